@@ -1,0 +1,40 @@
+# Two commands do everything on a fresh machine: `make bench` and `make test`.
+VENV ?= .venv
+PYTHON ?= python3
+# Bring your own build: `make bench TORCH=/path/to/torch.whl` (or any requirement pip takes).
+TORCH ?=
+BIN := $(VENV)/bin
+TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
+
+.PHONY: bench test env env-dev perf lint clean
+
+bench: $(VENV)/.bench
+	$(BIN)/trainmark data get fashion-mnist
+	$(BIN)/trainmark run quick
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/vermin --no-tips --violations -t=3.7- --eval-annotations --backport typing $$($(BIN)/python -c "from trainmark.launch.node_zip import sources; print(*sources())")
+
+perf: $(VENV)/.perf
+	$(BIN)/python benchmarks/run_all.py
+
+clean:
+	rm -rf $(VENV) $(VENV)-perf build dist
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.bench: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,score]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[dev]"
+	touch $@ $(VENV)/.bench

@@ -1,0 +1,1 @@
+"""The one program on a node: starts ranks, watches them, and leaves nothing behind. Standard library only."""

@@ -1,0 +1,134 @@
+"""JSON, signals, sockets and C functions straight from the C cores of the standard library.
+
+`json`, `signal`, `socket` and `ctypes` pull in `re`, `enum` and more, which cost more processor time than all else a
+short round does on a node. Where an interpreter has no such core, or a changed one, the full module serves.
+"""
+
+from __future__ import annotations
+
+import os
+
+try:
+    import _signal as signals  # type: ignore[import-not-found]
+except ImportError:
+    import signal as signals
+try:
+    import _socket as sockets
+except ImportError:
+    import socket as sockets  # type: ignore[no-redef]
+
+__all__ = ["c_function", "dumps", "loads", "signal_name", "signals", "sockets"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+
+class _Rules:
+    """What the C scanner asks of a decoder: the defaults of `json.JSONDecoder`."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    array_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__
+    memo: dict[str, str] = {}  # noqa: RUF012
+
+
+def _refuse(value: object) -> Any:
+    raise TypeError("%s is not JSON" % type(value).__name__)
+
+
+def _cores() -> tuple[Callable[[str], Any], Callable[[Any], str]]:
+    """The C scanner and encoder wrapped as `loads` and `dumps`."""
+    from _json import encode_basestring_ascii, make_encoder, make_scanner
+
+    scan = make_scanner(_Rules)  # type: ignore[arg-type]
+    encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
+
+    def load(text: str) -> Any:
+        text = text.strip(" \t\r\n")
+        try:
+            value, end = scan(text, 0)
+        except StopIteration:
+            raise ValueError("not JSON: %r" % text[:60]) from None
+        if end != len(text):
+            raise ValueError("more after the JSON value: %r" % text[end : end + 60])
+        return value
+
+    def dump(value: Any) -> str:
+        return "".join(encode(value, 0))
+
+    if load(dump(["é", {"a": [1.5, None, True]}])) != ["é", {"a": [1.5, None, True]}]:
+        raise ImportError("the C core of json behaves in a new way")
+    return load, dump
+
+
+def _full() -> tuple[Callable[[str], Any], Callable[[Any], str]]:
+    import json
+
+    def dump(value: Any) -> str:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+    return json.loads, dump
+
+
+try:
+    _load, _dump = _cores()
+except (ImportError, AttributeError, TypeError):
+    _load, _dump = _full()
+
+
+def loads(data: str | bytes) -> Any:
+    """JSON text (or UTF-8 bytes) to a value; ValueError when it is not JSON."""
+    return _load(data.decode("utf-8") if isinstance(data, bytes) else data)
+
+
+def dumps(value: Any) -> str:
+    """A value to JSON on one line; non-finite numbers are refused (ValueError)."""
+    return _dump(value)
+
+
+def _from_core(name: str) -> tuple[Callable[..., int], Callable[[], int]]:
+    """A function of the C library through the core of `ctypes`, and what tells its error number."""
+    import _ctypes
+
+    class Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "i"
+
+    class Function(_ctypes.CFuncPtr):
+        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+        _restype_ = Int
+
+    everything = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+    return Function(_ctypes.dlsym(everything, name)), _ctypes.get_errno
+
+
+def _from_full(name: str) -> tuple[Callable[..., int], Callable[[], int]]:
+    import ctypes
+
+    return getattr(ctypes.CDLL(None, use_errno=True), name), ctypes.get_errno
+
+
+def c_function(name: str) -> Callable[..., None]:
+    """A function of the C library that gives -1 on failure, as one that raises OSError. Arguments: int, bytes, None."""
+    try:
+        function, error_number = _from_core(name)
+    except (ImportError, AttributeError, TypeError):
+        function, error_number = _from_full(name)
+
+    def call(*arguments: int | bytes | None) -> None:
+        if function(*arguments) == -1:
+            raise OSError(error_number(), "%s: %s" % (name, os.strerror(error_number())))
+
+    return call
+
+
+def signal_name(number: int) -> str:
+    """'SIGKILL' for 9; 'signal 40' where there is no name."""
+    for name in dir(signals):
+        if name.startswith("SIG") and not name.startswith("SIG_") and getattr(signals, name) == number:
+            return name
+    return "signal %d" % number

@@ -1,0 +1,175 @@
+"""Linux itself: a few system calls Python has no name for, and /proc read through a directory that stays open."""
+
+from __future__ import annotations
+
+import os
+
+from trainmark.agent.lean import c_function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWPID = 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 0x80000
+CAP_SYS_ADMIN = 21
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_CHUNK = 65536
+
+_prctl = c_function("prctl")
+_mount = c_function("mount")
+unshare = c_function("unshare")
+
+
+def die_with_parent(signal: int) -> None:
+    """The kernel sends this process `signal` when its parent dies."""
+    _prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0)
+
+
+def become_subreaper() -> None:
+    """Orphans below this process become its children instead of init's."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def mount(source: str, target: str, kind: str, flags: int) -> None:
+    _mount(source.encode(), target.encode(), kind.encode(), flags, None)
+
+
+def seal_descriptors() -> None:
+    """What the launcher left open stays with the agent: ranks must not hold it."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2:
+                os.set_inheritable(int(name), False)
+        except OSError:
+            pass  # the one that was listing
+
+
+def try_in_child(act: Callable[[], None]) -> str | None:
+    """Does `act` in a forked child only to learn whether it can be done: None, or why not."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            act()
+        except BaseException as error:  # whatever it was, the parent must hear of it
+            os.write(write_end, (str(error) or type(error).__name__).encode())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    said = os.read(read_end, 4096)
+    os.close(read_end)
+    _, status = os.waitpid(pid, 0)
+    if said:
+        return said.decode(errors="replace")
+    return None if status == 0 else "the trial ended with status %d" % status
+
+
+def read_all(name: str, folder: int | None = None) -> bytes:
+    """A whole /proc or /sys file, `name` being relative to the open directory `folder`."""
+    descriptor = os.open(name, os.O_RDONLY, dir_fd=folder)
+    try:
+        parts: list[bytes] = []
+        while True:
+            part = os.read(descriptor, _CHUNK)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+    finally:
+        os.close(descriptor)
+
+
+def boot_id() -> str | None:
+    """Differs after every boot, so that a pid of an earlier boot is never mistaken for a living one."""
+    try:
+        return read_all("/proc/sys/kernel/random/boot_id").decode().strip()
+    except OSError:
+        return None
+
+
+class Proc:
+    """The host's /proc, kept by a descriptor: it stays the host's when another one is mounted over the path."""
+
+    def __init__(self) -> None:
+        self.fd = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+
+    def read(self, name: str) -> bytes:
+        return read_all(name, self.fd)
+
+    def pids(self) -> list[int]:
+        return [int(name) for name in os.listdir(self.fd) if name.isdigit()]
+
+    def stat(self, pid: int) -> list[bytes] | None:
+        """The fields of /proc/PID/stat after the command's name (state first), or None when it is gone."""
+        try:
+            data = self.read("%d/stat" % pid)
+        except OSError:
+            return None
+        return data[data.rfind(b")") + 2 :].split()
+
+    def start_ticks(self, pid: int) -> int | None:
+        fields = self.stat(pid)
+        return int(fields[19]) if fields else None
+
+    def descendants(self, root: int) -> list[int]:
+        """Every process below `root`, parents before children."""
+        children: dict[int, list[int]] = {}
+        for pid in self.pids():
+            fields = self.stat(pid)
+            if fields:
+                children.setdefault(int(fields[1]), []).append(pid)
+        found: list[int] = []
+        queue = [root]
+        while queue:
+            for child in children.get(queue.pop(0), ()):
+                found.append(child)
+                queue.append(child)
+        return found
+
+    def ancestors(self, pid: int) -> set[int]:
+        """`pid`, its parent, and so on up to init."""
+        line = set()
+        while pid > 0 and pid not in line:
+            line.add(pid)
+            fields = self.stat(pid)
+            pid = int(fields[1]) if fields else 0
+        return line
+
+    def with_token(self, token: str) -> list[int]:
+        """The processes that carry TRAINMARK_TOKEN=`token` in their environment, without our own line."""
+        wanted = b"TRAINMARK_TOKEN=" + token.encode()
+        spared = self.ancestors(os.getpid())
+        found = []
+        for pid in self.pids():
+            if pid in spared:
+                continue
+            try:
+                if wanted in self.read("%d/environ" % pid).split(b"\0"):
+                    found.append(pid)
+            except OSError:
+                continue  # gone, or another user's
+        return found
+
+    def catches(self, pid: int, signal: int) -> bool:
+        """Whether the process has a handler of its own for `signal`."""
+        try:
+            status = self.read("%d/status" % pid)
+        except OSError:
+            return False
+        mask = status.partition(b"SigCgt:")[2].split(None, 1)
+        return bool(mask) and bool(int(mask[0], 16) >> (signal - 1) & 1)
+
+    def capable(self, capability: int) -> bool:
+        """Whether this process holds the capability in effect."""
+        mask = self.read("self/status").partition(b"CapEff:")[2].split(None, 1)
+        return bool(mask) and bool(int(mask[0], 16) >> capability & 1)
+
+    def oom_kills(self) -> int | None:
+        """How many processes the kernel has killed for memory since boot."""
+        try:
+            found = self.read("vmstat").partition(b"\noom_kill ")[2].split(None, 1)
+        except OSError:
+            return None
+        return int(found[0]) if found else None

@@ -1,0 +1,137 @@
+"""The story of the agent, in order: claim, look at the lease, contain, tune, hold ports, run the round."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from trainmark.agent import contain, linux, ports, result, tuning
+from trainmark.agent.nodeplan import PlanError, claim, outranked, read_plan
+from trainmark.agent.record import is_disk_full
+from trainmark.agent.round import Round
+from trainmark.agent.verdict import Verdict, disk_verdict
+from trainmark.agent.wake import Wakeup
+from trainmark.devices.host import cpu_quota
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trainmark.agent.result import Job
+
+_USAGE = """usage: agent run NODEPLAN.json   do what the plan says, write result.json into its folder
+       agent sweep TOKEN         end whatever an attempt left behind
+       agent complete DIR        bring events a killed agent left in its spool into events.jsonl
+       agent facts               print what is known of this host
+       agent selftest            try each kind of containment on this host
+"""
+
+
+def run(path: str) -> int:
+    """Runs a node plan; returns the agent's exit code."""
+    try:
+        plan = read_plan(path)
+        if not claim(plan):
+            return _say("%s is claimed by another agent" % plan.dir, result.INTERNAL)
+    except PlanError as error:
+        return _say(str(error), result.INTERNAL)
+    except OSError as error:
+        return _say(str(error), result.NOT_WRITTEN if is_disk_full(error) else result.INTERNAL)
+    if outranked(plan):
+        return _say("a controller with a higher epoch owns the run", result.OUTRANKED)
+    job = result.Job(plan, linux.Proc())
+    try:
+        return _attempt(job)
+    except contain.RungError as error:
+        return _refuse(job, Verdict("FAILED", str(error), "agent"))
+    except ports.PortTaken as error:
+        return _refuse(job, Verdict("FAILED", str(error), "port"))
+    except Exception as error:
+        return _fail(job, error)
+
+
+def _attempt(job: Job) -> int:
+    plan = job.plan
+    linux.seal_descriptors()
+    wakeup = Wakeup()
+    containment, job.why = contain.choose(plan.containment, plan.token, job.proc)
+    job.containment = containment
+    settings = tuning.choose(plan, tuning.look(plan, cpu_quota()), os.environ)
+    job.settings = settings
+    job.warnings += settings.warnings
+    held = ports.Ports(job.proc)
+    held.hold(plan.ports)
+    job.ports = held.numbers
+    work = Round(job, containment, settings, wakeup)
+    if not containment.guarded:
+        return work.run()
+    from trainmark.agent import guardian
+
+    return guardian.stand(job, containment, work, wakeup)
+
+
+def _refuse(job: Job, verdict: Verdict) -> int:
+    """Nothing was started: only the empty containment has to go."""
+    if job.containment:
+        job.containment.close()
+    return result.write(job, verdict, result.Tally())
+
+
+def _fail(job: Job, error: Exception) -> int:
+    """Something unexpected before or after the round; whatever runs ends with the containment."""
+    import traceback
+
+    job.log.line(traceback.format_exc())
+    if job.containment:
+        job.containment.kill()
+        job.containment.close()
+    if is_disk_full(error):
+        return result.write(job, disk_verdict(error), result.Tally())
+    verdict = Verdict("FAILED", "the agent failed: %s: %s" % (type(error).__name__, error), "agent")
+    return result.write(job, verdict, result.Tally(), result.INTERNAL)
+
+
+def _say(text: str, code: int) -> int:
+    sys.stderr.write("trainmark agent: %s\n" % text)
+    return code
+
+
+def _print(value: Any) -> int:
+    from trainmark.agent.lean import dumps
+
+    sys.stdout.write(dumps(value) + "\n")
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """One verb of the agent; returns the exit code."""
+    verb, rest = (argv[0], argv[1:]) if argv else ("", [])
+    if verb == "run" and len(rest) == 1:
+        return run(rest[0])
+    if verb == "sweep" and len(rest) == 1:
+        from trainmark.agent.sweep import sweep
+
+        return _print(sweep(rest[0]))
+    if verb == "complete" and len(rest) == 1:
+        from trainmark.agent.ship import complete
+
+        return _print({"completed": complete(rest[0])})
+    if verb == "facts" and not rest:
+        from trainmark.devices.host import detect
+
+        return _print(detect())
+    if verb == "selftest" and not rest:
+        from trainmark.agent.selftest import selftest
+
+        report = selftest()
+        return _print(report) or int(not report["ok"])
+    sys.stderr.write(_USAGE)
+    return 2
+
+
+def entry() -> None:
+    """For `__main__`: leaves at once, without taking the interpreter apart."""
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,116 @@
+"""What a node is asked to do, and the claim that makes sure one agent alone does it."""
+
+from __future__ import annotations
+
+import os
+
+from trainmark.agent import linux
+from trainmark.agent.lean import dumps, loads
+from trainmark.agent.record import read_json, write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SCHEMA = 1
+CLAIM = "agent.json"
+_DEADLINES = {"start": 120.0, "step": 60.0, "total": 900.0, "stop": 10.0}
+
+
+class PlanError(Exception):
+    """The node plan cannot be read or lacks something: nothing was started."""
+
+
+class RankPlan:
+    """One process to start."""
+
+    __slots__ = ("argv", "env", "local_rank", "rank")
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.rank: int = int(raw["rank"])
+        self.local_rank: int = int(raw.get("local_rank", 0))
+        self.argv: list[str] = [str(word) for word in raw["argv"]]
+        self.env: dict[str, str] = _words(raw.get("env"))
+
+
+class NodePlan:
+    """The plan file of one node of one attempt, with its defaults filled in."""
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        if raw.get("schema") != SCHEMA:
+            raise PlanError("the node plan has schema %r, this agent speaks %d" % (raw.get("schema"), SCHEMA))
+        self.token: str = str(raw["token"])
+        if not self.token.isalnum():
+            raise PlanError("the token %r is not made of letters and digits" % self.token)
+        self.epoch: int = int(raw.get("epoch", 1))
+        self.lease: str | None = raw.get("lease")
+        self.host: str = str(raw.get("host") or os.uname().nodename)
+        self.dir: str = os.path.abspath(raw["dir"])
+        self.spool: str = _spool(raw.get("spool"), self.dir, self.token)
+        self.ports: list[int] = [int(port) for port in raw.get("ports") or ()]
+        self.config: dict[str, Any] = raw.get("config") or {}
+        self.env: dict[str, str] = _words(raw.get("env"))
+        self.unset: list[str] = list(raw.get("unset") or ())
+        self.cwd: str = raw.get("cwd") or self.dir
+        self.path: list[str] = list(raw.get("path") or ())
+        self.ranks = [RankPlan(rank) for rank in raw["ranks"]]
+        self.deadlines: dict[str, float] = dict(_DEADLINES, **(raw.get("deadlines") or {}))
+        self.probe: bool = bool(raw.get("probe", True))
+        self.sample_seconds: float = float(raw.get("sample_seconds") or 0.0)
+        self.tuning: dict[str, Any] = raw.get("tuning") or {}
+        self.containment: str = raw.get("containment") or "auto"
+        self.device: dict[str, Any] = raw.get("device") or {"vendor": "cpu", "visible": None}
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.dir, name)
+
+
+def _words(raw: dict[str, Any] | None) -> dict[str, str]:
+    return {str(name): str(value) for name, value in (raw or {}).items()}
+
+
+def _spool(asked: str | None, folder: str, token: str) -> str:
+    """A spool elsewhere is a folder of the attempt's own inside the one asked for, so that it can be removed."""
+    return os.path.join(asked, "trainmark-" + token) if asked else os.path.join(folder, "spool")
+
+
+def read_plan(path: str) -> NodePlan:
+    try:
+        with open(path, "rb") as file:
+            raw = loads(file.read())
+        return NodePlan(raw)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise PlanError("the node plan %s cannot be used: %s" % (path, error)) from error
+    except KeyError as error:
+        raise PlanError("the node plan %s has no %s" % (path, error)) from error
+
+
+def claim(plan: NodePlan) -> bool:
+    """Takes the attempt's folder for this process; False when another agent has it."""
+    pid = os.getpid()
+    record = {
+        "schema": SCHEMA,
+        "pid": pid,
+        "start_ticks": linux.Proc().start_ticks(pid),
+        "boot_id": linux.boot_id(),
+        "host": plan.host,
+        "token": plan.token,
+        "epoch": plan.epoch,
+    }
+    os.makedirs(plan.dir, exist_ok=True)
+    try:
+        descriptor = os.open(plan.file(CLAIM), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        return False
+    try:
+        write_all(descriptor, (dumps(record) + "\n").encode())
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def outranked(plan: NodePlan) -> bool:
+    """Whether a controller with a higher epoch owns the run by now. To be asked after the claim: whoever takes a
+    run over raises the lease first and looks for claims second, so one of the two always sees the other."""
+    lease = read_json(plan.lease) if plan.lease else None
+    return isinstance(lease, dict) and isinstance(lease.get("epoch"), int) and lease["epoch"] > plan.epoch

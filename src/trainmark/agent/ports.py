@@ -1,0 +1,142 @@
+"""Ports of the round: chosen and held, so that nobody else is given them before the ranks listen."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from trainmark.agent.lean import sockets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from trainmark.agent.linux import Proc
+
+_LOWEST = 20000
+_TRIES = 64
+_TIME_WAIT = b"06"
+
+
+class PortTaken(Exception):
+    """A port the plan fixed belongs to somebody else."""
+
+
+class Ports:
+    """Sockets that are bound but never listen. Linux lets a rank bind the same port as long as both sides allow
+    reuse (the stores of the frameworks do) and gives it to nobody who does not ask for it by number."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._held: list[sockets.socket] = []
+        self.numbers: list[int] = []
+
+    def hold(self, wanted: list[int]) -> None:
+        for port in wanted:
+            held = self._fixed(port) if port else self._free()
+            self._held.append(held)
+            self.numbers.append(held.getsockname()[1])
+
+    def release(self) -> None:
+        while self._held:
+            self._held.pop().close()
+
+    def _free(self) -> sockets.socket:
+        """Below the range of outgoing connections where possible: those take their ports at any time."""
+        low = self._ephemeral_low()
+        if low > _LOWEST:
+            for _ in range(_TRIES):
+                port = _LOWEST + int.from_bytes(os.urandom(4), "big") % (low - _LOWEST)
+                try:
+                    return _bind(port)
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise
+        return _bind(0)
+
+    def _ephemeral_low(self) -> int:
+        try:
+            return int(self._proc.read("sys/net/ipv4/ip_local_port_range").split()[0])
+        except (OSError, ValueError, IndexError):
+            return 0
+
+    def _fixed(self, port: int) -> sockets.socket:
+        try:
+            return _bind(port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise PortTaken("port %d cannot be used: %s" % (port, error.strerror)) from error
+        # Closed connections of the round before keep a port for a minute; they hinder nobody who allows reuse.
+        if self._states(port) == {_TIME_WAIT}:
+            return _bind(port, reuse_first=True)
+        raise PortTaken("port %d is taken%s" % (port, self._owner(port)))
+
+    def _lines(self, port: int) -> list[list[bytes]]:
+        """The rows of the kernel's connection tables whose local port it is."""
+        ending = b":%04X" % port
+        rows = []
+        for name in ("net/tcp", "net/tcp6"):
+            try:
+                table = self._proc.read(name)
+            except OSError:
+                continue
+            rows += [line.split() for line in table.splitlines()[1:] if line.split()[1].endswith(ending)]
+        return rows
+
+    def _states(self, port: int) -> set[bytes]:
+        return {row[3] for row in self._lines(port)}
+
+    def _owner(self, port: int) -> str:
+        """' by pid 12 (python train.py)' where /proc shows it, else ''."""
+        links = {"socket:[%s]" % row[9].decode() for row in self._lines(port)}
+        for pid in self._proc.pids() if links else ():
+            try:
+                folder = "%d/fd" % pid
+                descriptor = os.open(folder, os.O_RDONLY, dir_fd=self._proc.fd)
+            except OSError:
+                continue
+            try:
+                if any(_link(name, descriptor) in links for name in os.listdir(descriptor)):
+                    return " by pid %d (%s)" % (pid, self._command(pid))
+            finally:
+                os.close(descriptor)
+        return ""
+
+    def _command(self, pid: int) -> str:
+        try:
+            words = self._proc.read("%d/cmdline" % pid).replace(b"\0", b" ").strip()
+        except OSError:
+            return "?"
+        return words.decode(errors="replace")[:120]
+
+
+def _link(name: str, folder: int) -> str:
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError:
+        return ""
+
+
+def _bind(port: int, reuse_first: bool = False) -> sockets.socket:
+    """Bound on every address of both families where there are two."""
+    try:
+        return _bind_family(sockets.AF_INET6, "::", port, reuse_first)
+    except OSError as error:
+        if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENOPROTOOPT):
+            raise
+    return _bind_family(sockets.AF_INET, "0.0.0.0", port, reuse_first)  # noqa: S104
+
+
+def _bind_family(family: int, address: str, port: int, reuse_first: bool) -> sockets.socket:
+    """Taken without reuse, so that two agents never get the same one; only then is reuse allowed, so that the
+    rank can have it."""
+    held = sockets.socket(family, sockets.SOCK_STREAM)
+    try:
+        if family == sockets.AF_INET6:
+            held.setsockopt(sockets.IPPROTO_IPV6, sockets.IPV6_V6ONLY, 0)
+        if reuse_first:
+            held.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        held.bind((address, port))
+        held.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+    except BaseException:
+        held.close()
+        raise
+    return held

@@ -1,0 +1,285 @@
+"""One round on this node: the ranks are started, watched until they end or must end, and judged."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from trainmark.agent import ranks as processes
+from trainmark.agent import result
+from trainmark.agent.contain import clear
+from trainmark.agent.control import Control
+from trainmark.agent.record import is_disk_full, make_reserve, replace_json
+from trainmark.agent.ship import Shipper, spool_file
+from trainmark.agent.status import Reporter
+from trainmark.agent.stopping import Stopping
+from trainmark.agent.verdict import Ended, Verdict, blame, disk_verdict, last_lines
+from trainmark.agent.wake import SIGINT, SIGTERM, SIGUSR1
+from trainmark.agent.watch import Seen, overdue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from trainmark.agent.contain import Containment
+    from trainmark.agent.ranks import Rank
+    from trainmark.agent.result import Job
+    from trainmark.agent.tuning import Settings
+    from trainmark.agent.wake import Wakeup
+
+_TICK = 1.0
+_GRACE = 2.0  # for the others, after one rank has failed: what they say may tell more
+_STACKS = 1.0  # for a hung rank to write its stacks
+
+
+class Round:
+    """Files are opened when it is made, ranks are started by `run`, and it ends with result.json."""
+
+    def __init__(self, job: Job, containment: Containment, settings: Settings, wakeup: Wakeup) -> None:
+        plan = job.plan
+        self._job = job
+        self._plan = plan
+        self._containment = containment
+        self._settings = settings
+        self._wakeup = wakeup
+        self._control = Control(plan.file("control.json"), plan.epoch, job.log)
+        self._stopping = Stopping(plan.deadlines["stop"])
+        self._ranks = [processes.Rank(rank, plan.file("rank%d.out.log" % rank.rank)) for rank in plan.ranks]
+        self._failures: list[Ended] = []
+        self._verdict: Verdict | None = None
+        self._started = time.monotonic()
+        self._terms = 0
+        self._ending = False
+        self._oom_before = job.proc.oom_kills()
+        make_reserve(plan.dir)
+        replace_json(plan.file("config.json"), plan.config)
+        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks])
+        self._reporter = Reporter(job, self._ranks, self._shipper.streams)
+        self._reporter.status("STARTING", plan.epoch)
+
+    def run(self, lifeline: int | None = None) -> int:
+        """The whole round; returns the agent's exit code. `lifeline` closes when the guardian dies."""
+        if lifeline is not None:
+            self._wakeup.watch(lifeline)
+        code = result.WRITTEN
+        try:
+            if self._start():
+                self._loop()
+        except Exception as error:
+            code = self._broken(error)
+        return self._finish(code)
+
+    def _start(self) -> bool:
+        """Starts all ranks; False when one could not be started."""
+        plan, settings, ports = self._plan, self._settings, self._job.ports
+        for index, rank in enumerate(self._ranks):
+            own = {
+                "TRAINMARK_TOKEN": plan.token,
+                "TRAINMARK_SPOOL": spool_file(plan.spool, rank.rank),
+                "TRAINMARK_RANK": str(rank.rank),
+                "TRAINMARK_CONFIG": plan.file("config.json"),
+            }
+            env = processes.environment(plan, rank.plan, settings, os.environ, own)
+            env = {name: processes.fill_ports(value, ports) for name, value in env.items()}
+            argv = [processes.fill_ports(word, ports) for word in rank.plan.argv]
+            cpus = settings.cpus[index] if settings.pinned else None
+            try:
+                processes.start(rank, processes.Launch(argv, env, plan.cwd, cpus), self._containment)
+            except processes.SpawnError as error:
+                reason = "rank %d cannot be started: %s" % (rank.rank, error)
+                self._verdict = Verdict("FAILED", reason, "spawn", rank.rank)
+                return False
+        self._started = time.monotonic()
+        return True
+
+    # ---- loop
+
+    def _loop(self) -> None:
+        next_tick = time.monotonic()
+        while True:
+            self._collect()
+            if not any(rank.running for rank in self._ranks):
+                return
+            now = time.monotonic()
+            if now >= next_tick:
+                self._tick(now)
+                next_tick = now + _TICK
+            self._reporter.sample(now)
+            if self._escalate(now):
+                return
+            self._wait(next_tick)
+
+    def _wait(self, next_tick: float) -> None:
+        times = (next_tick, self._stopping.next(), self._reporter.next_sample)
+        numbers, ready = self._wakeup.wait(min(at for at in times if at is not None) - time.monotonic())
+        for number in numbers:
+            if number in (SIGTERM, SIGINT):
+                self._asked_to_end(time.monotonic())
+        if ready:
+            self._wakeup.forget_all()
+            self._end("FAILED", "the guardian of the agent was killed", "agent")
+
+    def _tick(self, now: float) -> None:
+        self._ship()
+        self._obey(now)
+        self._watch(now)
+        self._reporter.status("STOPPING" if self._stopping.begun else "RUNNING", self._control.epoch)
+
+    def _ship(self) -> None:
+        self._shipper.ship(time.monotonic_ns())
+
+    def _escalate(self, now: float) -> bool:
+        """Takes the next step of stopping; True when it is time to kill."""
+        due = self._stopping.due(now)
+        if due == "ask":
+            for rank in self._ranks:
+                if rank.running:
+                    rank.tell(SIGTERM)
+        return due == "kill"
+
+    # ---- what is heard
+
+    def _obey(self, now: float) -> bool:
+        command = self._control.look(now)
+        if command is None:
+            return False
+        self._end("CANCELLED", "stopped by the controller" + (": " + command.reason if command.reason else ""))
+        if command.name == "kill":
+            self._stopping.hurry(now)
+        return True
+
+    def _asked_to_end(self, now: float) -> None:
+        """SIGTERM or SIGINT: the controller's signal, or somebody else's."""
+        if not self._obey(now):
+            if self._control.stale(now):
+                return
+            self._end("CANCELLED", "stopped by a signal")
+        self._terms += 1
+        if self._terms > 1:
+            self._stopping.hurry(now)
+
+    def _end(self, state: str, reason: str, kind: str | None = None) -> None:
+        """Begins stopping for a reason that is no rank's fault; what was decided before stands."""
+        if self._verdict is None and not self._failures:
+            self._verdict = Verdict(state, reason, kind)
+        self._stopping.begin(time.monotonic())
+
+    def _watch(self, now: float) -> None:
+        if self._stopping.begun:
+            return
+        running = []
+        for rank in self._ranks:
+            if rank.running:
+                stream = self._shipper.streams[rank.rank]
+                quiet = self._reporter.quiet(stream)
+                running.append(Seen(rank.rank, stream.events, stream.started, stream.step, quiet))
+        hang = overdue(now - self._started, self._plan.deadlines, self._plan.probe, running)
+        if hang:
+            self._verdict = Verdict("TIMEOUT", hang.reason, hang.kind, hang.rank)
+            self._stopping.begin(now, _STACKS if self._ask_for_stacks(hang.rank) else 0.0)
+
+    def _ask_for_stacks(self, number: int | None) -> bool:
+        """SIGUSR1 to the first process of the rank's tree that listens to it (a rank may begin with a wrapper)."""
+        for rank in self._ranks:
+            if rank.rank == number and rank.pid is not None:
+                for pid in [rank.pid, *self._job.proc.descendants(rank.pid)]:
+                    if self._job.proc.catches(pid, SIGUSR1):
+                        os.kill(pid, SIGUSR1)
+                        return True
+        return False
+
+    # ---- ends
+
+    def _collect(self) -> bool:
+        """Reaps what has ended; whether there is no child left at all."""
+        ended: list[Rank] = []
+        childless = False
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                childless = True
+                break
+            if pid == 0:
+                break
+            found = [rank for rank in self._ranks if rank.pid == pid]
+            for rank in found:
+                rank.ended(status, usage)
+                ended.append(rank)
+            if not found:
+                self._containment.reaped(pid)
+        if ended and not self._ending and not self._stopping.asked:
+            self._judge(ended)
+        return childless
+
+    def _judge(self, ended: list[Rank]) -> None:
+        """Notes ranks that ended badly and gives the others a moment."""
+        self._ship()
+        for rank in ended:
+            mute = self._plan.probe and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
+            if rank.exit != 0 or mute:
+                self._failures.append(Ended(rank.rank, rank.exit, rank.signal, mute))
+        if self._failures:
+            self._stopping.begin(time.monotonic(), _GRACE)
+
+    def _broken(self, error: Exception) -> int:
+        """The agent itself cannot go on: a full disk, or a fault of its own."""
+        if is_disk_full(error):
+            self._verdict = disk_verdict(error)
+            return result.WRITTEN
+        import traceback
+
+        self._job.log.line(traceback.format_exc())
+        self._verdict = Verdict("FAILED", "the agent failed: %s: %s" % (type(error).__name__, error), "agent")
+        return result.INTERNAL
+
+    def _finish(self, code: int) -> int:
+        """Leaves nothing behind, then says how it went."""
+        self._ending = True
+        self._wakeup.forget_all()
+        tally = result.Tally()
+        self._count_strays()
+        tally.left = clear(self._containment, self._collect, self._wakeup.wait)
+        self._settle(tally)
+        verdict = self._decide()
+        tally.lines = self._lines(verdict.rank) if verdict.rank is not None else []
+        self._job.epoch = self._control.epoch
+        return result.write(self._job, verdict, tally, code)
+
+    def _count_strays(self) -> None:
+        """Processes that outlived all ranks are told of: a user may have meant them to finish."""
+        if any(rank.running for rank in self._ranks) or self._containment.empty(self._collect()):
+            return
+        strays = self._containment.count()
+        if strays > 0:
+            text = "1 process was" if strays == 1 else "%d processes were" % strays
+            self._job.warnings.append(text + " left by the ranks and killed")
+
+    def _settle(self, tally: result.Tally) -> None:
+        """The last events and samples; on a full disk they stay in the spool."""
+        try:
+            tally.samples = self._reporter.finish()
+            self._job.warnings += self._shipper.finish(time.monotonic_ns())
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            self._verdict = self._verdict or disk_verdict(error)
+        tally.events = self._shipper.shipped
+        tally.ranks = [rank.record(self._shipper.streams[rank.rank]) for rank in self._ranks]
+
+    def _decide(self) -> Verdict:
+        if self._verdict is not None:
+            return self._verdict
+        if self._failures:
+            before, after = self._oom_before, self._job.proc.oom_kills()
+            risen = after - before if before is not None and after is not None else 0
+            return blame(self._failures, self._lines, risen)
+        for rank, stream in sorted(self._shipper.streams.items()):
+            if stream.nonfinite:
+                reason = "loss is %s at step %d on rank %d" % (stream.nonfinite[1], stream.nonfinite[0], rank)
+                return Verdict("INVALID", reason, "nonfinite", rank)
+        return Verdict("SUCCEEDED", "all ranks ended well")
+
+    def _lines(self, number: int) -> list[str]:
+        for rank in self._ranks:
+            if rank.rank == number:
+                return last_lines(rank.log)
+        return []

@@ -1,0 +1,97 @@
+"""What the round shows while it runs: status.json, samples.jsonl, facts.json."""
+
+from __future__ import annotations
+
+import time
+
+from trainmark.agent.lean import dumps
+from trainmark.agent.record import Appender, replace_json
+from trainmark.devices import host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trainmark.agent.ranks import Rank
+    from trainmark.agent.result import Job
+    from trainmark.agent.ship import Stream
+
+_RATE_SECONDS = 5.0
+_SHORTEST_SAMPLE = 0.25
+
+
+class Reporter:
+    """Writes the node's view of the round: the state each second, samples at their own pace."""
+
+    def __init__(self, job: Job, ranks: list[Rank], streams: dict[int, Stream]) -> None:
+        self._job = job
+        self._ranks = ranks
+        self._streams = streams
+        self._began_ns = time.monotonic_ns()
+        self._history: list[tuple[float, int]] = []
+        replace_json(job.plan.file("facts.json"), host.detect(job.proc.fd))
+        self._every = job.plan.sample_seconds
+        self._sampler = host.Sampler(job.proc.fd)
+        self._samples = Appender(job.plan.file("samples.jsonl"))
+        self._samples.append((dumps({"schema": 1, "units": host.UNITS}) + "\n").encode())
+        self._sampled_at = time.monotonic()
+        self._count = 0
+        self.next_sample = self._sampled_at + self._every if self._every > 0 else None
+
+    def quiet(self, stream: Stream) -> float:
+        """Seconds since the rank's last event, or since the ranks were started."""
+        return (time.monotonic_ns() - (stream.last_ns or self._began_ns)) / 1e9
+
+    def status(self, state: str, epoch: int) -> None:
+        now = time.monotonic()
+        record = {
+            "t": time.monotonic_ns(),
+            "wall": time.time_ns(),
+            "state": state,
+            "uptime": round(now - self._job.started, 3),
+            "epoch": epoch,
+            "ranks": [self._rank(rank) for rank in self._ranks],
+            "rate": self._rate(now),
+        }
+        replace_json(self._job.plan.file("status.json"), record)
+
+    def _rank(self, rank: Rank) -> dict[str, Any]:
+        stream = self._streams[rank.rank]
+        return {
+            "rank": rank.rank,
+            "pid": rank.pid,
+            "state": "running" if rank.running else "exited",
+            "step": stream.step,
+            "samples": stream.samples,
+            "silent": round(self.quiet(stream), 3),
+        }
+
+    def _rate(self, now: float) -> float | None:
+        """Samples per second of all local ranks over the last seconds."""
+        self._history.append((now, sum(stream.samples for stream in self._streams.values())))
+        while len(self._history) > 2 and now - self._history[1][0] >= _RATE_SECONDS:
+            del self._history[0]
+        first, last = self._history[0], self._history[-1]
+        if last[0] <= first[0] or not last[1]:
+            return None
+        return round((last[1] - first[1]) / (last[0] - first[0]), 3)
+
+    def sample(self, now: float) -> None:
+        """Takes a sample when its time has come."""
+        if self.next_sample is not None and now >= self.next_sample:
+            self._take(now)
+            self.next_sample = max(self.next_sample + self._every, now)
+
+    def _take(self, now: float) -> None:
+        pids = {rank.rank: rank.pid for rank in self._ranks if rank.running and rank.pid is not None}
+        self._samples.append((dumps(self._sampler.sample(pids)) + "\n").encode())
+        self._sampled_at = now
+        self._count += 1
+
+    def finish(self) -> int:
+        """A last sample unless one was just taken; returns how many there are."""
+        now = time.monotonic()
+        if self._every > 0 and now - self._sampled_at >= _SHORTEST_SAMPLE:
+            self._take(now)
+        self._samples.close()
+        return self._count

@@ -1,0 +1,180 @@
+"""Threads, cores and allocator of the ranks: chosen by a pure function, recorded, and never against the user."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Mapping
+
+    from trainmark.agent.nodeplan import NodePlan
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# Big tensors are otherwise mapped and unmapped at every step, which costs millions of page faults.
+_GLIBC = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    "MALLOC_MMAP_THRESHOLD_": "4294967296",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+_LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
+_TCMALLOC_NAMES = ("libtcmalloc_minimal.so.4", "libtcmalloc.so.4")
+
+
+class Machine:
+    """The facts tuning needs of a node."""
+
+    __slots__ = ("cores", "cpus", "glibc", "quota", "tcmalloc")
+
+    def __init__(
+        self,
+        cpus: list[int],
+        cores: list[list[int]] | None = None,
+        quota: float | None = None,
+        tcmalloc: str | None = None,
+        glibc: bool = True,
+    ) -> None:
+        self.cpus = sorted(cpus)
+        self.cores = cores or [[cpu] for cpu in self.cpus]  # the threads of each physical core
+        self.quota = quota  # processors' worth of time the node's control group grants
+        self.tcmalloc = tcmalloc
+        self.glibc = glibc
+
+
+class Settings:
+    """What was chosen. `env` holds only what tuning itself sets; `cpus` the cores of each local rank."""
+
+    def __init__(self) -> None:
+        self.threads: int | None = None
+        self.cpus: list[list[int]] = []
+        self.pinned = False
+        self.allocator = "default"
+        self.env: dict[str, str] = {}
+        self.visible: str | None = None  # the variable that gets the number of each local rank's device
+        self.warnings: list[str] = []
+
+    def record(self) -> dict[str, Any]:
+        env = dict(self.env)
+        if self.visible:
+            env[self.visible] = "local rank"
+        return {"threads": self.threads, "cpus": self.cpus, "allocator": self.allocator, "env": env}
+
+
+def look(plan: NodePlan, quota: float | None) -> Machine:
+    """The facts of this node, as far as the plan needs them."""
+    cpus = sorted(os.sched_getaffinity(0))
+    allocator = plan.tuning.get("allocator", "auto")
+    wanted = allocator == "tcmalloc" or (allocator == "auto" and plan.device.get("vendor") == "cpu")
+    return Machine(
+        cpus,
+        _cores(cpus) if len(plan.ranks) > 1 else None,
+        quota,
+        _tcmalloc() if wanted else None,
+        "CS_GNU_LIBC_VERSION" in os.confstr_names,
+    )
+
+
+def choose(plan: NodePlan, machine: Machine, inherited: Mapping[str, str]) -> Settings:
+    """Settings for all local ranks; a variable the user has set already is left alone."""
+    settings = Settings()
+    asked = dict(plan.env)
+    for rank in plan.ranks:
+        asked.update(rank.env)
+    kept = {name: value for name, value in inherited.items() if name not in plan.unset}
+    _threads(settings, plan, machine, asked, kept)
+    _cpus(settings, plan, machine)
+    _allocator(settings, plan, machine, dict(kept, **asked))
+    visible = plan.device.get("visible")
+    if visible and visible not in asked and visible not in kept:
+        settings.visible = visible
+    return settings
+
+
+def _threads(settings: Settings, plan: NodePlan, machine: Machine, asked: dict[str, str], kept: dict[str, str]) -> None:
+    wanted = plan.tuning.get("threads", "auto")
+    usable = len(machine.cpus)
+    if machine.quota is not None and machine.quota < usable:
+        usable = max(1, int(machine.quota))
+        settings.warnings.append("a quota of %.3g processors limits %d cores" % (machine.quota, len(machine.cpus)))
+    count = max(1, usable // max(1, len(plan.ranks))) if wanted == "auto" else int(wanted)
+    # A number in the plan is newer than whatever the shell happened to have; "auto" respects both.
+    user = asked if wanted != "auto" else dict(kept, **asked)
+    for name in _THREAD_VARIABLES:
+        if name not in user:
+            settings.env[name] = str(count)
+    effective = user.get(_THREAD_VARIABLES[0], str(count)).split(",")[0].strip()
+    settings.threads = int(effective) if effective.isdigit() else None
+    if _THREAD_VARIABLES[0] in user:
+        settings.warnings.append("OMP_NUM_THREADS=%s was set by the user" % user[_THREAD_VARIABLES[0]])
+
+
+def _cpus(settings: Settings, plan: NodePlan, machine: Machine) -> None:
+    count = len(plan.ranks)
+    if count > len(machine.cpus):
+        settings.warnings.append("%d ranks share %d cores" % (count, len(machine.cpus)))
+    split = count > 1 and count <= len(machine.cpus) and plan.tuning.get("affinity", "auto") == "auto"
+    settings.pinned = split
+    settings.cpus = slices(machine, count) if split else [machine.cpus] * count
+
+
+def slices(machine: Machine, count: int) -> list[list[int]]:
+    """Equal, disjoint, neighbouring shares; no physical core is cut in two while there are enough of them."""
+    units = machine.cores if len(machine.cores) >= count else [[cpu] for core in machine.cores for cpu in core]
+    share = len(units) // count
+    return [
+        sorted(cpu for unit in units[index * share : (index + 1) * share] for cpu in unit) for index in range(count)
+    ]
+
+
+def _allocator(settings: Settings, plan: NodePlan, machine: Machine, user: dict[str, str]) -> None:
+    wanted = plan.tuning.get("allocator", "auto")
+    if wanted == "auto" and plan.device.get("vendor") != "cpu":
+        wanted = "default"
+    if wanted == "default":
+        return
+    if "LD_PRELOAD" in user or any(name.startswith("MALLOC_") for name in user):
+        settings.allocator = "user"
+        return
+    if wanted in ("auto", "tcmalloc") and machine.tcmalloc:
+        settings.allocator = "tcmalloc"
+        settings.env["LD_PRELOAD"] = machine.tcmalloc
+        if "TCMALLOC_RELEASE_RATE" not in user:
+            settings.env["TCMALLOC_RELEASE_RATE"] = "0"
+    elif wanted == "tcmalloc":
+        settings.warnings.append("tcmalloc was asked for, but no libtcmalloc was found: the default is used")
+    elif machine.glibc:
+        settings.allocator = "glibc"
+        settings.env.update({name: value for name, value in _GLIBC.items() if name not in user})
+
+
+def _tcmalloc() -> str | None:
+    """The library in the usual folders (those of the architecture, such as /usr/lib/x86_64-linux-gnu, first)."""
+    try:
+        own = [os.path.join("/usr/lib", name) for name in sorted(os.listdir("/usr/lib")) if "-linux-" in name]
+    except OSError:
+        own = []
+    for folder in own + list(_LIBRARY_FOLDERS):
+        for name in _TCMALLOC_NAMES:
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                return path
+    return None
+
+
+def _cores(cpus: list[int]) -> list[list[int]]:
+    """The allowed threads of each physical core, in the order of sockets and cores."""
+    cores: dict[tuple[int, int], list[int]] = {}
+    for cpu in cpus:
+        where = "/sys/devices/system/cpu/cpu%d/topology/" % cpu
+        try:
+            key = (_number(where + "physical_package_id"), _number(where + "core_id"))
+        except (OSError, ValueError):
+            return [[cpu] for cpu in cpus]
+        cores.setdefault(key, []).append(cpu)
+    return [cores[key] for key in sorted(cores)]
+
+
+def _number(path: str) -> int:
+    with open(path, "rb", buffering=0) as file:
+        return int(file.read())

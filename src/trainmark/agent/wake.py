@@ -1,0 +1,67 @@
+"""One place to wait: signals (through a pipe), other descriptors, and time."""
+
+from __future__ import annotations
+
+import os
+import select
+
+from trainmark.agent.lean import signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SIGTERM = int(signals.SIGTERM)
+SIGINT = int(signals.SIGINT)
+SIGCHLD = int(signals.SIGCHLD)
+SIGKILL = int(signals.SIGKILL)
+SIGUSR1 = int(signals.SIGUSR1)
+
+
+def _nothing(number: int, frame: Any) -> None:
+    """A handler only has to exist: the interpreter then writes the number into the pipe."""
+
+
+class Wakeup:
+    """Turns SIGCHLD, SIGTERM and SIGINT into bytes to be read; SIGHUP is ignored (a lost terminal ends nothing)."""
+
+    def __init__(self) -> None:
+        self._watched: set[int] = set()
+        self.renew()
+        for number in (SIGCHLD, SIGTERM, SIGINT):
+            signals.signal(number, _nothing)
+        signals.signal(signals.SIGHUP, signals.SIG_IGN)
+
+    def renew(self) -> None:
+        """A pipe of its own for this process; called again in a forked one that goes on as an agent."""
+        self._read, write = os.pipe()
+        for end in (self._read, write):
+            os.set_blocking(end, False)
+        signals.set_wakeup_fd(write, warn_on_full_buffer=False)
+        self._poll = select.poll()
+        self._poll.register(self._read, select.POLLIN)
+
+    def watch(self, descriptor: int) -> None:
+        self._watched.add(descriptor)
+        self._poll.register(descriptor, select.POLLIN)
+
+    def forget_all(self) -> None:
+        """Only signals count from now on."""
+        while self._watched:
+            self._poll.unregister(self._watched.pop())
+
+    def wait(self, seconds: float) -> tuple[list[int], list[int]]:
+        """Signals that came and watched descriptors that have something, after `seconds` at the latest."""
+        numbers: list[int] = []
+        ready: list[int] = []
+        for descriptor, _ in self._poll.poll(max(0, int(seconds * 1000 + 0.999))):
+            if descriptor == self._read:
+                numbers = list(os.read(self._read, 4096))
+            else:
+                ready.append(descriptor)
+        return numbers, ready
+
+
+def forget_signals() -> None:
+    """For a forked child: its signals must not reach the parent's pipe."""
+    signals.set_wakeup_fd(-1)

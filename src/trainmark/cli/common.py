@@ -1,0 +1,121 @@
+"""What several verbs share: the same option means the same thing everywhere."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import trainmark
+from trainmark.errors import UserError
+from trainmark.plan.build import Places, build
+from trainmark.plan.records import Plan
+from trainmark.spec import site as sites
+from trainmark.spec import suite as suites
+from trainmark.store import rundir
+from trainmark.store.index import cache_dir
+from trainmark.store.rundir import RunDir
+
+PRESETS = ("smoke", "quick", "full")
+_DEFAULT_PRESET = "quick"
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=Path(os.environ.get("TRAINMARK_RUNS", "runs")),
+        metavar="DIR",
+        help="the folder runs are kept in (default: $TRAINMARK_RUNS or ./runs)",
+    )
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run",
+        nargs="?",
+        metavar="RUN",
+        help="run id, its unique start or end, or its folder (default: the newest)",
+    )
+    add_runs(parser)
+
+
+def add_suite(parser: argparse.ArgumentParser) -> None:
+    """Everything that decides what would be run."""
+    parser.add_argument(
+        "suite",
+        metavar="SUITE",
+        help="a built-in suite (`trainmark list suites`), a YAML file, or one case id",
+    )
+    parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
+    parser.add_argument(
+        "--preset", metavar="NAME", help=f"size of a case given by id: {', '.join(PRESETS)} (default: quick)"
+    )
+    add_set(parser)
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="order of rounds and seeds of training (default: random, recorded)",
+    )
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a parameter of every case that has it",
+    )
+
+
+def overrides(args: argparse.Namespace) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in args.set:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UserError(f"--set {text}: expected KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def load_suite(args: argparse.Namespace) -> suites.Loaded:
+    if ":" in args.suite and not args.suite.endswith((".yaml", ".yml")):
+        return suites.single(args.suite, args.preset or _DEFAULT_PRESET)
+    if args.preset is not None:
+        raise UserError("--preset is for a case given by id; a suite names its own preset")
+    return suites.load(suites.find(args.suite))
+
+
+def load_site(args: argparse.Namespace) -> sites.Site:
+    return sites.load(args.site, os.uname().nodename)
+
+
+def make_plan(args: argparse.Namespace) -> Plan:
+    """Suite, site and options → plan. Reads files, starts nothing."""
+    loaded, site = load_suite(args), load_site(args)
+    cases = suites.expand(loaded, site, overrides(args))
+    seed = args.seed if args.seed is not None else loaded.suite.seed
+    if seed is None:
+        seed = int.from_bytes(os.urandom(4), "big") >> 1
+    return build(loaded.suite.name, loaded.suite.division, loaded.suite.retries, cases, site, places(site), seed)
+
+
+def places(site: sites.Site) -> Places:
+    """Where things lie on this machine."""
+    from trainmark.data import catalogue
+
+    python = site.python or sys.executable
+    if "/" not in python:
+        import shutil
+
+        python = shutil.which(python) or python
+    probe = Path(trainmark.__file__).resolve().parent / "probe"
+    data = {name: str(cache_dir() / "data" / name) for name in catalogue.names()}
+    return Places(python=os.path.expanduser(python), probe=str(probe), data=data)
+
+
+def find_run(args: argparse.Namespace) -> RunDir:
+    return rundir.find(args.runs, args.run)

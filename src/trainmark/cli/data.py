@@ -1,0 +1,43 @@
+"""`trainmark data`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from trainmark.cli.list import table
+from trainmark.store.index import cache_dir
+
+EPILOG = """\
+Data of your own needs no `get`: say where it lies with `data:` in a suite or site, or `--set data=PATH`.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="get|list")
+    get = verbs.add_parser("get", help="fetch data sets by name, check and keep them")
+    get.add_argument("name", nargs="+", help="see `trainmark data list`")
+    verbs.add_parser("list", help="list the data sets that can be named")
+
+
+def call(args: argparse.Namespace) -> int:
+    from trainmark.data import catalogue
+
+    cache = cache_dir() / "data"
+    if args.what == "list":
+        rows = [
+            {
+                "name": item.name,
+                "here": "yes" if catalogue.locate(item.name, cache) else "no",
+                "size": f"{item.size / 1e6:.0f} MB",
+                "licence": item.licence,
+                "title": item.title,
+            }
+            for item in catalogue.catalogue()
+        ]
+        sys.stdout.write(table(rows))
+        return 0
+    for name in args.name:
+        path = catalogue.get(name, cache, lambda text: sys.stderr.write(text + "\n"))
+        sys.stdout.write(f"{path}\n")
+    return 0

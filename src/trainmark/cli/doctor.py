@@ -1,0 +1,35 @@
+"""`trainmark doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+
+from trainmark.cli import common
+from trainmark.cli.list import table
+from trainmark.errors import OK, SITE_UNUSABLE
+from trainmark.launch import REGISTRY, Finding
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
+    common.add_runs(parser)
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def call(args: argparse.Namespace) -> int:
+    site = common.load_site(args)
+    findings: list[Finding] = REGISTRY.get(site.launcher, f"site `{site.name}`").check(site, None)
+    if args.json:
+        sys.stdout.buffer.write(msgspec.json.encode(findings) + b"\n")
+    else:
+        words = {True: "ok", False: "BAD", None: "note"}
+        rows = [{"host": f.host, "what": f.what, "": words[f.good], "found": f.found} for f in findings]
+        sys.stdout.write(table(rows))
+        for finding in findings:
+            if finding.cure:
+                sys.stdout.write(f"{finding.host}: {finding.what}: {finding.cure}\n")
+    return SITE_UNUSABLE if any(finding.good is False for finding in findings) else OK

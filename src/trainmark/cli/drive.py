@@ -1,0 +1,138 @@
+"""Driving a run from the command line: in the foreground or detached, with the result at the end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trainmark.errors import CASE_FAILED, OK, STOPPED, UserError
+from trainmark.plan.records import Plan
+from trainmark.run import session
+from trainmark.run.lease import LostLease
+from trainmark.run.views import Both, LogView
+from trainmark.spec.states import JobState
+from trainmark.store.rundir import RUN_LOG, RunDir
+
+if TYPE_CHECKING:
+    from trainmark.run.words import View
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end, progress to stderr")
+    parser.add_argument("--detach", action="store_true", help="go on in the background; survives a lost connection")
+    parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
+
+
+def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+    if args.detach:
+        return _detached(run, plan, args)
+    return _foreground(run, plan, args, _terminal_view(run, plan, args))
+
+
+def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View) -> int:
+    log = LogView(run.path / RUN_LOG)
+    try:
+        final = session.drive(run, plan, Both(log, view))
+    except LostLease as error:
+        sys.stderr.write(f"trainmark: {error}; this controller ends\n")
+        return STOPPED
+    except UserError as error:
+        log.note(f"error: {error}")
+        raise
+    finally:
+        close = getattr(view, "close", None)
+        if close is not None:
+            close()
+    _show(run, args)
+    return exit_code(final, allow_skip=args.allow_skip)
+
+
+def exit_code(final: JobState, *, allow_skip: bool) -> int:
+    if final is JobState.SUCCEEDED or (final is JobState.SKIPPED and allow_skip):
+        return OK
+    return STOPPED if final is JobState.CANCELLED else CASE_FAILED
+
+
+def _show(run: RunDir, args: argparse.Namespace) -> None:
+    from trainmark.report import build, text
+
+    report = build.build(run)
+    if args.json:
+        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+    else:
+        sys.stdout.write("\n" + text.render(report))
+
+
+def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
+    from trainmark.cli import progress
+
+    out = sys.stderr if args.json else sys.stdout
+    quiet = args.log_level in ("warning", "error")
+    return progress.choose(out, run, plan, quiet=quiet)
+
+
+def _detached(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+    """A controller in a session of its own. The parent returns once it is known to own the run."""
+    ready, told = os.pipe()
+    sys.stdout.flush()
+    if os.fork():
+        os.close(told)
+        if os.read(ready, 1) != b"+":
+            raise UserError(f"the background controller could not start; see {run.path / RUN_LOG}")
+        _announce(run, args)
+        return OK
+    os.close(ready)
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    _redirect(run.path / RUN_LOG)
+    code = _foreground(run, plan, args, _Ready(told))
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _announce(run: RunDir, args: argparse.Namespace) -> None:
+    if args.json:
+        sys.stdout.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "detached": True}).decode() + "\n")
+        return
+    sys.stdout.write(
+        f"{run.id}\nruns in the background: `trainmark status {run.id}`, `trainmark logs -f {run.id}`, "
+        f"`trainmark stop {run.id}`\n"
+    )
+
+
+def _redirect(log: Path) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for source, target in ((null, 0), (out, 1), (out, 2)):
+        os.dup2(source, target)
+
+
+class _Ready:
+    """Tells the waiting parent that the loop is under way; watches nothing else."""
+
+    def __init__(self, told: int) -> None:
+        self._told: int | None = told
+
+    def _tell(self) -> None:
+        if self._told is not None:
+            os.write(self._told, b"+")
+            os.close(self._told)
+            self._told = None
+
+    def started(self, *_: object) -> None:
+        self._tell()
+
+    def tick(self, *_: object) -> None:
+        self._tell()
+
+    def ended(self, *_: object) -> None:
+        self._tell()
+
+    def note(self, *_: object) -> None:
+        """Notes may come before the lease is held."""

@@ -1,0 +1,86 @@
+"""`trainmark explain`: every value of a case and the layer that set it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+
+from trainmark.cli import common
+from trainmark.errors import UserError, did_you_mean
+from trainmark.spec import suite as suites
+from trainmark.spec.case import Case
+from trainmark.spec.case_id import value_text
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("case", metavar="CASE", help="a case id, alone or of --suite")
+    parser.add_argument("--suite", metavar="SUITE", help="look the case up in this suite (name or file)")
+    parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
+    parser.add_argument("--preset", metavar="NAME", help="preset of a case that is in no suite (default: quick)")
+    common.add_set(parser)
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def call(args: argparse.Namespace) -> int:
+    case = _find(args)
+    if args.json:
+        found = {
+            "case": str(case.id),
+            "fingerprint": case.fingerprint,
+            "preset": case.preset,
+            "division": case.division,
+            "data": case.data,
+            "checkpoint": case.checkpoint,
+            "parameters": {name: {"value": s.value, "origin": s.origin} for name, s in case.params.items()},
+            "deadlines": msgspec.to_builtins(case.deadlines),
+        }
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    else:
+        sys.stdout.write(text(case))
+    return 0
+
+
+def _find(args: argparse.Namespace) -> Case:
+    site = common.load_site(args)
+    if args.suite is None:
+        loaded = suites.single(args.case, args.preset or "quick")
+        return suites.expand(loaded, site, common.overrides(args))[0]
+    if args.preset is not None:
+        raise UserError("--preset is for a case that is in no suite; a suite names its own preset")
+    cases = suites.expand(suites.load(suites.find(args.suite)), site, common.overrides(args))
+    for case in cases:
+        if args.case in (str(case.id), case.id.identity) or args.case == case.id.workload:
+            return case
+    ids = [str(case.id) for case in cases]
+    raise UserError(f"suite `{args.suite}` has no case `{args.case}`{did_you_mean(args.case, ids)}")
+
+
+def text(case: Case) -> str:
+    workload = case.found.workload
+    lines = [str(case.id), f"  {workload.title}", ""]
+    rows = [("parameter", "value", "from", "", "meaning")]
+    for name, setting in case.params.items():
+        parameter = workload.parameters[name]
+        locked = "locked" if parameter.locked else ""
+        rows.append((name, value_text(setting.value), setting.origin, locked, parameter.help))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
+        lines.append("  " + "  ".join([*cells, row[4]]).rstrip())
+    lines += ["", f"  preset       {case.preset} (of {', '.join(workload.presets)})"]
+    lines.append(f"  division     {case.division}" + (f", changed: {', '.join(case.opened)}" if case.opened else ""))
+    lines.append(f"  data         {case.data or 'none'}")
+    if case.checkpoint:
+        lines.append(f"  checkpoint   {case.checkpoint}")
+    times = case.deadlines
+    lines.append(
+        f"  deadlines    start {times.start:g} s, step {times.step:g} s, total {times.total:g} s, stop {times.stop:g} s"
+    )
+    if workload.target:
+        target = workload.target
+        lines.append(f"  target       {target.metric} {'≥' if target.direction == 'up' else '≤'} {target.value:g}")
+    lines.append(f"  fingerprint  {case.fingerprint}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,22 @@
+"""`trainmark index`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from trainmark.cli import common
+from trainmark.report.summary import summarise
+from trainmark.store.index import Index
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    common.add_runs(parser)
+    parser.add_argument("--rebuild", action="store_true", help="forget the index and read every run again")
+
+
+def call(args: argparse.Namespace) -> int:
+    index = Index(args.runs)
+    count = index.rebuild(summarise) if args.rebuild else len(index.rows(summarise))
+    sys.stdout.write(f"{count} run(s) of {args.runs.resolve()} in {index.file}\n")
+    return 0

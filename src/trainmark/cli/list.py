@@ -1,0 +1,114 @@
+"""`trainmark list`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from trainmark.cli import common
+
+WHAT = ("runs", "suites", "workloads", "devices", "frameworks", "launchers")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="?", choices=WHAT, default="runs", help="default: runs")
+    common.add_runs(parser)
+    parser.add_argument("-n", type=int, default=20, metavar="N", help="the newest N runs (default: 20, 0: all)")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def call(args: argparse.Namespace) -> int:
+    rows = {
+        "runs": _runs,
+        "suites": _suites,
+        "workloads": _workloads,
+        "devices": _devices,
+        "frameworks": _frameworks,
+        "launchers": _launchers,
+    }[args.what](args)
+    if args.json:
+        sys.stdout.buffer.write(msgspec.json.encode(rows) + b"\n")
+    else:
+        sys.stdout.write(table(rows) or f"no {args.what}\n")
+    return 0
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Columns by key; empty for no rows."""
+    if not rows:
+        return ""
+    lines = [list(rows[0])] + [[str(value) for value in row.values()] for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
+    )
+
+
+def _runs(args: argparse.Namespace) -> list[dict[str, Any]]:
+    from trainmark.report.summary import summarise
+    from trainmark.store.index import Index
+
+    rows = Index(args.runs).rows(summarise)
+    return [
+        {
+            "run": row.run,
+            "created": time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created / 1e9)),
+            "suite": row.suite,
+            "state": row.state,
+            "cases": f"{row.succeeded}/{row.cases}",
+        }
+        for row in rows[-args.n if args.n > 0 else 0 :]
+    ]
+
+
+def _suites(_args: argparse.Namespace) -> list[dict[str, Any]]:
+    from trainmark.spec import suite
+
+    loaded = [suite.load(suite.find(name)).suite for name in suite.built_in_names()]
+    return [{"suite": found.name, "title": found.title} for found in loaded]
+
+
+def _workloads(_args: argparse.Namespace) -> list[dict[str, Any]]:
+    from trainmark.spec import workload
+
+    found = [workload.find(name, (), "list").workload for name in workload.names()]
+    return [
+        {
+            "workload": item.name,
+            "frameworks": ",".join(item.entry),
+            "presets": ",".join(item.presets),
+            "unit": item.unit,
+            "title": item.title,
+        }
+        for item in found
+    ]
+
+
+def _devices(_args: argparse.Namespace) -> list[dict[str, Any]]:
+    from trainmark.devices.catalog import VENDORS
+
+    return [
+        {"device": name, "verified": "yes" if item.verified else "no", "visible by": item.visible or "–"}
+        for name, item in VENDORS.items()
+    ]
+
+
+def _frameworks(_args: argparse.Namespace) -> list[dict[str, Any]]:
+    from trainmark.frameworks import REGISTRY
+
+    return _names("framework", REGISTRY.names())
+
+
+def _launchers(_args: argparse.Namespace) -> list[dict[str, Any]]:
+    from trainmark.launch import REGISTRY
+
+    return _names("launcher", REGISTRY.names())
+
+
+def _names(what: str, names: Iterable[str]) -> list[dict[str, Any]]:
+    return [{what: name} for name in names]

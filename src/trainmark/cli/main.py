@@ -1,0 +1,107 @@
+"""`trainmark VERB …`: finds the verb's module, and turns every known failure into one message and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+
+from trainmark.errors import BAD_INPUT, STOPPED, UserError, did_you_mean
+
+# verb → (module, what it does)
+VERBS = {
+    "run": ("trainmark.cli.run", "run a suite or a case and print its result"),
+    "plan": ("trainmark.cli.plan", "show what run would do, without doing it"),
+    "explain": ("trainmark.cli.explain", "show every value of a case and where it came from"),
+    "list": ("trainmark.cli.list", "list runs, suites, workloads, devices, …"),
+    "status": ("trainmark.cli.status", "show how far a run is"),
+    "top": ("trainmark.cli.top", "watch what is running, live"),
+    "logs": ("trainmark.cli.logs", "print or follow the output of ranks"),
+    "stop": ("trainmark.cli.stop", "stop a run; returns when nothing of it is left"),
+    "resume": ("trainmark.cli.resume", "finish a run that was stopped or killed"),
+    "report": ("trainmark.cli.report", "print the result of a run"),
+    "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),
+    "data": ("trainmark.cli.data", "get and list data sets"),
+    "init": ("trainmark.cli.init", "write an example suite and site to start from"),
+    "index": ("trainmark.cli.index", "show or rebuild the index of runs"),
+    "completion": ("trainmark.cli.completion", "print a completion script for bash or zsh"),
+    "version": ("trainmark.cli.version", "print the version"),
+}
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def entry() -> None:
+    """The installed program. Ends without the interpreter's own clean-up, which costs as much as a small verb."""
+    code = main(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        pass
+    os._exit(code)
+
+
+def main(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        sys.stdout.write(overview())
+        return 0 if argv else BAD_INPUT
+    if argv[0] == "--version":
+        argv = ["version"]
+    verb, rest = argv[0], argv[1:]
+    if verb not in VERBS:
+        sys.stderr.write(f"trainmark: no verb `{verb}`{did_you_mean(verb, VERBS)}; `trainmark --help` lists all\n")
+        return BAD_INPUT
+    return _call(verb, rest)
+
+
+def parser(verb: str) -> argparse.ArgumentParser:
+    """The verb's own parser; also read by shell completion."""
+    module_name, summary = VERBS[verb]
+    module = importlib.import_module(module_name)
+    made = argparse.ArgumentParser(
+        prog=f"trainmark {verb}",
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=getattr(module, "EPILOG", None),
+        # A fixed width: argparse would import a terminal library for each option otherwise.
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
+        allow_abbrev=False,
+    )
+    made.add_argument("--log-level", choices=LEVELS, default="info", help="how much to say (default: info)")
+    module.configure(made)
+    made.set_defaults(call=module.call)
+    return made
+
+
+def _call(verb: str, rest: list[str]) -> int:
+    level = "info"
+    try:
+        args = parser(verb).parse_args(rest)
+        level = args.log_level
+        return int(args.call(args))
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else BAD_INPUT
+    except UserError as error:
+        if level == "debug":
+            raise
+        sys.stderr.write(f"trainmark {verb}: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return STOPPED
+    except BrokenPipeError:
+        # Somebody piped us into `head`: not an error. Point stdout away so that its flush cannot fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+
+
+def overview() -> str:
+    width = max(len(verb) for verb in VERBS)
+    lines = ["usage: trainmark VERB [options]", ""]
+    lines.append("Measures how fast, how far and how well this machine or a cluster trains AI models.")
+    lines += ["", "verbs:"]
+    lines += [f"  {verb.ljust(width)}  {summary}" for verb, (_, summary) in VERBS.items()]
+    lines += ["", "start with `trainmark run quick`; `trainmark VERB --help` tells more of each."]
+    lines += ["exit codes: 0 all succeeded, 1 a case failed or was skipped, 2 bad input (nothing started),"]
+    lines += ["            3 site not usable, 4 a comparison crossed its threshold, 130 stopped."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,54 @@
+"""`trainmark plan`: the dry run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import msgspec
+
+from trainmark.cli import common
+from trainmark.plan.records import CasePlan, Plan
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    common.add_suite(parser)
+    parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+
+
+def call(args: argparse.Namespace) -> int:
+    plan = common.make_plan(args)
+    if args.json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
+    else:
+        sys.stdout.write(text(plan))
+    return 0
+
+
+def text(plan: Plan) -> str:
+    lines = [
+        f"suite {plan.suite}  site {plan.site.name} ({plan.site.launcher})  seed {plan.seed}  division {plan.division}",
+        "",
+    ]
+    for number, block in enumerate(plan.blocks, 1):
+        order = ", ".join(f"{plan.cases[ref.case].case} round {ref.round}" for ref in block)
+        lines.append(f"block {number}: {order}")
+    for case in plan.cases:
+        lines += ["", *_case(case)]
+    return "\n".join(lines) + "\n"
+
+
+def _case(case: CasePlan) -> list[str]:
+    lines = [f"{case.case}  fingerprint {case.fingerprint}  preset {case.preset}"]
+    lines.append(f"  data {case.data or '–'}  unit {case.unit}  probe {'yes' if case.probe else 'no'}")
+    times = case.deadlines
+    lines.append(
+        f"  deadlines: start {times.start:g} s, step {times.step:g} s, total {times.total:g} s, stop {times.stop:g} s"
+    )
+    lines += [f"  env {name}={value}" for name, value in case.env.items()]
+    for node in case.nodes:
+        lines.append(f"  node {node.index} {node.host}")
+        for rank in node.ranks:
+            lines.append(f"    rank {rank.rank}: {' '.join(rank.argv)}")
+            lines.append("      " + " ".join(f"{name}={value}" for name, value in rank.env.items()))
+    return lines

@@ -1,0 +1,135 @@
+"""Live progress: one changing line on a terminal, plain lines when piped."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from trainmark.launch import Ended
+from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.run import progress
+from trainmark.run.progress import duration
+from trainmark.run.views import outcome_line
+from trainmark.store.rundir import RunDir
+
+if TYPE_CHECKING:
+    from trainmark.run.words import View
+
+# A piped run says how far it is this often.
+PLAIN_SECONDS = 15.0
+
+
+def choose(out: IO[str], run: RunDir, plan: Plan, *, quiet: bool) -> View:
+    if quiet:
+        return Quiet()
+    return _Live(run, plan) if out.isatty() else Plain(out, run, plan)
+
+
+class Quiet:
+    """Watches nothing."""
+
+    def started(self, *_: object) -> None: ...
+    def tick(self, *_: object) -> None: ...
+    def ended(self, *_: object) -> None: ...
+    def note(self, *_: object) -> None: ...
+
+
+class _Counted:
+    """Which round of how many, and how long the rest may take."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._total = len(plan.order)
+        self._done = 0
+        self._began = time.monotonic()
+        self._case: CasePlan | None = None
+        self._ref: RoundRef | None = None
+
+    def begin(self, case: CasePlan, ref: RoundRef) -> None:
+        self._case, self._ref = case, ref
+
+    def head(self) -> str:
+        if self._case is None or self._ref is None:
+            return ""
+        return f"[{self._done + 1}/{self._total}] {self._case.case} round {self._ref.round}/{self._case.repeat}"
+
+    def line(self, attempt_dir: Path) -> str:
+        if self._case is None:
+            return ""
+        seen = progress.look(attempt_dir, self._case)
+        text = f"{self.head()}  " + (seen.text(self._case.unit) if seen else "starting")
+        if self._done:
+            left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
+            text += f"  (run: about {duration(left)} left)"
+        return text
+
+    def finish(self, case: CasePlan, ended: Ended) -> None:
+        self._done += case.repeat if ended.state == "SKIPPED" else 1
+
+
+class Plain:
+    """For pipes and logs: a line when something begins or ends, and now and then in between."""
+
+    def __init__(self, out: IO[str], run: RunDir, plan: Plan) -> None:
+        self._out = out
+        self._count = _Counted(plan)
+        self._said = time.monotonic()
+        self._write(f"run {run.id}: {len(plan.order)} round(s), seed {plan.seed}, kept in {run.path}")
+
+    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
+        self._count.begin(case, ref)
+        self._write(self._count.head() + (f" attempt {attempt}" if attempt > 1 else ""))
+
+    def tick(self, attempt_dir: Path) -> None:
+        if time.monotonic() - self._said >= PLAIN_SECONDS:
+            self._write(self._count.line(attempt_dir))
+
+    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
+        self._count.finish(case, ended)
+        self._write(outcome_line(case, ref, ended))
+
+    def note(self, text: str) -> None:
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        self._said = time.monotonic()
+        self._out.write(text + "\n")
+        self._out.flush()
+
+
+class _Live:
+    """For terminals: finished rounds scroll by, the running one is a line that changes."""
+
+    def __init__(self, run: RunDir, plan: Plan) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=False, highlight=False)
+        self._count = _Counted(plan)
+        self._status: Any = self._console.status(f"run {run.id}")
+        self._console.print(f"run {run.id}: {len(plan.order)} round(s), seed {plan.seed}, kept in {run.path}")
+        self._status.start()
+
+    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
+        del attempt
+        self._count.begin(case, ref)
+        self._status.update(_plain(self._count.head()))
+
+    def tick(self, attempt_dir: Path) -> None:
+        self._status.update(_plain(self._count.line(attempt_dir)))
+
+    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
+        self._count.finish(case, ended)
+        self._console.print(_plain(outcome_line(case, ref, ended)))
+
+    def note(self, text: str) -> None:
+        self._console.print(_plain(text))
+
+    def close(self) -> None:
+        self._status.stop()
+
+
+def _plain(text: str) -> Any:
+    """Text in which `[1/3]` is no markup."""
+    from rich.text import Text
+
+    return Text(text)

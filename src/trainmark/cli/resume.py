@@ -1,0 +1,31 @@
+"""`trainmark resume`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from trainmark.cli import common, drive
+from trainmark.run import session
+from trainmark.spec.states import JobState
+from trainmark.store.rundir import RunDir
+
+EPILOG = """\
+Rounds that ended are kept as they are. A round whose agent still works is followed, one that was cut off gets a new
+attempt, and cases that were skipped are looked at again. Nothing is counted twice.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    common.add_run(parser)
+    drive.add_options(parser)
+
+
+def call(args: argparse.Namespace) -> int:
+    run: RunDir = common.find_run(args)
+    plan = run.manifest().plan
+    state = session.state_of(run, plan)
+    done = state.finished in (JobState.SUCCEEDED, JobState.FAILED) and state.next_round() is None
+    if done and not args.json:
+        sys.stdout.write(f"run {run.id} has nothing left to do\n")
+    return drive.drive(run, plan, args)

@@ -1,0 +1,188 @@
+"""This machine: one agent, started in a session of its own so that it outlives a killed controller."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import trainmark.agent
+from trainmark.agent import ship, sweep
+from trainmark.errors import SiteError
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_plan, process
+from trainmark.plan.records import Plan
+from trainmark.spec.site import Site
+from trainmark.spec.states import JobState
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT
+
+_AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
+
+# The agent's own exit codes.
+_NO_ROOM, _SUPERSEDED = 75, 76
+
+
+class LocalLauncher:
+    def __init__(self) -> None:
+        self._exit_codes: dict[int, int] = {}
+
+    def check(self, site: Site, plan: Plan | None) -> list[Finding]:
+        from trainmark.launch import local_check
+
+        return local_check.findings(site, plan)
+
+    def render(self, spec: AttemptSpec, site: Site) -> Request:
+        nodes = tuple(node_plan.render(spec, node, site) for node in spec.case.nodes)
+        return Request(spec.attempt_dir, spec.token, nodes)
+
+    def submit(self, request: Request) -> Job:
+        (node,) = request.nodes
+        try:
+            node.dir.mkdir(parents=True)
+            write_json(node.dir / NODE_PLAN, node.plan)
+            pid = _spawn(node.dir)
+        except OSError as error:
+            raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
+        return Job(_handle(pid, process.start_ticks(pid)), request.attempt_dir, request.token)
+
+    def find(self, attempt_dir: Path, token: str) -> Job | None:
+        claim = _claim(attempt_dir)
+        if claim is None or claim.get("token") != token:
+            return None
+        ticks = claim["start_ticks"] if claim.get("boot_id") == process.boot_id() else None
+        return Job(_handle(int(claim["pid"]), ticks), attempt_dir, token)
+
+    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+        waiting = select.poll()
+        alive: dict[str, int] = {}
+        try:
+            for job in jobs:
+                handle = self._open(job)
+                if handle is not None:
+                    alive[job.handle] = handle
+                    waiting.register(handle, select.POLLIN)
+            if len(alive) == len(jobs):
+                waiting.poll(seconds * 1000)
+            return {job.handle: self._state(job) for job in jobs}
+        finally:
+            for handle in alive.values():
+                os.close(handle)
+
+    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+        handle = self._open(job)
+        if handle is None:
+            return
+        try:
+            if how == "destroy":
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                return
+            self._command(job, epoch, how, reason)
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(handle)
+
+    def adopt(self, job: Job, epoch: int) -> None:
+        self._command(job, epoch, "adopt", "another controller took over")
+
+    def collect(self, job: Job) -> None:
+        for folder in _node_dirs(job.attempt_dir):
+            ship.complete(str(folder))
+            result = read_json(folder / RESULT)
+            if not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
+                sweep.sweep(job.token)
+
+    def _command(self, job: Job, epoch: int, command: str, reason: str) -> None:
+        for folder in _node_dirs(job.attempt_dir):
+            write_json(folder / CONTROL, {"epoch": epoch, "command": command, "reason": reason})
+
+    def _state(self, job: Job) -> Ended:
+        handle = self._open(job)
+        if handle is not None:
+            os.close(handle)
+            return Ended(JobState.RUNNING)
+        for folder in _node_dirs(job.attempt_dir):
+            result = read_json(folder / RESULT)
+            if isinstance(result, dict) and result.get("token") == job.token:
+                return Ended(JobState(result["state"]), result.get("reason", ""), result.get("first_failure"))
+        return self._without_result(job)
+
+    def _without_result(self, job: Job) -> Ended:
+        code = self._exit_codes.get(_pid(job))
+        if code == _NO_ROOM:
+            reason = f"the disk is full: nothing more could be written to {job.attempt_dir}"
+            return Ended(JobState.FAILED, reason, {"rank": None, "kind": "disk", "last_lines": []})
+        if code == _SUPERSEDED:
+            return Ended(JobState.LOST, "another controller had taken the run over before the agent began")
+        how = f" (signal {-code})" if code is not None and code < 0 else ""
+        return Ended(JobState.LOST, f"the agent was gone without a result{how}")
+
+    def _open(self, job: Job) -> int | None:
+        """A pidfd on the attempt's agent, or None when it is gone. Reaps it if it was our child."""
+        pid = _pid(job)
+        if pid in self._exit_codes:
+            return None
+        try:
+            reaped, status = os.waitpid(pid, os.WNOHANG)
+            if reaped:
+                self._exit_codes[pid] = os.waitstatus_to_exitcode(status)
+                return None
+        except ChildProcessError:
+            pass  # started by an earlier controller
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            return None
+        if str(process.start_ticks(pid)) != job.handle.rpartition(".")[2]:
+            os.close(handle)
+            return None
+        return handle
+
+
+def _spawn(folder: Path) -> int:
+    log = os.open(folder / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            # Isolated and without site: the node side needs the standard library only, and starts in half the time.
+            [sys.executable, "-I", "-S", str(_AGENT), "run", str(folder / NODE_PLAN)],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, null, 0),
+                (os.POSIX_SPAWN_DUP2, log, 1),
+                (os.POSIX_SPAWN_DUP2, log, 2),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE],
+        )
+    finally:
+        os.close(log)
+        os.close(null)
+
+
+def _handle(pid: int, start_ticks: int | None) -> str:
+    """Pid and start time: a pid alone may be somebody else's by the time it is used."""
+    return f"local://{os.uname().nodename}/{pid}.{start_ticks}"
+
+
+def _pid(job: Job) -> int:
+    return int(job.handle.rpartition("/")[2].partition(".")[0])
+
+
+def _node_dirs(attempt_dir: Path) -> list[Path]:
+    return sorted(path.parent for path in attempt_dir.glob(f"*/{NODE_PLAN}"))
+
+
+def _claim(attempt_dir: Path) -> dict[str, Any] | None:
+    for folder in _node_dirs(attempt_dir):
+        found = read_json(folder / CLAIM)
+        if isinstance(found, dict):
+            return found
+    return None

@@ -1,0 +1,111 @@
+"""What `doctor` looks at on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.devices import host as node_host
+from trainmark.launch import Finding, node_zip
+from trainmark.plan.records import Plan
+from trainmark.spec.site import Site
+from trainmark.store.index import cache_dir
+
+_SECONDS = 60.0
+_LEAST_DISK = 2**30
+_ASK_PYTHON = """
+import json, sys
+found = {"python": sys.version.split()[0]}
+try:
+    import torch
+    found["torch"] = torch.__version__
+    found["threads"] = torch.get_num_threads()
+except ImportError as error:
+    found["error"] = str(error)
+print(json.dumps(found))
+"""
+
+
+def findings(site: Site, plan: Plan | None) -> list[Finding]:
+    del plan  # every case of this machine needs the same
+    return list(_all(site, os.uname().nodename))
+
+
+def _all(site: Site, name: str) -> Iterator[Finding]:
+    facts = node_host.detect()
+    yield from _machine(facts, name)
+    yield from _python(site.python or sys.executable, name)
+    yield _node_side(name)
+    yield _disk(name)
+
+
+def _machine(facts: dict[str, Any], name: str) -> Iterator[Finding]:
+    cores = len(os.sched_getaffinity(0))
+    yield Finding(name, "cores", True, f"{cores} usable, {facts.get('cpu_model') or 'unknown model'}")
+    available = facts.get("mem_available")
+    if available is not None:
+        yield Finding(name, "memory", True, f"{available / 2**30:.1f} GiB available")
+    governor = facts.get("governor")
+    if governor and governor != "performance":
+        yield Finding(name, "governor", None, governor, "clock speeds may wander; `performance` is steadier")
+    load = os.getloadavg()[0]
+    busy = load > 0.5 * cores
+    yield Finding(
+        name,
+        "load",
+        None if busy else True,
+        f"{load:.2f}",
+        "other work disturbs measurements" if busy else "",
+    )
+
+
+def _python(python: str, name: str) -> Iterator[Finding]:
+    found = _ask([python, "-c", _ASK_PYTHON])
+    if isinstance(found, str):
+        yield Finding(name, "python", False, found, "set `python:` in the site to a Python that can train")
+        return
+    yield Finding(name, "python", True, f"{found['python']} at {python}")
+    if "torch" in found:
+        yield Finding(name, "pytorch", True, f"{found['torch']}, {found['threads']} threads")
+    else:
+        cure = "pip install -c constraints.txt 'trainmark[torch]', or name another `python:` in the site"
+        yield Finding(name, "pytorch", None, found.get("error", "not found"), cure)
+
+
+def _node_side(name: str) -> Finding:
+    """The zip that other machines would get, tried on this one."""
+    file = node_zip.write(cache_dir() / "node")
+    found = _ask([sys.executable, "-I", "-S", str(file), "selftest"])
+    if isinstance(found, str):
+        return Finding(name, "node side", False, found, "reinstall trainmark")
+    return Finding(name, "node side", True, f"{file.name}, containment {found.get('containment', 'unknown')}")
+
+
+def _disk(name: str) -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free
+    enough = free > _LEAST_DISK
+    return Finding(name, "disk", enough, f"{free / 2**30:.1f} GiB free here", "" if enough else "make room for results")
+
+
+def _ask(argv: list[str]) -> dict[str, Any] | str:
+    """The JSON a program prints last, or why it printed none."""
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=_SECONDS, check=False)
+    except FileNotFoundError:
+        return f"{argv[0]}: no such program"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{argv[0]}: {error}"
+    lines = done.stdout.splitlines()
+    try:
+        found = msgspec.json.decode(lines[-1])
+    except (IndexError, msgspec.DecodeError):
+        tail = done.stderr.decode(errors="replace").strip().splitlines()
+        return f"exit code {done.returncode}: {tail[-1] if tail else 'it said nothing'}"
+    return found if isinstance(found, dict) else f"unexpected answer {found!r}"

@@ -1,0 +1,52 @@
+"""The node side as one file: `trainmark-node-<hash>.pyz`, the same bytes for the same sources."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import trainmark
+
+_PACKAGE = Path(trainmark.__file__).resolve().parent
+_MAIN = b"import sys\n\nfrom trainmark.agent.main import main\n\nsys.exit(main(sys.argv[1:]))\n"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def sources() -> list[Path]:
+    """What goes into the zip: the agent, the probe, and the half of `devices` that nodes use."""
+    rooms = [*(_PACKAGE / "agent").glob("*.py"), *(_PACKAGE / "probe").glob("*.py")]
+    devices = [_PACKAGE / "devices" / "__init__.py", *(_PACKAGE / "devices").glob("host*.py")]
+    return sorted([_PACKAGE / "__init__.py", *rooms, *devices])
+
+
+def build() -> bytes:
+    """A zip application. No times and no order of the file system in it, so its hash names its content."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        _add(archive, "__main__.py", _MAIN)
+        for file in sources():
+            _add(archive, str(Path("trainmark") / file.relative_to(_PACKAGE)), file.read_bytes())
+    return b"#!/usr/bin/env python3\n" + buffer.getvalue()
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, _EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, content)
+
+
+def write(folder: Path) -> Path:
+    """The zip in `folder`, under a name that changes with its content."""
+    content = build()
+    path = folder / f"trainmark-node-{hashlib.sha256(content).hexdigest()[:16]}.pyz"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_bytes(content)
+        part.chmod(0o755)
+        part.replace(path)
+    return path

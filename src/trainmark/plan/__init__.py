@@ -1,0 +1,1 @@
+"""Suite × site → Plan. Pure: printing the plan is the dry run."""

@@ -1,0 +1,431 @@
+"""Tells trainmark what a training process does: one file, standard library only, Python 3.7 and later.
+
+    import trainmark_probe as probe
+
+    config = probe.config(batch=64)              # parameters; these defaults when trainmark is not there
+    probe.init(unit="images")
+    ...                                          # load data, build the model
+    probe.init_end()
+    probe.train_start()
+    for ...:
+        with probe.span("data"):
+            batch = next(batches)
+        ...                                      # forward, backward, update
+        probe.step(len(batch), loss)             # a number, or a tensor that is read later
+    with probe.phase("evaluate"):
+        accuracy = ...
+    probe.evaluate(accuracy=accuracy)
+    probe.train_end()
+    probe.finish(converged=True)
+
+Each event is one JSON line in the file named by TRAINMARK_SPOOL and is there when the call returns, so it
+survives `kill -9`. Without TRAINMARK_SPOOL every call does nothing. A write that fails raises OSError: a lost
+number must not pass for a whole result. The probe belongs to one thread; it has no locks.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+from json.encoder import encode_basestring_ascii as _quote
+from os import write
+from time import monotonic_ns, time_ns
+from typing import Any, Callable
+
+__all__ = [
+    "active", "config", "epoch_begin", "epoch_end", "evaluate", "finish", "init", "init_end", "note", "phase",
+    "rank", "resume", "span", "step", "train_end", "train_start",
+]  # fmt: skip
+
+_Wait = Callable[[], Any]
+
+# A block, between two synchronisations of the device, ends at whichever is reached first.
+BLOCK_STEPS = 10
+BLOCK_NS = 1_000_000_000
+# "pid:path" of the process that writes this rank's events; its children inherit the variable and stay silent.
+OWNER = "TRAINMARK_PROBE_PID"
+# Keys of a STEP_END event, which spans are added to.
+RESERVED = frozenset(("k", "rank", "seq", "t", "step", "n", "loss"))
+
+
+def config(**defaults: Any) -> dict[str, Any]:
+    """What this process shall do: {"params": {...}, "data", "checkpoint", "workdir", "seed", "device", ...}.
+
+    `params` is `defaults`, updated by what trainmark chose. Without trainmark it is `defaults`.
+    """
+    found: dict[str, Any] = {"data": None, "checkpoint": None, "seed": 0, "device": "cpu"}
+    found["workdir"] = os.getcwd()
+    path = os.environ.get("TRAINMARK_CONFIG")
+    if path:
+        with open(path, encoding="utf-8") as file:
+            found.update(json.load(file))
+    found["params"] = dict(defaults, **found.get("params", {}))
+    return found
+
+
+def rank() -> int:
+    """The number of this process among all that train together."""
+    return int(os.environ.get("TRAINMARK_RANK") or os.environ.get("RANK") or 0)
+
+
+class _Recorder:
+    """Writes events into the file `path`, which the first call opens; its public methods are the calls."""
+
+    def __init__(self, path: str, rank: int) -> None:
+        self._path = path
+        self._rank = rank
+        self._fd = -1
+        self._open = False  # init() was called, or this process must be silent
+        self._seq = 0
+        self._step = 0
+        self._training = False
+        self._sync: _Wait | None = None
+        self._spans: dict[bytes, int] = {}  # nanoseconds since the last step, by `,"name":`
+        self._span_keys: dict[str, bytes] = {}
+        self._losses: list[tuple[int, Any]] = []
+        self._edge_step = 0
+        self._edge_time = 0
+        head = b'{"k":"STEP_END","rank":%d,"seq":%%d,"t":%%d,"step":%%d,"n":%%d' % rank
+        self._line = head + b"}\n"
+        self._line_loss = head + b',"loss":%r}\n'
+        self._line_more = head + b"%b}\n"
+
+    def active(self) -> bool:
+        """Whether events are written, now or as soon as init() is called."""
+        return bool(self._path) and (self._fd >= 0 or not self._open)
+
+    def init(
+        self, unit: str = "samples", device: str = "cpu", sync: _Wait | None = None, world: int = 1
+    ) -> None:
+        """The process has begun. `unit` is what a sample is called.
+
+        A device other than `cpu` runs behind the program, so `sync` must be given: a call that returns when
+        the device has done all its work. `world` is the number of processes that train together.
+        """
+        if self._open:
+            return
+        if device != "cpu" and sync is None:
+            raise ValueError("device %r needs sync=, a call that waits for the device" % device)
+        self._open = True
+        if _owned_by_another(self._path):
+            return
+        os.environ[OWNER] = "%d:%s" % (os.getpid(), self._path)
+        self._sync = sync
+        self._edge_time = monotonic_ns()
+        self._attach()
+        self._dump_stacks_on_signal()
+        self._emit(
+            "INIT_START",
+            wall=time_ns(),
+            pid=os.getpid(),
+            host=os.uname().nodename,
+            python="%d.%d.%d" % sys.version_info[:3],
+            prefix=sys.prefix,
+            unit=unit,
+            device=device,
+            timing="host" if device == "cpu" else "host-enqueue",
+            world=world,
+        )
+
+    def init_end(self) -> None:
+        """Data and model are ready."""
+        self._emit("INIT_END")
+
+    def resume(self, step: int) -> None:
+        """Training goes on after `step`, from a checkpoint: the next step is `step` + 1."""
+        self._step = self._edge_step = int(step)
+        self.note("resumed_from_step", int(step))
+
+    def train_start(self) -> None:
+        """Training begins: the first step lasts from here to the first `step()`."""
+        self._edge()
+        self._training = True
+        self._emit("TRAIN_START")
+
+    def epoch_begin(self, epoch: int) -> None:
+        self._emit("EPOCH_BEGIN", epoch=int(epoch))
+
+    def epoch_end(self, epoch: int) -> None:
+        self._emit("EPOCH_END", epoch=int(epoch))
+
+    def step(self, samples: int, loss: Any = None) -> None:
+        """A step has ended in which this process trained `samples` samples.
+
+        Never waits for the device: a loss that is a tensor is written at the next block edge.
+        """
+        now = monotonic_ns()
+        fd = self._fd
+        if fd < 0:
+            if not self._open:
+                self.init()
+                self.step(samples, loss)
+            return
+        self._step = step = self._step + 1
+        seq = self._seq
+        self._seq = seq + 1
+        if loss is not None and type(loss) is not float:
+            loss = self._plain_loss(step, loss)
+        if self._spans or (loss is not None and loss - loss != 0):
+            line = self._line_more % (seq, now, step, samples, self._extras(loss))
+        elif loss is None:
+            line = self._line % (seq, now, step, samples)
+        else:
+            line = self._line_loss % (seq, now, step, samples, loss)
+        try:
+            done = write(fd, line)
+        except OSError as error:
+            raise self._lost(error) from error
+        if done != len(line):
+            self._write(line[done:])
+        if step - self._edge_step >= BLOCK_STEPS or now - self._edge_time >= BLOCK_NS:
+            self._edge()
+
+    def span(self, name: str) -> Any:
+        """`with span("data"):` its time is added to the next step's record under `name`."""
+        return _Span(self._spans, self._span_keys.get(name) or self._span_key(name))
+
+    def phase(self, name: str) -> Any:
+        """`with phase("evaluate"):` work that is not training; its time is out of the step throughput."""
+        return _Phase(self, name)
+
+    def evaluate(self, **values: Any) -> None:
+        """What the model reaches after the last step; before train_start() it is the starting point."""
+        kind = "EVALUATE" if self._training else "INIT_EVALUATION"
+        self._emit(kind, step=self._step, values=values)
+
+    def note(self, name: str, value: Any) -> None:
+        """A fact about this run."""
+        self._emit("NOTE", name=name, value=value)
+
+    def train_end(self) -> None:
+        self._edge()
+        self._emit("TRAIN_END")
+
+    def finish(self, converged: bool | None = None, **values: Any) -> None:
+        """All is done. `converged`: whether the target was reached, None if there was none."""
+        self._edge()
+        self.note("peak_memory_bytes", _peak_memory())
+        self._emit("FINISHED", values=dict(values, converged=converged))
+
+    # -- what the calls share
+
+    def mute(self) -> None:
+        """In a forked child, such as a data loader's worker: never write, never touch the device."""
+        self._fd = -1
+        self._open = True
+        self._sync = None
+        self._losses = []
+
+    def _attach(self) -> None:
+        """Open the file. What an earlier process of this rank wrote stays, and its numbers go on."""
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            size = os.fstat(self._fd).st_size
+            tail = os.pread(self._fd, 1 << 16, max(0, size - (1 << 16)))
+        except OSError as error:
+            raise self._lost(error) from error
+        if tail and not tail.endswith(b"\n"):
+            self._write(b"\n")
+        for line in reversed(tail.split(b"\n")):
+            try:
+                self._seq = json.loads(line.decode())["seq"] + 1
+                return
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def _dump_stacks_on_signal(self) -> None:
+        """SIGUSR1 prints where every thread is, so that a hang can be explained."""
+        try:
+            faulthandler.register(signal.SIGUSR1, all_threads=True)
+        except (AttributeError, ValueError, OSError, RuntimeError):
+            pass  # standard error is not a file here, or the system has no such signal
+
+    def _edge(self) -> None:
+        """A block's end: wait for the device, say so, and write the losses it has made ready."""
+        if self._sync is not None:
+            self._sync()
+            if self._step > self._edge_step:
+                self._emit("BLOCK", step=self._step)
+        self._edge_step = self._step
+        self._edge_time = monotonic_ns()
+        if self._losses:
+            losses, self._losses = self._losses, []
+            self._emit("LOSS", steps=[at for at, _ in losses], values=[float(loss) for _, loss in losses])
+
+    def _span_key(self, name: str) -> bytes:
+        if name in RESERVED:
+            raise ValueError("a span cannot be called %r, which a step has already" % name)
+        self._span_keys[name] = key = b",%b:" % _quote(name).encode()
+        return key
+
+    def _plain_loss(self, step: int, loss: Any) -> float | None:
+        """A number that is not a float as one; a tensor is kept for later."""
+        if not hasattr(loss, "detach"):
+            return float(loss)
+        self._losses.append((step, loss.detach()))
+        return None
+
+    def _extras(self, loss: float | None) -> bytes:
+        """The rarer fields of a step: spans, and a loss that JSON has no number for."""
+        parts = [b"%b%d" % pair for pair in self._spans.items()]
+        self._spans.clear()
+        if loss is not None:
+            number = b"%r" % loss if loss - loss == 0 else _quote(_plain(loss)).encode()
+            parts.append(b',"loss":' + number)
+        return b"".join(parts)
+
+    def _emit(self, kind: str, **fields: Any) -> None:
+        if not self._open:
+            self.init()
+        if self._fd < 0:
+            return
+        record = {"k": kind, "rank": self._rank, "seq": self._seq, "t": monotonic_ns()}
+        record.update(_plain(fields))
+        self._seq += 1
+        self._write(json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        try:
+            while line:
+                line = line[write(self._fd, line) :]
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: OSError) -> OSError:
+        reason = "trainmark's probe could not write to %s: %s" % (self._path, error.strerror)
+        return OSError(error.errno, reason)
+
+
+class _Span:
+    """Adds the time of a `with` block to the spans of the next step."""
+
+    __slots__ = ("_key", "_spans", "_start")
+
+    def __init__(self, spans: dict[bytes, int], key: bytes) -> None:
+        self._spans = spans
+        self._key = key
+
+    def __enter__(self) -> None:
+        self._start = monotonic_ns()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._spans[self._key] = self._spans.get(self._key, 0) + monotonic_ns() - self._start
+
+
+class _Phase:
+    """Marks a `with` block; the device is idle at both edges, so that the times are true."""
+
+    __slots__ = ("_name", "_recorder")
+
+    def __init__(self, recorder: _Recorder, name: str) -> None:
+        self._recorder = recorder
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._recorder._edge()
+        self._recorder._emit("PHASE_BEGIN", name=self._name)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        # After an error the device may be broken too: the first error is the one to be seen.
+        if kind is None:
+            self._recorder._edge()
+        self._recorder._emit("PHASE_END", name=self._name)
+
+
+def _owned_by_another(path: str) -> bool:
+    """Whether a live process that is not this one writes into `path`."""
+    owner, _, owned = os.environ.get(OWNER, "").partition(":")
+    if owned != path or not owner.isdigit() or int(owner) == os.getpid():
+        return False
+    try:
+        os.kill(int(owner), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON can say it: NaN and infinities as strings, a tensor of one element as its number."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        if value - value == 0:
+            return float(value)
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if hasattr(value, "item"):
+        return _plain(value.item())
+    raise TypeError("trainmark's probe cannot write %r as JSON" % (value,))
+
+
+def _peak_memory() -> int | None:
+    """Most bytes ever held: what PyTorch allocated on a CUDA device in use, else what the process held."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return int(torch.cuda.max_memory_allocated())
+    try:
+        import resource
+    except ImportError:
+        return None
+    # macOS counts in bytes, Linux in kilobytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+class _Nothing:
+    """A `with` block that nobody measures."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        return None
+
+
+_NOTHING = _Nothing()
+
+
+def _no_step(samples: int, loss: Any = None) -> None:  # noqa: ARG001
+    return None
+
+
+def _no_call(*_: Any, **__: Any) -> Any:
+    return None
+
+
+def _no_block(name: str) -> Any:  # noqa: ARG001
+    return _NOTHING
+
+
+_recorder = _Recorder(os.environ.get("TRAINMARK_SPOOL", ""), rank())
+active = _recorder.active
+init = _recorder.init
+init_end = _recorder.init_end
+resume = _recorder.resume
+train_start = _recorder.train_start
+epoch_begin = _recorder.epoch_begin
+epoch_end = _recorder.epoch_end
+step = _recorder.step
+span = _recorder.span
+phase = _recorder.phase
+evaluate = _recorder.evaluate
+note = _recorder.note
+train_end = _recorder.train_end
+finish = _recorder.finish
+
+if os.environ.get("TRAINMARK_SPOOL"):
+    os.register_at_fork(after_in_child=_recorder.mute)
+else:  # a program that runs without trainmark pays nothing
+    init = init_end = resume = train_start = epoch_begin = epoch_end = _no_call
+    evaluate = note = train_end = finish = _no_call
+    step = _no_step
+    span = phase = _no_block

@@ -1,0 +1,1 @@
+"""Measurements → what people and programs read: terminal text and JSON."""

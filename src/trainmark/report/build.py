@@ -1,0 +1,91 @@
+"""A run's report: states, reasons and measurements of every case, recomputed from the run directory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trainmark.plan.records import CasePlan
+from trainmark.score.case import measure, score_run
+from trainmark.score.measurement import Measurement
+from trainmark.spec.states import JobState
+from trainmark.store import events, journal
+from trainmark.store.rundir import RunDir
+from trainmark.store.state import RunState
+
+
+class CaseReport(msgspec.Struct, frozen=True):
+    case: str
+    state: JobState
+    reason: str
+    fingerprint: str
+    division: str
+    preset: str
+    rounds: int
+    counted: int
+    measurements: dict[str, Measurement]
+    failure: dict[str, Any] | None = None
+    notes: list[str] = []
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What `--json` prints."""
+
+    run: str
+    state: JobState
+    suite: str
+    cases: list[CaseReport]
+    warnings: list[str] = []
+    dir: str = ""
+
+
+def build(run: RunDir) -> Report:
+    manifest = run.manifest()
+    past = journal.read(run.path)
+    state = RunState.replay(manifest.plan, past.records)
+    warnings = list(past.warnings)
+    cases = [_case(run, state, index, warnings) for index in range(len(manifest.plan.cases))]
+    final = state.finished or (JobState.RUNNING if past.records else JobState.PENDING)
+    return Report(run.id, final, manifest.plan.suite, cases, warnings, str(run.path))
+
+
+def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> CaseReport:
+    case = state.plan.cases[index]
+    outcome, reason = state.case_outcome(index)
+    counted = state.counted(index)
+    scores, notes = [], []
+    for ref, attempt in counted:
+        folder = run.attempt(case, ref, attempt.number)
+        read = events.read_attempt(folder)
+        warnings.extend(read.warnings)
+        scores.append(score_run(read.events))
+        notes.extend(_notes(folder, case))
+    # Speed of a case that computed wrongly is no speed.
+    valid = outcome is not JobState.INVALID
+    measurements = measure(scores, case.unit, state.plan.seed) if scores and valid else {}
+    failures = [state.rounds[ref].last() for ref in state.plan.order if ref.case == index]
+    failure = next((last.failure for last in failures if last is not None and last.failure), None)
+    return CaseReport(
+        case=case.case,
+        state=outcome,
+        reason=reason,
+        fingerprint=case.fingerprint,
+        division=case.division,
+        preset=case.preset,
+        rounds=case.repeat,
+        counted=len(counted),
+        measurements=measurements,
+        failure=failure,
+        notes=sorted(set(notes)),
+    )
+
+
+def _notes(attempt_dir: Any, case: CasePlan) -> list[str]:
+    """What a reader must know besides the figures."""
+    notes = [warning for result in events.results(attempt_dir) for warning in result.get("warnings", [])]
+    if case.data == "synthetic":
+        notes.append("data is synthetic")
+    if case.opened:
+        notes.append(f"open division: changed {', '.join(case.opened)}")
+    return notes

@@ -1,0 +1,1 @@
+"""The loop: rounds, attempts, retries, deadlines, leases, resume and stop. Nobody else orchestrates."""

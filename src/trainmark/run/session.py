@@ -1,0 +1,84 @@
+"""Beginning and resuming runs: from a plan to a driven loop, with the lease held around it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainmark import __version__
+from trainmark.errors import SiteError
+from trainmark.launch import REGISTRY
+from trainmark.plan.records import Plan
+from trainmark.run import lease as leases
+from trainmark.run import stop
+from trainmark.run.loop import Loop
+from trainmark.run.preflight import unmet
+from trainmark.run.stop import StopSwitch
+from trainmark.spec.states import JobState
+from trainmark.store import journal, provenance, rundir
+from trainmark.store.rundir import Manifest, RunDir
+from trainmark.store.state import RunState
+
+if TYPE_CHECKING:
+    from trainmark.run.words import View
+
+
+def create(plan: Plan, runs: Path) -> RunDir:
+    """A new run: its folder and manifest. Nothing is started."""
+    run = rundir.create(runs, plan.suite)
+    manifest = Manifest(
+        schema=rundir.SCHEMA,
+        run=run.id,
+        created=time.time_ns(),
+        trainmark=__version__,
+        command=sys.argv,
+        plan=plan,
+        provenance=provenance.collect(Path.cwd()),
+    )
+    rundir.write_manifest(run, manifest)
+    return run
+
+
+def state_of(run: RunDir, plan: Plan) -> RunState:
+    """Where a run stands, for anybody who only looks."""
+    return RunState.replay(plan, journal.read(run.path).records)
+
+
+def drive(run: RunDir, plan: Plan, view: View, *, stopping: bool = False) -> JobState:
+    """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
+
+    `stopping`: only to end what an earlier controller left running.
+    """
+    lease = leases.take(run.path)
+    switch = StopSwitch(run.path)
+    if stopping:
+        stop.request(run.path, "stopped by `trainmark stop`", now=False)
+    else:
+        switch.clear()
+    switch.listen()
+    try:
+        writer = journal.Journal(run.path, lease.epoch, lease.held)
+    except OSError as error:
+        raise SiteError(f"{run.path}: the journal cannot be written: {error.strerror}") from None
+    past = journal.read(run.path)
+    for warning in past.warnings:
+        view.note(f"warning: {warning}")
+    state = RunState.replay(plan, past.records)
+    try:
+        state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
+        launcher = REGISTRY.get(plan.site.launcher)
+        loop = Loop(run, plan, state, launcher, writer, lease.epoch, switch, unmet, view, lease.renew)
+        final = loop.go()
+        lease.release()
+        return final
+    except OSError as error:
+        raise SiteError(
+            f"{run.path}: the run cannot go on: {error}; make room and `trainmark resume {run.id}`"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            writer.close()

@@ -1,0 +1,43 @@
+"""Asking a run to stop: by signal (once: with grace, twice: at once) or by a file from another process."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import STOP
+
+
+class StopSwitch:
+    """Counts requests. 0: go on, 1: stop with grace, 2: stop at once."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._file = run_dir / STOP
+        self._signals = 0
+        self.reason = ""
+
+    def listen(self) -> None:
+        """From now on SIGINT and SIGTERM are requests instead of the end of this process."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._signals += 1
+        self.reason = "stopped by Ctrl-C" if number == signal.SIGINT else "stopped by SIGTERM"
+
+    def level(self) -> int:
+        asked = read_json(self._file)
+        if isinstance(asked, dict):
+            self.reason = str(asked.get("reason") or "stopped by `trainmark stop`")
+            return max(min(self._signals, 2), 2 if asked.get("now") else 1)
+        return min(self._signals, 2)
+
+    def clear(self) -> None:
+        """A run that is resumed is no longer asked to stop."""
+        self._file.unlink(missing_ok=True)
+
+
+def request(run_dir: Path, reason: str, *, now: bool) -> None:
+    write_json(run_dir / STOP, {"reason": reason, "now": now})

@@ -1,0 +1,1 @@
+"""What to measure: case ids, workloads, suites, sites, and how their layers make one case."""

@@ -1,0 +1,141 @@
+"""One case with every value settled: the layers, in order, and where each value came from.
+
+Layers, weakest first: the workload's defaults < its preset < its device override < the suite's `set` < the case
+itself (variant, matrix, its own `set`) < `--set` on the command line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.workload import Deadlines, Found, named_parameter
+
+# Settled like parameters, but every workload has them.
+DATA_KEY = "data"
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """Values given in one place, and the name of that place for messages and `explain`."""
+
+    origin: str
+    values: Mapping[str, Any]
+    place: str
+
+
+class Setting(msgspec.Struct, frozen=True):
+    value: Value
+    origin: str
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A case, ready to be planned."""
+
+    id: CaseId
+    found: Found
+    vendor: str
+    preset: str
+    division: str
+    params: dict[str, Setting]
+    data: str | None
+    checkpoint: str | None
+    deadlines: Deadlines
+    opened: tuple[str, ...]
+
+    @property
+    def values(self) -> dict[str, Value]:
+        return {name: setting.value for name, setting in self.params.items()}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the whole resolved configuration; cases with one fingerprint are alike in every value."""
+        resolved = {
+            "identity": self.id.identity,
+            "vendor": self.vendor,
+            "preset": self.preset,
+            "division": self.division,
+            "params": self.values,
+            "data": self.data,
+            "checkpoint": self.checkpoint,
+            "workload": msgspec.to_builtins(self.found.workload),
+        }
+        return hashlib.sha256(msgspec.json.encode(resolved, order="deterministic")).hexdigest()[:16]
+
+
+def resolve(
+    case_id: CaseId,
+    found: Found,
+    vendor: str,
+    preset: str,
+    division: str,
+    layers: list[Layer],
+    *,
+    place: str,
+    data: str | None = None,
+    checkpoint: str | None = None,
+    deadlines: Mapping[str, float] | None = None,
+) -> Case:
+    """Settle all layers. The id that comes back lists exactly what differs from what a bare id would mean."""
+    workload = found.workload
+    if case_id.framework not in workload.entry:
+        known = workload.entry
+        raise UserError(
+            f"{place}: workload `{workload.name}` has no entry for framework `{case_id.framework}`"
+            f"{did_you_mean(case_id.framework, known)}; it has {one_of(known)}"
+        )
+    if preset not in workload.presets:
+        known_presets = workload.presets
+        raise UserError(
+            f"{place}: workload `{workload.name}` has no preset `{preset}`{did_you_mean(preset, known_presets)}; "
+            f"it has {one_of(known_presets)}"
+        )
+    base = _base(found, vendor, preset)
+    params = dict(base)
+    chosen_data, named_data = data, None
+    for layer in layers:
+        for name, raw in layer.values.items():
+            if name == DATA_KEY and name not in workload.parameters:
+                chosen_data = named_data = str(raw)
+                continue
+            parameter = named_parameter(workload, name, layer.place)
+            params[name] = Setting(parameter.accept(raw, f"{layer.place}: {name}"), layer.origin)
+    changed = {name: params[name].value for name in params if params[name].value != base[name].value}
+    opened = tuple(sorted(name for name in changed if workload.parameters[name].locked))
+    if opened and division != "open":
+        raise UserError(
+            f"{place}: `{opened[0]}` is locked at {base[opened[0]].value!r} so that results can be compared; "
+            "say `division: open` in the suite to change it"
+        )
+    variant: dict[str, Value] = dict(changed)
+    if named_data is not None and not (workload.data and named_data == workload.data.default):
+        variant[DATA_KEY] = named_data
+    return Case(
+        id=case_id.with_variant(variant),
+        found=found,
+        vendor=vendor,
+        preset=preset,
+        division=division,
+        params=params,
+        data=chosen_data if chosen_data is not None else (workload.data.default if workload.data else None),
+        checkpoint=checkpoint,
+        deadlines=msgspec.structs.replace(workload.deadlines, **dict(deadlines or {})),
+        opened=opened,
+    )
+
+
+def _base(found: Found, vendor: str, preset: str) -> dict[str, Setting]:
+    """What a bare id means: defaults, preset, device override."""
+    workload = found.workload
+    params = {name: Setting(parameter.default, "default") for name, parameter in workload.parameters.items()}
+    for origin, values in (
+        (f"preset {preset}", workload.presets[preset]),
+        (f"device {vendor}", workload.devices.get(vendor, {})),
+    ):
+        for name, value in values.items():
+            params[name] = Setting(workload.parameters[name].accept(value, origin), origin)
+    return params

@@ -1,0 +1,135 @@
+"""The address of a case: `workload:framework[_version]:device:nnodes:nproc:repeat[@key=value,…]`.
+
+The same text is the key in a suite, the argument on the command line, the key in the index and, through
+`dir_name`, the name of its folder. FlagPerf's keys are valid as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from trainmark.errors import UserError
+
+AUTO = "auto"
+SHAPE = "workload:framework[_version]:device:nnodes:nproc:repeat[@key=value,…]"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# Folder names are limited to 255 bytes by common file systems; room is left for suffixes.
+_LONGEST = 240
+
+Value = bool | int | float | str
+
+
+class CaseId(msgspec.Struct, frozen=True, order=True):
+    """One case's address. `variant` is sorted and holds only what differs from the preset."""
+
+    workload: str
+    framework: str
+    version: str
+    device: str
+    nnodes: int
+    nproc: int
+    repeat: int | str
+    variant: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> CaseId:
+        head, at, tail = text.partition("@")
+        fields = head.split(":")
+        if len(fields) != 6:
+            raise UserError(f"case `{text}` has {len(fields)} fields, not 6: {SHAPE}")
+        workload, framework, device = fields[0], fields[1], fields[2]
+        for what, name in (("workload", workload), ("framework", framework), ("device", device)):
+            if not _NAME.match(name):
+                raise UserError(f"case `{text}`: {what} `{name}` may hold letters, digits, `.`, `_`, `-`")
+        if at and not tail:
+            raise UserError(f"case `{text}`: nothing follows `@`; expected key=value,…")
+        name, _, version = framework.partition("_")
+        found = cls(
+            workload=workload,
+            framework=name,
+            version=version,
+            device=device,
+            nnodes=_count(text, "nnodes", fields[3]),
+            nproc=_count(text, "nproc", fields[4]),
+            repeat=AUTO if fields[5] == AUTO else _count(text, "repeat", fields[5]),
+            variant=_parse_variant(text, tail) if tail else (),
+        )
+        if len(found.dir_name().encode()) > _LONGEST:
+            raise UserError(f"case `{text}` is too long for a folder name ({_LONGEST} bytes)")
+        return found
+
+    def __str__(self) -> str:
+        return self._text(str(self.repeat))
+
+    @property
+    def identity(self) -> str:
+        """Everything but `repeat`: two ids with one identity are the same case."""
+        return self._text("*")
+
+    @property
+    def framework_text(self) -> str:
+        return f"{self.framework}_{self.version}" if self.version else self.framework
+
+    def with_variant(self, values: dict[str, Value]) -> CaseId:
+        pairs = tuple(sorted((key, value_text(value)) for key, value in values.items()))
+        return msgspec.structs.replace(self, variant=pairs)
+
+    def dir_name(self) -> str:
+        """A folder name without colons or slashes; `from_dir_name` gives the id back."""
+        return str(self).replace(":", "+").replace("/", "%2F")
+
+    @classmethod
+    def from_dir_name(cls, name: str) -> CaseId:
+        return cls.parse(name.replace("%2F", "/").replace("+", ":"))
+
+    def _text(self, repeat: str) -> str:
+        head = f"{self.workload}:{self.framework_text}:{self.device}:{self.nnodes}:{self.nproc}:{repeat}"
+        if not self.variant:
+            return head
+        # `+`, `:`, `,`, `=`, `@` and `%` are escaped, `/` is not: dir_name relies on both.
+        return head + "@" + ",".join(f"{key}={quote(value)}" for key, value in self.variant)
+
+
+_PLAIN = re.compile(rb"[A-Za-z0-9_.~/-]")
+_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
+
+
+def quote(text: str) -> str:
+    """Percent-escapes every byte that is not plain."""
+    data = text.encode("utf-8", "surrogateescape")
+    return "".join(chr(byte) if _PLAIN.match(bytes([byte])) else f"%{byte:02X}" for byte in data)
+
+
+def unquote(text: str) -> str:
+    data = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), text.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "surrogateescape")
+
+
+def value_text(value: Value) -> str:
+    """The one spelling of a parameter's value in ids and on the command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _count(text: str, what: str, found: str) -> int:
+    if not (found.isascii() and found.isdigit() and int(found) > 0):
+        allowed = "a whole number from 1" + (" or `auto`" if what == "repeat" else "")
+        raise UserError(f"case `{text}`: {what} is `{found}`, allowed is {allowed}")
+    return int(found)
+
+
+def _parse_variant(text: str, tail: str) -> tuple[tuple[str, str], ...]:
+    values: dict[str, str] = {}
+    for part in tail.split(","):
+        key, equals, value = part.partition("=")
+        if not equals or not _KEY.match(key):
+            raise UserError(f"case `{text}`: `{part}` is not key=value")
+        if key in values:
+            raise UserError(f"case `{text}`: `{key}` is given twice")
+        values[key] = unquote(value)
+    return tuple(sorted(values.items()))

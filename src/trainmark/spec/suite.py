@@ -1,0 +1,259 @@
+"""A suite: which cases, how often, under which rules. `expand` makes its cases."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.spec import workload as workloads
+from trainmark.spec import yamlfile
+from trainmark.spec.case import Case, Layer, resolve
+from trainmark.spec.case_id import SHAPE, CaseId, Value, value_text
+from trainmark.spec.convert import convert
+from trainmark.spec.site import Site
+from trainmark.spec.workload import Deadlines
+
+BUILT_IN = Path(__file__).resolve().parent.parent / "suites"
+
+# A matrix with more cells than this is a slip of the pen, not a plan.
+MOST_CELLS = 10_000
+
+
+class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`suite.yaml`, its own keys checked; `cases` is read by `expand`."""
+
+    schema: Literal[1]
+    name: str
+    cases: Any
+    title: str = ""
+    preset: str = "quick"
+    division: Literal["closed", "open"] = "closed"
+    seed: int | None = None
+    retries: int = 1
+    set: dict[str, Value] = {}
+    deadlines: dict[str, float] = {}
+    workloads: list[str] = []
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A suite, the file it came from, and the folders of its own workloads."""
+
+    suite: Suite
+    file: Path
+    folders: tuple[Path, ...] = ()
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One case as a mapping in a suite."""
+
+    case: str | None = None
+    matrix: dict[str, Any] | None = None
+    repeat: int | Literal["auto"] | None = None
+    data: str | None = None
+    checkpoint: str | None = None
+    preset: str | None = None
+    set: dict[str, Value] = {}
+    deadlines: dict[str, float] = {}
+
+
+def find(name: str) -> Path:
+    """A suite by path, or a built-in one by name."""
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        return Path(name)
+    file = BUILT_IN / f"{name}.yaml"
+    if not file.is_file():
+        known = built_in_names()
+        raise UserError(
+            f"no built-in suite `{name}`{did_you_mean(name, known)}; there is {one_of(known)}, "
+            "or give the path of a YAML file"
+        )
+    return file
+
+
+def built_in_names() -> list[str]:
+    return sorted(file.stem for file in BUILT_IN.glob("*.yaml"))
+
+
+def load(file: Path) -> Loaded:
+    suite = convert(yamlfile.load(file), Suite, str(file))
+    _check_deadlines(suite.deadlines, f"{file}: deadlines")
+    if suite.retries < 0:
+        raise UserError(f"{file}: retries: found {suite.retries}, allowed is 0 and more")
+    folders = tuple((file.parent / folder).resolve() for folder in suite.workloads)
+    for position, folder in enumerate(folders):
+        if not folder.is_dir():
+            raise UserError(f"{file}: workloads[{position}]: no such folder `{folder}`")
+    return Loaded(suite, file, folders)
+
+
+def single(case_text: str, preset: str) -> Loaded:
+    """A suite of one case given on the command line."""
+    suite = Suite(schema=1, name=CaseId.parse(case_text).workload, cases=[case_text], preset=preset)
+    return Loaded(suite, Path("command line"))
+
+
+def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Case]:
+    """Every case of the suite, settled. No two share an identity."""
+    cases: list[Case] = []
+    places: dict[str, str] = {}
+    found_cache: dict[str, workloads.Found] = {}
+    for place, case_id, entry in _entries(loaded):
+        if case_id.workload not in found_cache:
+            found_cache[case_id.workload] = workloads.find(case_id.workload, loaded.folders, place)
+        case = _settle(loaded, site, overrides, found_cache[case_id.workload], place, case_id, entry)
+        identity = case.id.identity
+        if identity in places:
+            raise UserError(
+                f"{place}: `{case.id}` is the same case as {places[identity]}; "
+                "a case stands once in a suite, `repeat` says how often it runs"
+            )
+        places[identity] = place
+        cases.append(case)
+    if not cases:
+        raise UserError(f"{loaded.file}: cases: none given; write at least one {SHAPE}")
+    _check_used(cases, loaded.suite.set, f"{loaded.file}: set.")
+    _check_used(cases, overrides, "--set ")
+    return cases
+
+
+def _settle(
+    loaded: Loaded,
+    site: Site,
+    overrides: Mapping[str, str],
+    found: workloads.Found,
+    place: str,
+    case_id: CaseId,
+    entry: Entry,
+) -> Case:
+    suite = loaded.suite
+    known = {**found.workload.parameters, "data": None}
+    layers = [
+        # What the suite and the command line say is for every case that has such a parameter.
+        Layer("suite", {k: v for k, v in suite.set.items() if k in known}, f"{loaded.file}: set"),
+        Layer("case", dict(case_id.variant), f"{place} `{case_id}`"),
+        Layer("case", entry.set, f"{place}.set"),
+        Layer("--set", {k: v for k, v in overrides.items() if k in known}, "--set"),
+    ]
+    return resolve(
+        case_id,
+        found,
+        site.devices.get(case_id.device, case_id.device),
+        entry.preset or suite.preset,
+        suite.division,
+        layers,
+        place=place,
+        data=entry.data,
+        checkpoint=entry.checkpoint,
+        deadlines={**suite.deadlines, **entry.deadlines},
+    )
+
+
+def _entries(loaded: Loaded) -> Iterator[tuple[str, CaseId, Entry]]:
+    """(place, id, entry) for every case, whichever of the four spellings was used."""
+    raw, file = loaded.suite.cases, loaded.file
+    if isinstance(raw, dict):  # FlagPerf's CASES: key → data path
+        for key, value in raw.items():
+            yield from _from_pair(f"{file}: cases[{key}]", key, value)
+    elif isinstance(raw, list):
+        for position, item in enumerate(raw):
+            yield from _from_item(str(file), f"cases[{position}]", item)
+    else:
+        raise UserError(f"{file}: cases: expected a list of cases or a mapping `case: data path`; found {raw!r}")
+
+
+def _from_item(file: str, path: str, item: Any) -> Iterator[tuple[str, CaseId, Entry]]:
+    place = f"{file}: {path}"
+    if isinstance(item, str):
+        yield place, _parse(item, place), Entry()
+        return
+    if not isinstance(item, dict):
+        raise UserError(f"{place}: expected a case id or a mapping; found {item!r}")
+    if len(item) == 1 and ":" in str(next(iter(item))):
+        yield from _from_pair(place, *next(iter(item.items())))
+        return
+    entry = convert(item, Entry, file, path)
+    _check_deadlines(entry.deadlines, f"{place}.deadlines")
+    if (entry.case is None) == (entry.matrix is None):
+        raise UserError(f"{place}: give either `case:` or `matrix:`")
+    if entry.case is not None:
+        case_id = _parse(entry.case, f"{place}.case")
+        if entry.repeat is not None:
+            case_id = msgspec.structs.replace(case_id, repeat=_repeat(entry.repeat, f"{place}.repeat"))
+        yield f"{place}.case", case_id, entry
+        return
+    for case_id in _matrix(entry, place):
+        yield f"{place}.matrix", case_id, entry
+
+
+def _from_pair(place: str, key: Any, value: Any) -> Iterator[tuple[str, CaseId, Entry]]:
+    if value is not None and not isinstance(value, str):
+        raise UserError(f"{place}: expected the path of its data; found {value!r}")
+    yield place, _parse(str(key), place), Entry(data=value or None)
+
+
+def _parse(text: str, place: str) -> CaseId:
+    try:
+        return CaseId.parse(text)
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from None
+
+
+_AXES = ("workload", "framework", "device", "nodes", "procs")
+
+
+def _matrix(entry: Entry, place: str) -> Iterator[CaseId]:
+    """Every combination of the axes; an axis that is no id field is a parameter."""
+    axes: dict[str, list[Any]] = {}
+    for name, values in (entry.matrix or {}).items():
+        axes[name] = values if isinstance(values, list) else [values]
+        if not axes[name]:
+            raise UserError(f"{place}.matrix.{name}: an empty list makes no case")
+        for position, value in enumerate(axes[name]):
+            if not isinstance(value, str | int | float | bool):
+                raise UserError(f"{place}.matrix.{name}[{position}]: expected a plain value; found {value!r}")
+    for name in ("workload", "framework"):
+        if name not in axes:
+            raise UserError(f"{place}.matrix: `{name}` is missing; fields are {one_of(_AXES)}, others are parameters")
+    axes = {"device": ["cpu"], "nodes": [1], "procs": [1], **axes}
+    cells = 1
+    for values in axes.values():
+        cells *= len(values)
+    if cells > MOST_CELLS:
+        raise UserError(f"{place}.matrix: makes {cells} cases, allowed are {MOST_CELLS}")
+    repeat = _repeat(1 if entry.repeat is None else entry.repeat, f"{place}.repeat")
+    for cell in itertools.product(*axes.values()):
+        point = dict(zip(axes, cell, strict=True))
+        head = ":".join(str(point.pop(name)) for name in _AXES)
+        yield _parse(f"{head}:{repeat}", f"{place}.matrix").with_variant(
+            {name: value_text(value) for name, value in point.items()}
+        )
+
+
+def _repeat(value: int | str, place: str) -> int | str:
+    if value != "auto" and (isinstance(value, str) or value < 1):
+        raise UserError(f"{place}: found {value!r}, allowed is a whole number from 1, or `auto`")
+    return value
+
+
+def _check_deadlines(deadlines: Mapping[str, float], place: str) -> None:
+    for name, seconds in deadlines.items():
+        if name not in Deadlines.__struct_fields__:
+            known = Deadlines.__struct_fields__
+            raise UserError(f"{place}: unknown key `{name}`{did_you_mean(name, known)}; allowed: {one_of(known)}")
+        if not 0 < seconds < float("inf"):
+            raise UserError(f"{place}.{name}: found {seconds!r}, allowed is a number of seconds over 0")
+
+
+def _check_used(cases: list[Case], values: Mapping[str, Any], place: str) -> None:
+    known = {name for case in cases for name in case.params} | {"data"}
+    for name in values:
+        if name not in known:
+            raise UserError(
+                f"{place}{name}: no case has such a parameter{did_you_mean(name, known)}; "
+                f"there is {one_of(sorted(known))}"
+            )

@@ -1,0 +1,185 @@
+"""A workload: a folder with `workload.yaml` and one training program per framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.spec import yamlfile
+from trainmark.spec.case_id import Value, value_text
+from trainmark.spec.convert import convert
+
+BUILT_IN = Path(__file__).resolve().parent.parent / "workloads"
+ENTRY_POINTS = "trainmark.workloads"
+
+
+class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One parameter of a workload: tunable unless `locked`."""
+
+    type: Literal["int", "float", "str", "bool"]
+    default: bool | int | float | str
+    help: str = ""
+    locked: bool = False
+    min: float | None = None
+    max: float | None = None
+    choices: list[Value] = []
+
+    def accept(self, value: Any, place: str) -> Value:
+        """`value` (from YAML, or text from the command line) as this parameter's type, or an error."""
+        good = self._typed(value)
+        if good is None:
+            raise UserError(f"{place}: found {value!r}, allowed is {self.allowed()}")
+        outside = isinstance(good, int | float) and not isinstance(good, bool) and not self._inside(good)
+        if outside or (self.choices and good not in self.choices):
+            near = did_you_mean(str(value), self.choices) if self.choices else ""
+            raise UserError(f"{place}: found {value!r}, allowed is {self.allowed()}{near}")
+        return good
+
+    def allowed(self) -> str:
+        if self.choices:
+            return "one of " + one_of(value_text(choice) for choice in self.choices)
+        kind = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}[self.type]
+        low = f" from {self.min:g}" if self.min is not None else ""
+        high = f" to {self.max:g}" if self.max is not None else ""
+        return kind + low + high
+
+    def _inside(self, value: float) -> bool:
+        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
+
+    def _typed(self, value: Any) -> Value | None:
+        if isinstance(value, str) and self.type != "str":
+            value = _from_text(value, self.type)
+        if self.type == "bool":
+            return value if isinstance(value, bool) else None
+        if isinstance(value, bool):
+            return None
+        if self.type == "float" and isinstance(value, int | float):
+            number = float(value)
+            return number if number - number == 0 else None
+        if self.type == "int":
+            return value if isinstance(value, int) else None
+        if self.type == "str":
+            return value_text(value) if isinstance(value, str | int | float) else None
+        return None
+
+
+def _from_text(text: str, kind: str) -> Any:
+    if kind == "bool":
+        return {"true": True, "false": False}.get(text.lower())
+    try:
+        return int(text) if kind == "int" else float(text)
+    except ValueError:
+        return None
+
+
+class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The data a workload reads. `synthetic` is said in the result, never assumed silently."""
+
+    kind: str
+    default: str | None = None
+    required: bool = True
+    help: str = ""
+
+
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the trained model must reach."""
+
+    metric: str
+    value: float
+    direction: Literal["up", "down"]
+
+
+class Deadlines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds: to the first step, between two steps, for the whole round, to stop when asked."""
+
+    start: float = 120.0
+    step: float = 60.0
+    total: float = 900.0
+    stop: float = 10.0
+
+
+class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`workload.yaml`, checked."""
+
+    schema: Literal[1]
+    name: str
+    title: str
+    unit: str
+    entry: dict[str, str]
+    presets: dict[str, dict[str, Value]]
+    parameters: dict[str, Parameter] = {}
+    path: list[str] = []
+    probe: bool = True
+    flops_per_sample: float | None = None
+    data: Data | None = None
+    target: Target | None = None
+    devices: dict[str, dict[str, Value]] = {}
+    deadlines: Deadlines = Deadlines()
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A workload and the folder it was read from."""
+
+    workload: Workload
+    folder: Path
+
+
+def read(folder: Path) -> Found:
+    """The workload in `folder`, with its defaults, presets and device overrides checked."""
+    file = folder / "workload.yaml"
+    workload = convert(yamlfile.load(file), Workload, str(file))
+    for name, parameter in workload.parameters.items():
+        parameter.accept(parameter.default, f"{file}: parameters.{name}.default")
+    for layer in ("presets", "devices"):
+        for key, values in getattr(workload, layer).items():
+            for name, value in values.items():
+                parameter = named_parameter(workload, name, f"{file}: {layer}.{key}.{name}")
+                parameter.accept(value, f"{file}: {layer}.{key}.{name}")
+    for framework, script in workload.entry.items():
+        if not (folder / script).is_file():
+            raise UserError(f"{file}: entry.{framework}: no such file `{script}`")
+    return Found(workload, folder)
+
+
+def named_parameter(workload: Workload, name: str, place: str) -> Parameter:
+    if name not in workload.parameters:
+        known = workload.parameters
+        raise UserError(
+            f"{place}: workload `{workload.name}` has no parameter `{name}`{did_you_mean(name, known)}; "
+            f"it has {one_of(known)}"
+        )
+    return workload.parameters[name]
+
+
+def find(name: str, extra: Sequence[Path], place: str) -> Found:
+    """A workload by name: the suite's own folders first, then built-in ones, then installed plug-ins."""
+    for folder in (*extra, BUILT_IN):
+        if (folder / name / "workload.yaml").is_file():
+            return read(folder / name)
+    for folder in _plugin_folders():
+        if folder.name == name:
+            return read(folder)
+    known = names(extra)
+    raise UserError(f"{place}: no workload `{name}`{did_you_mean(name, known)}; there is {one_of(known)}")
+
+
+def names(extra: Sequence[Path] = ()) -> list[str]:
+    """All workloads that can be named."""
+    folders = [file.parent for root in (*extra, BUILT_IN) for file in root.glob("*/workload.yaml")]
+    return sorted({folder.name for folder in (*folders, *_plugin_folders())})
+
+
+def _plugin_folders() -> Iterator[Path]:
+    """Folders of third parties: an entry point of the group names a package that holds workload.yaml."""
+    from importlib.metadata import entry_points
+
+    from trainmark.plugins import guarded
+
+    for point in entry_points(group=ENTRY_POINTS):
+        module = guarded(point.load, f"workload plug-in {point.name}")
+        if module is not None and getattr(module, "__file__", None):
+            yield Path(module.__file__).parent

@@ -1,0 +1,39 @@
+"""Writing small files so that a crash at any moment leaves the old one or the new one, never half of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
+    """`value` as JSON in `path`, at once or not at all; `durable` waits for the disk."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        write_all(handle, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+        if durable:
+            os.fsync(handle)
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+def read_json(path: Path) -> Any:
+    """The JSON in `path`, or None when it is not there or not whole."""
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """os.write may write less than asked near a full disk."""
+    while data:
+        data = data[os.write(handle, data) :]

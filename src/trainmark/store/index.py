@@ -1,0 +1,97 @@
+"""The index of runs: a SQLite file on this machine that makes listing fast. The run directories are the truth."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from trainmark.store.rundir import run_ids
+
+SCHEMA = 1
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One run in a list."""
+
+    run: str
+    created: int
+    suite: str
+    state: str
+    cases: int
+    succeeded: int
+
+
+Summarise = Callable[[Path], Row]
+
+
+def cache_dir() -> Path:
+    """Where trainmark keeps what it can make again."""
+    named = os.environ.get("TRAINMARK_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainmark"
+
+
+class Index:
+    """One index per runs folder, in the local cache: SQLite's locks do not hold on shared file systems."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs.resolve()
+        name = hashlib.sha256(str(self._runs).encode()).hexdigest()[:16]
+        self.file = cache_dir() / "index" / f"{name}.db"
+
+    def put(self, row: Row) -> None:
+        """A run's newest state. Losing it is no harm, so failing to write it is none either."""
+        try:
+            with self._open() as database:
+                self._put(database, row)
+        except (sqlite3.Error, OSError):
+            self.file.unlink(missing_ok=True)
+
+    def rows(self, summarise: Summarise) -> list[Row]:
+        """All runs, oldest first. Runs the index does not know, or knew as unfinished, are read from their folders."""
+        ids = run_ids(self._runs)
+        try:
+            with self._open() as database:
+                known = {row.run: row for row in self._all(database)}
+        except (sqlite3.Error, OSError):
+            self.file.unlink(missing_ok=True)
+            known = {}
+        rows = []
+        for run in ids:
+            row = known.get(run)
+            if row is None or row.state in ("RUNNING", "PENDING"):
+                row = summarise(self._runs / run)
+                self.put(row)
+            rows.append(row)
+        return rows
+
+    def rebuild(self, summarise: Summarise) -> int:
+        self.file.unlink(missing_ok=True)
+        return len(self.rows(summarise))
+
+    def _open(self) -> sqlite3.Connection:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self.file, timeout=5.0)
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version != SCHEMA:
+            database.executescript(
+                "DROP TABLE IF EXISTS runs;"
+                "CREATE TABLE runs(run TEXT PRIMARY KEY, created INTEGER, suite TEXT, state TEXT, cases INTEGER,"
+                " succeeded INTEGER);"
+                f"PRAGMA user_version={SCHEMA:d};"
+            )
+        return database
+
+    def _put(self, database: sqlite3.Connection, row: Row) -> None:
+        database.execute("INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?)", msgspec.structs.astuple(row))
+
+    def _all(self, database: sqlite3.Connection) -> list[Row]:
+        return [Row(*values) for values in database.execute("SELECT * FROM runs")]

@@ -1,0 +1,139 @@
+"""The journal of a run: append-only JSON lines, fsynced, readable after any crash.
+
+A record carries the epoch of the controller that wrote it. One written by a controller that had already been
+replaced is ignored, so a take-over never counts anything twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.store.files import write_all
+
+NAME = "journal.jsonl"
+RESERVE = "reserve"
+_RESERVED_BYTES = 128 * 1024
+
+# Record kinds.
+OWNER, ATTEMPT, SUBMITTED, ENDED, SKIPPED, STOP, FINISHED = (
+    "owner",
+    "attempt",
+    "submitted",
+    "ended",
+    "skipped",
+    "stop",
+    "finished",
+)
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of the journal."""
+
+    k: str
+    epoch: int
+    wall: int
+    case: int | None = None
+    round: int | None = None
+    attempt: int | None = None
+    token: str | None = None
+    handle: str | None = None
+    state: str | None = None
+    reason: str | None = None
+    failure: dict[str, Any] | None = None
+    host: str | None = None
+    pid: int | None = None
+
+
+class Journal:
+    """The writing end. `guard` is held around each append and fails when this controller was replaced."""
+
+    def __init__(self, run_dir: Path, epoch: int, guard: Callable[[], AbstractContextManager[None]]) -> None:
+        self._path = run_dir / NAME
+        self._reserve = run_dir / RESERVE
+        self._epoch = epoch
+        self._guard = guard
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        with guard():
+            self._end_torn_line()
+        self._keep_room()
+
+    def append(self, kind: str, **fields: Any) -> Record:
+        record = Record(k=kind, epoch=self._epoch, wall=time.time_ns(), **fields)
+        line = msgspec.json.encode(record) + b"\n"
+        with self._guard():
+            try:
+                write_all(self._handle, line)
+            except OSError:
+                # A full disk: give back the room kept for this moment, then say what happened.
+                self._reserve.unlink(missing_ok=True)
+                self._end_torn_line()
+                write_all(self._handle, line)
+            os.fsync(self._handle)
+        return record
+
+    def close(self) -> None:
+        self._reserve.unlink(missing_ok=True)
+        os.close(self._handle)
+
+    def _end_torn_line(self) -> None:
+        size = os.fstat(self._handle).st_size
+        if size and os.pread(self._handle, 1, size - 1) != b"\n":
+            write_all(self._handle, b"\n")
+
+    def _keep_room(self) -> None:
+        with contextlib.suppress(OSError):
+            handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.posix_fallocate(handle, 0, _RESERVED_BYTES)
+            finally:
+                os.close(handle)
+
+
+class Read(msgspec.Struct, frozen=True):
+    records: list[Record]
+    warnings: list[str]
+
+
+def read(run_dir: Path) -> Read:
+    """All valid records. A line torn by a crash is passed over with a warning: nobody had acted on it yet."""
+    path = run_dir / NAME
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return Read([], [])
+    records: list[Record] = []
+    warnings: list[str] = []
+    for number, line in enumerate(lines, 1):
+        record = _decode(line) if line else None
+        if record is not None:
+            records.append(record)
+        elif line:
+            warnings.append(f"{path}: line {number} is torn and passed over")
+    return Read(list(_valid(records)), warnings)
+
+
+def _decode(line: bytes) -> Record | None:
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+_DECODER = msgspec.json.Decoder(Record)
+
+
+def _valid(records: list[Record]) -> Iterator[Record]:
+    """Leaves out what a replaced controller wrote after its successor had taken over."""
+    epoch = 0
+    for record in records:
+        if record.epoch >= epoch:
+            epoch = record.epoch
+            yield record

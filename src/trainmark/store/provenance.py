@@ -1,0 +1,104 @@
+"""What a result must say of where it came from: code, packages, environment. Without secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# Values are kept only for variables that change how training runs; of all others only the name is.
+_TELLING = re.compile(
+    r"(OMP|KMP|GOMP|MKL|OPENBLAS|BLIS|NUMEXPR|MALLOC|TCMALLOC|GLIBC|LD|CUDA|NVIDIA|NCCL|GLOO|UCX|FI|HIP|ROCR|HSA|"
+    r"ASCEND|HCCL|MLU|XPU|MUSA|MACA|PYTORCH|TORCH|TORCHINDUCTOR|TF|XLA|JAX|MS|GLOG|SLURM|TRAINMARK)_.*"
+    r"|PATH|PYTHON[A-Z]+|VIRTUAL_ENV|CONDA_PREFIX|LANG|LC_ALL|TZ|HOSTNAME"
+)
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|SESSION|(^|_)(API|ACCESS|PRIVATE|SIGNING)?_?KEY", re.I
+)
+_SECRET_VALUE = re.compile(r"://[^/\s:@]*:[^/\s@]+@|\b(gh[pousr]_|AKIA|xox[abp]-|sk-)[A-Za-z0-9_-]{8,}|-----BEGIN")
+_GIT_SECONDS = 5.0
+
+
+def collect(directory: Path) -> dict[str, Any]:
+    """Everything about the control side; each node adds its own facts."""
+    return {
+        "git": git_state(directory),
+        "python": sys.version.split()[0],
+        "executable": sys.executable,
+        "packages": packages(sys.path),
+        "environment": environment(os.environ),
+        "host": os.uname().nodename,
+        "user": os.geteuid(),
+    }
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str | None]:
+    """Names of all variables, values of the telling ones. None: a value that is not kept."""
+    return {name: value if _may_keep(name, value) else None for name, value in sorted(variables.items())}
+
+
+def _may_keep(name: str, value: str) -> bool:
+    return bool(_TELLING.fullmatch(name)) and not _SECRET_NAME.search(name) and not _SECRET_VALUE.search(value)
+
+
+def packages(path: list[str]) -> dict[str, str]:
+    """Installed packages, from the names of their metadata folders: reading each file takes 50 times as long."""
+    found: dict[str, str] = {}
+    for folder in path:
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in entries if entry.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for name in names:
+            package, _, version = name[: -len(".dist-info")].rpartition("-")
+            found.setdefault(package, version)
+    return dict(sorted(found.items()))
+
+
+def git_state(directory: Path) -> dict[str, Any] | None:
+    """Commit and whether tracked files differ from it; None outside a checkout."""
+    if not any((parent / ".git").exists() for parent in (directory, *directory.parents)):
+        return None
+    argv = ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    said = _output(argv, _GIT_SECONDS)
+    if said is None:
+        return None
+    lines = said.decode(errors="replace").splitlines()
+    head = {line.split()[1]: line.split(maxsplit=2)[2] for line in lines if line.startswith("# branch.")}
+    return {
+        "commit": head.get("branch.oid"),
+        "branch": head.get("branch.head"),
+        "dirty": any(not line.startswith("#") for line in lines),
+    }
+
+
+def _output(argv: list[str], seconds: float) -> bytes | None:
+    """What a program prints, or None if it fails or is late. (`subprocess` would cost more than git does.)"""
+    source, sink = os.pipe()
+    deadline = time.monotonic() + seconds
+    try:
+        null = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
+        pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, sink, 1), null])
+    except OSError:
+        os.close(source)
+        os.close(sink)
+        return None
+    os.close(sink)
+    parts: list[bytes] = []
+    while select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        part = os.read(source, 65536)
+        if not part:
+            break
+        parts.append(part)
+    else:
+        os.kill(pid, signal.SIGKILL)
+    os.close(source)
+    _, status = os.waitpid(pid, 0)
+    return b"".join(parts) if status == 0 else None

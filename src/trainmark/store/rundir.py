@@ -1,0 +1,133 @@
+"""The layout of `runs/<run-id>/`: the one place that knows its names."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.errors import UserError, did_you_mean
+from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.store.files import write_json
+
+MANIFEST = "manifest.json"
+RUN_LOG = "run.log"
+LEASE = "lease.json"
+STOP = "stop.json"
+EVENTS = "events.jsonl"
+SAMPLES = "samples.jsonl"
+RESULT = "result.json"
+STATUS = "status.json"
+CONTROL = "control.json"
+CLAIM = "agent.json"
+FACTS = "facts.json"
+NODE_PLAN = "node.json"
+
+SCHEMA = 1
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a run is: written once, before anything starts."""
+
+    schema: int
+    run: str
+    created: int
+    trainmark: str
+    command: list[str]
+    plan: Plan
+    provenance: dict[str, Any]
+    imported: bool = False
+
+
+class RunDir:
+    """One run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    def attempt(self, case: CasePlan, ref: RoundRef, attempt: int) -> Path:
+        return self.path / case.id.dir_name() / f"round{ref.round}" / f"attempt{attempt}"
+
+    def manifest(self) -> Manifest:
+        file = self.path / MANIFEST
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
+            raise UserError(f"{self.path}: no run here ({MANIFEST} is missing)") from None
+        try:
+            schema = msgspec.json.decode(data, type=_SchemaOnly).schema
+            if schema != SCHEMA:
+                raise UserError(f"{file}: written with schema {schema}; this trainmark reads {SCHEMA}")
+            return msgspec.json.decode(data, type=Manifest)
+        except msgspec.DecodeError as error:
+            raise UserError(f"{file}: broken: {error}") from None
+
+
+class _SchemaOnly(msgspec.Struct):
+    schema: int
+
+
+def node_dir(attempt: Path, host: str, index: int) -> Path:
+    return attempt / f"{host}_noderank{index}"
+
+
+def rank_log(node: Path, rank: int) -> Path:
+    return node / f"rank{rank}.out.log"
+
+
+def create(runs: Path, suite: str) -> RunDir:
+    """A new, empty run folder with an id nobody else has."""
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--runs {runs}: cannot be made: {error.strerror}") from None
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for _ in range(100):
+        path = runs / f"{stamp}-{suite}-{os.urandom(2).hex()}"
+        try:
+            path.mkdir()
+            return RunDir(path)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UserError(f"--runs {runs}: cannot be written: {error.strerror}") from None
+    raise UserError(f"--runs {runs}: no free run id")
+
+
+def write_manifest(run: RunDir, manifest: Manifest) -> None:
+    write_json(run.path / MANIFEST, manifest, durable=True)
+
+
+def find(runs: Path, name: str | None) -> RunDir:
+    """A run by id, by the unique start or end of an id, by path, or the newest when no name is given."""
+    if name and (Path(name) / MANIFEST).is_file():
+        return RunDir(Path(name).resolve())
+    ids = run_ids(runs)
+    if not name or name == "last":
+        if not ids:
+            raise UserError(f"{runs}: no runs here; start one with `trainmark run SUITE` or name another --runs")
+        return RunDir(runs / ids[-1])
+    matches = [found for found in ids if found.startswith(name) or found.endswith(name)]
+    if name in ids:
+        matches = [name]
+    if len(matches) == 1:
+        return RunDir(runs / matches[0])
+    if matches:
+        raise UserError(f"run `{name}` could be any of {', '.join(matches[:5])}")
+    raise UserError(f"{runs}: no run `{name}`{did_you_mean(name, ids)}; `trainmark list` shows all")
+
+
+def run_ids(runs: Path) -> list[str]:
+    """All runs in the folder, oldest first (ids begin with their time)."""
+    try:
+        entries = [entry.name for entry in os.scandir(runs) if entry.is_dir()]
+    except OSError:
+        return []
+    return sorted(name for name in entries if (runs / name / MANIFEST).is_file())

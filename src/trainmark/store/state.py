@@ -1,0 +1,168 @@
+"""Where a run stands: a pure function of its plan and its journal, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from trainmark.plan.records import Plan, RoundRef
+from trainmark.spec.states import JobState
+from trainmark.store import journal
+from trainmark.store.journal import Record
+
+# Ends that say nothing about the case: the round gets another attempt.
+RETRIED = (JobState.LOST, JobState.PREEMPTED)
+RETRIED_KINDS = ("port", "agent")
+
+
+class Attempt(msgspec.Struct):
+    """One try at a round; numbered from 1, never overwritten."""
+
+    number: int
+    token: str
+    handle: str | None = None
+    state: JobState = JobState.PENDING
+    reason: str = ""
+    failure: dict[str, Any] | None = None
+
+    @property
+    def retried(self) -> bool:
+        kind = (self.failure or {}).get("kind")
+        return self.state in RETRIED or (self.state is JobState.FAILED and kind in RETRIED_KINDS)
+
+
+class Round(msgspec.Struct):
+    ref: RoundRef
+    attempts: list[Attempt] = []
+    skipped: str | None = None
+
+    def last(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+
+class RunState:
+    """All rounds of a run. Records are applied in order; the loop asks for the next thing to do."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.rounds = {ref: Round(ref, []) for ref in plan.order}
+        self.finished: JobState | None = None
+        self.stop_reason: str | None = None
+
+    @classmethod
+    def replay(cls, plan: Plan, records: Iterable[Record]) -> RunState:
+        state = cls(plan)
+        for record in records:
+            state.apply(record)
+        return state
+
+    def apply(self, record: Record) -> None:
+        if record.k == journal.OWNER:
+            # A new controller goes on: what stopped the last one no longer holds.
+            self.finished, self.stop_reason = None, None
+            # Data that was missing may be there now.
+            for item in self.rounds.values():
+                item.skipped = None
+        elif record.k == journal.STOP:
+            self.stop_reason = record.reason or "stopped"
+        elif record.k == journal.FINISHED:
+            self.finished = JobState(record.state or JobState.FAILED)
+        elif record.k == journal.SKIPPED:
+            for ref in self.rounds:
+                if ref.case == record.case and not self.is_over(ref):
+                    self.rounds[ref].skipped = record.reason or "skipped"
+        else:
+            self._apply_attempt(record)
+
+    def _apply_attempt(self, record: Record) -> None:
+        ref = RoundRef(record.case if record.case is not None else -1, record.round or 0)
+        if ref not in self.rounds:
+            return
+        attempts = self.rounds[ref].attempts
+        if record.k == journal.ATTEMPT:
+            self.rounds[ref].skipped = None
+            attempts.append(Attempt(record.attempt or len(attempts) + 1, record.token or ""))
+            return
+        for attempt in attempts:
+            if attempt.number == record.attempt:
+                if record.k == journal.SUBMITTED:
+                    attempt.handle, attempt.state = record.handle, JobState.RUNNING
+                elif record.k == journal.ENDED:
+                    attempt.state = JobState(record.state or JobState.LOST)
+                    attempt.reason = record.reason or ""
+                    attempt.failure = record.failure
+
+    def open_attempt(self) -> tuple[RoundRef, Attempt] | None:
+        """The attempt a controller had begun and not seen the end of."""
+        for ref, item in self.rounds.items():
+            last = item.last()
+            if last is not None and not last.state.ended:
+                return ref, last
+        return None
+
+    def next_round(self) -> RoundRef | None:
+        """The next round to try, in the plan's order; None when all are over."""
+        return next((ref for ref in self.plan.order if not self.is_over(ref)), None)
+
+    def next_attempt(self, ref: RoundRef) -> int:
+        last = self.rounds[ref].last()
+        return last.number + 1 if last else 1
+
+    def is_over(self, ref: RoundRef) -> bool:
+        """Whether a round needs no further attempt."""
+        item = self.rounds[ref]
+        if item.skipped is not None:
+            return True
+        last = item.last()
+        if last is None or not last.state.ended or last.state is JobState.CANCELLED:
+            return False
+        if not last.retried:
+            return True
+        return sum(attempt.retried for attempt in item.attempts) > self.plan.retries
+
+    def outcome(self, ref: RoundRef) -> tuple[JobState, str]:
+        """State and reason of a round as a user sees it."""
+        item = self.rounds[ref]
+        if item.skipped is not None:
+            return JobState.SKIPPED, item.skipped
+        last = item.last()
+        return (last.state, last.reason) if last else (JobState.PENDING, "")
+
+    def case_outcome(self, case: int) -> tuple[JobState, str]:
+        """The worst of a case's rounds: one bad round makes a case that cannot be trusted whole."""
+        outcomes = [self.outcome(ref) for ref in self.plan.order if ref.case == case]
+        return min(outcomes, key=lambda outcome: _SEVERITY.index(outcome[0]))
+
+    def counted(self, case: int) -> list[tuple[RoundRef, Attempt]]:
+        """The attempts that count for a case: at most one per round, the succeeded one."""
+        found = []
+        for ref in sorted(self.rounds):
+            last = self.rounds[ref].last()
+            if ref.case == case and last is not None and last.state is JobState.SUCCEEDED:
+                found.append((ref, last))
+        return found
+
+    def final(self) -> JobState:
+        """The state of the run when nothing is left to do."""
+        states = {self.case_outcome(index)[0] for index in range(len(self.plan.cases))}
+        if self.stop_reason is not None and self.next_round() is not None:
+            return JobState.CANCELLED
+        if states <= {JobState.SUCCEEDED}:
+            return JobState.SUCCEEDED
+        return JobState.SKIPPED if states <= {JobState.SUCCEEDED, JobState.SKIPPED} else JobState.FAILED
+
+
+_SEVERITY = (
+    JobState.INVALID,
+    JobState.FAILED,
+    JobState.TIMEOUT,
+    JobState.LOST,
+    JobState.PREEMPTED,
+    JobState.CANCELLED,
+    JobState.RUNNING,
+    JobState.PENDING,
+    JobState.SKIPPED,
+    JobState.SUCCEEDED,
+)

@@ -1,0 +1,99 @@
+"""Which images each rank sees at each step, and how they reach the device.
+
+The order depends on the seed and the step alone, so a resumed run sees what an uninterrupted one sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Union
+
+import numpy as np
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from trainmark_images import Batch, Source, Synthetic
+from trainmark_job import InputError
+from trainmark_torch import Place
+
+
+class Shards:
+    """Disjoint shares of each epoch's random order: every rank has the same number of whole batches."""
+
+    def __init__(self, images: int, batch: int, place: Place, seed: int) -> None:
+        self.steps_per_epoch = images // (batch * place.world)
+        if not self.steps_per_epoch:
+            raise InputError(
+                f"{images} images are fewer than one step of {place.world} x {batch}: set a smaller batch"
+            )
+        self._images, self._batch, self._place, self._seed = images, batch, place, seed
+        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+    def indices(self, step: int) -> np.ndarray[Any, Any]:
+        """The images of this rank at `step`, counted from 0."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._order = np.random.default_rng([self._seed, epoch]).permutation(self._images)
+            self._epoch = epoch
+        start = (position * self._place.world + self._place.rank) * self._batch
+        return self._order[start : start + self._batch]
+
+
+class _Steps(Dataset[Any]):
+    """Batches by step, for loader processes. A bad file is handed over rather than raised, to keep its message."""
+
+    def __init__(self, source: Source, shards: Shards, seeds: tuple[int, int]) -> None:
+        self._source, self._shards, self._seeds = source, shards, seeds
+
+    def __getitem__(self, step: int) -> Union[Batch, InputError]:
+        random = np.random.default_rng([*self._seeds, step])
+        try:
+            return self._source.batch(self._shards.indices(step), random)
+        except InputError as error:
+            return error
+
+
+class Feed:
+    """Batches on the device, normalised, at the size and memory layout the model wants."""
+
+    def __init__(self, source: Source, place: Place, size: int, channels_last: bool) -> None:
+        self.source, self._place, self._size = source, place, size
+        self._layout = torch.channels_last if channels_last else torch.contiguous_format
+        channels = (1, len(source.mean), 1, 1)
+        mean, std = np.array(source.mean) * 255, np.array(source.std) * 255
+        self._scale = torch.tensor(1 / std, dtype=torch.float32, device=place.device).reshape(channels)
+        self._shift = torch.tensor(-mean / std, dtype=torch.float32, device=place.device).reshape(channels)
+
+    def training(self, shards: Shards, steps: range, seed: int, workers: int) -> Iterator[Batch]:
+        """The batches of `steps`; with `workers`, processes read ahead."""
+        wanted = _Steps(self.source, shards, (seed, self._place.rank))
+        if isinstance(self.source, Synthetic):
+            # One batch, already on the device: the speed of the model alone.
+            fixed = self._ready(wanted[0])
+            yield from (fixed for _ in steps)
+        elif workers:
+            pin = self._place.device.type == "cuda"
+            loader = DataLoader(wanted, None, sampler=steps, num_workers=workers, pin_memory=pin)
+            yield from map(self._ready, loader)
+        else:
+            yield from (self._ready(wanted[step]) for step in steps)
+
+    def evaluation(self, batch: int) -> Iterator[Batch]:
+        """This rank's share of all images, each once."""
+        mine = np.arange(self._place.rank, len(self.source), self._place.world)
+        for start in range(0, len(mine), batch):
+            yield self._ready(self.source.batch(mine[start : start + batch], None))
+
+    def _ready(self, given: Union[Batch, InputError]) -> Batch:
+        if isinstance(given, InputError):
+            raise given
+        images, labels = given
+        device = self._place.device
+        return self._normal(images.to(device, non_blocking=True)), labels.to(device, non_blocking=True)
+
+    def _normal(self, images: Tensor) -> Tensor:
+        normal = torch.addcmul(self._shift, images.float(), self._scale)
+        if normal.shape[-1] != self._size:
+            normal = functional.interpolate(normal, size=(self._size, self._size), mode="bilinear")
+        return normal.contiguous(memory_format=self._layout)

@@ -1,0 +1,46 @@
+"""How every reference program begins and ends, before any framework is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Callable, NoReturn
+
+import trainmark_probe as probe
+
+BAD_INPUT = 2
+
+
+class InputError(Exception):
+    """Something the user can put right; the message names it and the cure, in one line."""
+
+
+def run(main: Callable[[], None]) -> NoReturn:
+    """Run `main`. Bad input is one line on standard error and exit code 2, not a traceback."""
+    try:
+        main()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.exit(BAD_INPUT)
+    sys.exit(0)
+
+
+def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Read the configuration and tell trainmark that the process lives; frameworks are imported after this."""
+    config = probe.config(**defaults)
+    config["vendor"] = config.get("vendor") or config["device"]
+    config["world"] = int(os.environ.get("WORLD_SIZE", "1"))
+    sync = None if config["vendor"] == "cpu" else _synchronise
+    probe.init(unit=unit, device=config["vendor"], sync=sync, world=config["world"])
+    return config
+
+
+def _synchronise() -> None:
+    """Wait for the accelerator. Nothing can run on it before PyTorch is imported."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    if hasattr(torch, "accelerator"):
+        torch.accelerator.synchronize()
+    else:
+        torch.cuda.synchronize()

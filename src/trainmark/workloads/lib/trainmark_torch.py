@@ -1,0 +1,189 @@
+"""What training programs on PyTorch share: the device, the process group, number formats, the weights' hash."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Callable, ContextManager
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from trainmark_job import InputError
+
+# To find the other ranks; and to wait for a slower one, which the agent's own deadlines end much earlier.
+JOIN_SECONDS = 120
+COLLECTIVE_SECONDS = 1800
+
+# CPU flags, x86 and Arm, that stand for units computing in a format rather than emulating it, ~50 times slower.
+CPU_UNITS = {
+    "bf16": {"avx512_bf16", "amx_bf16", "bf16", "svebf16"},
+    "fp16": {"avx512_fp16", "amx_fp16", "asimdhp"},
+}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this process trains, and among how many."""
+
+    device: torch.device
+    rank: int
+    world: int
+    local_rank: int
+
+    def total(self, *values: float) -> list[float]:
+        """Each value summed over all ranks."""
+        return self._reduce(dist.ReduceOp.SUM, values)
+
+    def least(self, *values: float) -> list[float]:
+        """The smallest of each value over all ranks."""
+        return self._reduce(dist.ReduceOp.MIN, values)
+
+    def barrier(self) -> None:
+        self.total(0.0)
+
+    def _reduce(self, operation: Any, values: tuple[float, ...]) -> list[float]:
+        if self.world == 1:
+            return list(values)
+        # Some accelerators have no 64-bit floats; counts here stay far below the 2^24 that 32 bits hold.
+        wide = torch.float64 if self.device.type in ("cpu", "cuda") else torch.float32
+        together = torch.tensor(values, dtype=wide, device=self.device)
+        dist.all_reduce(together, operation)
+        return [float(value) for value in together.tolist()]
+
+
+def join(config: dict[str, Any]) -> Place:
+    """Choose the device and meet the other ranks."""
+    rank, world = int(os.environ.get("RANK", "0")), config["world"]
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    place = Place(_device(config["vendor"], local_rank), rank, world, local_rank)
+    if world > 1:
+        _rendezvous(config.get("backend") or "gloo", rank, world)
+    return place
+
+
+def leave(place: Place) -> None:
+    """Part from the other ranks once all have come here."""
+    if place.world > 1:
+        place.barrier()
+        dist.destroy_process_group()
+
+
+def _device(vendor: str, local_rank: int) -> torch.device:
+    if vendor == "cpu":
+        return torch.device("cpu")
+    if hasattr(torch, "accelerator"):
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        kind, count = (found.type, torch.accelerator.device_count()) if found else ("", 0)
+    else:
+        kind, count = "cuda", torch.cuda.device_count()
+    if not count:
+        raise InputError(f"PyTorch {torch.__version__} sees no {vendor} device here")
+    device = torch.device(kind, local_rank % count)
+    if hasattr(torch, "accelerator"):
+        torch.accelerator.set_device_index(device.index)
+    else:
+        torch.cuda.set_device(device)
+    return device
+
+
+def _rendezvous(backend: str, rank: int, world: int) -> None:
+    address, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+    if not address or not port:
+        raise InputError(f"{world} ranks need MASTER_ADDR and MASTER_PORT in the environment")
+    try:
+        store = dist.TCPStore(address, int(port), world, rank == 0, timedelta(seconds=JOIN_SECONDS))
+    except (dist.DistError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise SystemExit(
+            f"error: rank {rank} of {world} did not meet the others at {address}:{port}: {reason}"
+        ) from None
+    limit = timedelta(seconds=COLLECTIVE_SECONDS)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=limit)
+
+
+class Precision:
+    """Trains in fp32, tf32, bf16 or fp16; refuses a format this device would only emulate."""
+
+    def __init__(self, dtype: str, device: torch.device) -> None:
+        self._type = DTYPES.get(dtype)
+        self._device = device.type
+        _check_units(dtype, device)
+        if device.type == "cuda":
+            # fp32 shall mean fp32: PyTorch would take TF32 in convolutions by itself.
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
+        self._scaler = torch.amp.GradScaler(device.type) if dtype == "fp16" else None
+
+    def autocast(self) -> ContextManager[Any]:
+        if self._type is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self._device, self._type)
+
+    def update(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
+        """Backward pass and optimizer step."""
+        if self._scaler is None:
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            return
+        self._scaler.scale(loss).backward()
+        self._scaler.step(optimizer)
+        self._scaler.update()
+
+
+def _check_units(dtype: str, device: torch.device) -> None:
+    if dtype == "tf32" and device.type != "cuda":
+        raise InputError("dtype tf32 is a format of NVIDIA devices; set dtype=fp32")
+    if dtype in CPU_UNITS and device.type == "cpu" and not CPU_UNITS[dtype] & cpu_flags():
+        wanted = " or ".join(sorted(CPU_UNITS[dtype]))
+        raise InputError(f"this CPU has no {dtype} units ({wanted}) and would emulate them; set dtype=fp32")
+
+
+def cpu_flags(path: str = "/proc/cpuinfo") -> set[str]:
+    """What the first core can do, as Linux names it; empty where that is not known."""
+    try:
+        text = Path(path).read_text()
+    except OSError:
+        return set()
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return set(value.split())
+    return set()
+
+
+def share(model: nn.Module, place: Place) -> nn.Module:
+    """The model, averaging its gradients over all ranks when there are several."""
+    if place.world == 1:
+        return model
+    devices = None if place.device.type == "cpu" else [place.device.index]
+    return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
+
+
+def parameter_count(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def training_flops(build: Callable[[], nn.Module], shape: tuple[int, ...]) -> float:
+    """Operations to train on one sample, forward and backward; counted without computing anything."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    # Two samples, because batch normalisation refuses one.
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        build()(torch.empty(2, *shape)).sum().backward()
+    return counter.get_total_flops() / 2
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """A hash over all parameters: ranks that trained together have the same."""
+    digest = hashlib.sha256()
+    for name, parameter in sorted(model.named_parameters()):
+        digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype};".encode())
+        values = parameter.detach().cpu().flatten().contiguous()
+        digest.update(values.view(torch.uint8).numpy().data)
+    return digest.hexdigest()

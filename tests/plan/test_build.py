@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from trainmark.errors import UserError
+from trainmark.plan.build import Places, build
+from trainmark.plan.records import Plan
+from trainmark.spec import suite as suites
+from trainmark.spec.site import Site
+
+Make = Callable[..., Path]
+PLACES = Places(python="/python", probe="/probe", data={"fashion-mnist": "/cache/fm"})
+
+
+def make_plan(file: Path, site: Site | None = None, seed: int = 1) -> Plan:
+    site = site or Site(hosts=["n1", "n2"])
+    loaded = suites.load(file)
+    return build(loaded.suite.name, "closed", 1, suites.expand(loaded, site, {}), site, PLACES, seed)
+
+
+def test_blocks_are_complete_and_in_random_order(make_workload: Make, make_suite: Make) -> None:
+    make_workload()
+    repeats = (3, 3, 1, 2, 3, 3)
+    file = make_suite("\n".join(f"  - thing:none:cpu:1:{index + 1}:{n}" for index, n in enumerate(repeats)))
+    plan = make_plan(file)
+    for number, block in enumerate(plan.blocks, 1):
+        assert sorted(ref.case for ref in block) == [index for index, n in enumerate(repeats) if n >= number]
+        assert {ref.round for ref in block} == {number}
+    orders = {tuple(ref.case for ref in make_plan(file, seed=seed).blocks[0]) for seed in range(20)}
+    assert len(orders) > 10
+    assert make_plan(file) == plan
+
+
+def test_ranks_know_who_and_where_they_are() -> None:
+    from trainmark.frameworks import REGISTRY, Topology
+
+    start = REGISTRY.get("pytorch").start(Topology(("n1", "n2"), 2, "gloo"), ("python", "x.py"))
+    envs = [command.env for node in start.nodes for command in node]
+    assert [env["RANK"] for env in envs] == ["0", "1", "2", "3"]
+    assert [env["LOCAL_RANK"] for env in envs] == ["0", "1", "0", "1"]
+    assert [env["NODE_RANK"] for env in envs] == ["0", "0", "1", "1"]
+    assert {(env["WORLD_SIZE"], env["MASTER_ADDR"], env["MASTER_PORT"]) for env in envs} == {("4", "n1", "%PORT0%")}
+    assert start.ports == 1
+
+
+def test_plan_survives_json(make_workload: Make, make_suite: Make) -> None:
+    make_workload()
+    plan = make_plan(make_suite("  - thing:none:cpu:2:2:2@batch=4"))
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
+
+
+@pytest.mark.parametrize(
+    ("case", "complaint"),
+    [
+        ("thing:none:cpu:3:1:1", "needs 3 nodes; site `local` has 2"),
+        ("thing:none:A100:1:1:1", r"device `A100` is not known.*devices: \{A100: nvidia\}"),
+        ("thing:none:cpu:1:1:auto", "repeat `auto`"),
+    ],
+)
+def test_what_a_site_cannot_do_is_said(make_workload: Make, make_suite: Make, case: str, complaint: str) -> None:
+    make_workload()
+    with pytest.raises(UserError, match=complaint):
+        make_plan(make_suite(f"  - {case}"))
+
+
+def test_sites_map_models_and_data(make_workload: Make, make_suite: Make) -> None:
+    make_workload()
+    site = Site(hosts=["n1"], devices={"A100": "nvidia"}, data={"mine": "/here"}, master_port=2222)
+    plan = make_plan(make_suite("  - case: thing:none:A100:1:1:1\n    data: mine"), site)
+    assert (plan.cases[0].vendor, plan.cases[0].visible, plan.cases[0].data) == (
+        "nvidia",
+        "CUDA_VISIBLE_DEVICES",
+        "/here",
+    )
+    named = make_plan(make_suite("  - case: thing:none:cpu:1:1:1\n    data: fashion-mnist")).cases[0]
+    assert (named.data, named.data_name) == ("/cache/fm", "fashion-mnist")

@@ -1,0 +1,240 @@
+"""The loop is killed at every kind of moment, over and over: nothing is lost, nothing is counted twice."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.plans import plan
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request
+from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.run.loop import Loop
+from trainmark.spec.site import Site
+from trainmark.spec.states import JobState
+from trainmark.store import journal
+from trainmark.store.rundir import RunDir
+from trainmark.store.state import RunState
+
+
+class Killed(BaseException):
+    """The controller is gone, as by kill −9."""
+
+
+class Agent:
+    """An agent of the fake world: it outlives controllers and obeys only the highest epoch."""
+
+    def __init__(self, token: str, epoch: int, ends: Ended, duration: float, now: float) -> None:
+        self.token, self.epoch, self.ends, self.due = token, epoch, ends, now + duration
+        self.result: Ended | None = None
+
+    def look(self, now: float) -> None:
+        if self.result is None and now >= self.due:
+            self.result = self.ends
+
+
+class World:
+    """Time, agents, and the moment at which the present controller dies."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.agents: dict[str, Agent] = {}
+        self.started: list[str] = []
+        self.fuse: int | None = None
+        self.outcomes: list[Ended] = []
+
+    def moment(self) -> None:
+        """Called before and after everything a controller does."""
+        if self.fuse is not None:
+            self.fuse -= 1
+            if self.fuse < 0:
+                raise Killed
+
+    def running(self) -> list[Agent]:
+        for agent in self.agents.values():
+            agent.look(self.now)
+        return [agent for agent in self.agents.values() if agent.result is None]
+
+
+class FakeLauncher:
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def check(self, site: Site, plan: Plan | None) -> list[Finding]:
+        return []
+
+    def render(self, spec: AttemptSpec, site: Site) -> Request:
+        return Request(spec.attempt_dir, spec.token, ())
+
+    def submit(self, request: Request) -> Job:
+        world = self.world
+        world.moment()
+        assert not world.running(), "two rounds would disturb each other"
+        assert request.token not in world.agents, "an attempt was started twice"
+        ends = world.outcomes.pop() if world.outcomes else Ended(JobState.SUCCEEDED)
+        world.agents[request.token] = Agent(request.token, 0, ends, 3.0, world.now)
+        world.started.append(request.token)
+        world.moment()
+        return Job(f"fake://{request.token}", request.attempt_dir, request.token)
+
+    def find(self, attempt_dir: Path, token: str) -> Job | None:
+        return Job(f"fake://{token}", attempt_dir, token) if token in self.world.agents else None
+
+    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+        self.world.moment()
+        self.world.now += seconds
+        self.world.running()
+        return {job.handle: self.world.agents[job.token].result or Ended(JobState.RUNNING) for job in jobs}
+
+    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+        agent = self.world.agents[job.token]
+        if agent.result is None and epoch >= agent.epoch:
+            agent.result = Ended(JobState.CANCELLED, reason)
+
+    def adopt(self, job: Job, epoch: int) -> None:
+        self.world.agents[job.token].epoch = epoch
+
+    def collect(self, job: Job) -> None:
+        self.world.moment()
+
+
+class DyingJournal(journal.Journal):
+    """A real journal whose writer may die just before or just after a record is on disk."""
+
+    world: World
+
+    def append(self, kind: str, **fields: Any) -> journal.Record:
+        self.world.moment()
+        record = super().append(kind, **fields)
+        self.world.moment()
+        return record
+
+
+class Silent:
+    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None: ...
+    def tick(self, attempt_dir: Path) -> None: ...
+    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+class Switch:
+    reason = "stopped by a test"
+
+    def __init__(self, after: float | None, world: World) -> None:
+        self._after, self._world = after, world
+
+    def level(self) -> int:
+        return int(self._after is not None and self._world.now >= self._after)
+
+
+OUTCOMES = [
+    Ended(JobState.SUCCEEDED),
+    Ended(JobState.FAILED, "rank 0 exited with code 3", {"kind": "exit"}),
+    Ended(JobState.FAILED, "port taken", {"kind": "port"}),
+    Ended(JobState.LOST, "agent gone"),
+    Ended(JobState.INVALID, "loss is NaN"),
+    Ended(JobState.TIMEOUT, "hung"),
+]
+
+
+class Crashes(RuleBasedStateMachine):
+    @initialize(repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3), outcomes=st.lists(st.sampled_from(OUTCOMES)))
+    def begin(self, repeats: list[int], outcomes: list[Ended]) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.plan = plan(repeats)
+        self.world = World()
+        self.world.outcomes = outcomes
+        self.epoch = 0
+        self.finished = False
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            self._drive(fuse=None)
+            state = self._state()
+            assert state.next_round() is None and state.finished is not None
+            assert not self.world.running()
+            shutil.rmtree(self.folder)
+
+    @rule(fuse=st.integers(0, 40))
+    def controller_dies(self, fuse: int) -> None:
+        with contextlib.suppress(Killed):
+            self._drive(fuse)
+
+    @rule(after=st.floats(0, 8))
+    def somebody_stops_it(self, after: float) -> None:
+        self._drive(fuse=None, stop_after=self.world.now + after)
+        assert not self.world.running(), "stopped, but something still runs"
+
+    @rule(seconds=st.floats(0, 5))
+    def time_passes(self, seconds: float) -> None:
+        self.world.now += seconds
+
+    @rule()
+    def an_agent_is_killed(self) -> None:
+        for agent in self.world.running():
+            agent.result = Ended(JobState.LOST, "the agent was gone without a result")
+
+    @precondition(lambda self: hasattr(self, "folder"))
+    @rule(cut=st.integers(1, 30))
+    def the_last_line_is_torn(self, cut: int) -> None:
+        """Half a record of a dying controller, which nobody had acted on yet."""
+        file = self.folder / journal.NAME
+        if file.exists():
+            with file.open("ab") as out:
+                out.write(b'{"k":"ended","epoch":1,"wall":1,"case":0,'[:cut])
+
+    @invariant()
+    def nothing_twice(self) -> None:
+        if not hasattr(self, "folder"):
+            return
+        state = self._state()
+        for ref, item in state.rounds.items():
+            numbers = [attempt.number for attempt in item.attempts]
+            assert numbers == list(range(1, len(numbers) + 1)), "attempts are numbered and never overwritten"
+            ended = [attempt for attempt in item.attempts if attempt.state is JobState.SUCCEEDED]
+            assert len(ended) <= 1, "a round counts once"
+            assert len([a for r, a in state.counted(ref.case) if r == ref]) == len(ended)
+        known = {attempt.token for item in state.rounds.values() for attempt in item.attempts}
+        assert set(self.world.started) <= known, "something runs that no record tells of"
+
+    def _state(self) -> RunState:
+        return RunState.replay(self.plan, journal.read(self.folder).records)
+
+    def _drive(self, fuse: int | None, stop_after: float | None = None) -> None:
+        self.epoch += 1
+        world = self.world
+        world.fuse = None
+        writer = DyingJournal(self.folder, self.epoch, contextlib.nullcontext)
+        writer.world = world
+        state = self._state()
+        world.fuse = fuse
+        try:
+            state.apply(writer.append(journal.OWNER))
+            loop = Loop(
+                RunDir(self.folder),
+                self.plan,
+                state,
+                FakeLauncher(world),
+                writer,
+                self.epoch,
+                Switch(stop_after, world),
+                lambda case: None,
+                Silent(),
+                lambda: None,
+                lambda: world.now,
+            )
+            loop.go()
+        finally:
+            world.fuse = None
+            writer.close()
+
+
+Crashes.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestCrashes = Crashes.TestCase

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from trainmark.run import lease
+from trainmark.store.rundir import LEASE
+
+
+def test_epoch_grows_with_every_take_over(tmp_path: Path) -> None:
+    first = lease.take(tmp_path)
+    first.release()
+    second = lease.take(tmp_path)
+    assert (first.epoch, second.epoch) == (1, 2)
+    with pytest.raises(lease.LostLease), first.held():
+        pytest.fail("a replaced owner must not go on")
+    with second.held():
+        pass
+
+
+def test_a_living_owner_keeps_the_run(tmp_path: Path) -> None:
+    lease.take(tmp_path)
+    with pytest.raises(lease.Owned, match="trainmark stop"):
+        lease.take(tmp_path)
+
+
+def test_a_dead_owner_does_not(tmp_path: Path) -> None:
+    code = f"from pathlib import Path; from trainmark.run import lease; lease.take(Path({str(tmp_path)!r}))"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert lease.take(tmp_path).epoch == 2
+
+
+def test_a_pid_used_again_is_somebody_else(tmp_path: Path) -> None:
+    mine = lease.take(tmp_path)
+    (tmp_path / LEASE).write_bytes(msgspec.json.encode(msgspec.structs.replace(mine.owner, start_ticks=1)))
+    assert lease.take(tmp_path).epoch == 2
+
+
+def test_an_owner_elsewhere_is_known_by_its_renewals(tmp_path: Path) -> None:
+    mine = lease.take(tmp_path)
+    other = msgspec.structs.replace(mine.owner, host="elsewhere")
+    (tmp_path / LEASE).write_bytes(msgspec.json.encode(other))
+    assert not lease.is_alive(other, tmp_path, sleep=lambda _: None)
+    assert lease.is_alive(other, tmp_path, sleep=lambda _: (tmp_path / LEASE).touch())
+
+
+def test_only_one_of_many_wins(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from trainmark.run import lease\n"
+        "try:\n    lease.take(Path(sys.argv[1])); print('won', flush=True); time.sleep(3)\n"
+        "except lease.Owned: print('lost')"
+    )
+    many = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    said = [process.communicate()[0].strip() for process in many]
+    assert sorted(said) == ["lost"] * 5 + ["won"]
