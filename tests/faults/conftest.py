@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Cli
 
-PROGRAM = '''
+PROGRAM = """
 import os, signal, subprocess, sys, time
 import trainmark_probe as probe
 
@@ -27,7 +27,8 @@ probe.train_start()
 if mode == "orphans":
     escape = "import time; time.sleep(1000)"
     subprocess.Popen([sys.executable, "-c", escape], start_new_session=True)
-    subprocess.Popen([sys.executable, "-c", escape], start_new_session=True, env={"ORPHAN": os.environ["TRAINMARK_RUNS"]})
+    bare = {"ORPHAN": os.environ["TRAINMARK_RUNS"]}
+    subprocess.Popen([sys.executable, "-c", escape], start_new_session=True, env=bare)
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -54,16 +55,17 @@ for step in range(int(os.environ.get("STEPS", "5"))):
             out.flush()
 probe.train_end()
 probe.finish()
-'''
+"""
 
 
 @pytest.fixture
 def misbehave(cli: Cli, make_workload: Callable[..., Path], make_suite: Callable[..., Path]) -> Callable[..., Path]:
-    """A suite with one case in the given mode and one good case."""
+    """A suite with one case in the given mode and, unless it shall be alone, a good one."""
     make_workload(PROGRAM)
 
-    def make(mode: str, procs: int = 2, extra: str = "") -> Path:
-        return make_suite(f"  - thing:none:cpu:1:{procs}:1@mode={mode}\n  - thing:none:cpu:1:1:1", extra=extra)
+    def make(mode: str, procs: int = 2, extra: str = "", *, alone: bool = False) -> Path:
+        good = "" if alone else "\n  - thing:none:cpu:1:1:1"
+        return make_suite(f"  - thing:none:cpu:1:{procs}:1@mode={mode}{good}", extra=extra)
 
     return make
 

@@ -132,7 +132,7 @@ def test_ctrl_c_once_then_resume(cli: Cli, misbehave: Make, slow: None) -> None:
 
 def test_ctrl_c_twice_does_not_wait(cli: Cli, misbehave: Make, slow: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPS", "10000")
-    process = cli.start("run", str(misbehave("stubborn", extra="deadlines: {stop: 600}")))
+    process = cli.start("run", str(misbehave("stubborn", extra="deadlines: {stop: 600}", alone=True)))
     wait_for(lambda: steps_seen(cli) > 10)
     process.send_signal(signal.SIGINT)
     time.sleep(1.5)

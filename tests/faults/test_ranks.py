@@ -24,9 +24,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
         ("nan", "INVALID", "loss is NaN at step 4 on rank 1", 1, None),
     ],
 )
-def test_a_bad_rank(
-    cli: Cli, misbehave: Make, mode: str, state: str, reason: str, rank: int, last: str | None
-) -> None:
+def test_a_bad_rank(cli: Cli, misbehave: Make, mode: str, state: str, reason: str, rank: int, last: str | None) -> None:
     report = cli.json("run", str(misbehave(mode)), code=1)
     bad = case_named(report, mode)
     assert (bad["state"], reason in bad["reason"]) == (state, True), bad
@@ -58,9 +56,7 @@ def test_hangs(
 
 
 @pytest.mark.parametrize("containment", ["pidns", "cgroup", "subreaper"])
-def test_children_in_their_own_session_are_gone(
-    cli: Cli, misbehave: Make, tmp_path: Path, containment: str
-) -> None:
+def test_children_in_their_own_session_are_gone(cli: Cli, misbehave: Make, tmp_path: Path, containment: str) -> None:
     site = tmp_path / "site.yaml"
     site.write_text(f"schema: 1\ncontainment: {containment}\n")
     ready = cli("run", "noop", "--site", str(site), code=None)

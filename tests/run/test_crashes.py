@@ -145,7 +145,9 @@ OUTCOMES = [
 
 
 class Crashes(RuleBasedStateMachine):
-    @initialize(repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3), outcomes=st.lists(st.sampled_from(OUTCOMES)))
+    @initialize(
+        repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3), outcomes=st.lists(st.sampled_from(OUTCOMES))
+    )
     def begin(self, repeats: list[int], outcomes: list[Ended]) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.plan = plan(repeats)

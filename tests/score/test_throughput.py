@@ -55,10 +55,17 @@ def test_only_steps_that_all_ranks_finished_count() -> None:
 
 def test_evaluation_is_out_of_throughput_and_in_sustained() -> None:
     events = rank_events(0, 100, 0.2)
-    late = [Event(e.k, 0, e.seq, e.t + 5 * S, step=e.step, n=e.n) for e in events if e.k == "STEP_END" and (e.step or 0) > 50]
+    late = [
+        Event(e.k, 0, e.seq, e.t + 5 * S, step=e.step, n=e.n)
+        for e in events
+        if e.k == "STEP_END" and (e.step or 0) > 50
+    ]
     kept = [e for e in events if (e.step or 0) <= 50]
     pause_at = kept[-1].t
-    pause = [Event("PHASE_BEGIN", 0, 900, pause_at, name="evaluate"), Event("PHASE_END", 0, 901, pause_at + 5 * S, name="evaluate")]
+    pause = [
+        Event("PHASE_BEGIN", 0, 900, pause_at, name="evaluate"),
+        Event("PHASE_END", 0, 901, pause_at + 5 * S, name="evaluate"),
+    ]
     score = score_run(kept + pause + late)
     assert score.throughput == pytest.approx(40, rel=1e-9)
     assert score.sustained == pytest.approx(40 * 89 * 0.2 / (89 * 0.2 + 5), rel=1e-2)

@@ -121,7 +121,11 @@ def test_no_two_cases_of_a_matrix_share_an_id(
 @pytest.mark.parametrize(
     ("cases", "extra", "complaint"),
     [
-        ("  - thing:none:cpu:1:1:1\n  - case: thing:none:cpu:1:2:1\n    nproc: 3", "", r"cases\[1\]: unknown key `nproc`"),
+        (
+            "  - thing:none:cpu:1:1:1\n  - case: thing:none:cpu:1:2:1\n    nproc: 3",
+            "",
+            r"cases\[1\]: unknown key `nproc`",
+        ),
         ("  - case: thing:none:cpu:1:2:1\n    dta: x", "", "did you mean `data`"),
         ("  - thing:none:cpu:1:zwei:1", "", r"cases\[0\]: .*nproc is `zwei`, allowed is a whole number"),
         ("  - thng:none:cpu:1:1:1", "", "no workload `thng` .did you mean `thing`"),
@@ -133,7 +137,11 @@ def test_no_two_cases_of_a_matrix_share_an_id(
         ("  - thing:none:cpu:1:1:1\n  - thing:none:cpu:1:1:2", "", r"is the same case as .*cases\[0\]"),
         ("  - thing:none:cpu:1:1:1", "presett: quick", "unknown key `presett` .did you mean `preset`"),
         ("  - thing:none:cpu:1:1:1", "seed: x", "seed: expected .* found 'x'"),
-        ("  - thing:none:cpu:1:1:1", "set: {bacth: 3}", r"set.bacth: no case has such a parameter .did you mean `batch`"),
+        (
+            "  - thing:none:cpu:1:1:1",
+            "set: {bacth: 3}",
+            r"set.bacth: no case has such a parameter .did you mean `batch`",
+        ),
         ("  - thing:none:cpu:1:1:1", "deadlines: {stepp: 3}", "unknown key `stepp` .did you mean `step`"),
         ("  - thing:none:cpu:1:1:1", "deadlines: {step: -3}", "deadlines.step: found -3"),
         ("  - matrix: {workload: thing, framework: none, procs: []}", "", r"matrix.procs: an empty list"),

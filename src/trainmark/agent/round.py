@@ -255,13 +255,14 @@ class Round:
 
     def _settle(self, tally: result.Tally) -> None:
         """The last events and samples; on a full disk they stay in the spool."""
-        try:
-            tally.samples = self._reporter.finish()
-            self._job.warnings += self._shipper.finish(time.monotonic_ns())
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            self._verdict = self._verdict or disk_verdict(error)
+        for last in (self._reporter.finish, self._shipper.finish):
+            try:
+                self._job.warnings += last()
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                self._verdict = self._verdict or disk_verdict(error)
+        tally.samples = self._reporter.count
         tally.events = self._shipper.shipped
         tally.ranks = [rank.record(self._shipper.streams[rank.rank]) for rank in self._ranks]
 

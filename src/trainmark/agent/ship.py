@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from trainmark.agent.lean import loads
 from trainmark.agent.record import Appender, drop_reserve
@@ -71,7 +72,7 @@ class Stream:
         return os.read(self._fd, _READ)
 
     def _look(self, chunk: bytes, now_ns: int) -> None:
-        step_end, count, step, time = _compiled()
+        step_end, count, step, clock = _compiled()
         self.events += chunk.count(b"\n")
         ended = step_end.findall(chunk)
         if ended:
@@ -80,7 +81,7 @@ class Stream:
             numbers = step.findall(ended[-1])
             self.step = int(numbers[0]) if numbers else self.step
         self.started = self.started or bool(ended) or b'"TRAIN_START"' in chunk
-        times = time.findall(chunk[chunk.rfind(b"\n", 0, -1) + 1 :])
+        times = clock.findall(chunk[chunk.rfind(b"\n", 0, -1) + 1 :])
         spoken = int(times[0]) if times else now_ns
         # A foreign writer may have another clock: then the time of arrival is the best there is.
         self.last_ns = spoken if (self.last_ns or 0) <= spoken <= now_ns else now_ns
@@ -135,19 +136,27 @@ class Shipper:
         self._events = Appender(os.path.join(folder, EVENTS))
         self.streams = {rank: Stream(rank, spool_file(spool, rank)) for rank in ranks}
         self.shipped = 0
+        self._lost = False  # something could not be written: the rest must wait for whoever completes the folder
 
     def ship(self, now_ns: int) -> bool:
         """Moves what is new; whether there was any."""
+        if self._lost:
+            return False
         data = b"".join(stream.take(now_ns) for stream in self.streams.values())
         if data:
+            self._lost = True
             self._events.append(data)
+            self._lost = False
             self.shipped += data.count(b"\n")
         return bool(data)
 
-    def finish(self, now_ns: int) -> list[str]:
-        """Ships the rest and removes the spool. Returns a warning for each last line that was cut off."""
-        while self.ship(now_ns):
+    def finish(self) -> list[str]:
+        """Ships the rest and removes the spool, unless events had to stay there. Returns warnings about torn ends."""
+        while self.ship(time.monotonic_ns()):
             pass
+        if self._lost:
+            self.close()
+            return []
         torn = [stream.rank for stream in self.streams.values() if stream.torn]
         if self.shipped:
             self._events.sync()

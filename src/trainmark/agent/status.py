@@ -35,7 +35,7 @@ class Reporter:
         self._samples = Appender(job.plan.file("samples.jsonl"))
         self._samples.append((dumps({"schema": 1, "units": host.UNITS}) + "\n").encode())
         self._sampled_at = time.monotonic()
-        self._count = 0
+        self.count = 0
         self.next_sample = self._sampled_at + self._every if self._every > 0 else None
 
     def quiet(self, stream: Stream) -> float:
@@ -86,12 +86,12 @@ class Reporter:
         pids = {rank.rank: rank.pid for rank in self._ranks if rank.running and rank.pid is not None}
         self._samples.append((dumps(self._sampler.sample(pids)) + "\n").encode())
         self._sampled_at = now
-        self._count += 1
+        self.count += 1
 
-    def finish(self) -> int:
-        """A last sample unless one was just taken; returns how many there are."""
+    def finish(self) -> list[str]:
+        """A last sample unless one was just taken; there is never anything to warn of."""
         now = time.monotonic()
         if self._every > 0 and now - self._sampled_at >= _SHORTEST_SAMPLE:
             self._take(now)
         self._samples.close()
-        return self._count
+        return []

@@ -7,7 +7,6 @@ import sys
 
 from trainmark.cli import common, drive
 from trainmark.run import session
-from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 
 EPILOG = """\
@@ -24,8 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     run: RunDir = common.find_run(args)
     plan = run.manifest().plan
-    state = session.state_of(run, plan)
-    done = state.finished in (JobState.SUCCEEDED, JobState.FAILED) and state.next_round() is None
-    if done and not args.json:
+    if session.nothing_left(run, plan) and not args.json:
         sys.stdout.write(f"run {run.id} has nothing left to do\n")
     return drive.drive(run, plan, args)

@@ -80,15 +80,15 @@ class LocalLauncher:
             if how == "destroy":
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
-            self._command(job, epoch, how, reason)
-            signal.pidfd_send_signal(handle, signal.SIGTERM)
+            if _command(job, epoch, how, reason):
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
         finally:
             os.close(handle)
 
     def adopt(self, job: Job, epoch: int) -> None:
-        self._command(job, epoch, "adopt", "another controller took over")
+        _command(job, epoch, "adopt", "another controller took over")
 
     def collect(self, job: Job) -> None:
         for folder in _node_dirs(job.attempt_dir):
@@ -96,10 +96,6 @@ class LocalLauncher:
             result = read_json(folder / RESULT)
             if not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
                 sweep.sweep(job.token)
-
-    def _command(self, job: Job, epoch: int, command: str, reason: str) -> None:
-        for folder in _node_dirs(job.attempt_dir):
-            write_json(folder / CONTROL, {"epoch": epoch, "command": command, "reason": reason})
 
     def _state(self, job: Job) -> Ended:
         handle = self._open(job)
@@ -178,6 +174,16 @@ def _pid(job: Job) -> int:
 
 def _node_dirs(attempt_dir: Path) -> list[Path]:
     return sorted(path.parent for path in attempt_dir.glob(f"*/{NODE_PLAN}"))
+
+
+def _command(job: Job, epoch: int, command: str, reason: str) -> bool:
+    """Leaves an order for the agent; False when a controller that replaced this one has already spoken."""
+    for folder in _node_dirs(job.attempt_dir):
+        standing = read_json(folder / CONTROL)
+        if isinstance(standing, dict) and standing.get("epoch", 0) > epoch:
+            return False
+        write_json(folder / CONTROL, {"epoch": epoch, "command": command, "reason": reason})
+    return True
 
 
 def _claim(attempt_dir: Path) -> dict[str, Any] | None:

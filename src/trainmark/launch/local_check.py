@@ -47,12 +47,11 @@ def _all(site: Site, name: str) -> Iterator[Finding]:
 
 
 def _machine(facts: dict[str, Any], name: str) -> Iterator[Finding]:
-    cores = len(os.sched_getaffinity(0))
-    yield Finding(name, "cores", True, f"{cores} usable, {facts.get('cpu_model') or 'unknown model'}")
-    available = facts.get("mem_available")
-    if available is not None:
-        yield Finding(name, "memory", True, f"{available / 2**30:.1f} GiB available")
-    governor = facts.get("governor")
+    cores = len(facts["cpu"]["allowed"])
+    yield Finding(name, "cores", True, f"{cores} usable, {facts['cpu']['model'] or 'unknown model'}")
+    if facts["memory_bytes"] is not None:
+        yield Finding(name, "memory", True, f"{facts['memory_bytes'] / 2**30:.1f} GiB")
+    governor = facts["cpu"]["governor"]
     if governor and governor != "performance":
         yield Finding(name, "governor", None, governor, "clock speeds may wander; `performance` is steadier")
     load = os.getloadavg()[0]
@@ -85,7 +84,7 @@ def _node_side(name: str) -> Finding:
     found = _ask([sys.executable, "-I", "-S", str(file), "selftest"])
     if isinstance(found, str):
         return Finding(name, "node side", False, found, "reinstall trainmark")
-    return Finding(name, "node side", True, f"{file.name}, containment {found.get('containment', 'unknown')}")
+    return Finding(name, "node side", True, f"{file.name}, containment {found['best']}")
 
 
 def _disk(name: str) -> Finding:

@@ -39,18 +39,9 @@ def _missing_unit(case: CasePlan) -> str | None:
     dtype = case.params.get("dtype")
     if case.vendor != "cpu" or dtype not in _CPU_UNITS:
         return None
+    from trainmark.devices import host
+
     units = _CPU_UNITS[str(dtype)]
-    if _cpu_flags() & set(units):
+    if set(host.detect()["cpu"]["flags"]) & set(units):
         return None
     return f"this CPU has no {dtype} units ({', '.join(units)}): use dtype=fp32, or a device that has them"
-
-
-def _cpu_flags() -> set[str]:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() in ("flags", "Features"):
-                return set(value.split())
-    except OSError:
-        pass
-    return set()

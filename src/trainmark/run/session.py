@@ -48,6 +48,13 @@ def state_of(run: RunDir, plan: Plan) -> RunState:
     return RunState.replay(plan, journal.read(run.path).records)
 
 
+def nothing_left(run: RunDir, plan: Plan) -> bool:
+    """Whether a new controller would find nothing to do."""
+    state = state_of(run, plan)
+    state.apply(journal.Record(k=journal.OWNER, epoch=0, wall=0))
+    return state.next_round() is None and state.open_attempt() is None
+
+
 def drive(run: RunDir, plan: Plan, view: View, *, stopping: bool = False) -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 

@@ -12,9 +12,9 @@ from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.journal import Record
 
-# Ends that say nothing about the case: the round gets another attempt.
+# Ends that say nothing about the case: the round gets another attempt, and after `resume` a few more.
 RETRIED = (JobState.LOST, JobState.PREEMPTED)
-RETRIED_KINDS = ("port", "agent")
+RETRIED_KINDS = ("port", "agent", "disk", "submit")
 
 
 class Attempt(msgspec.Struct):
@@ -34,9 +34,12 @@ class Attempt(msgspec.Struct):
 
 
 class Round(msgspec.Struct):
+    """One round: its attempts, and how many of them the machine spoiled since the present controller began."""
+
     ref: RoundRef
     attempts: list[Attempt] = []
     skipped: str | None = None
+    spoiled: int = 0
 
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
@@ -62,9 +65,9 @@ class RunState:
         if record.k == journal.OWNER:
             # A new controller goes on: what stopped the last one no longer holds.
             self.finished, self.stop_reason = None, None
-            # Data that was missing may be there now.
+            # Data that was missing may be there now, a full disk may have room.
             for item in self.rounds.values():
-                item.skipped = None
+                item.skipped, item.spoiled = None, 0
         elif record.k == journal.STOP:
             self.stop_reason = record.reason or "stopped"
         elif record.k == journal.FINISHED:
@@ -93,6 +96,7 @@ class RunState:
                     attempt.state = JobState(record.state or JobState.LOST)
                     attempt.reason = record.reason or ""
                     attempt.failure = record.failure
+                    self.rounds[ref].spoiled += attempt.retried
 
     def open_attempt(self) -> tuple[RoundRef, Attempt] | None:
         """The attempt a controller had begun and not seen the end of."""
@@ -118,9 +122,7 @@ class RunState:
         last = item.last()
         if last is None or not last.state.ended or last.state is JobState.CANCELLED:
             return False
-        if not last.retried:
-            return True
-        return sum(attempt.retried for attempt in item.attempts) > self.plan.retries
+        return not last.retried or item.spoiled > self.plan.retries
 
     def outcome(self, ref: RoundRef) -> tuple[JobState, str]:
         """State and reason of a round as a user sees it."""

@@ -6,7 +6,7 @@ The order depends on the seed and the step alone, so a resumed run sees what an 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,9 +24,8 @@ class Shards:
     def __init__(self, images: int, batch: int, place: Place, seed: int) -> None:
         self.steps_per_epoch = images // (batch * place.world)
         if not self.steps_per_epoch:
-            raise InputError(
-                f"{images} images are fewer than one step of {place.world} x {batch}: set a smaller batch"
-            )
+            wanted = f"one step of {place.world} x {batch}"
+            raise InputError(f"{images} images are fewer than {wanted}: set a smaller batch")
         self._images, self._batch, self._place, self._seed = images, batch, place, seed
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
@@ -46,7 +45,7 @@ class _Steps(Dataset[Any]):
     def __init__(self, source: Source, shards: Shards, seeds: tuple[int, int]) -> None:
         self._source, self._shards, self._seeds = source, shards, seeds
 
-    def __getitem__(self, step: int) -> Union[Batch, InputError]:
+    def __getitem__(self, step: int) -> Batch | InputError:
         random = np.random.default_rng([*self._seeds, step])
         try:
             return self._source.batch(self._shards.indices(step), random)
@@ -85,12 +84,13 @@ class Feed:
         for start in range(0, len(mine), batch):
             yield self._ready(self.source.batch(mine[start : start + batch], None))
 
-    def _ready(self, given: Union[Batch, InputError]) -> Batch:
+    def _ready(self, given: Batch | InputError) -> Batch:
         if isinstance(given, InputError):
             raise given
         images, labels = given
         device = self._place.device
-        return self._normal(images.to(device, non_blocking=True)), labels.to(device, non_blocking=True)
+        images = self._normal(images.to(device, non_blocking=True))
+        return Batch(images, labels.to(device, non_blocking=True))
 
     def _normal(self, images: Tensor) -> Tensor:
         normal = torch.addcmul(self._shift, images.float(), self._scale)

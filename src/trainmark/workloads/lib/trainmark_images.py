@@ -8,14 +8,13 @@ from __future__ import annotations
 import gzip
 import zlib
 from pathlib import Path
-from typing import Any, Protocol, Tuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from trainmark_job import InputError
 
-Batch = Tuple[Tensor, Tensor]
 Random = np.random.Generator
 
 IMAGENET_TRAIN, IMAGENET_CLASSES = 1_281_167, 1000
@@ -24,6 +23,11 @@ CIFAR_TEST = "test_batch.bin"
 CIFAR_RECORD, CIFAR_CLASSES = 1 + 3 * 32 * 32, 10
 PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm"}
 IDX_BYTES = 0x08
+
+
+class Batch(NamedTuple):
+    images: Tensor
+    labels: Tensor
 
 
 class Source(Protocol):
@@ -50,13 +54,14 @@ class Arrays:
 
     def batch(self, indices: np.ndarray[Any, Any], random: Random | None) -> Batch:  # noqa: ARG002
         chosen = torch.from_numpy(indices)
-        return self.images[chosen], self.labels[chosen]
+        return Batch(self.images[chosen], self.labels[chosen])
 
 
 class Synthetic:
     """Random pixels and labels, the same ones at every step: for speed, never for accuracy."""
 
-    mean, std = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.25, 0.25, 0.25)
 
     def __init__(self, size: int, classes: int) -> None:
         self._size, self._classes = size, classes
@@ -68,13 +73,15 @@ class Synthetic:
         random = random or np.random.default_rng(0)
         shape = (len(indices), 3, self._size, self._size)
         pixels = random.integers(0, 256, shape, dtype=np.uint8)
-        return torch.from_numpy(pixels), torch.from_numpy(random.integers(0, self._classes, len(indices)))
+        labels = random.integers(0, self._classes, len(indices))
+        return Batch(torch.from_numpy(pixels), torch.from_numpy(labels))
 
 
 class Folder:
     """Pictures in one folder per class, decoded when they are asked for."""
 
-    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    std: tuple[float, ...] = (0.229, 0.224, 0.225)
 
     def __init__(self, root: Path, size: int, names: list[str]) -> None:
         self._size = size
@@ -95,7 +102,7 @@ class Folder:
         chosen = [self.files[index] for index in indices]
         pixels = np.stack([decode(file, self._size, random) for file, _ in chosen])
         labels = torch.tensor([label for _, label in chosen])
-        return torch.from_numpy(pixels).permute(0, 3, 1, 2), labels
+        return Batch(torch.from_numpy(pixels).permute(0, 3, 1, 2), labels)
 
 
 def decode(file: Path, size: int, random: Random | None) -> Any:

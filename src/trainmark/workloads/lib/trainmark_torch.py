@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Callable, ContextManager
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -98,7 +99,7 @@ def _rendezvous(backend: str, rank: int, world: int) -> None:
     if not address or not port:
         raise InputError(f"{world} ranks need MASTER_ADDR and MASTER_PORT in the environment")
     try:
-        store = dist.TCPStore(address, int(port), world, rank == 0, timedelta(seconds=JOIN_SECONDS))
+        store = dist.TCPStore(address, int(port), world, rank == 0, timedelta(seconds=JOIN_SECONDS))  # type: ignore[attr-defined]
     except (dist.DistError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise SystemExit(
@@ -120,7 +121,7 @@ class Precision:
             torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
         self._scaler = torch.amp.GradScaler(device.type) if dtype == "fp16" else None
 
-    def autocast(self) -> ContextManager[Any]:
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self._type is None:
             return contextlib.nullcontext()
         return torch.autocast(self._device, self._type)
@@ -131,7 +132,7 @@ class Precision:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             return
-        self._scaler.scale(loss).backward()
+        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self._scaler.step(optimizer)
         self._scaler.update()
 
@@ -176,7 +177,7 @@ def training_flops(build: Callable[[], nn.Module], shape: tuple[int, ...]) -> fl
     # Two samples, because batch normalisation refuses one.
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         build()(torch.empty(2, *shape)).sum().backward()
-    return counter.get_total_flops() / 2
+    return float(counter.get_total_flops()) / 2
 
 
 def weights_sha256(model: nn.Module) -> str:

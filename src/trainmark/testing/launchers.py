@@ -1,0 +1,168 @@
+"""What every launcher must do. Subclass, give `launcher` and `site`, and let pytest collect it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from trainmark.frameworks import Command
+from trainmark.launch import AttemptSpec, Ended, Job
+from trainmark.launch.launcher import Launcher
+from trainmark.plan.records import CasePlan, NodePlan
+from trainmark.spec.site import Site
+from trainmark.spec.workload import Deadlines
+from trainmark.store import events
+from trainmark.store.rundir import LEASE, node_dir, rank_log
+
+PATIENCE = 60.0
+
+
+def case_plan(argv: tuple[str, ...], hosts: list[str], case: str = "thing:none:cpu:1:1:1") -> CasePlan:
+    """A case that runs `argv` once on each host, and says nothing through the probe."""
+    return CasePlan(
+        case=case,
+        fingerprint="0" * 16,
+        workload="thing",
+        unit="things",
+        framework="none",
+        device="cpu",
+        vendor="cpu",
+        visible=None,
+        backend="",
+        preset="smoke",
+        division="closed",
+        opened=(),
+        params={},
+        origins={},
+        data=None,
+        data_name=None,
+        data_required=False,
+        checkpoint=None,
+        flops_per_sample=None,
+        target=None,
+        probe=False,
+        deadlines=Deadlines(start=20, step=20, total=60, stop=2),
+        ports=(),
+        env={},
+        path=(),
+        repeat=1,
+        nodes=tuple(NodePlan(i, host, (Command(i, 0, argv, {"RANK": str(i)}),)) for i, host in enumerate(hosts)),
+    )
+
+
+class LauncherContract:
+    """Starts real agents. A subclass overrides both fixtures."""
+
+    @pytest.fixture
+    def launcher(self) -> Launcher:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def site(self) -> Site:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def run_dir(self, tmp_path: Path) -> Path:
+        (tmp_path / LEASE).write_bytes(b'{"epoch": 1}')
+        return tmp_path
+
+    def spec(self, run_dir: Path, site: Site, *argv: str, attempt: int = 1) -> AttemptSpec:
+        return AttemptSpec(
+            run="contract",
+            run_dir=run_dir,
+            attempt_dir=run_dir / "case" / "round1" / f"attempt{attempt}",
+            case=case_plan(argv, site.hosts),
+            round=1,
+            attempt=attempt,
+            token=os.urandom(16).hex(),
+            epoch=1,
+            seed=1,
+        )
+
+    def wait(self, launcher: Launcher, job: Job) -> Ended:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            ended = launcher.poll([job], 1.0)[job.handle]
+            if ended.state.ended:
+                launcher.collect(job)
+                return ended
+        pytest.fail(f"not ended within {PATIENCE} s")
+
+    def test_render_is_pure(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "true")
+        assert launcher.render(spec, site) == launcher.render(spec, site)
+        assert not spec.attempt_dir.exists()
+
+    def test_a_good_attempt(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "/bin/echo", "a word with spaces", "$(id) 'quoted' \"too\"\nnew line")
+        ended = self.wait(launcher, launcher.submit(launcher.render(spec, site)))
+        assert ended.state == "SUCCEEDED", ended
+        said = rank_log(node_dir(spec.attempt_dir, site.hosts[0], 0), 0).read_text()
+        assert said == "a word with spaces $(id) 'quoted' \"too\"\nnew line\n"
+        results = list(events.results(spec.attempt_dir))
+        assert len(results) == len(site.hosts) and all(result["containment"]["left"] == 0 for result in results)
+
+    def test_a_failed_attempt_has_a_reason(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "/bin/sh", "-c", "echo last words; exit 3")
+        ended = self.wait(launcher, launcher.submit(launcher.render(spec, site)))
+        assert ended.state == "FAILED" and "code 3" in ended.reason
+        assert ended.failure is not None and ended.failure["last_lines"][-1] == "last words"
+
+    def test_cancel_ends_it(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "/bin/sleep", "1000")
+        job = launcher.submit(launcher.render(spec, site))
+        assert launcher.poll([job], 0.5)[job.handle].state == "RUNNING"
+        launcher.cancel(job, 1, "a test", "stop")
+        ended = self.wait(launcher, job)
+        assert ended.state == "CANCELLED" and "a test" in ended.reason
+
+    def test_an_agent_that_is_destroyed_is_lost(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "/bin/sleep", "1000")
+        job = launcher.submit(launcher.render(spec, site))
+        launcher.poll([job], 1.0)
+        launcher.cancel(job, 1, "a test", "destroy")
+        assert self.wait(launcher, job).state in ("LOST", "FAILED")
+
+    def test_an_attempt_is_found_again(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "/bin/sleep", "1")
+        assert launcher.find(spec.attempt_dir, spec.token) is None
+        job = launcher.submit(launcher.render(spec, site))
+        deadline = time.monotonic() + PATIENCE
+        found = None
+        while found is None and time.monotonic() < deadline:
+            found = launcher.find(spec.attempt_dir, spec.token)
+        assert found == job
+        launcher.adopt(job, 2)
+        launcher.cancel(job, 1, "an old controller", "stop")
+        assert self.wait(launcher, job).state == "SUCCEEDED", "an old controller was obeyed"
+        assert launcher.find(spec.attempt_dir, "another token") is None
+
+    def test_a_replaced_controller_starts_nothing(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        (run_dir / LEASE).write_bytes(b'{"epoch": 2}')
+        spec = self.spec(run_dir, site, "/bin/touch", str(run_dir / "ran"))
+        assert self.wait(launcher, launcher.submit(launcher.render(spec, site))).state == "LOST"
+        assert not (run_dir / "ran").exists()
+
+    def test_many_are_asked_about_at_once(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        specs = [self.spec(run_dir, site, "/bin/true", attempt=number) for number in (1, 2, 3)]
+        jobs = [launcher.submit(launcher.render(spec, site)) for spec in specs]
+        assert set(launcher.poll(jobs, 0.0)) == {job.handle for job in jobs}
+        assert {self.wait(launcher, job).state for job in jobs} == {"SUCCEEDED"}
+
+    def test_collecting_again_changes_nothing(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "/bin/true")
+        job = launcher.submit(launcher.render(spec, site))
+        ended = self.wait(launcher, job)
+        before = {file: file.read_bytes() for file in spec.attempt_dir.rglob("*") if file.is_file()}
+        launcher.collect(job)
+        assert {file: file.read_bytes() for file in spec.attempt_dir.rglob("*") if file.is_file()} == before
+        assert launcher.poll([job], 0.0)[job.handle] == ended
+
+    def test_check_says_what_it_found(self, launcher: Launcher, site: Site) -> None:
+        findings = launcher.check(site, None)
+        assert findings and all(finding.what and finding.host for finding in findings)
+        assert msgspec.json.encode(findings)

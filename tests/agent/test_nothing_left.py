@@ -1,0 +1,165 @@
+"""Nothing is left: whatever the ranks start, and whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from trainmark.agent.ship import complete
+
+from .harness import Node, agent_says, carriers, until
+
+# Children that try to get away: a session of their own, a double fork, and no environment at all.
+FUGITIVES = """
+    import subprocess, sys
+    token = os.environ["TRAINMARK_TOKEN"]
+    quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+    subprocess.Popen(sleeper, start_new_session=True, **quiet)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execv(sleeper[0], [*sleeper, "double"])
+        os._exit(0)
+    subprocess.Popen([*sleeper, "MARK-" + token], env={}, start_new_session=True, **quiet)
+    begin()
+    step(1)
+    step(2)
+    if MODE == "stay":
+        time.sleep(600)
+"""
+
+
+def fugitives(node: Node, mode: str) -> list[str]:
+    return node.script(f"MODE = {mode!r}\n" + "\n".join(line[4:] for line in FUGITIVES.splitlines()))
+
+
+def until_all_run(node: Node, shipped: bool = False) -> None:
+    """The rank, its three fugitives, and its events are there (in the spool, or where the agent has put them)."""
+    until(lambda: len(carriers(node.token)) == 4)
+    spool = node.dir / "spool" / "rank0.jsonl"
+    until(lambda: spool.exists() and spool.read_bytes().count(b"\n") == 4)
+    if shipped:
+        until(lambda: node.status()["ranks"][0]["step"] == 2)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def seqs(node: Node) -> list[int]:
+    return [event["seq"] for event in node.events()]
+
+
+def cgroup_is_gone(node: Node) -> bool:
+    return not any(node.token in folder for folder, _, _ in os.walk("/sys/fs/cgroup"))
+
+
+def test_children_that_outlive_their_rank(node: Node, rung: str) -> None:
+    result = node.ranks(fugitives(node, "leave")).run(containment=rung)
+    assert result["state"] == "SUCCEEDED"
+    assert result["warnings"] == ["3 processes were left by the ranks and killed"]
+    assert cgroup_is_gone(node)
+
+
+def test_children_of_a_rank_that_is_stopped(node: Node, rung: str) -> None:
+    node.ranks(fugitives(node, "stay")).start(containment=rung)
+    until_all_run(node)
+    node.signal()
+    assert node.wait() == 0
+    assert node.result()["state"] == "CANCELLED"
+    assert cgroup_is_gone(node)
+
+
+def test_the_agent_is_killed(node: Node, rung: str) -> None:
+    node.ranks(fugitives(node, "stay")).start(containment=rung)
+    until_all_run(node, shipped=True)
+    kill(node.worker())
+    code = node.wait()
+    until(lambda: not carriers(node.token))
+    assert cgroup_is_gone(node)
+    if rung == "pidns":  # the kernel has ended everything; who collects the folder completes it
+        assert code == -signal.SIGKILL
+        assert not (node.dir / "result.json").exists()
+        assert (complete(str(node.dir)), complete(str(node.dir))) == (0, 0)
+    else:
+        assert code == 70
+        result = node.result()
+        assert (result["state"], result["reason"]) == ("FAILED", "the agent was killed by signal 9")
+        assert result["first_failure"]["kind"] == "agent"
+        assert (result["ranks"][0]["samples"], result["events"]) == (8, 4)
+        assert result["settings"]["threads"] >= 1
+    assert seqs(node) == [0, 1, 2, 3]
+    assert not (node.dir / "spool").exists()
+
+
+def test_events_the_killed_agent_had_not_shipped(node: Node, rung: str) -> None:
+    argv = node.script(
+        """
+        begin()
+        for number in range(1, 2000):
+            step(number)
+            if number % 100 == 0:
+                time.sleep(0.05)
+        open(os.environ["TRAINMARK_CONFIG"] + ".done", "w").close()
+        time.sleep(600)
+        """
+    )
+    node.ranks(argv).start(containment=rung)
+    until(lambda: (node.dir / "config.json.done").exists())
+    kill(node.worker())
+    node.wait()
+    until(lambda: not carriers(node.token))
+    complete(str(node.dir))
+    assert seqs(node) == list(range(2001))
+
+
+@pytest.mark.parametrize("rung", ["cgroup", "subreaper"], indirect=True)  # a pid namespace needs no guardian
+def test_the_guardian_is_killed(node: Node, rung: str) -> None:
+    node.ranks(fugitives(node, "stay")).start(containment=rung)
+    until_all_run(node)
+    worker = node.worker()
+    assert node.agent is not None
+    kill(node.agent.pid)
+    node.agent.wait()
+    until(lambda: (node.dir / "result.json").exists())
+    result = node.result()
+    assert (result["state"], result["reason"]) == ("FAILED", "the guardian of the agent was killed")
+    assert seqs(node) == [0, 1, 2, 3]
+    until(lambda: not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text())
+
+
+def test_agent_and_guardian_are_killed_then_the_sweep(node: Node, rung: str) -> None:
+    node.ranks(fugitives(node, "stay")).start(containment=rung)
+    until_all_run(node)
+    worker = node.worker()
+    assert node.agent is not None
+    os.kill(worker, signal.SIGSTOP)  # it must not notice before it dies
+    kill(node.agent.pid)
+    if worker != node.agent.pid:
+        kill(worker)
+    node.agent.wait()
+    swept = agent_says("sweep", node.token)
+    assert swept["left"] == 0
+    left = carriers(node.token)
+    if rung == "subreaper":  # without namespace, cgroup and agent, a child that hid its environment is out of reach
+        assert all("MARK-" in command for command in left.values())
+        for pid in left:
+            kill(pid)
+    until(lambda: not carriers(node.token))
+    assert cgroup_is_gone(node)
+    assert agent_says("sweep", node.token) == {"killed": 0, "left": 0}
+    complete(str(node.dir))
+    assert seqs(node) == [0, 1, 2, 3]
+
+
+def test_ranks_see_a_proc_of_their_own(node: Node, rung: str) -> None:
+    text = "import os; print(os.getpid() == int(os.readlink('/proc/self')), os.path.exists('/proc/1/stat'))"
+    result = node.ranks([node.python, "-c", text]).run(containment=rung, probe=False)
+    assert node.output() == "True True\n"
+    assert result["ranks"][0]["pid"] > 1
+    assert json.loads((node.dir / "agent.json").read_text())["start_ticks"] > 0

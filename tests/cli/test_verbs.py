@@ -1,0 +1,171 @@
+"""The program as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from trainmark.cli.main import VERBS
+
+Make = Callable[..., Path]
+
+
+def test_help_lists_every_verb(cli: Cli) -> None:
+    text = cli("--help").stdout
+    assert all(f"  {verb} " in text for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(cli: Cli, verb: str) -> None:
+    assert "--log-level" in cli(verb, "--help").stdout
+
+
+def test_unknown_words(cli: Cli) -> None:
+    assert "did you mean `run`" in cli("rnu", code=2).stderr
+    cli(code=2)
+    assert "unrecognized" in cli("run", "noop", "--sites", "x", code=2).stderr
+    assert not cli.runs.exists()
+
+
+def test_help_needs_no_heavy_imports() -> None:
+    code = "import sys; from trainmark.cli.main import main; main(['--help']); print(sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for heavy in ("msgspec", "yaml", "numpy", "torch", "rich", "sqlite3"):
+        assert f"'{heavy}'" not in loaded
+
+
+def test_a_plain_run_needs_no_heavy_imports(cli: Cli) -> None:
+    code = "import sys; from trainmark.cli.main import main; main(['run', 'noop']); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=cli.folder)
+    for heavy in ("numpy", "scipy", "torch", "rich", "sqlite3", "asyncio", "importlib.metadata"):
+        assert f"'{heavy}'" not in done.stdout, heavy
+
+
+def test_run_prints_the_promised_json(cli: Cli) -> None:
+    report = cli.json("run", "noop")
+    assert report["state"] == "SUCCEEDED" and report["run"] == cli.run_id()
+    (case,) = report["cases"]
+    assert (case["case"], case["state"]) == ("noop:none:cpu:1:1:1", "SUCCEEDED")
+    assert {"value", "unit", "n", "ci_low", "ci_high"} <= set(case["measurements"]["throughput"])
+
+
+def test_bad_input_starts_nothing(cli: Cli, make_workload: Make, make_suite: Make) -> None:
+    make_workload()
+    file = make_suite("  - thing:none:cpu:1:1:1\n  - thing:none:cpu:1:zwei:1")
+    for verb in ("run", "plan"):
+        found = cli(verb, str(file), code=2)
+        assert found.stderr.count("\n") == 1 and "cases[1]" in found.stderr and "nproc" in found.stderr
+    assert not cli.runs.exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["run", "quik"], "did you mean `quick`"),
+        (["run", "noop", "--set", "x"], "expected KEY=VALUE"),
+        (["run", "noop", "--set", "stepps=3"], "did you mean `steps`"),
+        (["run", "noop", "--site", "none.yaml"], "none.yaml: no such file"),
+        (["run", "noop", "--preset", "full"], "--preset is for a case given by id"),
+        (["run", "noop:none:cpu:1:1:1", "--preset", "hugee"], "no preset `hugee`"),
+        (["run", "noop:none:cpu:2:1:1"], "needs 2 nodes; site `local` has 1"),
+        (["run", "noop:none:A100:1:1:1"], "device `A100` is not known"),
+        (["report", "nosuch"], "no run"),
+        (["resume"], "no runs here"),
+        (["logs", "--rank", "x"], "expected a number or `all`"),
+        (["data", "get", "fashion-mnst"], "did you mean `fashion-mnist`"),
+        (["explain", "mnist"], "1 fields, not 6"),
+    ],
+)
+def test_bad_words_are_answered_in_one_line(cli: Cli, argv: list[str], complaint: str) -> None:
+    found = cli(*argv, code=2)
+    assert complaint in found.stderr and found.stderr.count("\n") == 1, found.stderr
+
+
+def test_plan_shows_all_and_runs_nothing(cli: Cli) -> None:
+    text = cli("plan", "smoke", "--seed", "3").stdout
+    assert "seed 3" in text and "MASTER_PORT" in text and "rank 1:" in text and "block 1" in text
+    plan = json.loads(cli("plan", "smoke", "--seed", "3", "--json").stdout)
+    assert plan["seed"] == 3 and plan["cases"][0]["nodes"][0]["ranks"][0]["argv"]
+    assert plan == json.loads(cli("plan", "smoke", "--seed", "3", "--json").stdout)
+    assert not cli.runs.exists()
+
+
+def test_explain_tells_where_values_come_from(cli: Cli) -> None:
+    text = cli("explain", "resnet50:pytorch:cpu:1:1:1@batch=3", "--set", "steps=7").stdout
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert "case" in lines["batch"] and "--set" in lines["steps"] and "fingerprint" in lines
+    found = json.loads(cli("explain", "resnet50:pytorch:cpu:1:1:1", "--preset", "full", "--json").stdout)
+    assert found["parameters"]["image_size"]["value"] == 224
+
+
+def test_a_finished_run_can_be_looked_at(cli: Cli) -> None:
+    cli("run", "noop:none:cpu:1:2:2@steps=4", "--preset", "smoke")
+    run = cli.run_id()
+    assert run in cli("list").stdout and "1/1" in cli("list").stdout
+    assert json.loads(cli("list", "--json").stdout)[0]["state"] == "SUCCEEDED"
+    assert cli("status").stdout.count("SUCCEEDED") == 3
+    assert "SUCCEEDED" in cli("report", run[-4:]).stdout
+    assert "started" in cli("logs", "--what", "run").stdout
+    cli("report", "-o", "out.json", "--format", "json")
+    report = json.loads((cli.folder / "out.json").read_text())
+    assert report["cases"][0]["measurements"]["steps"]["value"] == 8
+    assert "nothing left to do" in cli("resume").stdout
+    assert "nothing runs" in cli("top").stdout
+
+
+def test_index_is_only_a_cache(cli: Cli) -> None:
+    cli("run", "noop")
+    first = cli("list").stdout
+    assert "1 run(s)" in cli("index", "--rebuild").stdout
+    index = Path(cli("index").stdout.split()[-1])
+    index.write_bytes(b"not a database at all" * 100)
+    assert cli("list").stdout == first
+
+
+def test_logs_of_ranks(cli: Cli, make_workload: Make, make_suite: Make) -> None:
+    make_workload("import os; print('hello from', os.environ['RANK'])", probe=False)
+    cli("run", str(make_suite("  - thing:none:cpu:1:2:1")))
+    assert cli("logs").stdout == "hello from 0\n"
+    assert cli("logs", "--rank", "1").stdout == "hello from 1\n"
+    assert cli("logs", "--rank", "all").stdout == "rank0: hello from 0\nrank1: hello from 1\n"
+
+
+def test_init_runs_as_it_is(cli: Cli) -> None:
+    cli("init", "mine")
+    assert cli.json("run", "mine/suite.yaml", "--site", "mine/site.yaml")["state"] == "SUCCEEDED"
+    assert "already there" in cli("init", "mine", code=2).stderr
+
+
+def test_doctor_looks_at_this_machine(cli: Cli) -> None:
+    text = cli("doctor").stdout
+    assert "node side" in text and "pytorch" in text
+    (cli.folder / "site.yaml").write_text("schema: 1\npython: /no/such/python\n")
+    assert "no such program" in cli("doctor", "--site", "site.yaml", code=3).stdout
+
+
+def test_completion_is_valid_shell(cli: Cli) -> None:
+    script = cli("completion", "bash").stdout
+    ask = script + '\nCOMP_WORDS=(trainmark ru); COMP_CWORD=1; _trainmark; echo "${COMPREPLY[@]}"'
+    assert "run" in subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True).stdout
+    ask = script + '\nCOMP_WORDS=(trainmark run --deta); COMP_CWORD=2; _trainmark; echo "${COMPREPLY[@]}"'
+    assert "--detach" in subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True).stdout
+
+
+def test_manifest_says_where_the_result_comes_from(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_TOKEN", "very-secret-value")
+    cli("run", "noop")
+    run = cli.runs / cli.run_id()
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["plan"]["cases"][0]["case"] == "noop:none:cpu:1:1:1"
+    assert {"git", "python", "packages", "environment"} <= set(manifest["provenance"])
+    facts = json.loads(next(run.glob("*/round1/attempt1/*/facts.json")).read_text())
+    assert facts["kernel"]
+    for file in run.rglob("*"):
+        if file.is_file():
+            assert b"very-secret-value" not in file.read_bytes(), file
