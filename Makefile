@@ -22,7 +22,8 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/vermin --no-tips --violations -t=3.7- --eval-annotations --backport typing $$($(BIN)/python -c "from trainmark.launch.node_zip import sources; print(*sources())")
 
-perf: $(VENV)/.perf
+# The peers have an environment of their own: neither side's packages change what the other's cost.
+perf: $(VENV)/.bench $(VENV)-perf/.peers
 	$(BIN)/python benchmarks/run_all.py
 
 clean:
@@ -38,3 +39,8 @@ $(VENV)/.bench: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[dev]"
 	touch $@ $(VENV)/.bench
+
+$(VENV)-perf/.peers: benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv $(VENV)-perf
+	$(VENV)-perf/bin/python -m pip install -q --disable-pip-version-check -r $<
+	touch $@

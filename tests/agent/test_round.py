@@ -76,9 +76,9 @@ def test_how_a_rank_failed_is_said(
     assert failure["last_lines"] == (["boom"] if code == 3 else [])
 
 
-def test_one_failing_rank_ends_the_others(node: Node, rung: str) -> None:
+def test_one_failing_rank_ends_the_others(node: Node) -> None:
     waiting = node.script("begin()\ntime.sleep(600)", "waiting.py")
-    result = node.ranks(waiting, node.script("begin()\nraise SystemExit(3)")).run(containment=rung)
+    result = node.ranks(waiting, node.script("begin()\nraise SystemExit(3)")).run()
     assert (result["reason"], result["first_failure"]["rank"]) == ("rank 1 exited with code 3", 1)
     assert result["ranks"][0]["signal"] == signal.SIGTERM
 
@@ -125,9 +125,9 @@ def test_total_deadline(node: Node) -> None:
     assert result["first_failure"]["rank"] is None
 
 
-def test_a_rank_that_ignores_sigterm_is_killed(node: Node, rung: str) -> None:
+def test_a_rank_that_ignores_sigterm_is_killed(node: Node) -> None:
     argv = ["/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"]
-    result = node.ranks(argv).run(containment=rung, probe=False, deadlines={"total": 0.5, "stop": 0.5})
+    result = node.ranks(argv).run(probe=False, deadlines={"total": 0.5, "stop": 0.5})
     assert result["state"] == "TIMEOUT"
     assert result["ranks"][0]["signal"] == signal.SIGKILL
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from time import perf_counter, perf_counter_ns
+from time import perf_counter, perf_counter_ns, process_time
 
 import trainmark_probe as probe
 
@@ -73,6 +73,12 @@ class Blocks:
             data = self.data(number)
             self.train(data)
 
+    def clocked(self, on: bool) -> dict[str, float]:
+        """One block, with the probe on or off, by both clocks."""
+        start, cpu_start = perf_counter(), process_time()
+        (self.on if on else self.off)(self.steps)
+        return {"seconds": perf_counter() - start, "cpu_seconds": process_time() - cpu_start}
+
     def timed(self, seconds: float) -> tuple[int, int]:
         """Nanoseconds inside the probe, and of everything, over `seconds` of training."""
         inside, number, begin = 0, 0, perf_counter_ns()
@@ -100,10 +106,7 @@ def main() -> None:
     order = random.Random(config["seed"])
     for pair in range(params["pairs"]):
         for on in order.sample([True, False], 2):
-            start = perf_counter()
-            (blocks.on if on else blocks.off)(blocks.steps)
-            seconds = perf_counter() - start
-            probe.note("block", {"pair": pair, "on": on, "steps": blocks.steps, "seconds": seconds})
+            probe.note("block", {"pair": pair, "on": on, "steps": blocks.steps, **blocks.clocked(on)})
     for _ in range(math.ceil(params["timed_seconds"])):
         inside, total = blocks.timed(1.0)
         probe.note("timed", {"inside_ns": inside, "total_ns": total})

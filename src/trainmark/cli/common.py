@@ -13,8 +13,8 @@ from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
+from trainmark.spec.case import SYNTHETIC
 from trainmark.store import rundir
-from trainmark.store.index import cache_dir
 from trainmark.store.rundir import RunDir
 
 PRESETS = ("smoke", "quick", "full")
@@ -100,21 +100,30 @@ def make_plan(args: argparse.Namespace) -> Plan:
     seed = args.seed if args.seed is not None else loaded.suite.seed
     if seed is None:
         seed = int.from_bytes(os.urandom(4), "big") >> 1
-    return build(loaded.suite.name, loaded.suite.division, loaded.suite.retries, cases, site, places(site), seed)
+    suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
+    return build(suite.name, suite.division, suite.retries, cases, site, here, seed)
 
 
-def places(site: sites.Site) -> Places:
-    """Where things lie on this machine."""
-    from trainmark.data import catalogue
-
+def places(site: sites.Site, data: set[str]) -> Places:
+    """Where things lie on this machine; `data` is what the cases call their data."""
     python = site.python or sys.executable
     if "/" not in python:
         import shutil
 
         python = shutil.which(python) or python
     probe = Path(trainmark.__file__).resolve().parent / "probe"
-    data = {name: str(cache_dir() / "data" / name) for name in catalogue.names()}
-    return Places(python=os.path.expanduser(python), probe=str(probe), data=data)
+    return Places(python=os.path.expanduser(python), probe=str(probe), data=_data_places(data - {SYNTHETIC}))
+
+
+def _data_places(names: set[str]) -> dict[str, str]:
+    """Folders of data sets that have a name; what is not here yet is told when a case needs it."""
+    if not names:
+        return {}
+    from trainmark import data
+
+    return {
+        item.name: str(data.locate(item.name) or data.home(item)) for item in data.catalogue() if item.name in names
+    }
 
 
 def find_run(args: argparse.Namespace) -> RunDir:

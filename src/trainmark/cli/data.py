@@ -6,7 +6,6 @@ import argparse
 import sys
 
 from trainmark.cli.list import table
-from trainmark.store.index import cache_dir
 
 EPILOG = """\
 Data of your own needs no `get`: say where it lies with `data:` in a suite or site, or `--set data=PATH`.
@@ -21,23 +20,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.data import catalogue
+    from trainmark import data
 
-    cache = cache_dir() / "data"
     if args.what == "list":
         rows = [
             {
                 "name": item.name,
-                "here": "yes" if catalogue.locate(item.name, cache) else "no",
+                "here": "yes" if data.locate(item.name) else "no",
                 "size": f"{item.size / 1e6:.0f} MB",
                 "licence": item.licence,
                 "title": item.title,
             }
-            for item in catalogue.catalogue()
+            for item in data.catalogue()
         ]
         sys.stdout.write(table(rows))
         return 0
     for name in args.name:
-        path = catalogue.get(name, cache, lambda text: sys.stderr.write(text + "\n"))
+        path = data.get(name, progress=_say)
         sys.stdout.write(f"{path}\n")
     return 0
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")

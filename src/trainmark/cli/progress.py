@@ -44,6 +44,7 @@ class _Counted:
         self._began = time.monotonic()
         self._case: CasePlan | None = None
         self._ref: RoundRef | None = None
+        self._pace = progress.Pace()
 
     def begin(self, case: CasePlan, ref: RoundRef) -> None:
         self._case, self._ref = case, ref
@@ -58,6 +59,9 @@ class _Counted:
             return ""
         seen = progress.look(attempt_dir, self._case)
         text = f"{self.head()}  " + (seen.text(self._case.unit) if seen else "starting")
+        round_left = self._pace.seconds_left(attempt_dir, seen) if seen else None
+        if round_left is not None:
+            text += f"  {duration(round_left)} left"
         if self._done:
             left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
             text += f"  (run: about {duration(left)} left)"

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from trainmark.cache import cache_dir
 from trainmark.devices import host as node_host
 from trainmark.launch import Finding, node_zip
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
-from trainmark.store.index import cache_dir
 
 _SECONDS = 60.0
 _LEAST_DISK = 2**30

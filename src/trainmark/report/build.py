@@ -9,6 +9,7 @@ import msgspec
 from trainmark.plan.records import CasePlan
 from trainmark.score.case import measure, score_run
 from trainmark.score.measurement import Measurement
+from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import RunDir
@@ -84,7 +85,7 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
 def _notes(attempt_dir: Any, case: CasePlan) -> list[str]:
     """What a reader must know besides the figures."""
     notes = [warning for result in events.results(attempt_dir) for warning in result.get("warnings", [])]
-    if case.data == "synthetic":
+    if case.data == SYNTHETIC:
         notes.append("data is synthetic")
     if case.opened:
         notes.append(f"open division: changed {', '.join(case.opened)}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainmark.plan.records import CasePlan
-
-SYNTHETIC = "synthetic"
+from trainmark.spec.case import SYNTHETIC
 
 # A CPU without these units runs the narrow types by emulation, tens of times slower than fp32.
 _CPU_UNITS = {"bf16": ("avx512_bf16", "amx_bf16", "bf16"), "fp16": ("avx512_fp16", "amx_fp16", "fphp")}

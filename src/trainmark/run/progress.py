@@ -6,10 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.plan.records import CasePlan
 from trainmark.store.files import read_json
 from trainmark.store.rundir import STATUS
-from trainmark.store.state import RunState
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -20,20 +19,29 @@ class Progress(msgspec.Struct, frozen=True):
     step: int
     steps: int | None
     rate: float | None
-    ranks: int
-    silent: float | None
 
     def text(self, unit: str) -> str:
         step = f"step {self.step}" + (f"/{self.steps}" if self.steps else "")
         rate = f"  {self.rate:,.1f} {unit}/s" if self.rate is not None else ""
-        left = self.seconds_left()
-        return f"{self.state.lower()}  {step}{rate}" + (f"  {duration(left)} left" if left is not None else "")
+        return f"{self.state.lower()}  {step}{rate}"
 
-    def seconds_left(self) -> float | None:
-        """From steps done so far; None before there is anything to go by."""
-        if not self.steps or not self.step or self.step > self.steps:
+
+class Pace:
+    """How fast steps go by, from the first look at an attempt on: starting up does not count."""
+
+    def __init__(self) -> None:
+        self._first: tuple[Path, float, int] | None = None
+
+    def seconds_left(self, attempt_dir: Path, seen: Progress) -> float | None:
+        """None before there is anything to go by."""
+        if self._first is None or self._first[0] != attempt_dir:
+            if seen.step > 0:
+                self._first = attempt_dir, seen.uptime, seen.step
             return None
-        return self.uptime * (self.steps - self.step) / self.step
+        done = seen.step - self._first[2]
+        if not seen.steps or done <= 0:
+            return None
+        return (seen.uptime - self._first[1]) / done * max(0, seen.steps - seen.step)
 
 
 def look(attempt_dir: Path, case: CasePlan) -> Progress | None:
@@ -51,13 +59,7 @@ def look(attempt_dir: Path, case: CasePlan) -> Progress | None:
         step=min((int(rank.get("step") or 0) for rank in ranks), default=0),
         steps=steps if isinstance(steps, int) and steps > 0 else None,
         rate=None if None in rates else sum(float(rate) for rate in rates if rate is not None),
-        ranks=len(ranks),
-        silent=max((float(rank["silent"]) for rank in ranks if rank.get("silent") is not None), default=None),
     )
-
-
-def rounds_left(state: RunState) -> list[RoundRef]:
-    return [ref for ref in state.plan.order if not state.is_over(ref)]
 
 
 def duration(seconds: float) -> str:

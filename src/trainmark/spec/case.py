@@ -18,6 +18,8 @@ from trainmark.spec.workload import Deadlines, Found, named_parameter
 
 # Settled like parameters, but every workload has them.
 DATA_KEY = "data"
+# Data made up by the workload: good for speed, said in the result.
+SYNTHETIC = "synthetic"
 
 
 class Layer(msgspec.Struct, frozen=True):

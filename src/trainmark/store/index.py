@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from trainmark.cache import cache_dir
 from trainmark.store.rundir import run_ids
 
 SCHEMA = 1
@@ -27,14 +27,6 @@ class Row(msgspec.Struct, frozen=True):
 
 
 Summarise = Callable[[Path], Row]
-
-
-def cache_dir() -> Path:
-    """Where trainmark keeps what it can make again."""
-    named = os.environ.get("TRAINMARK_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainmark"
 
 
 class Index:

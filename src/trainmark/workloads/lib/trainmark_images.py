@@ -6,6 +6,7 @@ Every source gives batches of bytes by index, and a broken file is an InputError
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -168,9 +169,9 @@ def read_idx(path: Path, dimensions: int) -> Any:
     magic = bytes((0, 0, IDX_BYTES, dimensions))
     if content[:4] != magic:
         raise InputError(f"{path} is no IDX file: it begins with {content[:4].hex()}, wanted is {magic.hex()}")
-    shape = [int(count) for count in np.frombuffer(content[4:head], ">u4")]
-    wanted = head + int(np.prod(shape, dtype=np.int64))
-    if len(shape) != dimensions or len(content) != wanted:
+    shape = [int.from_bytes(content[at : at + 4], "big") for at in range(4, head, 4)]
+    wanted = head + math.prod(shape)
+    if len(content) != wanted:
         raise InputError(f"{path} is cut short or too long: {len(content)} bytes, wanted are {wanted}")
     # A copy, so that the array may be shared with torch, which has no read-only tensors.
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape).copy()

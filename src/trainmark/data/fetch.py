@@ -1,0 +1,80 @@
+"""Fetchers: one per kind of package. Each takes a data set and an empty folder, and says where the files are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from trainmark.data.records import DataSet
+from trainmark.errors import UserError
+
+DOWNLOAD_SECONDS = 900
+UPDATE_SECONDS = 300
+UNPACK_SECONDS = 120
+
+Progress = Callable[[str], None]
+
+
+def fetch(data_set: DataSet, workshop: Path, progress: Progress) -> Path:
+    """Download and unpack inside `workshop`; the folder that holds the files comes back."""
+    return _FETCHERS[data_set.package.kind](data_set, workshop, progress)
+
+
+def _debian(data_set: DataSet, workshop: Path, progress: Progress) -> Path:
+    """A Debian package, downloaded and unpacked, never installed: no root is needed."""
+    package = data_set.package.name
+    for tool in ("apt-get", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise _no_way(data_set, f"`{tool}` is not on this machine")
+    progress(f"downloading {package} ({data_set.size / 1e6:.0f} MB)")
+    download = ["apt-get", "download", package]
+    failed = _run(download, workshop, DOWNLOAD_SECONDS)
+    if failed and os.geteuid() == 0:
+        progress("apt does not know the package yet: running apt-get update")
+        _run(["apt-get", "update"], workshop, UPDATE_SECONDS)
+        failed = _run(download, workshop, DOWNLOAD_SECONDS)
+    elif failed:
+        failed += "; `apt-get update`, run by an administrator, may help"
+    if failed:
+        raise _no_way(data_set, failed)
+    archives = sorted(workshop.glob("*.deb"))
+    if not archives:
+        raise _no_way(data_set, f"`{' '.join(download)}` left no package behind")
+    progress(f"unpacking {archives[0].name}")
+    unpacked = workshop / "unpacked"
+    failed = _run(["dpkg-deb", "-x", str(archives[0]), str(unpacked)], workshop, UNPACK_SECONDS)
+    if failed:
+        raise _no_way(data_set, failed)
+    return unpacked / data_set.package.folder
+
+
+_FETCHERS: dict[str, Callable[[DataSet, Path, Progress], Path]] = {"debian": _debian}
+
+
+def _run(argv: Sequence[str], folder: Path, seconds: float) -> str:
+    """Run a command; '' when it went well, else one sentence on what went wrong."""
+    text = " ".join(argv[:3])
+    try:
+        done = subprocess.run(
+            argv, cwd=folder, capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
+            stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"`{text}` did not end within {seconds:.0f} s"
+    except OSError as error:
+        return f"`{text}` could not be started: {error.strerror}"
+    if done.returncode == 0:
+        return ""
+    said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
+    return f"`{text}`: {said[-1].removeprefix('E: ')}"
+
+
+def _no_way(data_set: DataSet, reason: str) -> UserError:
+    names = ", ".join(file.name for file in data_set.files)
+    return UserError(
+        f"data set `{data_set.name}` comes in the Debian package {data_set.package.name}, and {reason}. "
+        f"Or put {names} into a folder and name that folder as the data"
+    )

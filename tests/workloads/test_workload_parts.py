@@ -1,0 +1,341 @@
+"""What the reference programs are made of: readers that refuse broken data, shards, checkpoints, models."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import trainmark_batches
+import trainmark_checkpoint
+import trainmark_images
+import trainmark_torch
+from PIL import Image
+from trainmark_job import InputError
+
+from trainmark.spec import workload
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+ALONE = trainmark_torch.Place(CPU, 0, 1, 0)
+TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
+
+
+def load(path: str) -> ModuleType:
+    """A module of a workload's folder, under a name of its own."""
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), workload.BUILT_IN / f"{path}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# -- IDX
+
+
+def open_digits(folder: Path) -> Any:
+    return trainmark_images.open_idx(str(folder), 10, 0.5, 0.5)
+
+
+def test_idx_files_are_read_packed_and_plain(own_digits):
+    train, test = open_digits(own_digits)
+    images, labels = train.batch(np.array([3, 1]), None)
+    assert (len(train), len(test)) == (40, 20)
+    assert images.shape == (2, 1, 28, 28)
+    # Each class has its bright row.
+    assert all(images[n, 0, int(labels[n]) * 2 + 4].min() == 250 for n in range(2))
+
+
+def cut_packed(folder: Path, write_idx: Any) -> None:
+    path = folder / TRAIN_IMAGES
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def cut_plain(folder: Path, write_idx: Any) -> None:
+    path = folder / "t10k-images-idx3-ubyte"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def cut_head(folder: Path, write_idx: Any) -> None:
+    (folder / "t10k-images-idx3-ubyte").write_bytes(bytes((0, 0, 8, 3, 0, 0)))
+
+
+def no_gzip(folder: Path, write_idx: Any) -> None:
+    (folder / TRAIN_IMAGES).write_bytes(b"<html>not found</html>")
+
+
+def labels_for_images(folder: Path, write_idx: Any) -> None:
+    (folder / TRAIN_LABELS).replace(folder / TRAIN_IMAGES)
+    write_idx(folder / TRAIN_LABELS, np.zeros(40))
+
+
+def strange_label(folder: Path, write_idx: Any) -> None:
+    write_idx(folder / TRAIN_LABELS, np.full(40, 10))
+
+
+def too_few_labels(folder: Path, write_idx: Any) -> None:
+    write_idx(folder / TRAIN_LABELS, np.zeros(39))
+
+
+def nothing_inside(folder: Path, write_idx: Any) -> None:
+    write_idx(folder / TRAIN_LABELS, np.zeros(0))
+    write_idx(folder / TRAIN_IMAGES, np.zeros((0, 28, 28)))
+
+
+def missing(folder: Path, write_idx: Any) -> None:
+    (folder / TRAIN_LABELS).unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "file", "reason"),
+    [
+        (cut_packed, TRAIN_IMAGES, "cannot be read"),
+        (cut_plain, "t10k-images-idx3-ubyte", "cut short"),
+        (cut_head, "t10k-images-idx3-ubyte", "cut short"),
+        (no_gzip, TRAIN_IMAGES, "cannot be read"),
+        (labels_for_images, TRAIN_IMAGES, "begins with 00000801, wanted is 00000803"),
+        (strange_label, TRAIN_LABELS, "label 10; allowed are 0 to 9"),
+        (too_few_labels, TRAIN_LABELS, "39 labels for 40 images"),
+        (nothing_inside, TRAIN_LABELS, "is empty"),
+        (missing, "train-labels-idx1-ubyte", "lacks"),
+    ],
+)
+def test_a_spoilt_idx_file_is_named(own_digits, write_idx, spoil, file, reason):
+    spoil(own_digits, write_idx)
+    with pytest.raises(InputError) as caught:
+        open_digits(own_digits)
+    text = str(caught.value)
+    assert str(own_digits) in text
+    assert file in text
+    assert reason in text
+    assert "\n" not in text
+
+
+# -- pictures
+
+
+def picture(path: Path, shade: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (60, 40), (shade, shade, shade)).save(path)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    for part in ("train", "val"):
+        for number, name in enumerate(("cat", "dog")):
+            for index in range(3):
+                picture(tmp_path / part / name / f"{index}.jpg", 200 * number)
+    return tmp_path
+
+
+def test_pictures_are_found_by_class(pictures):
+    train, test, kind = trainmark_images.open_pictures(str(pictures), 32, 1000)
+    assert (kind, len(train), len(test)) == ("folder", 6, 6)
+    images, labels = train.batch(np.arange(6), np.random.default_rng(0))
+    assert images.shape == (6, 3, 32, 32)
+    assert labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert images.float().mean(dim=(1, 2, 3)).round().tolist() == [0, 0, 0, 200, 200, 200]
+
+
+def test_a_class_missing_in_the_validation_images_shifts_no_label(pictures):
+    for file in (pictures / "val" / "cat").iterdir():
+        file.unlink()
+    (pictures / "val" / "cat").rmdir()
+    _, test, _ = trainmark_images.open_pictures(str(pictures), 32, 1000)
+    assert test.batch(np.arange(3), None)[1].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_unreadable_picture_is_named(pictures, workers):
+    broken = pictures / "train" / "dog" / "1.jpg"
+    broken.write_bytes(broken.read_bytes()[:200])
+    train, _, _ = trainmark_images.open_pictures(str(pictures), 32, 1000)
+    feed = trainmark_batches.Feed(train, ALONE, 32, False)
+    shards = trainmark_batches.Shards(len(train), 6, ALONE, 0)
+    with pytest.raises(InputError) as caught:
+        next(feed.training(shards, range(1), 0, workers))
+    assert f"{broken} is not a readable picture" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_folders_that_hold_nothing_are_named(tmp_path, pictures):
+    with pytest.raises(InputError, match="does not exist"):
+        trainmark_images.open_pictures(str(tmp_path / "nowhere"), 32, 10)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty holds no class folders.*data_batch_1\.bin"):
+        trainmark_images.open_pictures(str(tmp_path / "empty"), 32, 10)
+    (tmp_path / "empty" / "cat").mkdir()
+    with pytest.raises(InputError, match="holds no pictures"):
+        trainmark_images.open_pictures(str(tmp_path / "empty"), 32, 10)
+    with pytest.raises(InputError, match="2 classes; the model has 1: set classes=2"):
+        trainmark_images.open_pictures(str(pictures), 32, 1)
+    picture(pictures / "val" / "cow" / "1.png", 0)
+    with pytest.raises(InputError, match=r"cow is a class that .*train does not have"):
+        trainmark_images.open_pictures(str(pictures), 32, 10)
+
+
+def cifar(folder: Path, label: int = 3) -> Path:
+    record = bytes((label,)) + bytes(range(256)) * 12
+    for name in (*trainmark_images.CIFAR_TRAIN, trainmark_images.CIFAR_TEST):
+        (folder / name).write_bytes(record * 2)
+    return folder
+
+
+def test_cifar_is_read_and_scaled_to_the_model(tmp_path):
+    train, test, kind = trainmark_images.open_pictures(str(cifar(tmp_path)), 48, 10)
+    assert (kind, len(train), len(test)) == ("cifar10", 10, 2)
+    assert train.batch(np.arange(1), None)[0][0, 0, 0, :4].tolist() == [0, 1, 2, 3]
+    images, labels = next(trainmark_batches.Feed(train, ALONE, 48, True).evaluation(10))
+    assert images.shape == (10, 3, 48, 48)
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    assert labels.tolist() == [3] * 10
+
+
+def test_spoilt_cifar_is_named(tmp_path):
+    cifar(tmp_path, label=10)
+    with pytest.raises(InputError, match=r"data_batch_1\.bin has the label 10"):
+        trainmark_images.open_pictures(str(tmp_path), 32, 1000)
+    cifar(tmp_path)
+    (tmp_path / "test_batch.bin").write_bytes(b"short")
+    with pytest.raises(InputError, match=r"test_batch\.bin is cut short"):
+        trainmark_images.open_pictures(str(tmp_path), 32, 1000)
+    (tmp_path / "test_batch.bin").unlink()
+    with pytest.raises(InputError, match=r"test_batch\.bin cannot be read: No such file"):
+        trainmark_images.open_pictures(str(tmp_path), 32, 1000)
+
+
+# -- shards
+
+
+def test_ranks_share_an_epoch_without_overlap_and_in_equal_steps():
+    places = [trainmark_torch.Place(CPU, rank, 3, rank) for rank in range(3)]
+    shards = [trainmark_batches.Shards(100, 8, place, seed=1) for place in places]
+    steps = {shard.steps_per_epoch for shard in shards}
+    assert steps == {4}
+    seen = np.concatenate([shard.indices(step) for shard in shards for step in range(4)])
+    assert len(set(seen.tolist())) == 96
+    second = np.concatenate([shard.indices(step) for shard in shards for step in range(4, 8)])
+    assert seen.tolist() != second.tolist()
+    assert shards[0].indices(0).tolist() == seen[:8].tolist()
+
+
+def test_every_image_is_evaluated_once(own_digits):
+    _, test = open_digits(own_digits)
+    places = [trainmark_torch.Place(CPU, rank, 3, rank) for rank in range(3)]
+    feeds = [trainmark_batches.Feed(test, place, 28, False) for place in places]
+    assert sum(len(labels) for feed in feeds for _, labels in feed.evaluation(8)) == 20
+
+
+def test_a_batch_larger_than_the_data_is_refused():
+    with pytest.raises(InputError, match="10 images are fewer than one step of 1 x 16: set a smaller batch"):
+        trainmark_batches.Shards(10, 16, ALONE, 0)
+
+
+# -- checkpoints
+
+
+def net(outputs: int = 3) -> tuple[Any, Any]:
+    model = torch.nn.Linear(2, outputs)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def test_the_newest_checkpoints_are_kept_and_found(tmp_path):
+    model, optimizer = net()
+    for step in (5, 10, 15):
+        torch.nn.init.constant_(model.weight, float(step))
+        trainmark_checkpoint.save(tmp_path, step, model, optimizer, ALONE)
+    (tmp_path / "step-000000099.half").write_bytes(b"killed while writing")
+    assert sorted(path.name for path in tmp_path.glob("*.pt")) == ["step-000000010.pt", "step-000000015.pt"]
+    other, other_optimizer = net()
+    assert trainmark_checkpoint.resume(tmp_path, other, other_optimizer, ALONE) == 15
+    assert other.weight[0, 0] == 15.0
+    assert trainmark_checkpoint.resume(tmp_path / "none", other, other_optimizer, ALONE) == 0
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+    model, optimizer = net(outputs=4)
+    trainmark_checkpoint.save(tmp_path, 1, model, optimizer, ALONE)
+    path = str(tmp_path / "step-000000001.pt")
+    with pytest.raises(InputError, match=r"another model: `weight` is \(4, 2\), wanted is \(3, 2\)"):
+        trainmark_checkpoint.start_from(path, net()[0], ALONE)
+    with pytest.raises(InputError, match=r"another model: it lacks `0\.bias`"):
+        trainmark_checkpoint.start_from(path, torch.nn.Sequential(torch.nn.Linear(2, 4)), ALONE)
+
+
+def test_plain_weights_can_start_a_run_and_broken_ones_are_named(tmp_path):
+    model, _ = net()
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    other, _ = net()
+    trainmark_checkpoint.start_from(str(tmp_path / "weights.pt"), other, ALONE)
+    assert torch.equal(other.weight, model.weight)
+    (tmp_path / "broken.pt").write_bytes(b"PK nothing")
+    with pytest.raises(InputError, match=r"broken\.pt cannot be read"):
+        trainmark_checkpoint.start_from(str(tmp_path / "broken.pt"), other, ALONE)
+    with pytest.raises(InputError, match=r"absent\.pt: No such file"):
+        trainmark_checkpoint.start_from(str(tmp_path / "absent.pt"), other, ALONE)
+
+
+# -- number formats and hashes
+
+
+@pytest.mark.parametrize(("dtype", "flag"), [("bf16", "avx512_bf16"), ("bf16", "amx_bf16"), ("fp16", "avx512_fp16")])
+def test_a_format_the_cpu_would_emulate_is_refused(monkeypatch, dtype, flag):
+    monkeypatch.setattr(trainmark_torch, "cpu_flags", lambda: {"avx2"})
+    with pytest.raises(InputError, match=f"this CPU has no {dtype} units .*set dtype=fp32"):
+        trainmark_torch.Precision(dtype, CPU)
+    monkeypatch.setattr(trainmark_torch, "cpu_flags", lambda: {flag})
+    trainmark_torch.Precision(dtype, CPU)
+    with pytest.raises(InputError, match="tf32 is a format of NVIDIA"):
+        trainmark_torch.Precision("tf32", CPU)
+
+
+def test_the_hash_of_weights_ignores_memory_layout_and_sees_values():
+    model = torch.nn.Conv2d(3, 4, 3)
+    before = trainmark_torch.weights_sha256(model)
+    assert trainmark_torch.weights_sha256(model.to(memory_format=torch.channels_last)) == before
+    with torch.no_grad():
+        model.bias[0] += 1e-6
+    assert trainmark_torch.weights_sha256(model) != before
+
+
+# -- models and workload.yaml
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "classes", "shape"),
+    [("mnist", "SmallNet", 10, (1, 28, 28)), ("resnet50", "ResNet50", 1000, (3, 224, 224))],
+)
+def test_declared_flops_are_the_models(name, model, classes, shape):
+    build = getattr(load(f"{name}/model"), model)
+    declared = workload.read(workload.BUILT_IN / name).workload.flops_per_sample
+    assert trainmark_torch.training_flops(lambda: build(classes), shape) == declared
+
+
+def test_resnet50_has_the_known_number_of_parameters_and_torchvisions_names():
+    with torch.device("meta"):
+        model = load("resnet50/model").ResNet50(1000)
+    assert trainmark_torch.parameter_count(model) == 25_557_032
+    names = set(model.state_dict())
+    assert {"layer1.0.downsample.0.weight", "layer4.2.bn3.running_var", "fc.bias"} <= names
+    assert model.layer2[0].conv2.stride == (2, 2), "v1.5 strides in the 3 x 3 convolution"
+
+
+@pytest.mark.parametrize("name", ["mnist", "resnet50"])
+def test_a_program_by_itself_uses_the_declared_defaults(name):
+    declared = workload.read(workload.BUILT_IN / name).workload.parameters
+    assert json.loads(json.dumps(load(f"{name}/pytorch").DEFAULTS)) == {
+        parameter: details.default for parameter, details in declared.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["noop", "mnist", "resnet50"])
+def test_every_workload_has_the_three_presets_and_helps(name):
+    declared = workload.read(workload.BUILT_IN / name).workload
+    assert list(declared.presets) == ["smoke", "quick", "full"]
+    assert all(parameter.help for parameter in declared.parameters.values())
