@@ -42,7 +42,7 @@ def main() -> None:
             {
                 "trainmark in a git checkout": lambda: place.spend(ours, checkout(place), expect="SUCCEEDED"),
                 "trainmark elsewhere": lambda: place.spend(ours, place.fresh(), expect="SUCCEEDED"),
-                "TorchX": lambda: place.spend(torchx, place.fresh(), expect="echo/0 hi"),
+                "TorchX": lambda: place.spend(torchx, place.fresh(), expect="Job finished: SUCCEEDED"),
                 "ReFrame": lambda: place.spend(reframe, place.fresh(), expect="Ran 1/1"),
             },
             REPEATS,

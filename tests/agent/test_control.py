@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 
-from .harness import PROGRAM, Node, carriers, until
+from .harness import PROGRAM, Node, agent_says, carriers, until
 
 SLEEP = ["/bin/sleep", "600"]
 STUBBORN = ["/bin/sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done"]
@@ -107,6 +108,17 @@ def test_plans_that_cannot_be_used(node: Node) -> None:
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode == 70
         assert words in done.stderr
+
+
+def test_other_verbs(node: Node) -> None:
+    assert agent_says("facts")["kernel"] == os.uname().release
+    (node.dir / "spool").mkdir(parents=True)
+    (node.dir / "spool" / "rank0.jsonl").write_text('{"k":"INIT_START","rank":0,"seq":0,"t":1}\n')
+    assert agent_says("complete", str(node.dir)) == {"completed": 1}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(PROGRAM), "dance"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.startswith("usage: agent run")) == (2, True)
 
 
 def test_containment_that_is_not_known(node: Node) -> None:

@@ -66,6 +66,29 @@ def test_children_that_outlive_their_rank(node: Node, rung: str) -> None:
     assert cgroup_is_gone(node)
 
 
+COMET = """
+import os, sys, time
+os.setsid()
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+"""
+
+
+def test_a_process_that_forks_and_exits_all_the_time(node: Node, rung: str) -> None:
+    argv = [node.python, "-I", "-S", "-c", COMET]
+    text = f"""
+        if os.fork() == 0:
+            os.execv({argv[0]!r}, {argv!r})
+        begin()
+        time.sleep(0.2)
+        """
+    result = node.ranks(node.script(text)).run(containment=rung)
+    assert result["state"] == "SUCCEEDED"
+    assert "left by the ranks and killed" in result["warnings"][0]
+
+
 def test_children_of_a_rank_that_is_stopped(node: Node, rung: str) -> None:
     node.ranks(fugitives(node, "stay")).start(containment=rung)
     until_all_run(node)

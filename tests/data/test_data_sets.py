@@ -201,13 +201,14 @@ def test_an_installed_package_is_used_as_it_is(
 
 
 def test_the_cache_is_where_the_user_wants_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = data.named("fashion-mnist")
     monkeypatch.setenv("TRAINMARK_CACHE", str(tmp_path))
-    assert data.default_cache() == tmp_path
+    assert data.home(known) == tmp_path / "data" / "fashion-mnist"
     monkeypatch.delenv("TRAINMARK_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert data.default_cache() == tmp_path / "xdg" / "trainmark"
+    assert data.home(known) == tmp_path / "xdg" / "trainmark" / "data" / "fashion-mnist"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert data.default_cache() == Path.home() / ".cache" / "trainmark"
+    assert data.home(known) == Path.home() / ".cache" / "trainmark" / "data" / "fashion-mnist"
 
 
 def test_the_catalogue_is_complete() -> None:

@@ -27,7 +27,7 @@ def test_mnist_tells_the_whole_story(whole):
     assert [step["step"] for step in outcome.events("STEP_END")] == [1, 2, 3, 4, 5, 6]
     assert all(step["n"] == 16 and step["data"] > 0 for step in outcome.events("STEP_END"))
     assert len(outcome.losses()) == 6
-    assert [phase["name"] for phase in outcome.events("PHASE_BEGIN")] == ["checkpoint", "evaluate", "checkpoint"]
+    assert [phase["name"] for phase in outcome.events("PHASE_BEGIN")] == ["checkpoint", "checkpoint", "evaluate"]
     evaluation = outcome.events("EVALUATE")[0]
     assert evaluation["step"] == 6
     assert 0 <= evaluation["values"]["accuracy"] <= 1

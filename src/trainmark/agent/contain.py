@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 TYPE_CHECKING = False
@@ -92,6 +93,16 @@ def choose(asked: str, token: str, proc: Proc) -> tuple[Containment, list[str]]:
         except RungError as error:
             why.append("%s: %s" % (name, error))
     raise RungError("no containment can be used: " + "; ".join(why))
+
+
+def reap_all() -> bool:
+    """Reaps what has ended; whether there is no child left at all."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
 
 
 def clear(

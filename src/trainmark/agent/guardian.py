@@ -10,7 +10,7 @@ import os
 import time
 
 from trainmark.agent import linux, result
-from trainmark.agent.contain import clear
+from trainmark.agent.contain import clear, reap_all
 from trainmark.agent.lean import signal_name
 from trainmark.agent.record import read_json
 from trainmark.agent.verdict import Verdict
@@ -84,16 +84,6 @@ class _Guard:
                 return None
 
 
-def _reap_all() -> bool:
-    """Reaps what has ended; whether there is no child left at all."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return True
-    return False
-
-
 def _take_over(job: Job, containment: Containment, status: int, wakeup: Wakeup) -> int:
     """Ends what the dead agent left, saves its events, and says what happened."""
     from trainmark.agent.ship import EVENTS, complete
@@ -105,7 +95,7 @@ def _take_over(job: Job, containment: Containment, status: int, wakeup: Wakeup) 
     else:
         reason = "the agent ended with code %d and no result" % os.WEXITSTATUS(status)
     tally = result.Tally()
-    tally.left = clear(containment, _reap_all, wakeup.wait)
+    tally.left = clear(containment, reap_all, wakeup.wait)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == result.NOT_WRITTEN:
         return result.NOT_WRITTEN
     complete(job.plan.dir)

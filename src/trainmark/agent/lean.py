@@ -112,12 +112,15 @@ def _from_full(name: str) -> tuple[Callable[..., int], Callable[[], int]]:
 
 def c_function(name: str) -> Callable[..., None]:
     """A function of the C library that gives -1 on failure, as one that raises OSError. Arguments: int, bytes, None."""
+    found: list[tuple[Callable[..., int], Callable[[], int]]] = []  # looked up when it is first needed
 
     def call(*arguments: int | bytes | None) -> None:
-        try:
-            function, error_number = _from_core(name)
-        except (ImportError, AttributeError, TypeError):
-            function, error_number = _from_full(name)
+        if not found:
+            try:
+                found.append(_from_core(name))
+            except (ImportError, AttributeError, TypeError):
+                found.append(_from_full(name))
+        function, error_number = found[0]
         if function(*arguments) == -1:
             raise OSError(error_number(), "%s: %s" % (name, os.strerror(error_number())))
 

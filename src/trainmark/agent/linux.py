@@ -8,7 +8,7 @@ from trainmark.agent.lean import c_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Callable, Iterable
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
@@ -17,6 +17,7 @@ CAP_SYS_ADMIN = 21
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _CHUNK = 65536
+_SIGKILL = 9
 
 _prctl = c_function("prctl")
 _mount = c_function("mount")
@@ -151,6 +152,20 @@ class Proc:
             except OSError:
                 continue  # gone, or another user's
         return found
+
+    def destroy(self, pids: list[int]) -> None:
+        """SIGKILL to these processes and to their groups, except our own line's. The groups come first: a process
+        that forks and exits all the time is gone before its pid can be used, but its group is hit as a whole."""
+        groups = self._groups(pids) - self._groups(self.ancestors(os.getpid())) - {0, 1}
+        for target in [-group for group in groups] + pids:
+            try:
+                os.kill(target, _SIGKILL)
+            except OSError:
+                pass  # gone already
+
+    def _groups(self, pids: Iterable[int]) -> set[int]:
+        fields = [self.stat(pid) for pid in pids]
+        return {int(found[2]) for found in fields if found}
 
     def catches(self, pid: int, signal: int) -> bool:
         """Whether the process has a handler of its own for `signal`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from trainmark.agent import contain, linux, ports, result, tuning
 from trainmark.agent.nodeplan import PlanError, claim, outranked, read_plan
@@ -43,11 +44,11 @@ def run(path: str) -> int:
     try:
         return _attempt(job)
     except contain.RungError as error:
-        return _refuse(job, Verdict("FAILED", str(error), "agent"))
+        return _fail(job, Verdict("FAILED", str(error), "agent"))
     except ports.PortTaken as error:
-        return _refuse(job, Verdict("FAILED", str(error), "port"))
+        return _fail(job, Verdict("FAILED", str(error), "port"))
     except Exception as error:
-        return _fail(job, error)
+        return _fail(job, disk_verdict(error)) if is_disk_full(error) else _break(job, error)
 
 
 def _attempt(job: Job) -> int:
@@ -70,29 +71,29 @@ def _attempt(job: Job) -> int:
     return guardian.stand(job, containment, work, wakeup)
 
 
-def _refuse(job: Job, verdict: Verdict) -> int:
-    """Nothing was started: only the empty containment has to go."""
+def _fail(job: Job, verdict: Verdict, code: int = result.WRITTEN) -> int:
+    """The round did not come to its own end: the containment goes, with whatever is in it."""
+    tally = result.Tally()
     if job.containment:
-        job.containment.close()
-    return result.write(job, verdict, result.Tally())
+        tally.left = contain.clear(job.containment, contain.reap_all, time.sleep)
+    return result.write(job, verdict, tally, code)
 
 
-def _fail(job: Job, error: Exception) -> int:
-    """Something unexpected before or after the round; whatever runs ends with the containment."""
+def _break(job: Job, error: Exception) -> int:
+    """A fault of the agent's own."""
     import traceback
 
     job.log.line(traceback.format_exc())
-    if job.containment:
-        job.containment.kill()
-        job.containment.close()
-    if is_disk_full(error):
-        return result.write(job, disk_verdict(error), result.Tally())
     verdict = Verdict("FAILED", "the agent failed: %s: %s" % (type(error).__name__, error), "agent")
-    return result.write(job, verdict, result.Tally(), result.INTERNAL)
+    return _fail(job, verdict, result.INTERNAL)
 
 
 def _say(text: str, code: int) -> int:
-    sys.stderr.write("trainmark agent: %s\n" % text)
+    """A line for the launcher, if it still listens."""
+    try:
+        os.write(2, ("trainmark agent: %s\n" % text).encode("utf-8", "replace"))
+    except OSError:
+        pass
     return code
 
 
@@ -132,6 +133,6 @@ def main(argv: list[str]) -> int:
 def entry() -> None:
     """For `__main__`: leaves at once, without taking the interpreter apart."""
     code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     os._exit(code)

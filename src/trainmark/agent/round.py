@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainmark.agent.wake import Wakeup
 
 _TICK = 1.0
+_FIRST_TICK = 0.02  # a round that is over by then needs no status and no samples
 _GRACE = 2.0  # for the others, after one rank has failed: what they say may tell more
 _STACKS = 1.0  # for a hung rank to write its stacks
 
@@ -93,7 +94,7 @@ class Round:
     # ---- loop
 
     def _loop(self) -> None:
-        next_tick = time.monotonic()
+        next_tick = time.monotonic() + _FIRST_TICK
         while True:
             self._collect()
             if not any(rank.running for rank in self._ranks):
@@ -101,6 +102,7 @@ class Round:
             now = time.monotonic()
             if now >= next_tick:
                 self._tick(now)
+                self._reporter.begin(now)
                 next_tick = now + _TICK
             self._reporter.sample(now)
             if self._escalate(now):

@@ -234,7 +234,7 @@ def _new(line: bytes, known: _Known) -> bool:
 def complete(folder: str) -> int:
     """Brings what a killed agent left in its spool into events.jsonl, each event once; returns how many.
 
-    May be called again at any time, and by anybody: what has arrived is known by (rank, seq).
+    May be called again at any time, and by anybody, once the ranks are gone: what has arrived is known by (rank, seq).
     """
     spool = os.path.join(folder, SPOOL)
     drop_reserve(folder)

@@ -31,12 +31,12 @@ class Reporter:
         self._history: list[tuple[float, int]] = []
         replace_json(job.plan.file("facts.json"), host.detect(job.proc.fd))
         self._every = job.plan.sample_seconds
-        self._sampler = host.Sampler(job.proc.fd)
+        self._sampler: host.Sampler | None = None
         self._samples = Appender(job.plan.file("samples.jsonl"))
         self._samples.append((dumps({"schema": 1, "units": host.UNITS}) + "\n").encode())
-        self._sampled_at = time.monotonic()
+        self._sampled_at = 0.0
         self.count = 0
-        self.next_sample = self._sampled_at + self._every if self._every > 0 else None
+        self.next_sample: float | None = None
 
     def quiet(self, stream: Stream) -> float:
         """Seconds since the rank's last event, or since the ranks were started."""
@@ -76,22 +76,29 @@ class Reporter:
             return None
         return round((last[1] - first[1]) / (last[0] - first[0]), 3)
 
+    def begin(self, now: float) -> None:
+        """The first look, which later samples are compared with; does nothing when called again."""
+        if self._sampler is None and self._every > 0:
+            self._sampler = host.Sampler(self._job.proc.fd)
+            self._sampled_at = now
+            self.next_sample = now + self._every
+
     def sample(self, now: float) -> None:
         """Takes a sample when its time has come."""
-        if self.next_sample is not None and now >= self.next_sample:
-            self._take(now)
+        if self._sampler is not None and self.next_sample is not None and now >= self.next_sample:
+            self._take(self._sampler, now)
             self.next_sample = max(self.next_sample + self._every, now)
 
-    def _take(self, now: float) -> None:
+    def _take(self, sampler: host.Sampler, now: float) -> None:
         pids = {rank.rank: rank.pid for rank in self._ranks if rank.running and rank.pid is not None}
-        self._samples.append((dumps(self._sampler.sample(pids)) + "\n").encode())
+        self._samples.append((dumps(sampler.sample(pids)) + "\n").encode())
         self._sampled_at = now
         self.count += 1
 
     def finish(self) -> list[str]:
         """A last sample unless one was just taken; there is never anything to warn of."""
         now = time.monotonic()
-        if self._every > 0 and now - self._sampled_at >= _SHORTEST_SAMPLE:
-            self._take(now)
+        if self._sampler is not None and now - self._sampled_at >= _SHORTEST_SAMPLE:
+            self._take(self._sampler, now)
         self._samples.close()
         return []

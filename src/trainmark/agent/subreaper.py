@@ -6,7 +6,6 @@ import os
 
 from trainmark.agent import linux
 from trainmark.agent.contain import Containment, RungError
-from trainmark.agent.wake import SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,11 +32,8 @@ class Subreaper(Containment):
 
     def kill(self) -> None:
         inside = self._proc.descendants(os.getpid())
-        for pid in set(inside + self._proc.with_token(self._token)):
-            try:
-                os.kill(pid, SIGKILL)
-            except OSError:
-                pass  # gone already
+        inside += self._proc.with_token(self._token)
+        self._proc.destroy(inside)
 
     def count(self) -> int:
         return len(self._proc.descendants(os.getpid()))

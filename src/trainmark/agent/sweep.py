@@ -7,7 +7,6 @@ import time
 
 from trainmark.agent import cgroup
 from trainmark.agent.linux import Proc
-from trainmark.agent.wake import SIGKILL
 
 _SECONDS = 5.0
 
@@ -23,12 +22,8 @@ def sweep(token: str) -> dict[str, int]:
             killed.update(_members(folder))
             cgroup.end(folder)
         found = proc.with_token(token)
-        for pid in found:
-            try:
-                os.kill(pid, SIGKILL)
-                killed.add(pid)
-            except ProcessLookupError:
-                pass
+        proc.destroy(found)
+        killed.update(found)
         folders = [folder for folder in folders if not _removed(folder)]
         if not found and not folders:
             return {"killed": len(killed), "left": 0}

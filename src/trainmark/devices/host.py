@@ -127,7 +127,8 @@ def detect(proc: int | None = None) -> dict[str, Any]:
 
 def _meminfo(text: str | None) -> dict[str, int]:
     """Bytes by name."""
-    return {name: int(value.split()[0]) * 1024 for name, value in _fields(text, ":").items()}
+    pairs = ((name, value.split()[0]) for name, value in _fields(text, ":").items())
+    return {name: int(value) * 1024 for name, value in pairs if value.isdigit()}
 
 
 class Energy:
@@ -234,11 +235,11 @@ class Sampler:
         before, self._before = self._before, now
         seconds = max(1e-9, (now["t"] - before["t"]) / 1e9)
         memory = _meminfo(self._meminfo.read().decode(errors="replace"))
-        available = memory.get("MemAvailable")
+        total, available = memory.get("MemTotal"), memory.get("MemAvailable")
         energy = _rate(now["energy"], before["energy"], seconds)
         record: dict[str, Any] = {"t": now["t"]}
         record.update(cpu_shares(before["stat"], now["stat"]))
-        record["mem_used"] = memory["MemTotal"] - available if available is not None else None
+        record["mem_used"] = total - available if total is not None and available is not None else None
         record["mem_available"] = available
         for name, late, early in zip(_RATES, now["moved"], before["moved"]):  # noqa: B905
             record[name] = _rate(late, early, seconds)

@@ -6,8 +6,6 @@ The same text is the key in a suite, the argument on the command line, the key i
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from trainmark.errors import UserError
@@ -15,8 +13,9 @@ from trainmark.errors import UserError
 AUTO = "auto"
 SHAPE = "workload:framework[_version]:device:nnodes:nproc:repeat[@key=value,…]"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
-_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_ALNUM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_IN_NAME = _ALNUM | set("._-")
+_PLAIN = frozenset(char.encode()[0] for char in _IN_NAME | set("~/"))
 # Folder names are limited to 255 bytes by common file systems; room is left for suffixes.
 _LONGEST = 240
 
@@ -43,7 +42,7 @@ class CaseId(msgspec.Struct, frozen=True, order=True):
             raise UserError(f"case `{text}` has {len(fields)} fields, not 6: {SHAPE}")
         workload, framework, device = fields[0], fields[1], fields[2]
         for what, name in (("workload", workload), ("framework", framework), ("device", device)):
-            if not _NAME.match(name):
+            if not (name and name[0] in _ALNUM and _IN_NAME.issuperset(name)):
                 raise UserError(f"case `{text}`: {what} `{name}` may hold letters, digits, `.`, `_`, `-`")
         if at and not tail:
             raise UserError(f"case `{text}`: nothing follows `@`; expected key=value,…")
@@ -94,18 +93,20 @@ class CaseId(msgspec.Struct, frozen=True, order=True):
         return head + "@" + ",".join(f"{key}={quote(value)}" for key, value in self.variant)
 
 
-_PLAIN = re.compile(rb"[A-Za-z0-9_.~/-]")
-_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
-
-
 def quote(text: str) -> str:
     """Percent-escapes every byte that is not plain."""
     data = text.encode("utf-8", "surrogateescape")
-    return "".join(chr(byte) if _PLAIN.match(bytes([byte])) else f"%{byte:02X}" for byte in data)
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in data)
 
 
 def unquote(text: str) -> str:
-    data = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), text.encode("utf-8", "surrogateescape"))
+    head, *parts = text.encode("utf-8", "surrogateescape").split(b"%")
+    data = head
+    for part in parts:
+        try:
+            data += bytes([int(part[:2], 16)]) + part[2:] if len(part) >= 2 else b"%" + part
+        except ValueError:
+            data += b"%" + part
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -127,7 +128,7 @@ def _parse_variant(text: str, tail: str) -> tuple[tuple[str, str], ...]:
     values: dict[str, str] = {}
     for part in tail.split(","):
         key, equals, value = part.partition("=")
-        if not equals or not _KEY.match(key):
+        if not equals or not (key.isascii() and key.isidentifier()):
             raise UserError(f"case `{text}`: `{part}` is not key=value")
         if key in values:
             raise UserError(f"case `{text}`: `{key}` is given twice")

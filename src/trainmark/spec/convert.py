@@ -11,8 +11,8 @@ from trainmark.errors import UserError, did_you_mean, one_of
 
 T = TypeVar("T")
 
-_AT = re.compile(r" - at `(?P<path>[^`]*)`\Z")
-_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`\Z")
+_AT = r" - at `(?P<path>[^`]*)`\Z"
+_UNKNOWN = r"Object contains unknown field `(?P<name>.*)`\Z"
 
 
 def convert(raw: Any, kind: type[T], where: str, path: str = "") -> T:
@@ -27,12 +27,12 @@ def convert(raw: Any, kind: type[T], where: str, path: str = "") -> T:
 
 def _explain(message: str, raw: Any, kind: Any, where: str, path: str) -> str:
     """msgspec's sentence, with our path and, for an unknown key, what is allowed."""
-    at = _AT.search(message)
+    at = re.search(_AT, message)
     inner = at["path"] if at else "$"
     text = message[: at.start()] if at else message
     place = (path + inner[1:]).lstrip(".")
     head = f"{where}: {place}: " if place else f"{where}: "
-    unknown = _UNKNOWN.match(text)
+    unknown = re.match(_UNKNOWN, text)
     if unknown:
         allowed = _fields_at(kind, inner)
         name = unknown["name"]
@@ -42,11 +42,11 @@ def _explain(message: str, raw: Any, kind: Any, where: str, path: str) -> str:
 
 
 _NOTHING = object()
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_STEP = r"\.([^.\[]+)|\[(\d+|\.\.\.)\]"
 
 
 def _value_at(raw: Any, inner: str) -> Any:
-    for key, index in _STEP.findall(inner):
+    for key, index in re.findall(_STEP, inner):
         try:
             raw = raw[key] if key else raw[int(index)]
         except (KeyError, IndexError, TypeError, ValueError):
@@ -58,7 +58,7 @@ def _fields_at(kind: Any, inner: str) -> list[str]:
     """The keys allowed at a place inside `kind`: walks its type along the path."""
     import typing
 
-    for key, _ in _STEP.findall(inner):
+    for key, _ in re.findall(_STEP, inner):
         if key and hasattr(kind, "__struct_fields__"):
             kind = typing.get_type_hints(kind).get(key)
         else:

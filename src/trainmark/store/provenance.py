@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 # Values are kept only for variables that change how training runs; of all others only the name is.
-_TELLING = re.compile(
-    r"(OMP|KMP|GOMP|MKL|OPENBLAS|BLIS|NUMEXPR|MALLOC|TCMALLOC|GLIBC|LD|CUDA|NVIDIA|NCCL|GLOO|UCX|FI|HIP|ROCR|HSA|"
-    r"ASCEND|HCCL|MLU|XPU|MUSA|MACA|PYTORCH|TORCH|TORCHINDUCTOR|TF|XLA|JAX|MS|GLOG|SLURM|TRAINMARK)_.*"
-    r"|PATH|PYTHON[A-Z]+|VIRTUAL_ENV|CONDA_PREFIX|LANG|LC_ALL|TZ|HOSTNAME"
+_TELLING = frozenset(("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LANG", "LC_ALL", "TZ", "HOSTNAME"))
+# fmt: off
+_TELLING_STARTS = (
+    "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "MALLOC_", "TCMALLOC_", "GLIBC_", "LD_",
+    "CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "UCX_", "FI_", "HIP_", "ROCR_", "HSA_", "ASCEND_", "HCCL_", "MLU_", "XPU_",
+    "MUSA_", "MACA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "TF_", "XLA_", "JAX_", "MS_", "GLOG_", "SLURM_",
+    "TRAINMARK_", "PYTHON",
 )
-_SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|SESSION|(^|_)(API|ACCESS|PRIVATE|SIGNING)?_?KEY", re.I
-)
-_SECRET_VALUE = re.compile(r"://[^/\s:@]*:[^/\s@]+@|\b(gh[pousr]_|AKIA|xox[abp]-|sk-)[A-Za-z0-9_-]{8,}|-----BEGIN")
+# fmt: on
+_HIDING_NAME = r"(?i)TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|SESSION|(^|_)(API|ACCESS|PRIVATE|SIGNING)?_?KEY"
+_HIDING_VALUE = r"://[^/\s:@]*:[^/\s@]+@|\b(gh[pousr]_|AKIA|xox[abp]-|sk-)[A-Za-z0-9_-]{8,}|-----BEGIN"
 _GIT_SECONDS = 5.0
 
 
@@ -44,7 +46,9 @@ def environment(variables: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _may_keep(name: str, value: str) -> bool:
-    return bool(_TELLING.fullmatch(name)) and not _SECRET_NAME.search(name) and not _SECRET_VALUE.search(value)
+    if name not in _TELLING and not name.startswith(_TELLING_STARTS):
+        return False
+    return not re.search(_HIDING_NAME, name) and not re.search(_HIDING_VALUE, value)
 
 
 def packages(path: list[str]) -> dict[str, str]:

@@ -73,6 +73,7 @@ class Trainer:
             fused=place.device.type in ("cpu", "cuda"),
         )
         self.accuracy: float | None = None
+        self.evaluated = -1  # the step that `accuracy` belongs to
 
     def run(self) -> None:
         """Everything between the end of loading and the end of the program."""
@@ -97,26 +98,34 @@ class Trainer:
         return done
 
     def _train(self, done: int) -> int:
+        """Train from step `done` on; the number of steps done in the end comes back."""
         per_epoch = self.shards.steps_per_epoch
         steps = range(done, self.total)
         batches = self.feed.training(self.shards, steps, self.config["seed"], self.params["workers"])
         for step in steps:
-            if step == done or step % per_epoch == 0:
-                probe.epoch_begin(step // per_epoch + 1)
+            epoch, position = divmod(step, per_epoch)
+            if step == steps.start or position == 0:
+                probe.epoch_begin(epoch + 1)
             with probe.span("data"):
                 images, labels = next(batches)
             loss = self._step(step, images, labels)
             probe.step(len(labels), loss)
-            if (step + 1) % per_epoch == 0:
-                probe.epoch_end(step // per_epoch + 1)
-            if self._due(step + 1, self.params["eval_every"] or per_epoch):
-                self._evaluate(step + 1)
-            if self.params["checkpoint_every"] and (step + 1) % self.params["checkpoint_every"] == 0:
-                with probe.phase("checkpoint"):
-                    checkpoint.save(self.folder, step + 1, self.plain, self.optimizer, self.place)
+            done = step + 1
+            if position + 1 == per_epoch:
+                probe.epoch_end(epoch + 1)
+            self._between_steps(done)
             if self.params["stop_at_target"] and self._converged():
-                return step + 1
-        return self.total
+                break
+        if self.evaluated != done:
+            self._evaluate(done)
+        return done
+
+    def _between_steps(self, done: int) -> None:
+        if done % (self.params["eval_every"] or self.shards.steps_per_epoch) == 0:
+            self._evaluate(done)
+        if self.params["checkpoint_every"] and done % self.params["checkpoint_every"] == 0:
+            with probe.phase("checkpoint"):
+                checkpoint.save(self.folder, done, self.plain, self.optimizer, self.place)
 
     def _step(self, step: int, images: Tensor, labels: Tensor) -> Tensor:
         rate = self.lr * self._rate(step)
@@ -137,26 +146,24 @@ class Trainer:
             return 1.0
         return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, self.total - warm)))
 
-    def _due(self, done: int, every: int) -> bool:
-        """At the end there is always an evaluation, if there is anything to evaluate on."""
-        return self.test is not None and (done % every == 0 or done == self.total)
-
     def _evaluate(self, step: int) -> None:
+        if self.test is None:
+            return
         with probe.phase("evaluate"):
-            right, loss, count = self.place.total(*self._evaluate_share())
-        self.accuracy = right / count
+            self.place.align(self.plain)
+            right, loss, count = self.place.total(*self._evaluate_share(self.test))
+        self.accuracy, self.evaluated = right / count, step
         probe.evaluate(accuracy=self.accuracy, loss=loss / count)
         if self.place.rank == 0:
             print(f"step {step}: accuracy {self.accuracy:.4f}, loss {loss / count:.4f}", flush=True)
 
-    def _evaluate_share(self) -> tuple[float, float, float]:
+    def _evaluate_share(self, test: Feed) -> tuple[float, float, float]:
         """Right answers, sum of losses and number of images, of this rank's share."""
-        assert self.test is not None
         right = loss = torch.zeros((), device=self.place.device)
         count, heard = 0, time.monotonic()
         self.plain.eval()
         with torch.inference_mode(), self.precision.autocast():
-            for images, labels in self.test.evaluation(self.params["batch"]):
+            for images, labels in test.evaluation(self.params["batch"]):
                 answers = self.plain(images)
                 right = right + (answers.argmax(1) == labels).sum()
                 loss = loss + functional.cross_entropy(answers, labels, reduction="sum")

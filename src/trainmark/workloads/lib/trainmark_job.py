@@ -29,10 +29,9 @@ def run(main: Callable[[], None]) -> NoReturn:
 def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:
     """Read the configuration and tell trainmark that the process lives; frameworks are imported after this."""
     config = probe.config(**defaults)
-    config["vendor"] = config.get("vendor") or config["device"]
     config["world"] = int(os.environ.get("WORLD_SIZE", "1"))
-    sync = None if config["vendor"] == "cpu" else _synchronise
-    probe.init(unit=unit, device=config["vendor"], sync=sync, world=config["world"])
+    sync = None if config["device"] == "cpu" else _synchronise
+    probe.init(unit=unit, device=config["device"], sync=sync, world=config["world"])
     return config
 
 

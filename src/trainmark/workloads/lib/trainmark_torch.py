@@ -49,6 +49,12 @@ class Place:
     def barrier(self) -> None:
         self.total(0.0)
 
+    def align(self, model: nn.Module) -> None:
+        """Give all ranks the running statistics of rank 0; parameters are equal already."""
+        if self.world > 1:
+            for buffer in model.buffers():
+                dist.broadcast(buffer, 0)
+
     def _reduce(self, operation: Any, values: tuple[float, ...]) -> list[float]:
         if self.world == 1:
             return list(values)
@@ -63,7 +69,7 @@ def join(config: dict[str, Any]) -> Place:
     """Choose the device and meet the other ranks."""
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    place = Place(_device(config["vendor"], local_rank), rank, world, local_rank)
+    place = Place(_device(config["device"], local_rank), rank, world, local_rank)
     if world > 1:
         _rendezvous(config.get("backend") or "gloo", rank, world)
     return place
@@ -87,6 +93,8 @@ def _device(vendor: str, local_rank: int) -> torch.device:
     if not count:
         raise InputError(f"PyTorch {torch.__version__} sees no {vendor} device here")
     device = torch.device(kind, local_rank % count)
+    # Shapes do not change here, so the search for the fastest algorithm pays.
+    torch.backends.cudnn.benchmark = True
     if hasattr(torch, "accelerator"):
         torch.accelerator.set_device_index(device.index)
     else:
@@ -100,7 +108,7 @@ def _rendezvous(backend: str, rank: int, world: int) -> None:
         raise InputError(f"{world} ranks need MASTER_ADDR and MASTER_PORT in the environment")
     try:
         store = dist.TCPStore(address, int(port), world, rank == 0, timedelta(seconds=JOIN_SECONDS))  # type: ignore[attr-defined]
-    except (dist.DistError, RuntimeError) as error:
+    except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise SystemExit(
             f"error: rank {rank} of {world} did not meet the others at {address}:{port}: {reason}"
