@@ -32,7 +32,7 @@ class Torchrun:
         plan = json.loads(only(folder, "node.json").read_text())
         self._place = place
         self._config: dict[str, Any] = plan["config"]
-        self._script = plan["ranks"][0]["argv"][1:]
+        self._command: list[str] = plan["ranks"][0]["argv"]
         tuning = result(folder)["settings"]["env"]
         path = ":".join(plan["path"])
         self._env = {**place.env, **plan["env"], **tuning, "PYTHONPATH": path, "TRAINMARK_RANK": "0"}
@@ -44,7 +44,7 @@ class Torchrun:
         spool = folder / "events.jsonl"
         env = {**self._env, "TRAINMARK_SPOOL": str(spool), "TRAINMARK_CONFIG": str(config)}
         argv = [str(OURS / "torchrun"), "--nproc-per-node", "1", "--master-port", str(_free_port())]
-        return _until_first_step(self._place, [*argv, *self._script], folder, env)
+        return _until_first_step(self._place, [*argv, "--no-python", *self._command], folder, env)
 
 
 def _free_port() -> int:

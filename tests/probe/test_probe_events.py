@@ -75,10 +75,7 @@ def test_a_span_may_not_hide_a_field_of_the_step(program):
 def test_evaluation_finish_and_peak_memory(program, only):
     program.run(WHOLE_RUN)
     assert only("INIT_EVALUATION")[0]["values"] == {"accuracy": 0.1}
-    assert (
-        only("EVALUATE")[0] | {"step": 3, "values": {"accuracy": 0.9, "loss": "Infinity"}}
-        == only("EVALUATE")[0]
-    )
+    assert only("EVALUATE")[0] | {"step": 3, "values": {"accuracy": 0.9, "loss": "Infinity"}} == only("EVALUATE")[0]
     assert only("FINISHED")[0]["values"] == {"converged": True, "accuracy": 0.9}
     notes = {note["name"]: note["value"] for note in only("NOTE")}
     assert notes["parameters"] == 12
@@ -124,10 +121,7 @@ def test_tensor_losses_are_read_only_after_the_device_was_synchronised(program, 
 
 
 def test_on_a_cpu_tensor_losses_come_in_blocks_and_nothing_is_synchronised(program, only):
-    program.run(
-        TENSOR
-        + "sync()\nprobe.init()\nfor n in range(12):\n    probe.step(4, Tensor(1.0))\nprobe.train_end()"
-    )
+    program.run(TENSOR + "sync()\nprobe.init()\nfor n in range(12):\n    probe.step(4, Tensor(1.0))\nprobe.train_end()")
     assert [loss["steps"] for loss in only("LOSS")] == [list(range(1, 11)), [11, 12]]
     assert only("BLOCK") == []
 
@@ -141,8 +135,7 @@ def test_slow_steps_end_a_block_after_a_second(program, only):
 def test_the_device_is_idle_at_both_edges_of_a_phase(program):
     body = "calls = []\nprobe.init(device='nvidia', sync=lambda: calls.append(1))\nprobe.step(1)\n"
     program.run(
-        body
-        + "del calls[:]\nwith probe.phase('evaluate'):\n    assert len(calls) == 1\nassert len(calls) == 2"
+        body + "del calls[:]\nwith probe.phase('evaluate'):\n    assert len(calls) == 1\nassert len(calls) == 2"
     )
     assert program.kinds()[-3:] == ["BLOCK", "PHASE_BEGIN", "PHASE_END"]
 
@@ -189,9 +182,7 @@ def test_config_is_defaults_updated_by_the_file(program, tmp_path):
     file.write_text('{"params": {"batch": 32}, "seed": 7, "data": "/d", "workdir": "/w"}')
     check = "c = probe.config(batch=8, lr=0.1)\nassert c['params'] == {'batch': %d, 'lr': 0.1}, c\n"
     program.env["TRAINMARK_CONFIG"] = str(file)
-    program.run(
-        check % 32 + "assert (c['seed'], c['data'], c['workdir'], c['checkpoint']) == (7, '/d', '/w', None)"
-    )
+    program.run(check % 32 + "assert (c['seed'], c['data'], c['workdir'], c['checkpoint']) == (7, '/d', '/w', None)")
     del program.env["TRAINMARK_CONFIG"]
     program.run(check % 8 + "assert c['data'] is None and c['seed'] == 0")
 
@@ -200,9 +191,7 @@ OLD = shutil.which("python3.7") or ""
 
 
 def _works(python: str) -> bool:
-    return (
-        bool(python) and subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
-    )
+    return bool(python) and subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
 def _old_python() -> str:

@@ -41,17 +41,13 @@ def test_forked_children_are_silent(program):
 
 
 def test_a_child_forked_before_init_is_silent(program):
-    program.run(
-        "import os\nif os.fork() == 0:\n    probe.step(9)\n    os._exit(0)\nos.wait()\nprobe.step(1)\n"
-    )
+    program.run("import os\nif os.fork() == 0:\n    probe.step(9)\n    os._exit(0)\nos.wait()\nprobe.step(1)\n")
     assert [event["n"] for event in program.events() if event["k"] == "STEP_END"] == [1]
 
 
 def test_programs_started_by_a_rank_are_silent_while_it_lives(program):
     child = "import trainmark_probe as p; p.init(); p.step(9); p.finish(); assert not p.active()"
-    program.run(
-        f"import subprocess, sys\nprobe.init()\nsubprocess.check_call([sys.executable, '-c', {child!r}])\n"
-    )
+    program.run(f"import subprocess, sys\nprobe.init()\nsubprocess.check_call([sys.executable, '-c', {child!r}])\n")
     assert program.kinds() == ["INIT_START"]
 
 

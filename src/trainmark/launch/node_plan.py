@@ -36,7 +36,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "dir": str(folder),
             "spool": None,
             "ports": list(case.ports),
-            "config": _config(spec, folder),
+            "config": _config(spec, node, folder),
             "env": case.env,
             "unset": site.unset,
             "cwd": None,
@@ -52,7 +52,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
     )
 
 
-def _config(spec: AttemptSpec, folder: Path) -> dict[str, Any]:
+def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
     """What the training program itself is told."""
     case = spec.case
     return {
@@ -66,6 +66,8 @@ def _config(spec: AttemptSpec, folder: Path) -> dict[str, Any]:
         "data": case.data,
         "checkpoint": case.checkpoint,
         "workdir": str(folder),
+        # Beside the attempts: a second attempt goes on where the first one was cut off. Each node has its own.
+        "checkpoints": str(spec.attempt_dir.parent / "checkpoints" / f"node{node.index}"),
         "seed": spec.seed,
         "nnodes": len(case.nodes),
         "nproc": len(case.nodes[0].ranks),

@@ -10,6 +10,7 @@ from trainmark.plan.records import CasePlan
 from trainmark.score.case import measure, score_run
 from trainmark.score.measurement import Measurement
 from trainmark.spec.case import SYNTHETIC
+from trainmark.spec.event import Event
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import RunDir
@@ -62,6 +63,7 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
         warnings.extend(read.warnings)
         scores.append(score_run(read.events))
         notes.extend(_notes(folder, case))
+        notes.extend(_resumed(read.events, ref.round))
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
     measurements = measure(scores, case.unit, state.plan.seed) if scores and valid else {}
@@ -80,6 +82,12 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
         failure=failure,
         notes=sorted(set(notes)),
     )
+
+
+def _resumed(found: list[Event], number: int) -> list[str]:
+    """A round that an earlier attempt had begun shows only its later part."""
+    steps = {event.value for event in found if event.k == "NOTE" and event.name == "resumed_from_step"}
+    return [f"round {number} went on from step {step} of an earlier attempt" for step in sorted(steps)]
 
 
 def _notes(attempt_dir: Any, case: CasePlan) -> list[str]:

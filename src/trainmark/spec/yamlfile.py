@@ -35,7 +35,7 @@ def load(path: Path) -> Any:
         if _size(content, {}) > _MOST_VALUES:
             raise UserError(f"{path}: its references (`*name`) make more than {_MOST_VALUES} values")
     except RecursionError:
-        raise UserError(f"{path}: nested too deeply, or in itself") from None
+        raise UserError(f"{path}: nested too deeply") from None
     _keep(kept, content)
     return content
 

@@ -56,7 +56,7 @@ class Trainer:
         self.test = Feed(task.test, place, task.size, layout) if task.test is not None else None
         self.total: int = params["steps"] or params["epochs"] * self.shards.steps_per_epoch
         self.lr: float = params["lr"] * (params["batch"] * place.world / task.lr_batch if task.lr_batch else 1.0)
-        self.folder = Path(config["workdir"]) / "checkpoints"
+        self.folder = Path(config["checkpoints"])
         if place.rank == 0:
             shape = (len(task.train.mean), task.size, task.size)
             probe.note("flops_per_sample", trainmark_torch.training_flops(task.build, shape))
