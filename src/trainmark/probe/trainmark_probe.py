@@ -54,7 +54,8 @@ RESERVED = frozenset(("k", "rank", "seq", "t", "step", "n", "loss"))
 def config(**defaults: Any) -> dict[str, Any]:
     """What this process shall do: {"params": {...}, "data", "checkpoint", "workdir", "seed", "device", ...}.
 
-    `checkpoint` is a file to start from, `checkpoints` the folder to write them to and go on from. `params` is `defaults`, updated by what trainmark chose. Without trainmark it is `defaults`.
+    `checkpoint` is a file to start from, `checkpoints` the folder to write them to and to go on from. `params` is
+    `defaults`, updated by what trainmark chose; without trainmark it is `defaults`.
     """
     found: dict[str, Any] = {"data": None, "checkpoint": None, "seed": 0, "device": "cpu"}
     found["workdir"] = os.getcwd()
