@@ -67,7 +67,7 @@ def rounds(place: Lab, number: int) -> float:
 
 def main() -> None:
     with lab() as place:
-        ours = trainmark_run(CASE, "--preset", "smoke")
+        ours = trainmark_run(CASE, "--preset", "smoke", "--set", "steps=1")
         pattern = place.fresh()
         place.spend(ours, pattern)
         torchrun = Torchrun(place, pattern)

@@ -191,7 +191,7 @@ def test_cifar_is_read_and_scaled_to_the_model(tmp_path):
     train, test, kind = trainmark_images.open_pictures(str(cifar(tmp_path)), 48, 10)
     assert (kind, len(train), len(test)) == ("cifar10", 10, 2)
     assert train.batch(np.arange(1), None)[0][0, 0, 0, :4].tolist() == [0, 1, 2, 3]
-    images, labels = next(trainmark_batches.Feed(train, ALONE, 48, True).evaluation(10))
+    images, labels = next(trainmark_batches.Feed(train, ALONE, 48, True).evaluation(10, 0))
     assert images.shape == (10, 3, 48, 48)
     assert images.is_contiguous(memory_format=torch.channels_last)
     assert labels.tolist() == [3] * 10
@@ -229,7 +229,7 @@ def test_every_image_is_evaluated_once(own_digits):
     _, test = open_digits(own_digits)
     places = [trainmark_torch.Place(CPU, rank, 3, rank) for rank in range(3)]
     feeds = [trainmark_batches.Feed(test, place, 28, False) for place in places]
-    assert sum(len(labels) for feed in feeds for _, labels in feed.evaluation(8)) == 20
+    assert sum(len(labels) for feed in feeds for _, labels in feed.evaluation(8, workers=feed is feeds[0])) == 20
 
 
 def test_a_batch_larger_than_the_data_is_refused():

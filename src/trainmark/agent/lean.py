@@ -1,7 +1,7 @@
-"""JSON, signals, sockets and C functions straight from the C cores of the standard library.
+"""JSON, signals and sockets straight from the C cores of the standard library, and calls of the C library.
 
-`json`, `signal`, `socket` and `ctypes` pull in `re`, `enum` and more, which cost more processor time than all else a
-short round does on a node. Where an interpreter has no such core, or a changed one, the full module serves.
+`json`, `signal` and `socket` pull in `re`, `enum` and more, which cost more processor time than all else a short round
+does on a node. Where an interpreter has no such core, or a changed one, the full module serves.
 """
 
 from __future__ import annotations
@@ -89,40 +89,17 @@ def dumps(value: Any) -> str:
     return _dump(value)
 
 
-def _from_core(name: str) -> tuple[Callable[..., int], Callable[[], int]]:
-    """A function of the C library through the core of `ctypes`, and what tells its error number."""
-    import _ctypes
-
-    class Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
-        _type_ = "i"
-
-    class Function(_ctypes.CFuncPtr):
-        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
-        _restype_ = Int
-
-    everything = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-    return Function(_ctypes.dlsym(everything, name)), _ctypes.get_errno
-
-
-def _from_full(name: str) -> tuple[Callable[..., int], Callable[[], int]]:
-    import ctypes
-
-    return getattr(ctypes.CDLL(None, use_errno=True), name), ctypes.get_errno
-
-
 def c_function(name: str) -> Callable[..., None]:
     """A function of the C library that gives -1 on failure, as one that raises OSError. Arguments: int, bytes, None."""
-    found: list[tuple[Callable[..., int], Callable[[], int]]] = []  # looked up when it is first needed
 
     def call(*arguments: int | bytes | None) -> None:
-        if not found:
-            try:
-                found.append(_from_core(name))
-            except (ImportError, AttributeError, TypeError):
-                found.append(_from_full(name))
-        function, error_number = found[0]
-        if function(*arguments) == -1:
-            raise OSError(error_number(), "%s: %s" % (name, os.strerror(error_number())))
+        import ctypes  # only where it is needed: not every verb makes system calls of its own
+
+        # A whole register each: some of these functions take long numbers, and none minds.
+        words = [ctypes.c_ulong(word) if isinstance(word, int) else word for word in arguments]
+        if getattr(ctypes.CDLL(None, use_errno=True), name)(*words) == -1:
+            number = ctypes.get_errno()
+            raise OSError(number, "%s: %s" % (name, os.strerror(number)))
 
     return call
 

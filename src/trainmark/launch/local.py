@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -92,10 +93,12 @@ class LocalLauncher:
 
     def collect(self, job: Job) -> None:
         for folder in _node_dirs(job.attempt_dir):
-            ship.complete(str(folder))
             result = read_json(folder / RESULT)
             if not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
                 sweep.sweep(job.token)
+            # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
+            with contextlib.suppress(OSError):
+                ship.complete(str(folder))
 
     def _state(self, job: Job) -> Ended:
         handle = self._open(job)

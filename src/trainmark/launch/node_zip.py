@@ -11,7 +11,7 @@ from pathlib import Path
 import trainmark
 
 _PACKAGE = Path(trainmark.__file__).resolve().parent
-_MAIN = b"import sys\n\nfrom trainmark.agent.main import main\n\nsys.exit(main(sys.argv[1:]))\n"
+_MAIN = b"from trainmark.agent.main import entry\n\nentry()\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

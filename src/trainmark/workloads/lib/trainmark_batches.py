@@ -5,7 +5,7 @@ The order depends on the seed and the step alone, so a resumed run sees what an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,16 +39,16 @@ class Shards:
         return self._order[start : start + self._batch]
 
 
-class _Steps(Dataset[Any]):
-    """Batches by step, for loader processes. A bad file is handed over rather than raised, to keep its message."""
+class _Batches(Dataset[Any]):
+    """Batches by number, for loader processes. A bad file is handed over and not raised, to keep its message."""
 
-    def __init__(self, source: Source, shards: Shards, seeds: tuple[int, int]) -> None:
-        self._source, self._shards, self._seeds = source, shards, seeds
+    def __init__(self, source: Source, indices: Callable[[int], np.ndarray[Any, Any]], seeds: list[int]) -> None:
+        self._source, self._indices, self._seeds = source, indices, seeds
 
-    def __getitem__(self, step: int) -> Batch | InputError:
-        random = np.random.default_rng([*self._seeds, step])
+    def __getitem__(self, number: int) -> Batch | InputError:
+        random = np.random.default_rng([*self._seeds, number]) if self._seeds else None
         try:
-            return self._source.batch(self._shards.indices(step), random)
+            return self._source.batch(self._indices(number), random)
         except InputError as error:
             return error
 
@@ -64,25 +64,28 @@ class Feed:
         self._scale = torch.tensor(1 / std, dtype=torch.float32, device=place.device).reshape(channels)
         self._shift = torch.tensor(-mean / std, dtype=torch.float32, device=place.device).reshape(channels)
 
-    def training(self, shards: Shards, steps: range, seed: int, workers: int) -> Iterator[Batch]:
-        """The batches of `steps`; with `workers`, processes read ahead."""
-        wanted = _Steps(self.source, shards, (seed, self._place.rank))
+    def training(self, shards: Shards, steps: range, seed: int, workers: int) -> Generator[Batch, None, None]:
+        """The batches of `steps`, varied at random; with `workers`, processes read ahead until it is closed."""
+        batches = _Batches(self.source, shards.indices, [seed, self._place.rank])
         if isinstance(self.source, Synthetic):
             # One batch, already on the device: the speed of the model alone.
-            fixed = self._ready(wanted[0])
+            fixed = self._ready(batches[0])
             yield from (fixed for _ in steps)
-        elif workers:
-            pin = self._place.device.type == "cuda"
-            loader = DataLoader(wanted, None, sampler=steps, num_workers=workers, pin_memory=pin)
-            yield from map(self._ready, loader)
         else:
-            yield from (self._ready(wanted[step]) for step in steps)
+            yield from self._load(batches, steps, workers)
 
-    def evaluation(self, batch: int) -> Iterator[Batch]:
+    def evaluation(self, batch: int, workers: int) -> Iterator[Batch]:
         """This rank's share of all images, each once."""
         mine = np.arange(self._place.rank, len(self.source), self._place.world)
-        for start in range(0, len(mine), batch):
-            yield self._ready(self.source.batch(mine[start : start + batch], None))
+        parts = [mine[start : start + batch] for start in range(0, len(mine), batch)]
+        return self._load(_Batches(self.source, parts.__getitem__, []), range(len(parts)), workers)
+
+    def _load(self, batches: _Batches, numbers: range, workers: int) -> Iterator[Batch]:
+        if not workers:
+            yield from (self._ready(batches[number]) for number in numbers)
+            return
+        pin = self._place.device.type == "cuda"
+        yield from map(self._ready, DataLoader(batches, None, sampler=numbers, num_workers=workers, pin_memory=pin))
 
     def _ready(self, given: Batch | InputError) -> Batch:
         if isinstance(given, InputError):

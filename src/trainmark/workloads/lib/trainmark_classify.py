@@ -116,6 +116,7 @@ class Trainer:
             self._between_steps(done)
             if self.params["stop_at_target"] and self._converged():
                 break
+        batches.close()
         if self.evaluated != done:
             self._evaluate(done)
         return done
@@ -163,7 +164,7 @@ class Trainer:
         count, heard = 0, time.monotonic()
         self.plain.eval()
         with torch.inference_mode(), self.precision.autocast():
-            for images, labels in test.evaluation(self.params["batch"]):
+            for images, labels in test.evaluation(self.params["batch"], self.params["workers"]):
                 answers = self.plain(images)
                 right = right + (answers.argmax(1) == labels).sum()
                 loss = loss + functional.cross_entropy(answers, labels, reduction="sum")
