@@ -64,8 +64,8 @@ def _read(path: Path, place: Place) -> dict[str, Any]:
         state = torch.load(path, map_location=place.device, weights_only=True)
     except OSError as error:
         raise InputError(f"checkpoint {path}: {error.strerror or error}") from None
-    except Exception as error:  # torch.load raises whatever the bytes lead it to
-        raise InputError(f"checkpoint {path} cannot be read: {str(error).splitlines()[0]}") from None
+    except Exception:  # torch.load raises whatever the bytes lead it to
+        raise InputError(f"checkpoint {path} cannot be read: it must hold tensors and numbers, nothing else") from None
     if not isinstance(state, dict):
         raise InputError(f"checkpoint {path} holds a {type(state).__name__}, not named weights")
     return state
