@@ -6,7 +6,7 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench test env env-dev perf lint clean
+.PHONY: bench test perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist
@@ -20,7 +20,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin --no-tips --violations -t=3.7- --eval-annotations --backport typing $$($(BIN)/python -c "from trainmark.launch.node_zip import sources; print(*sources())")
+	$(BIN)/vermin --no-tips --violations -t=3.7- $$($(BIN)/python -m trainmark.launch.node_zip)
 
 # The peers have an environment of their own: neither side's packages change what the other's cost.
 perf: $(VENV)/.bench $(VENV)-perf/.peers
@@ -34,10 +34,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.bench: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,score]"
+	$(BIN)/python -m compileall -q src/trainmark
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[dev]"
+	$(BIN)/python -m compileall -q src/trainmark
 	touch $@ $(VENV)/.bench
 
 $(VENV)-perf/.peers: benchmarks/peers/requirements.txt

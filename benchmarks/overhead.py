@@ -32,12 +32,12 @@ LEVEL = 0.95
 SUITE = str(HERE / "workloads" / "overhead.yaml")
 HOW = (
     f"upper {LEVEL:.0%} bound: probe on ÷ probe off over {PAIRS} pairs of adjacent blocks of {BLOCK_SECONDS} s in one "
-    "training process (t interval on logarithms), plus CPU share of agent, sampler and controller on the training "
-    "cores; a network with steps of a few milliseconds, all cores"
+    "training process (t interval on logarithms), plus CPU share of agent, sampler and controller, as if taken from "
+    "the core that trains; a small network, one thread, steps of about 20 ms"
 )
 
 
-def notes(folder: Path, name: str) -> list[dict[str, Any]]:
+def notes(folder: Path, name: str) -> list[Any]:
     return [event["value"] for event in events(folder) if event["k"] == "NOTE" and event["name"] == name]
 
 
@@ -80,7 +80,7 @@ def steady(place: Lab) -> dict[str, float]:
     argv = trainmark_run(SUITE, "--set", "pairs=0", "--set", f"timed_seconds={STEADY_SECONDS}")
     controller = _controller_share(argv, folder, place.env)
     said = result(folder)
-    cores = len({cpu for cpus in said["settings"]["cpus"] for cpu in cpus})
+    (cores,) = notes(folder, "threads")
     timed = [math.log1p(note["inside_ns"] / (note["total_ns"] - note["inside_ns"])) for note in notes(folder, "timed")]
     return {
         "agent": 100 * said["overhead"]["agent_cpu_s"] / said["duration"] / cores,

@@ -15,6 +15,8 @@ import trainmark_probe as probe
 
 SIZE = 28
 POOL = 8  # batches that are used in turn
+# One: threads that wait for each other would turn any disturbance of a core into noise of the whole step.
+THREADS = 1
 WARM_SECONDS = 4.0
 
 
@@ -24,6 +26,7 @@ def build(batch: int) -> tuple[Callable[[int], object], Callable[[object], objec
     from torch import nn
 
     torch.manual_seed(0)
+    torch.set_num_threads(THREADS)
     model = nn.Sequential(
         nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.Flatten(),
         nn.Linear(32 * 11 * 11, 10),
@@ -102,6 +105,7 @@ def main() -> None:
     config = probe.config(pairs=20, block_seconds=2.0, timed_seconds=0.0, batch=64)
     params = config["params"]
     probe.init(unit="images")
+    probe.note("threads", THREADS)
     blocks = Blocks(params["batch"], params["block_seconds"])
     order = random.Random(config["seed"])
     for pair in range(params["pairs"]):

@@ -99,9 +99,7 @@ class _Recorder:
         """Whether events are written, now or as soon as init() is called."""
         return bool(self._path) and (self._fd >= 0 or not self._open)
 
-    def init(
-        self, unit: str = "samples", device: str = "cpu", sync: _Wait | None = None, world: int = 1
-    ) -> None:
+    def init(self, unit: str = "samples", device: str = "cpu", sync: _Wait | None = None, world: int = 1) -> None:
         """The process has begun. `unit` is what a sample is called.
 
         A device other than `cpu` runs behind the program, so `sync` must be given: a call that returns when
