@@ -23,7 +23,7 @@ PLAIN_SECONDS = 15.0
 def choose(out: IO[str], run: RunDir, plan: Plan, *, quiet: bool) -> View:
     if quiet:
         return Quiet()
-    return _Live(run, plan) if out.isatty() else Plain(out, run, plan)
+    return _Live(out, run, plan) if out.isatty() else Plain(out, run, plan)
 
 
 class Quiet:
@@ -104,10 +104,10 @@ class Plain:
 class _Live:
     """For terminals: finished rounds scroll by, the running one is a line that changes."""
 
-    def __init__(self, run: RunDir, plan: Plan) -> None:
+    def __init__(self, out: IO[str], run: RunDir, plan: Plan) -> None:
         from rich.console import Console
 
-        self._console = Console(stderr=False, highlight=False)
+        self._console = Console(file=out, highlight=False)
         self._count = _Counted(plan)
         self._status: Any = self._console.status(f"run {run.id}")
         self._console.print(f"run {run.id}: {len(plan.order)} round(s), seed {plan.seed}, kept in {run.path}")
