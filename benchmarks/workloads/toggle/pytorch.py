@@ -1,7 +1,8 @@
 """Trains a small convolutional network on random images; see workload.yaml.
 
 With the probe on, a step makes the calls that the reference programs make: a span around the data, and step() with the
-loss as a tensor. With the probe off, calls that do nothing stand there. Each block's time goes out as a note, between blocks.
+loss as a tensor. With the probe off, calls that do nothing stand in their place. Each block's time goes out as a note,
+between blocks.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def build(batch: int) -> tuple[Callable[[int], object], Callable[[object], objec
     return lambda number: pool[number % POOL], train
 
 
-def _nothing(samples: int, loss: object) -> None:  # noqa: ARG001
+def _nothing(samples: int, loss: object) -> None:
     """Takes the place of the probe's step()."""
 
 
