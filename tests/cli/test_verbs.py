@@ -164,6 +164,7 @@ def test_manifest_says_where_the_result_comes_from(cli: Cli, monkeypatch: pytest
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["plan"]["cases"][0]["case"] == "noop:none:cpu:1:1:1"
     assert {"git", "python", "packages", "environment"} <= set(manifest["provenance"])
+    assert manifest["provenance"]["facts"]["kernel"] and "governor" in manifest["provenance"]["facts"]["cpu"]
     facts = json.loads(next(run.glob("*/round1/attempt1/*/facts.json")).read_text())
     assert facts["kernel"]
     for file in run.rglob("*"):

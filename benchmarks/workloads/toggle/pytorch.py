@@ -1,8 +1,7 @@
 """Trains a small convolutional network on random images; see workload.yaml.
 
 With the probe on, a step makes the calls that the reference programs make: a span around the data, and step() with the
-loss as a tensor. With the probe off, calls that do nothing stand in their place. Each block's time goes out as a note,
-between blocks.
+loss as a tensor. With the probe off, calls that do nothing stand in their place. Times go out as notes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ THREADS = 1
 WARM_SECONDS = 4.0
 
 
-def build(batch: int) -> tuple[Callable[[int], object], Callable[[object], object]]:
+def build(batch: int) -> tuple[Callable[[int], Any], Callable[[Any], Any]]:
     """How the data of step i is had, and how a step is trained on it."""
     import torch
     from torch import nn
@@ -51,78 +50,76 @@ def _nothing(samples: int, loss: object) -> None:
     """Takes the place of the probe's step()."""
 
 
-class Blocks:
-    """Blocks of as many steps as fill the asked time, counted once so that all blocks do the same work."""
+class Training:
+    """The training, any number of steps at a time."""
 
-    def __init__(self, batch: int, seconds: float) -> None:
-        self.batch = batch
-        self.data, self.train = build(batch)
-        probe.init_end()
-        probe.train_start()
-        self.off(1)
-        rate = self._rate(WARM_SECONDS)
-        self.steps = math.ceil(1.05 * seconds * rate)
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
+        self._data, self._train = build(batch)
 
-    def _rate(self, seconds: float) -> float:
-        """Steps per second, over the second half of a warm-up."""
-        half, count, end = perf_counter() + seconds / 2, 0, perf_counter() + seconds
-        while perf_counter() < end:
-            self.on(1)
-            count += perf_counter() > half
-        return count / (seconds / 2)
-
-    def on(self, steps: int) -> None:
-        self._run(steps, probe.span, probe.step)
-
-    def off(self, steps: int) -> None:
-        self._run(steps, nullcontext, _nothing)
-
-    def _run(self, steps: int, span: Callable[[str], Any], step: Callable[[int, object], None]) -> None:
-        """The same loop for both kinds of blocks: what else it does and holds must not differ."""
+    def run(self, steps: int, on: bool) -> None:
+        """The same loop with the probe on or off: what else it does and holds must not differ."""
+        span: Callable[[str], Any] = probe.span if on else nullcontext
+        step: Callable[[int, Any], None] = probe.step if on else _nothing
         for number in range(steps):
             with span("data"):
-                data = self.data(number)
-            loss = self.train(data)
-            step(self.batch, loss)
+                data = self._data(number)
+            loss = self._train(data)
+            step(self._batch, loss)
 
-    def clocked(self, on: bool) -> dict[str, float]:
-        """One block, with the probe on or off, by both clocks."""
-        start, cpu_start = perf_counter(), process_time()
-        (self.on if on else self.off)(self.steps)
-        return {"seconds": perf_counter() - start, "cpu_seconds": process_time() - cpu_start}
+    def rate(self, seconds: float) -> float:
+        """Steps per second, over the second half of a warm-up."""
+        start, count = perf_counter(), 0
+        while perf_counter() < start + seconds:
+            self.run(1, on=True)
+            count += perf_counter() > start + seconds / 2
+        return count / (seconds / 2)
 
-    def timed(self, seconds: float) -> tuple[int, int]:
+    def timed(self, seconds: float) -> dict[str, int]:
         """Nanoseconds inside the probe, and of everything, over `seconds` of training."""
         inside, number, begin = 0, 0, perf_counter_ns()
-        end = begin + int(seconds * 1e9)
-        while perf_counter_ns() < end:
+        while perf_counter_ns() < begin + int(seconds * 1e9):
             first = perf_counter_ns()
             with probe.span("data"):
                 second = perf_counter_ns()
-                data = self.data(number)
+                data = self._data(number)
                 third = perf_counter_ns()
             fourth = perf_counter_ns()
-            loss = self.train(data)
+            loss = self._train(data)
             fifth = perf_counter_ns()
-            probe.step(self.batch, loss)
+            probe.step(self._batch, loss)
             inside += second - first + fourth - third + perf_counter_ns() - fifth
             number += 1
-        return inside, perf_counter_ns() - begin
+        return {"inside_ns": inside, "total_ns": perf_counter_ns() - begin}
+
+
+def compare(training: Training, order: random.Random, group: int, pairs: int) -> dict[str, float]:
+    """Seconds of `pairs` groups of steps with the probe on and of as many with it off, in random order, by two clocks."""
+    spent = dict.fromkeys(("wall_on", "wall_off", "cpu_on", "cpu_off"), 0.0)
+    for _ in range(pairs):
+        for name in order.sample(("on", "off"), 2):
+            wall, cpu = perf_counter(), process_time()
+            training.run(group, on=name == "on")
+            spent[f"wall_{name}"] += perf_counter() - wall
+            spent[f"cpu_{name}"] += process_time() - cpu
+    return spent
 
 
 def main() -> None:
-    config = probe.config(pairs=20, block_seconds=2.0, timed_seconds=0.0, batch=64)
+    config = probe.config(pairs=20, block_seconds=2.0, timed_seconds=0, batch=64)
     params = config["params"]
     probe.init(unit="images")
+    training, order = Training(params["batch"]), random.Random(config["seed"])
     probe.note("threads", THREADS)
-    blocks = Blocks(params["batch"], params["block_seconds"])
-    order = random.Random(config["seed"])
-    for pair in range(params["pairs"]):
-        for on in order.sample([True, False], 2):
-            probe.note("block", {"pair": pair, "on": on, "steps": blocks.steps, **blocks.clocked(on)})
-    for _ in range(math.ceil(params["timed_seconds"])):
-        inside, total = blocks.timed(1.0)
-        probe.note("timed", {"inside_ns": inside, "total_ns": total})
+    probe.init_end()
+    probe.train_start()
+    steps = math.ceil(1.05 * params["block_seconds"] * training.rate(WARM_SECONDS))
+    probe.note("block_steps", steps)
+    for _ in range(params["pairs"]):
+        probe.note("by_block", compare(training, order, steps, 1))
+        probe.note("by_step", compare(training, order, 1, steps))
+    for _ in range(params["timed_seconds"]):
+        probe.note("timed", training.timed(1.0))
     probe.train_end()
     probe.finish()
 

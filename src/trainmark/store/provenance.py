@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainmark.devices import host
+
 # Values are kept only for variables that change how training runs; of all others only the name is.
 _TELLING = frozenset(("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LANG", "LC_ALL", "TZ", "HOSTNAME"))
 # fmt: off
@@ -28,7 +30,7 @@ _GIT_SECONDS = 5.0
 
 
 def collect(directory: Path) -> dict[str, Any]:
-    """Everything about the control side; each node adds its own facts."""
+    """Everything about the control side; each node writes the same facts of itself beside its results."""
     return {
         "git": git_state(directory),
         "python": sys.version.split()[0],
@@ -37,6 +39,7 @@ def collect(directory: Path) -> dict[str, Any]:
         "environment": environment(os.environ),
         "host": os.uname().nodename,
         "user": os.geteuid(),
+        "facts": host.detect(),
     }
 
 
