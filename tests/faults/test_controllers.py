@@ -161,3 +161,14 @@ def test_stop_ends_what_a_dead_controller_left(cli: Cli, misbehave: Make, monkey
     cli("stop")
     assert processes_with(f"TRAINMARK_TOKEN={claims(cli)[0]['token']}") == []
     assert cli.json("status")["state"] == "CANCELLED"
+
+
+def test_an_attempt_that_others_cancel_is_not_tried_for_ever(cli: Cli, make_workload: Make, make_suite: Make) -> None:
+    make_workload("import time\ntime.sleep(30)", probe=False)
+    process = cli.start("run", str(make_suite("  - thing:none:cpu:1:1:1")))
+    for number in (1, 2):
+        wait_for(lambda number=number: len(claims(cli)) == number)
+        os.kill(claims(cli)[-1]["pid"], signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, out + err
+    assert "CANCELLED" in out

@@ -141,6 +141,7 @@ OUTCOMES = [
     Ended(JobState.LOST, "agent gone"),
     Ended(JobState.INVALID, "loss is NaN"),
     Ended(JobState.TIMEOUT, "hung"),
+    Ended(JobState.CANCELLED, "stopped by a signal"),
 ]
 
 
@@ -161,6 +162,7 @@ class Crashes(RuleBasedStateMachine):
             self._drive(fuse=None)
             state = self._state()
             assert state.next_round() is None and state.finished is not None
+            assert state.finished is not JobState.CANCELLED, "nobody asked the last controller to stop"
             assert not self.world.running()
             shutil.rmtree(self.folder)
 
@@ -182,6 +184,11 @@ class Crashes(RuleBasedStateMachine):
     def an_agent_is_killed(self) -> None:
         for agent in self.world.running():
             agent.result = Ended(JobState.LOST, "the agent was gone without a result")
+
+    @rule()
+    def somebody_else_cancels_an_agent(self) -> None:
+        for agent in self.world.running():
+            agent.result = Ended(JobState.CANCELLED, "stopped by a signal")
 
     @precondition(lambda self: hasattr(self, "folder"))
     @rule(cut=st.integers(1, 30))

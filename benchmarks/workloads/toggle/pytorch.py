@@ -76,7 +76,7 @@ class Training:
         return count / (seconds / 2)
 
     def timed(self, seconds: float) -> dict[str, int]:
-        """Nanoseconds inside the probe, and of everything, over `seconds` of training."""
+        """Nanoseconds inside the probe, nanoseconds in all, and steps, over `seconds` of training."""
         inside, number, begin = 0, 0, perf_counter_ns()
         while perf_counter_ns() < begin + int(seconds * 1e9):
             first = perf_counter_ns()
@@ -90,11 +90,11 @@ class Training:
             probe.step(self._batch, loss)
             inside += second - first + fourth - third + perf_counter_ns() - fifth
             number += 1
-        return {"inside_ns": inside, "total_ns": perf_counter_ns() - begin}
+        return {"inside_ns": inside, "total_ns": perf_counter_ns() - begin, "steps": number}
 
 
 def compare(training: Training, order: random.Random, group: int, pairs: int) -> dict[str, float]:
-    """Seconds of `pairs` groups of steps with the probe on and of as many with it off, in random order, by two clocks."""
+    """Seconds of `pairs` groups of steps with the probe on, and of as many with it off, by two clocks."""
     spent = dict.fromkeys(("wall_on", "wall_off", "cpu_on", "cpu_off"), 0.0)
     for _ in range(pairs):
         for name in order.sample(("on", "off"), 2):
@@ -106,7 +106,7 @@ def compare(training: Training, order: random.Random, group: int, pairs: int) ->
 
 
 def main() -> None:
-    config = probe.config(pairs=20, block_seconds=2.0, timed_seconds=0, batch=64)
+    config = probe.config(pairs=20, block_seconds=2.0, timed_seconds=0, batch=128)
     params = config["params"]
     probe.init(unit="images")
     training, order = Training(params["batch"]), random.Random(config["seed"])

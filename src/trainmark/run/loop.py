@@ -60,7 +60,7 @@ class Loop:
                 self._view.ended(case, ref, Ended(JobState.SKIPPED, unmet))
                 continue
             self._attempt(case, ref)
-        if self._switch.level() and self._state.next_round() is not None:
+        if self._switch.level() and self._state.unfinished():
             self._record(journal.STOP, reason=self._switch.reason)
         final = self._state.final()
         self._record(journal.FINISHED, state=final)

@@ -13,7 +13,7 @@ from trainmark.store import journal
 from trainmark.store.journal import Record
 
 # Ends that say nothing about the case: the round gets another attempt, and after `resume` a few more.
-RETRIED = (JobState.LOST, JobState.PREEMPTED)
+RETRIED = (JobState.LOST, JobState.PREEMPTED, JobState.CANCELLED)
 RETRIED_KINDS = ("port", "agent", "disk", "submit")
 
 
@@ -120,9 +120,14 @@ class RunState:
         if item.skipped is not None:
             return True
         last = item.last()
-        if last is None or not last.state.ended or last.state is JobState.CANCELLED:
+        if last is None or not last.state.ended:
             return False
         return not last.retried or item.spoiled > self.plan.retries
+
+    def unfinished(self) -> bool:
+        """Whether anything was not done to its end, be it that somebody cancelled it."""
+        lasts = [item.last() for item in self.rounds.values()]
+        return self.next_round() is not None or any(last and last.state is JobState.CANCELLED for last in lasts)
 
     def outcome(self, ref: RoundRef) -> tuple[JobState, str]:
         """State and reason of a round as a user sees it."""
@@ -149,7 +154,7 @@ class RunState:
     def final(self) -> JobState:
         """The state of the run when nothing is left to do."""
         states = {self.case_outcome(index)[0] for index in range(len(self.plan.cases))}
-        if self.stop_reason is not None and self.next_round() is not None:
+        if self.stop_reason is not None and self.unfinished():
             return JobState.CANCELLED
         if states <= {JobState.SUCCEEDED}:
             return JobState.SUCCEEDED
