@@ -106,7 +106,7 @@ def compare(training: Training, order: random.Random, group: int, pairs: int) ->
 
 
 def main() -> None:
-    config = probe.config(pairs=20, block_seconds=2.0, timed_seconds=0, batch=128)
+    config = probe.config(pairs=20, block_seconds=2.0, timed_seconds=0, batch=64)
     params = config["params"]
     probe.init(unit="images")
     training, order = Training(params["batch"]), random.Random(config["seed"])
