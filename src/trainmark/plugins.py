@@ -18,6 +18,11 @@ class Registry:
         self.group = f"trainmark.{what}s"
         self._built_in = built_in
 
+    def check(self, name: str, place: str) -> None:
+        """That there is such a one, without importing it."""
+        if name not in self._built_in and name not in self.names():
+            raise self._unknown(name, place)
+
     def get(self, name: str, place: str = "") -> Any:
         """A new instance of the named class."""
         if name in self._built_in:
@@ -29,9 +34,12 @@ class Registry:
                 made = guarded(kind, f"{self.what} plug-in {name}") if kind is not None else None
                 if made is not None:
                     return made
+        raise self._unknown(name, place)
+
+    def _unknown(self, name: str, place: str) -> UserError:
         known = self.names()
         at = f"{place}: " if place else ""
-        raise UserError(f"{at}no {self.what} `{name}`{did_you_mean(name, known)}; there is {one_of(known)}")
+        return UserError(f"{at}no {self.what} `{name}`{did_you_mean(name, known)}; there is {one_of(known)}")
 
     def names(self) -> list[str]:
         return sorted({*self._built_in, *(point.name for point in self._points())})

@@ -170,3 +170,100 @@ def test_manifest_says_where_the_result_comes_from(cli: Cli, monkeypatch: pytest
     for file in run.rglob("*"):
         if file.is_file():
             assert b"very-secret-value" not in file.read_bytes(), file
+
+
+def test_everything_in_the_example_suite_can_be_switched_on(cli: Cli) -> None:
+    cli("init", "mine")
+    suite = cli.folder / "mine" / "suite.yaml"
+    lines = suite.read_text().splitlines()
+    on = [line.replace("# ", "", 1) if line.startswith(("  # - ", "  #   ")) else line for line in lines]
+    suite.write_text("\n".join(on) + "\n")
+    text = cli("plan", str(suite)).stdout
+    assert text.count("fingerprint") == 8, text
+
+
+def test_lost_output_does_not_lose_the_run(cli: Cli) -> None:
+    for redirect in ("| head -1", "| true", ">&-", "2>&-", ">/dev/full"):
+        command = f"{sys.executable} -m trainmark run noop {redirect}; exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", command], cwd=cli.folder, capture_output=True, text=True)
+        assert done.returncode == 0, (redirect, done.stderr)
+        assert "Traceback" not in done.stderr
+    runs = json.loads(cli("list", "--json", "--runs", "runs").stdout)
+    assert [run["state"] for run in runs] == ["SUCCEEDED"] * 5
+
+
+def test_odd_neighbours_hide_nothing(cli: Cli) -> None:
+    cli("run", "noop")
+    (cli.runs / "loop").symlink_to("loop")
+    broken = cli.runs / "20200101-000000-broken-0000"
+    broken.mkdir()
+    (broken / "manifest.json").write_text("{}")
+    strange = cli.runs / "20200101-000000-strange-0000"
+    strange.mkdir()
+    (strange / "manifest.json").write_text((cli.runs / cli.run_id() / "manifest.json").read_text())
+    (strange / "journal.jsonl").mkdir()
+    rows = json.loads(cli("list", "--json").stdout)
+    assert sorted(row["state"] for row in rows) == ["INVALID", "INVALID", "SUCCEEDED"]
+    assert "nothing runs" in cli("top").stdout
+
+
+def test_list_follows_what_happens_to_a_run(cli: Cli) -> None:
+    run = cli.json("run", "noop:none:cpu:1:1:1@seconds=60", "--preset", "smoke", "--detach")["run"]
+    assert run in cli("list").stdout and "RUNNING" in cli("list").stdout
+    cli("stop", run)
+    assert "CANCELLED" in cli("list").stdout
+    owner = cli.start("resume", run)
+    import time
+
+    while "RUNNING" not in cli("list").stdout:
+        time.sleep(0.1)
+    owner.kill()
+    owner.communicate()
+    assert "LOST" in cli("list").stdout
+    assert json.loads(cli("report", run, "--format", "json").stdout)["state"] == "LOST"
+    assert "CANCELLED" in cli("stop", "--now", run).stdout
+
+
+def test_a_lost_lease_does_not_lose_what_comes_after(cli: Cli) -> None:
+    cli("run", "noop:none:cpu:1:1:2@seconds=0.2", "--preset", "smoke")
+    for _ in range(3):
+        cli("resume")
+    (cli.runs / cli.run_id() / "lease.json").unlink()
+    cli("resume")
+    assert json.loads((cli.runs / cli.run_id() / "lease.json").read_text())["epoch"] == 5
+    assert cli("resume", "--detach").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("schema: 1\nenv: {API_TOKEN: abc}\n", "env.API_TOKEN looks like a secret"),
+        ("schema: 1\nhosts: ['../../esc']\n", "hosts[0]"),
+        ("schema: 1\nlauncher: rocket\n", "no launcher `rocket`"),
+        ("schema: 1\nmaster_port: 99999\n", "master_port"),
+        ("schema: 1\nhost: [a]\n", "did you mean `hosts`"),
+    ],
+)
+def test_bad_sites(cli: Cli, text: str, complaint: str) -> None:
+    (cli.folder / "site.yaml").write_text(text)
+    found = cli("run", "noop", "--site", "site.yaml", code=2)
+    assert complaint in found.stderr and not cli.runs.exists(), found.stderr
+
+
+def test_numbers_nobody_can_mean(cli: Cli) -> None:
+    for case in ("noop:none:cpu:1:1:99999999", "noop:none:cpu:1:99999999:1", "noop:none:cpu:1:1:999999999999"):
+        assert "allowed" in cli("plan", case, code=2).stderr
+    assert "allowed is a number of seconds" in _bad_deadlines(cli)
+
+
+def _bad_deadlines(cli: Cli) -> str:
+    folder = cli.folder / "w" / "odd"
+    folder.mkdir(parents=True)
+    (folder / "main.py").write_text("")
+    (folder / "workload.yaml").write_text(
+        "schema: 1\nname: odd\ntitle: t\nunit: u\nentry: {none: main.py}\npresets: {smoke: {}}\n"
+        "deadlines: {total: .nan}\n"
+    )
+    suite = cli.folder / "s.yaml"
+    suite.write_text("schema: 1\nname: s\npreset: smoke\nworkloads: [w]\ncases: ['odd:none:cpu:1:1:1']\n")
+    return cli("plan", str(suite), code=2).stderr

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def test_only_steps_that_all_ranks_finished_count() -> None:
 def test_evaluation_is_out_of_throughput_and_in_sustained() -> None:
     events = rank_events(0, 100, 0.2)
     late = [
-        Event(e.k, 0, e.seq, e.t + 5 * S, step=e.step, n=e.n)
+        Event(e.k, 0, e.seq + 1000, e.t + 5 * S, step=e.step, n=e.n)
         for e in events
         if e.k == "STEP_END" and (e.step or 0) > 50
     ]
@@ -118,3 +119,29 @@ def test_interval_covers_what_it_claims() -> None:
         assert interval is not None
         hits += interval[1] <= 100 <= interval[2]
     assert 0.935 <= hits / 2000 <= 0.965
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"n": -8}, "cannot be true"),
+        ({"n": 0}, "cannot be true"),
+        ({"n": 10**30}, "cannot be true"),
+        ({"step": 40}, "cannot be true"),
+        ({"t": 1}, "cannot be true"),
+    ],
+)
+def test_impossible_records_give_no_headline(change: dict[str, int], complaint: str) -> None:
+    events = rank_events(0, 100, 0.2)
+    events[70] = msgspec.structs.replace(events[70], **change)
+    score = score_run(events, world=1)
+    assert complaint in score.reason
+    assert measure([score], "images", 1)["throughput"].value is None
+
+
+def test_what_is_said_twice_or_by_nobody_does_not_count() -> None:
+    events = rank_events(0, 100, 0.2)
+    foreign = [msgspec.structs.replace(event, rank=7) for event in events]
+    negative = [msgspec.structs.replace(event, rank=-1) for event in events]
+    score = score_run([*events, *events, *foreign, *negative], world=1)
+    assert (score.throughput, score.steps, score.samples) == (pytest.approx(40, rel=1e-9), 100, 800)

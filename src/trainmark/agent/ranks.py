@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from trainmark.agent.contain import Containment
     from trainmark.agent.nodeplan import NodePlan, RankPlan
-    from trainmark.agent.ship import Stream
+    from trainmark.agent.stream import Stream
     from trainmark.agent.tuning import Settings
 
 _START_SECONDS = 60.0

@@ -240,9 +240,13 @@ class Round:
         tally = result.Tally()
         self._count_strays()
         tally.left = clear(self._containment, self._collect, self._wakeup.wait)
-        self._settle(tally)
-        verdict = self._decide()
-        tally.lines = self._lines(verdict.rank) if verdict.rank is not None else []
+        code = max(code, self._settle(tally))
+        try:
+            verdict = self._decide()
+            tally.lines = self._lines(verdict.rank) if verdict.rank is not None else []
+        except Exception as error:
+            code = max(code, self._broken(error))
+            verdict = self._verdict or disk_verdict(error)
         self._job.epoch = self._control.epoch
         return result.write(self._job, verdict, tally, code)
 
@@ -255,18 +259,18 @@ class Round:
             text = "1 process was" if strays == 1 else "%d processes were" % strays
             self._job.warnings.append(text + " left by the ranks and killed")
 
-    def _settle(self, tally: result.Tally) -> None:
-        """The last events and samples; on a full disk they stay in the spool."""
+    def _settle(self, tally: result.Tally) -> int:
+        """The last events and samples; what cannot be shipped stays in the spool. Returns the agent's exit code."""
+        code = result.WRITTEN
         for last in (self._reporter.finish, self._shipper.finish):
             try:
                 self._job.warnings += last()
-            except OSError as error:
-                if not is_disk_full(error):
-                    raise
-                self._verdict = self._verdict or disk_verdict(error)
+            except Exception as error:
+                code = max(code, self._broken(error))
         tally.samples = self._reporter.count
         tally.events = self._shipper.shipped
         tally.ranks = [rank.record(self._shipper.streams[rank.rank]) for rank in self._ranks]
+        return code
 
     def _decide(self) -> Verdict:
         if self._verdict is not None:

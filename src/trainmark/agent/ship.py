@@ -5,126 +5,17 @@ from __future__ import annotations
 import os
 import time
 
-from trainmark.agent.lean import loads
-from trainmark.agent.record import Appender, drop_reserve
+from trainmark.agent.lines import LONGEST, open_plain
+from trainmark.agent.record import Appender, Log, drop_reserve
+from trainmark.agent.stream import Stream, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from typing import Iterator
 
 EVENTS = "events.jsonl"
 SPOOL = "spool"
-_READ = 1 << 22
-_NONFINITE = ("NaN", "Infinity", "-Infinity")
-_patterns: Any = None
-
-
-def _compiled() -> Any:
-    """The patterns, made at the first event: `re` is a tenth of the cost of a round without any."""
-    global _patterns
-    if _patterns is None:
-        import re
-
-        _patterns = (
-            re.compile(rb'"k": ?"STEP_END"[^\n]*'),
-            re.compile(rb'"n": ?(\d+)'),
-            re.compile(rb'"step": ?(\d+)'),
-            re.compile(rb'"t": ?(\d+)'),
-        )
-    return _patterns
-
-
-class Stream:
-    """One rank's spool, read forward, and what its events have told so far."""
-
-    def __init__(self, rank: int, path: str) -> None:
-        self.rank = rank
-        self.path = path
-        self._fd = -1
-        self._tail = b""
-        self.events = 0
-        self.started = False  # it has reached its training loop
-        self.step = 0  # the last step's own number
-        self.steps = 0  # how many steps ended here
-        self.samples = 0
-        self.last_ns: int | None = None  # when it spoke last
-        self.nonfinite: tuple[int, str] | None = None  # step and value of the first loss that is no number
-
-    def take(self, now_ns: int) -> bytes:
-        """The whole lines that are new."""
-        data = self._tail + self._read()
-        cut = data.rfind(b"\n") + 1
-        chunk, self._tail = data[:cut], data[cut:]
-        if chunk:
-            self._look(chunk, now_ns)
-        return chunk
-
-    @property
-    def torn(self) -> bool:
-        return bool(self._tail)
-
-    def _read(self) -> bytes:
-        if self._fd < 0:
-            try:
-                self._fd = os.open(self.path, os.O_RDONLY)
-            except FileNotFoundError:
-                return b""
-        return os.read(self._fd, _READ)
-
-    def _look(self, chunk: bytes, now_ns: int) -> None:
-        step_end, count, step, clock = _compiled()
-        self.events += chunk.count(b"\n")
-        ended = step_end.findall(chunk)
-        if ended:
-            self.steps += len(ended)
-            self.samples += sum(map(int, count.findall(b"\n".join(ended))))
-            numbers = step.findall(ended[-1])
-            self.step = int(numbers[0]) if numbers else self.step
-        self.started = self.started or bool(ended) or b'"TRAIN_START"' in chunk
-        times = clock.findall(chunk[chunk.rfind(b"\n", 0, -1) + 1 :])
-        spoken = int(times[0]) if times else now_ns
-        # A foreign writer may have another clock: then the time of arrival is the best there is.
-        self.last_ns = spoken if (self.last_ns or 0) <= spoken <= now_ns else now_ns
-        if self.nonfinite is None and (b"NaN" in chunk or b"Infinity" in chunk):
-            self.nonfinite = _first_nonfinite(chunk)
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
-def _first_nonfinite(chunk: bytes) -> tuple[int, str] | None:
-    for line in chunk.splitlines():
-        if b"NaN" in line or b"Infinity" in line:
-            for step, value in _losses(_parsed(line)):
-                name = value if isinstance(value, str) else _name(value)
-                if name in _NONFINITE:
-                    return step, name
-    return None
-
-
-def _losses(event: dict[str, Any]) -> list[tuple[int, Any]]:
-    if event.get("k") == "STEP_END":
-        return [(event.get("step", 0), event.get("loss"))]
-    if event.get("k") == "LOSS":
-        return list(zip(event.get("steps") or (), event.get("values") or ()))  # noqa: B905
-    return []
-
-
-def _name(value: Any) -> str | None:
-    if not isinstance(value, float) or value - value == 0:
-        return None
-    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    """The event in a line; an empty one when the line is no event."""
-    try:
-        value = loads(line)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+ELSEWHERE = "trainmark-"  # how the name of a spool outside the folder begins
 
 
 class Shipper:
@@ -139,7 +30,7 @@ class Shipper:
         self._lost = False  # something could not be written: the rest must wait for whoever completes the folder
 
     def ship(self, now_ns: int) -> bool:
-        """Moves what is new; whether there was any."""
+        """Moves what is new; whether there was any, be it a part of a line."""
         if self._lost:
             return False
         data = b"".join(stream.take(now_ns) for stream in self.streams.values())
@@ -148,21 +39,20 @@ class Shipper:
             self._events.append(data)
             self._lost = False
             self.shipped += data.count(b"\n")
-        return bool(data)
+        return any(stream.moved for stream in self.streams.values())
 
     def finish(self) -> list[str]:
-        """Ships the rest and removes the spool, unless events had to stay there. Returns warnings about torn ends."""
+        """Ships the rest and removes the spool, unless events had to stay there. Warns of what was left out."""
         while self.ship(time.monotonic_ns()):
             pass
         if self._lost:
             self.close()
             return []
-        torn = [stream.rank for stream in self.streams.values() if stream.torn]
         if self.shipped:
             self._events.sync()
         self.close()
         remove_spool(self._folder)
-        return ["rank %d: its last event was cut off and is dropped" % rank for rank in torn]
+        return [warning for stream in self.streams.values() for warning in stream.warnings()]
 
     def close(self) -> None:
         self._events.close()
@@ -183,13 +73,35 @@ def make_spool(folder: str, spool: str) -> None:
 
 
 def remove_spool(folder: str) -> None:
+    """Removes what can be removed; ranks may have left anything there. No link is followed but our own."""
     path = os.path.join(folder, SPOOL)
+    if not os.path.islink(path):
+        _remove_folder(path)
+        return
     spool = os.path.realpath(path)
-    for name in os.listdir(spool):
-        os.unlink(os.path.join(spool, name))
-    os.rmdir(spool)
-    if os.path.islink(path):
+    if os.path.basename(spool).startswith(ELSEWHERE):
+        _remove_folder(spool)
+    _remove(path)
+
+
+def _remove_folder(path: str) -> None:
+    try:
+        for name in os.listdir(path):
+            _remove(os.path.join(path, name))
+        os.rmdir(path)
+    except OSError:
+        pass  # gone already, or something in it cannot be removed
+
+
+def _remove(path: str) -> None:
+    try:
         os.unlink(path)
+    except IsADirectoryError:
+        import shutil  # which follows no links; a rank that makes folders here is rare enough
+
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        pass
 
 
 class _Known:
@@ -217,16 +129,16 @@ class _Known:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """The whole lines of a file, one at a time."""
-    with open(path, "rb") as file:
-        for line in file:
+    """The whole lines of a plain file, one at a time; of a very long one, no more than a part."""
+    with open(open_plain(path), "rb") as file:
+        for line in iter(lambda: file.readline(LONGEST), b""):
             if line.endswith(b"\n"):
                 yield line
 
 
 def _new(line: bytes, known: _Known) -> bool:
     """Whether the line is an event not known before; it is known from now on."""
-    event = _parsed(line)
+    event = parsed(line)
     rank, seq = event.get("rank"), event.get("seq")
     return isinstance(rank, int) and isinstance(seq, int) and known.add(rank, seq)
 
@@ -242,14 +154,18 @@ def complete(folder: str) -> int:
         return 0
     path = os.path.join(folder, EVENTS)
     events = Appender(path)
+    log = Log(os.path.join(folder, "agent.log"))
     count = 0
     try:
         _mend(path)
         known = _Known()
         for line in _lines(path):
             _new(line, known)
-        for name in sorted(os.listdir(spool)):
-            count += _bring(os.path.join(spool, name), events, known)
+        for rank in _spoken(spool):
+            stream = Stream(rank, spool_file(spool, rank))
+            count += _bring(stream, events, known)
+            for warning in stream.warnings():
+                log.line(warning)
         events.sync()
     finally:
         events.close()
@@ -257,19 +173,26 @@ def complete(folder: str) -> int:
     return count
 
 
-def _bring(path: str, events: Appender, known: _Known) -> int:
-    """Appends the unknown events of one spool file, a few megabytes at a time."""
-    count, size, fresh = 0, 0, []
-    for line in _lines(path):
-        if _new(line, known):
-            fresh.append(line)
-            count += 1
-            size += len(line)
-        if size > _READ:
-            events.append(b"".join(fresh))
-            size, fresh = 0, []
-    events.append(b"".join(fresh))
-    return count
+def _spoken(spool: str) -> list[int]:
+    """The ranks that have a spool file."""
+    names = [name[4:-6] for name in os.listdir(spool) if name.startswith("rank") and name.endswith(".jsonl")]
+    return sorted(int(number) for number in names if number.isdigit() and len(number) < 10)
+
+
+def _bring(stream: Stream, events: Appender, known: _Known) -> int:
+    """Appends the unknown events of one rank, a few megabytes at a time."""
+    count = 0
+    try:
+        while True:
+            chunk = stream.take(0)
+            fresh = [line + b"\n" for line in chunk.split(b"\n") if _new(line, known)]
+            if fresh:
+                events.append(b"".join(fresh))
+                count += len(fresh)
+            if not stream.moved:
+                return count
+    finally:
+        stream.close()
 
 
 def _mend(path: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from trainmark.agent.ranks import Rank
     from trainmark.agent.result import Job
-    from trainmark.agent.ship import Stream
+    from trainmark.agent.stream import Stream
 
 _RATE_SECONDS = 5.0
 _SHORTEST_SAMPLE = 0.25

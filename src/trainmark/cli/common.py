@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import trainmark
-from trainmark.errors import UserError
+from trainmark.errors import SiteError, UserError
+from trainmark.launch import REGISTRY as LAUNCHERS
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
@@ -83,7 +84,7 @@ def overrides(args: argparse.Namespace) -> dict[str, str]:
 
 def load_suite(args: argparse.Namespace) -> suites.Loaded:
     if ":" in args.suite and not args.suite.endswith((".yaml", ".yml")):
-        return suites.single(args.suite, args.preset or _DEFAULT_PRESET)
+        return suites.single(args.suite, _DEFAULT_PRESET if args.preset is None else args.preset)
     if args.preset is not None:
         raise UserError("--preset is for a case given by id; a suite names its own preset")
     return suites.load(suites.find(args.suite))
@@ -96,6 +97,7 @@ def load_site(args: argparse.Namespace) -> sites.Site:
 def make_plan(args: argparse.Namespace) -> Plan:
     """Suite, site and options → plan. Reads files, starts nothing."""
     loaded, site = load_suite(args), load_site(args)
+    LAUNCHERS.check(site.launcher, f"site `{site.name}`")
     cases = suites.expand(loaded, site, overrides(args))
     seed = args.seed if args.seed is not None else loaded.suite.seed
     if seed is None:
@@ -111,6 +113,8 @@ def places(site: sites.Site, data: set[str]) -> Places:
         import shutil
 
         python = shutil.which(python) or python
+    if not os.access(os.path.expanduser(python), os.X_OK):
+        raise SiteError(f"site `{site.name}`: python: no program at {python}; name one that can train")
     probe = Path(trainmark.__file__).resolve().parent / "probe"
     return Places(python=os.path.expanduser(python), probe=str(probe), data=_data_places(data - {SYNTHETIC}))
 

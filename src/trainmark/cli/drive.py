@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -48,7 +49,10 @@ def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View) -
         close = getattr(view, "close", None)
         if close is not None:
             close()
-    _show(run, args)
+    # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
+    with contextlib.suppress(OSError):
+        _show(run, args)
+        sys.stdout.flush()
     return exit_code(final, allow_skip=args.allow_skip)
 
 
@@ -91,7 +95,9 @@ def _detached(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
     if os.fork():
         os._exit(0)
     _redirect(run.path / RUN_LOG)
-    code = _foreground(run, plan, args, _Ready(told))
+    view = _Ready(told)
+    code = _foreground(run, plan, args, view)
+    view.tell()  # there may have been nothing to do
     sys.stdout.flush()
     os._exit(code)
 
@@ -119,20 +125,20 @@ class _Ready:
     def __init__(self, told: int) -> None:
         self._told: int | None = told
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
         if self._told is not None:
             os.write(self._told, b"+")
             os.close(self._told)
             self._told = None
 
     def started(self, *_: object) -> None:
-        self._tell()
+        self.tell()
 
     def tick(self, *_: object) -> None:
-        self._tell()
+        self.tell()
 
     def ended(self, *_: object) -> None:
-        self._tell()
+        self.tell()
 
     def note(self, *_: object) -> None:
         """Notes may come before the lease is held."""

@@ -18,16 +18,16 @@ preset: smoke          # size of every case: smoke (seconds), quick (a minute), 
 division: closed       # open: locked parameters may be changed, and every result says so
 # seed: 1              # order of rounds and seeds of training; without it one is drawn and recorded
 # retries: 1           # further attempts for rounds lost to the machine (never for failures of the case)
-# set: {batch: 32}     # parameters for every case that has them
+# set: {batch: 32}     # parameters for every case that has them; what a case says itself is stronger
 # deadlines: {start: 120, step: 60, total: 900}   # seconds; each case has its own without this
-# workloads: [./workloads]                        # folders with workloads of your own
+# workloads: [./workloads]                        # folders that hold workloads of your own
 
 cases:
   # workload:framework:device:nnodes:nproc:repeat
   - noop:none:cpu:1:1:2
 
   # A parameter that differs from the preset is part of the id.
-  - resnet50:pytorch:cpu:1:1:1@batch=4
+  - resnet50:pytorch:cpu:1:1:1@batch=2
 
   # The same as a mapping, with where its data lies. `trainmark explain CASE` shows all parameters.
   # - case: mnist:pytorch:cpu:1:2:1

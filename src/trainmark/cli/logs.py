@@ -44,7 +44,7 @@ def call(args: argparse.Namespace) -> int:
         printed = _print_new(run, args, positions)
         if ended:
             if not positions and not printed:
-                raise UserError(f"run {run.id} has no such log yet")
+                raise UserError(f"run {run.id} has no such log; `trainmark status {run.id}` shows what was run")
             return 0
         time.sleep(LOOK_SECONDS)
 

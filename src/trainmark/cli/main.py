@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 
-from trainmark.errors import BAD_INPUT, STOPPED, UserError, did_you_mean
+from trainmark.errors import BAD_INPUT, SITE_UNUSABLE, STOPPED, UserError, did_you_mean
 
 # verb → (module, what it does)
 VERBS = {
@@ -46,13 +46,30 @@ def entry() -> None:
     """The installed program. Ends without the interpreter's own clean-up, which costs as much as a small verb."""
     # Importing makes many objects and no garbage: collecting it so often would cost a tenth of a small run.
     gc.set_threshold(50_000, 20, 20)
+    _prepare_streams()
     code = main(sys.argv[1:])
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
         pass
+    except OSError as error:
+        os.write(2, f"trainmark: the output could not be written: {error.strerror}\n".encode())
+        code = code or SITE_UNUSABLE
     os._exit(code)
+
+
+def _prepare_streams() -> None:
+    """A closed stream is as good as an empty one, and no letter is a reason to fail."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+            setattr(sys, name, os.fdopen(number, "w"))
+        else:
+            stream.reconfigure(errors="replace")
 
 
 def main(argv: list[str]) -> int:
@@ -106,15 +123,21 @@ def _call(verb: str, rest: list[str]) -> int:
         # Somebody piped us into `head`: not an error. Point stdout away so that its flush cannot fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except OSError as error:
+        if level == "debug":
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"trainmark {verb}: {where}{error.strerror or error}\n")
+        return SITE_UNUSABLE
 
 
 def overview() -> str:
     width = max(len(verb) for verb in VERBS)
     lines = ["usage: trainmark VERB [options]", ""]
-    lines.append("Measures how fast, how far and how well this machine or a cluster trains AI models.")
+    lines.append("Measures how fast this machine trains AI models, and gives results that can be trusted.")
     lines += ["", "verbs:"]
     lines += [f"  {verb.ljust(width)}  {summary}" for verb, (_, summary) in VERBS.items()]
     lines += ["", "start with `trainmark run quick`; `trainmark VERB --help` tells more of each."]
     lines += ["exit codes: 0 all succeeded, 1 a case failed or was skipped, 2 bad input (nothing started),"]
-    lines += ["            3 site not usable, 4 a comparison crossed its threshold, 130 stopped."]
+    lines += ["            3 site not usable, 130 stopped."]
     return "\n".join(lines) + "\n"

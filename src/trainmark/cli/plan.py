@@ -9,6 +9,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.plan.records import CasePlan, Plan
+from trainmark.spec.case_id import value_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +22,14 @@ def call(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
     else:
-        sys.stdout.write(text(plan))
+        sys.stdout.write(text(plan, drawn=args.seed is None))
     return 0
 
 
-def text(plan: Plan) -> str:
+def text(plan: Plan, *, drawn: bool) -> str:
     lines = [
         f"suite {plan.suite}  site {plan.site.name} ({plan.site.launcher})  seed {plan.seed}  division {plan.division}",
+        "(without --seed, `run` draws another order)" if drawn else "",
         "",
     ]
     for number, block in enumerate(plan.blocks, 1):
@@ -45,6 +47,8 @@ def _case(case: CasePlan) -> list[str]:
     lines.append(
         f"  deadlines: start {times.start:g} s, step {times.step:g} s, total {times.total:g} s, stop {times.stop:g} s"
     )
+    lines.append("  parameters: " + ", ".join(f"{name}={value_text(value)}" for name, value in case.params.items()))
+    lines += [f"  port {number}: {port or 'any free one'}" for number, port in enumerate(case.ports)]
     lines += [f"  env {name}={value}" for name, value in case.env.items()]
     for node in case.nodes:
         lines.append(f"  node {node.index} {node.host}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run import progress
 from trainmark.run.progress import duration
 from trainmark.run.views import outcome_line
+from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ PLAIN_SECONDS = 15.0
 def choose(out: IO[str], run: RunDir, plan: Plan, *, quiet: bool) -> View:
     if quiet:
         return Quiet()
-    return _Live(out, run, plan) if out.isatty() else Plain(out, run, plan)
+    return Sturdy(lambda: _Live(out, run, plan) if out.isatty() else Plain(out, run, plan))
 
 
 class Quiet:
@@ -35,12 +37,41 @@ class Quiet:
     def note(self, *_: object) -> None: ...
 
 
+class Sturdy:
+    """Shows what another view shows until that fails: a lost terminal or pipe is no reason to end a run."""
+
+    def __init__(self, make: Callable[[], View]) -> None:
+        self._view: View = Quiet()
+        self._try(lambda: setattr(self, "_view", make()))
+
+    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
+        self._try(lambda: self._view.started(case, ref, attempt))
+
+    def tick(self, attempt_dir: Path) -> None:
+        self._try(lambda: self._view.tick(attempt_dir))
+
+    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
+        self._try(lambda: self._view.ended(case, ref, ended))
+
+    def note(self, text: str) -> None:
+        self._try(lambda: self._view.note(text))
+
+    def close(self) -> None:
+        self._try(lambda: getattr(self._view, "close", lambda: None)())
+
+    def _try(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (OSError, ValueError):
+            self._view = Quiet()
+
+
 class _Counted:
     """Which round of how many, and how long the rest may take."""
 
     def __init__(self, plan: Plan) -> None:
-        self._total = len(plan.order)
-        self._done = 0
+        self._plan = plan
+        self._ended: set[RoundRef] = set()
         self._began = time.monotonic()
         self._case: CasePlan | None = None
         self._ref: RoundRef | None = None
@@ -52,7 +83,8 @@ class _Counted:
     def head(self) -> str:
         if self._case is None or self._ref is None:
             return ""
-        return f"[{self._done + 1}/{self._total}] {self._case.case} round {self._ref.round}/{self._case.repeat}"
+        number = len(self._ended - {self._ref}) + 1
+        return f"[{number}/{len(self._plan.order)}] {self._case.case} round {self._ref.round}/{self._case.repeat}"
 
     def line(self, attempt_dir: Path) -> str:
         if self._case is None:
@@ -62,13 +94,16 @@ class _Counted:
         round_left = self._pace.seconds_left(attempt_dir, seen) if seen else None
         if round_left is not None:
             text += f"  {duration(round_left)} left"
-        if self._done:
-            left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
+        done = len(self._ended)
+        if done:
+            left = (time.monotonic() - self._began) / done * (len(self._plan.order) - done)
             text += f"  (run: about {duration(left)} left)"
         return text
 
-    def finish(self, case: CasePlan, ended: Ended) -> None:
-        self._done += case.repeat if ended.state == "SKIPPED" else 1
+    def finish(self, ref: RoundRef, ended: Ended) -> None:
+        """A skipped case is over with all its rounds."""
+        skipped = ended.state is JobState.SKIPPED
+        self._ended |= {other for other in self._plan.order if other == ref or (skipped and other.case == ref.case)}
 
 
 class Plain:
@@ -89,7 +124,7 @@ class Plain:
             self._write(self._count.line(attempt_dir))
 
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
-        self._count.finish(case, ended)
+        self._count.finish(ref, ended)
         self._write(outcome_line(case, ref, ended))
 
     def note(self, text: str) -> None:
@@ -122,7 +157,7 @@ class _Live:
         self._status.update(_plain(self._count.line(attempt_dir)))
 
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
-        self._count.finish(case, ended)
+        self._count.finish(ref, ended)
         self._console.print(_plain(outcome_line(case, ref, ended)))
 
     def note(self, text: str) -> None:

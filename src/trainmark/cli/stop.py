@@ -30,11 +30,13 @@ def call(args: argparse.Namespace) -> int:
         _wait(run, args.timeout)
     elif state.open_attempt() is not None:
         # Its controller is gone but an agent may still work: become the controller just to end it.
-        session.drive(run, state.plan, Quiet(), stopping=True)
+        session.drive(run, state.plan, Quiet(), stopping="now" if args.now else "stop")
     else:
         sys.stdout.write(f"run {run.id} is not running\n")
         return 0
-    sys.stdout.write(f"run {run.id} stopped; `trainmark resume {run.id}` would go on\n")
+    state = session.state_of(run, state.plan)
+    more = f"; `trainmark resume {run.id}` would go on" if state.unfinished() else ""
+    sys.stdout.write(f"run {run.id} has stopped: {state.finished or 'its controller ended'}{more}\n")
     return 0
 
 

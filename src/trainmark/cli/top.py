@@ -12,8 +12,10 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.cli.list import table
-from trainmark.cli.status import run_state
+from trainmark.errors import UserError
+from trainmark.report.build import present_state
 from trainmark.run import progress, session
+from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.rundir import SAMPLES, RunDir
 
@@ -46,9 +48,12 @@ def screen(runs: Path) -> str:
 
 
 def _running(run: RunDir) -> list[dict[str, Any]]:
-    state = session.state_of(run, run.manifest().plan)
+    try:
+        state = session.state_of(run, run.manifest().plan)
+    except UserError:
+        return []  # `list` tells what is wrong with it
     found = state.open_attempt()
-    if state.finished is not None or found is None or run_state(run, state) != "RUNNING":
+    if found is None or present_state(run, state) is not JobState.RUNNING:
         return []
     ref, attempt = found
     case = state.plan.cases[ref.case]

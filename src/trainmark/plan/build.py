@@ -9,8 +9,11 @@ from trainmark.errors import UserError
 from trainmark.frameworks import REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec.case import Case
-from trainmark.spec.case_id import AUTO
+from trainmark.spec.case_id import AUTO, LONGEST
 from trainmark.spec.site import Site
+
+MOST_RANKS = 100_000
+MOST_ROUNDS = 100_000
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -23,13 +26,28 @@ class Places(msgspec.Struct, frozen=True):
 
 def build(suite: str, division: str, retries: int, cases: list[Case], site: Site, places: Places, seed: int) -> Plan:
     """The whole plan. The same arguments give the same plan."""
+    _check_size(cases)
     planned = tuple(_case(case, site, places) for case in cases)
     return Plan(SCHEMA, suite, division, site, seed, retries, planned, _blocks(planned, seed))
 
 
+def _check_size(cases: list[Case]) -> None:
+    """Numbers that nobody can have meant are refused before they fill the memory."""
+    for case in cases:
+        ranks = case.id.nnodes * case.id.nproc
+        if ranks > MOST_RANKS:
+            raise UserError(f"case `{case.id}` has {ranks} ranks, allowed are {MOST_RANKS}")
+        # The variant grew while the layers were settled.
+        if len(case.id.dir_name().encode()) > LONGEST:
+            raise UserError(f"case `{case.id}` is too long for a folder name ({LONGEST} bytes)")
+    rounds = sum(int(case.id.repeat) for case in cases if case.id.repeat != AUTO)
+    if rounds > MOST_ROUNDS:
+        raise UserError(f"the cases make {rounds} rounds, allowed are {MOST_ROUNDS}")
+
+
 def _blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
     """Randomised complete blocks: block b holds each case that has a b-th round once, in random order."""
-    import random
+    import random  # costs more than all else here
 
     shuffle = random.Random(seed)  # noqa: S311 - an order, not a secret
     blocks = []

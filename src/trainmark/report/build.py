@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from trainmark.plan.records import CasePlan
+from trainmark.run import lease
 from trainmark.score.case import measure, score_run
 from trainmark.score.measurement import Measurement
 from trainmark.spec.case import SYNTHETIC
@@ -48,8 +50,14 @@ def build(run: RunDir) -> Report:
     state = RunState.replay(manifest.plan, past.records)
     warnings = list(past.warnings)
     cases = [_case(run, state, index, warnings) for index in range(len(manifest.plan.cases))]
-    final = state.finished or (JobState.RUNNING if past.records else JobState.PENDING)
-    return Report(run.id, final, manifest.plan.suite, cases, warnings, str(run.path))
+    return Report(run.id, present_state(run, state), manifest.plan.suite, cases, warnings, str(run.path))
+
+
+def present_state(run: RunDir, state: RunState) -> JobState:
+    """RUNNING only while somebody works on it: a run whose controller was killed is LOST until it is resumed."""
+    if state.finished is not None:
+        return state.finished
+    return JobState.RUNNING if lease.seems_alive(run.path) else JobState.LOST
 
 
 def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> CaseReport:
@@ -61,9 +69,11 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
         folder = run.attempt(case, ref, attempt.number)
         read = events.read_attempt(folder)
         warnings.extend(read.warnings)
-        scores.append(score_run(read.events))
+        warnings.extend(_missing(folder, len(read.events)))
+        scores.append(score_run(read.events, case.world))
         notes.extend(_notes(folder, case))
         notes.extend(_resumed(read.events, ref.round))
+        notes.extend(_unfinished(read.events, case))
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
     measurements = measure(scores, case.unit, state.plan.seed) if scores and valid else {}
@@ -84,13 +94,27 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
     )
 
 
+def _missing(folder: Path, found: int) -> list[str]:
+    """Events that an agent counted and that are no longer there."""
+    counted = sum(int(result.get("events") or 0) for result in events.results(folder))
+    return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
+
+
+def _unfinished(found: list[Event], case: CasePlan) -> list[str]:
+    """A program that ended well without saying so may have ended early."""
+    spoke = {event.rank for event in found}
+    silent = sorted(spoke - {event.rank for event in found if event.k == "FINISHED"})
+    return [f"rank {rank} ended without `finish()`" for rank in silent] if case.probe else []
+
+
 def _resumed(found: list[Event], number: int) -> list[str]:
     """A round that an earlier attempt had begun shows only its later part."""
-    steps = {event.value for event in found if event.k == "NOTE" and event.name == "resumed_from_step"}
+    notes = [event.value for event in found if event.k == "NOTE" and event.name == "resumed_from_step"]
+    steps = {value for value in notes if isinstance(value, int)}
     return [f"round {number} went on from step {step} of an earlier attempt" for step in sorted(steps)]
 
 
-def _notes(attempt_dir: Any, case: CasePlan) -> list[str]:
+def _notes(attempt_dir: Path, case: CasePlan) -> list[str]:
     """What a reader must know besides the figures."""
     notes = [warning for result in events.results(attempt_dir) for warning in result.get("warnings", [])]
     if case.data == SYNTHETIC:

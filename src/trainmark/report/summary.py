@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainmark.errors import UserError
+from trainmark.report.build import present_state
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.index import Row
@@ -18,9 +19,10 @@ def _row(run: RunDir, state: RunState, created: int) -> Row:
         run=run.id,
         created=created,
         suite=state.plan.suite,
-        state=str(state.finished or JobState.RUNNING),
+        state=str(present_state(run, state)),
         cases=len(outcomes),
         succeeded=sum(outcome is JobState.SUCCEEDED for outcome in outcomes),
+        stamp=journal.stamp(run.path),
     )
 
 
@@ -32,4 +34,4 @@ def summarise(path: Path) -> Row:
         state = RunState.replay(manifest.plan, journal.read(path).records)
         return _row(run, state, manifest.created)
     except UserError as error:
-        return Row(run.id, 0, f"unreadable: {error}", "INVALID", 0, 0)
+        return Row(run.id, 0, f"unreadable: {error}", "INVALID", 0, 0, 0)

@@ -13,6 +13,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.launch import process
+from trainmark.store import journal
 from trainmark.store.files import write_json
 from trainmark.store.rundir import LEASE
 
@@ -20,6 +21,7 @@ _LOCK = "lease.lock"
 # An owner on another machine cannot be looked up by its pid: its renewals are watched for this long instead.
 RENEW_SECONDS = 2.0
 WATCH_SECONDS = 3 * RENEW_SECONDS
+YOUNG_SECONDS = 60.0
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -98,8 +100,10 @@ def take(run_dir: Path) -> Lease:
         current = read(run_dir)
         if current != seen:
             raise Owned(f"run {run_dir.name} was taken over by {current} at this moment")
+        # A lease that was lost must not let the epoch fall: the journal would take the new owner for a replaced one.
+        highest = max(current.epoch if current else 0, journal.highest_epoch(run_dir), 0)
         me = Owner(
-            epoch=(current.epoch if current else 0) + 1,
+            epoch=highest + 1,
             host=os.uname().nodename,
             boot_id=process.boot_id(),
             pid=os.getpid(),
@@ -120,9 +124,20 @@ def is_alive(owner: Owner, run_dir: Path, sleep: Callable[[float], None] = time.
     return (run_dir / LEASE).stat().st_mtime_ns != before
 
 
+def seems_alive(run_dir: Path) -> bool:
+    """The same at a glance, for lists: an owner on another machine is believed while its renewals are young."""
+    owner = read(run_dir)
+    if owner is None or owner.released or owner.host == os.uname().nodename:
+        return owner is not None and is_alive(owner, run_dir)
+    return time.time() - (run_dir / LEASE).stat().st_mtime < YOUNG_SECONDS
+
+
 @contextmanager
 def _locked(run_dir: Path) -> Iterator[None]:
-    handle = os.open(run_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        handle = os.open(run_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UserError(f"run {run_dir.name} cannot be owned: {error.filename}: {error.strerror}") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TICK_SECONDS = 0.5
 # An agent keeps its own deadlines; one that is later than this is no longer trusted to.
 AGENT_GRACE_SECONDS = 30.0
+_HARSHNESS: tuple[How | None, ...] = (None, "stop", "kill", "destroy")
 
 
 class Loop:
@@ -125,7 +126,7 @@ class Loop:
             if asked == "destroy" and now > stop_by:
                 return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
             wanted = self._wanted(now > late, now > stop_by)
-            if wanted is not None and wanted != asked:
+            if wanted is not None and _HARSHNESS.index(wanted) > _HARSHNESS.index(asked):
                 reason = self._switch.reason or "the agent is past all its deadlines"
                 self._launcher.cancel(job, self._epoch, reason, wanted)
                 asked, stop_by = wanted, now + case.deadlines.stop + AGENT_GRACE_SECONDS

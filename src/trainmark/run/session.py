@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from trainmark import __version__
 from trainmark.errors import SiteError
@@ -55,7 +55,7 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
     return state.next_round() is None and state.open_attempt() is None
 
 
-def drive(run: RunDir, plan: Plan, view: View, *, stopping: bool = False) -> JobState:
+def drive(run: RunDir, plan: Plan, view: View, *, stopping: Literal["", "stop", "now"] = "") -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 
     `stopping`: only to end what an earlier controller left running.
@@ -63,7 +63,7 @@ def drive(run: RunDir, plan: Plan, view: View, *, stopping: bool = False) -> Job
     lease = leases.take(run.path)
     switch = StopSwitch(run.path)
     if stopping:
-        stop.request(run.path, "stopped by `trainmark stop`", now=False)
+        stop.request(run.path, "stopped by `trainmark stop`", now=stopping == "now")
     else:
         switch.clear()
     switch.listen()

@@ -9,6 +9,12 @@ from types import FrameType
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import STOP
 
+_REASONS = {
+    signal.SIGINT: "stopped by Ctrl-C",
+    signal.SIGTERM: "stopped by SIGTERM",
+    signal.SIGHUP: "stopped: the terminal is gone (`run --detach` would have gone on)",
+}
+
 
 class StopSwitch:
     """Counts requests. 0: go on, 1: stop with grace, 2: stop at once."""
@@ -19,13 +25,13 @@ class StopSwitch:
         self.reason = ""
 
     def listen(self) -> None:
-        """From now on SIGINT and SIGTERM are requests instead of the end of this process."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """From now on these signals are requests instead of the end of this process."""
+        for number in _REASONS:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._signals += 1
-        self.reason = "stopped by Ctrl-C" if number == signal.SIGINT else "stopped by SIGTERM"
+        self.reason = _REASONS[signal.Signals(number)]
 
     def level(self) -> int:
         asked = read_json(self._file)

@@ -27,17 +27,18 @@ class RunScore(msgspec.Struct, frozen=True):
     evaluations: dict[str, float] = {}
 
 
-def score_run(events: Iterable[Event]) -> RunScore:
+def score_run(events: Iterable[Event], world: int | None = None) -> RunScore:
     """Throughput = samples of the window over all ranks ÷ the longest duration of any rank."""
     kept = list(events)
-    ranks = by_rank(kept)
+    ranks = by_rank(kept, world)
     found = windows.find(ranks)
     steps = min((len(rank.step) for rank in ranks), default=0)
     samples = sum(rank.samples() for rank in ranks)
     if found is None:
         reason = "no steps" if steps == 0 else f"{steps} step(s) make no window"
         return RunScore(steps, samples, None, None, None, None, reason)
-    reason = ""
+    odd = sum(rank.odd for rank in ranks)
+    reason = f"{odd} step record(s) cannot be true, so no speed can be" if odd else ""
     if found.outcome == "too short":
         reason = (
             f"{found.steps} steps in {found.seconds:.1f} s: "

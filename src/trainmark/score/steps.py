@@ -9,6 +9,8 @@ import msgspec
 from trainmark.spec.event import Event
 
 NS = 1e-9
+# In one step of one rank; more is a broken record.
+MOST_SAMPLES = 10**12
 
 
 class RankSteps(msgspec.Struct):
@@ -25,18 +27,26 @@ class RankSteps(msgspec.Struct):
     timing: str = "host"
     block_steps: list[int] = []
     block_t: list[int] = []
+    seq: int = -1
+    # Records that cannot be true: time or steps running backwards, samples below one.
+    odd: int = 0
 
     def samples(self) -> int:
         return sum(self.n)
 
 
-def by_rank(events: Iterable[Event]) -> list[RankSteps]:
-    """Steps of every rank, in rank order."""
+def by_rank(events: Iterable[Event], world: int | None = None) -> list[RankSteps]:
+    """Steps of every rank, in rank order. A record seen twice, or of a rank that does not exist, is left out."""
     ranks: dict[int, RankSteps] = {}
     phase: dict[int, int] = {}
     pause: dict[int, int] = {}
     for event in events:
+        if event.rank < 0 or (world is not None and event.rank >= world):
+            continue
         own = ranks.setdefault(event.rank, RankSteps(event.rank, None, [], [], [], [], [], "host", [], []))
+        if event.seq <= own.seq:
+            continue
+        own.seq = event.seq
         if event.k == "STEP_END":
             _add_step(own, event, pause.pop(event.rank, 0))
         elif event.k == "INIT_START":
@@ -55,9 +65,14 @@ def by_rank(events: Iterable[Event]) -> list[RankSteps]:
 
 
 def _add_step(own: RankSteps, event: Event, paused: int) -> None:
-    own.step.append(event.step or 0)
+    step, samples = event.step or 0, event.n or 0
+    backwards = bool(own.step) and (step <= own.step[-1] or event.t < own.t[-1])
+    if step < 1 or not 1 <= samples <= MOST_SAMPLES or backwards:
+        own.odd += 1
+        return
+    own.step.append(step)
     own.t.append(event.t)
-    own.n.append(event.n or 0)
+    own.n.append(samples)
     own.data.append(event.data or 0)
     own.paused.append(paused)
 

@@ -17,7 +17,7 @@ _ALNUM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _IN_NAME = _ALNUM | set("._-")
 _PLAIN = frozenset(char.encode()[0] for char in _IN_NAME | set("~/"))
 # Folder names are limited to 255 bytes by common file systems; room is left for suffixes.
-_LONGEST = 240
+LONGEST = 240
 
 Value = bool | int | float | str
 
@@ -42,7 +42,7 @@ class CaseId(msgspec.Struct, frozen=True, order=True):
             raise UserError(f"case `{text}` has {len(fields)} fields, not 6: {SHAPE}")
         workload, framework, device = fields[0], fields[1], fields[2]
         for what, name in (("workload", workload), ("framework", framework), ("device", device)):
-            if not (name and name[0] in _ALNUM and _IN_NAME.issuperset(name)):
+            if not is_name(name):
                 raise UserError(f"case `{text}`: {what} `{name}` may hold letters, digits, `.`, `_`, `-`")
         if at and not tail:
             raise UserError(f"case `{text}`: nothing follows `@`; expected key=value,…")
@@ -57,8 +57,8 @@ class CaseId(msgspec.Struct, frozen=True, order=True):
             repeat=AUTO if fields[5] == AUTO else _count(text, "repeat", fields[5]),
             variant=_parse_variant(text, tail) if tail else (),
         )
-        if len(found.dir_name().encode()) > _LONGEST:
-            raise UserError(f"case `{text}` is too long for a folder name ({_LONGEST} bytes)")
+        if len(found.dir_name().encode()) > LONGEST:
+            raise UserError(f"case `{text}` is too long for a folder name ({LONGEST} bytes)")
         return found
 
     def __str__(self) -> str:
@@ -93,6 +93,11 @@ class CaseId(msgspec.Struct, frozen=True, order=True):
         return head + "@" + ",".join(f"{key}={quote(value)}" for key, value in self.variant)
 
 
+def is_name(text: str) -> bool:
+    """Whether it may be part of an id, a folder's name or a host's: letters, digits, `.`, `_`, `-`."""
+    return bool(text) and text[0] in _ALNUM and _IN_NAME.issuperset(text)
+
+
 def quote(text: str) -> str:
     """Percent-escapes every byte that is not plain."""
     data = text.encode("utf-8", "surrogateescape")
@@ -118,7 +123,7 @@ def value_text(value: Value) -> str:
 
 
 def _count(text: str, what: str, found: str) -> int:
-    if not (found.isascii() and found.isdigit() and int(found) > 0):
+    if not (found.isascii() and found.isdigit() and len(found) < 10 and int(found) > 0):
         allowed = "a whole number from 1" + (" or `auto`" if what == "repeat" else "")
         raise UserError(f"case `{text}`: {what} is `{found}`, allowed is {allowed}")
     return int(found)

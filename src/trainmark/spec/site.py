@@ -9,7 +9,9 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.spec import yamlfile
+from trainmark.spec.case_id import is_name
 from trainmark.spec.convert import convert
+from trainmark.spec.secrets import looks_secret
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +47,15 @@ def load(path: Path | None, hostname: str) -> Site:
     site = convert(raw, Site, str(path))
     if site.launcher == "local" and len(site.hosts) > 1:
         raise UserError(f"{path}: hosts: launcher `local` runs on this machine only, found {len(site.hosts)} hosts")
+    for name, value in site.env.items():
+        if looks_secret(name, value):
+            raise UserError(
+                f"{path}: env.{name} looks like a secret, and results keep the site; "
+                "export it instead: ranks inherit the environment"
+            )
+    for position, host in enumerate(site.hosts):
+        if not is_name(host.replace(":", "")):
+            raise UserError(f"{path}: hosts[{position}]: found {host!r}, allowed is a host name or an address")
     if not 0 <= site.master_port <= 65535:
         raise UserError(f"{path}: master_port: found {site.master_port}, allowed is 0 (any free port) to 65535")
     if isinstance(site.tuning.threads, int) and site.tuning.threads < 1:

@@ -13,13 +13,15 @@ from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec import workload as workloads
 from trainmark.spec import yamlfile
 from trainmark.spec.case import Case, Layer, resolve
-from trainmark.spec.case_id import SHAPE, CaseId, Value, value_text
+from trainmark.spec.case_id import SHAPE, CaseId, Value, is_name, value_text
 from trainmark.spec.convert import convert
 from trainmark.spec.site import Site
-from trainmark.spec.workload import Deadlines
+from trainmark.spec.workload import check_deadlines
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "suites"
 
+# The name is part of every run id.
+LONGEST_NAME = 64
 # A matrix with more cells than this is a slip of the pen, not a plan.
 MOST_CELLS = 10_000
 
@@ -81,7 +83,11 @@ def built_in_names() -> list[str]:
 
 def load(file: Path) -> Loaded:
     suite = convert(yamlfile.load(file), Suite, str(file))
-    _check_deadlines(suite.deadlines, f"{file}: deadlines")
+    check_deadlines(suite.deadlines, f"{file}: deadlines")
+    if not is_name(suite.name) or len(suite.name) > LONGEST_NAME:
+        raise UserError(
+            f"{file}: name: found {suite.name!r}, allowed are up to {LONGEST_NAME} letters, digits, `.`, `_`, `-`"
+        )
     if suite.retries < 0:
         raise UserError(f"{file}: retries: found {suite.retries}, allowed is 0 and more")
     folders = tuple((file.parent / folder).resolve() for folder in suite.workloads)
@@ -177,7 +183,7 @@ def _from_item(file: str, path: str, item: Any) -> Iterator[tuple[str, CaseId, E
         yield from _from_pair(place, *next(iter(item.items())))
         return
     entry = convert(item, Entry, file, path)
-    _check_deadlines(entry.deadlines, f"{place}.deadlines")
+    check_deadlines(entry.deadlines, f"{place}.deadlines")
     if (entry.case is None) == (entry.matrix is None):
         raise UserError(f"{place}: give either `case:` or `matrix:`")
     if entry.case is not None:
@@ -238,15 +244,6 @@ def _repeat(value: int | str, place: str) -> int | str:
     if value != "auto" and (isinstance(value, str) or value < 1):
         raise UserError(f"{place}: found {value!r}, allowed is a whole number from 1, or `auto`")
     return value
-
-
-def _check_deadlines(deadlines: Mapping[str, float], place: str) -> None:
-    for name, seconds in deadlines.items():
-        if name not in Deadlines.__struct_fields__:
-            known = Deadlines.__struct_fields__
-            raise UserError(f"{place}: unknown key `{name}`{did_you_mean(name, known)}; allowed: {one_of(known)}")
-        if not 0 < seconds < float("inf"):
-            raise UserError(f"{place}.{name}: found {seconds!r}, allowed is a number of seconds over 0")
 
 
 def _check_used(cases: list[Case], values: Mapping[str, Any], place: str) -> None:

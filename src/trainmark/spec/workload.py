@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ from trainmark.spec.convert import convert
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "workloads"
 ENTRY_POINTS = "trainmark.workloads"
+# A year. Longer is a slip of the pen, and an infinite wait is none.
+MOST_SECONDS = 366 * 86400
 
 
 class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,6 +134,9 @@ def read(folder: Path) -> Found:
     """The workload in `folder`, with its defaults, presets and device overrides checked."""
     file = folder / "workload.yaml"
     workload = convert(yamlfile.load(file), Workload, str(file))
+    if workload.name != folder.name:
+        raise UserError(f"{file}: name: found {workload.name!r}, but its folder is called `{folder.name}`")
+    check_deadlines(msgspec.to_builtins(workload.deadlines), f"{file}: deadlines")
     for name, parameter in workload.parameters.items():
         parameter.accept(parameter.default, f"{file}: parameters.{name}.default")
     for layer in ("presets", "devices"):
@@ -143,6 +148,17 @@ def read(folder: Path) -> Found:
         if not (folder / script).is_file():
             raise UserError(f"{file}: entry.{framework}: no such file `{script}`")
     return Found(workload, folder)
+
+
+def check_deadlines(deadlines: Mapping[str, float], place: str) -> None:
+    known = Deadlines.__struct_fields__
+    for name, seconds in deadlines.items():
+        if name not in known:
+            raise UserError(f"{place}: unknown key `{name}`{did_you_mean(name, known)}; allowed: {one_of(known)}")
+        if not 0 < seconds <= MOST_SECONDS:
+            raise UserError(
+                f"{place}.{name}: found {seconds!r}, allowed is a number of seconds from 0 to {MOST_SECONDS}"
+            )
 
 
 def named_parameter(workload: Workload, name: str, place: str) -> Parameter:
@@ -158,8 +174,10 @@ def named_parameter(workload: Workload, name: str, place: str) -> Parameter:
 def find(name: str, extra: Sequence[Path], place: str) -> Found:
     """A workload by name: the suite's own folders first, then built-in ones, then installed plug-ins."""
     for folder in (*extra, BUILT_IN):
-        if (folder / name / "workload.yaml").is_file():
-            return read(folder / name)
+        # A suite may name the folder of a workload as well as the folder that holds it.
+        for candidate in (folder / name, folder):
+            if candidate.name == name and (candidate / "workload.yaml").is_file():
+                return read(candidate)
     for folder in _plugin_folders():
         if folder.name == name:
             return read(folder)

@@ -10,9 +10,12 @@ from pathlib import Path
 import msgspec
 
 from trainmark.cache import cache_dir
+from trainmark.store import journal
 from trainmark.store.rundir import run_ids
 
-SCHEMA = 1
+SCHEMA = 2
+# States that may change without a record.
+_PASSING = ("RUNNING", "LOST", "INVALID")
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -24,6 +27,8 @@ class Row(msgspec.Struct, frozen=True):
     state: str
     cases: int
     succeeded: int
+    # Of the journal this was computed from.
+    stamp: int
 
 
 Summarise = Callable[[Path], Row]
@@ -46,7 +51,7 @@ class Index:
             self.file.unlink(missing_ok=True)
 
     def rows(self, summarise: Summarise) -> list[Row]:
-        """All runs, oldest first. Runs the index does not know, or knew as unfinished, are read from their folders."""
+        """All runs, oldest first. What the index does not know, or knew before something changed, is read again."""
         ids = run_ids(self._runs)
         try:
             with self._open() as database:
@@ -57,7 +62,7 @@ class Index:
         rows = []
         for run in ids:
             row = known.get(run)
-            if row is None or row.state in ("RUNNING", "PENDING"):
+            if row is None or row.state in _PASSING or row.stamp != journal.stamp(self._runs / run):
                 row = summarise(self._runs / run)
                 self.put(row)
             rows.append(row)
@@ -77,13 +82,13 @@ class Index:
             database.executescript(
                 "DROP TABLE IF EXISTS runs;"
                 "CREATE TABLE runs(run TEXT PRIMARY KEY, created INTEGER, suite TEXT, state TEXT, cases INTEGER,"
-                " succeeded INTEGER);"
+                " succeeded INTEGER, stamp INTEGER);"
                 f"PRAGMA user_version={SCHEMA:d};"
             )
         return database
 
     def _put(self, database: sqlite3.Connection, row: Row) -> None:
-        database.execute("INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?)", msgspec.structs.astuple(row))
+        database.execute("INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?,?)", msgspec.structs.astuple(row))
 
     def _all(self, database: sqlite3.Connection) -> list[Row]:
         return [Row(*values) for values in database.execute("SELECT * FROM runs")]

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from trainmark.errors import UserError
+from trainmark.spec.states import JobState
 from trainmark.store.files import write_all
 
 NAME = "journal.jsonl"
@@ -45,7 +47,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int | None = None
     token: str | None = None
     handle: str | None = None
-    state: str | None = None
+    state: JobState | None = None
     reason: str | None = None
     failure: dict[str, Any] | None = None
     host: str | None = None
@@ -109,6 +111,8 @@ def read(run_dir: Path) -> Read:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return Read([], [])
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     records: list[Record] = []
     warnings: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -116,8 +120,20 @@ def read(run_dir: Path) -> Read:
         if record is not None:
             records.append(record)
         elif line:
-            warnings.append(f"{path}: line {number} is torn and passed over")
+            warnings.append(f"{path}: line {number} is torn or not understood, and passed over")
     return Read(list(_valid(records)), warnings)
+
+
+def stamp(run_dir: Path) -> int:
+    """Changes with every record: what was computed from the journal before it changed is old."""
+    try:
+        return (run_dir / NAME).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def highest_epoch(run_dir: Path) -> int:
+    return max((record.epoch for record in read(run_dir).records), default=0)
 
 
 def _decode(line: bytes) -> Record | None:

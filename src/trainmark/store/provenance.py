@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.devices import host
+from trainmark.spec.secrets import looks_secret
 
 # Values are kept only for variables that change how training runs; of all others only the name is.
 _TELLING = frozenset(("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LANG", "LC_ALL", "TZ", "HOSTNAME"))
@@ -24,8 +24,6 @@ _TELLING_STARTS = (
     "TRAINMARK_", "PYTHON",
 )
 # fmt: on
-_HIDING_NAME = r"(?i)TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|SESSION|(^|_)(API|ACCESS|PRIVATE|SIGNING)?_?KEY"
-_HIDING_VALUE = r"://[^/\s:@]*:[^/\s@]+@|\b(gh[pousr]_|AKIA|xox[abp]-|sk-)[A-Za-z0-9_-]{8,}|-----BEGIN"
 _GIT_SECONDS = 5.0
 
 
@@ -51,7 +49,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str | None]:
 def _may_keep(name: str, value: str) -> bool:
     if name not in _TELLING and not name.startswith(_TELLING_STARTS):
         return False
-    return not re.search(_HIDING_NAME, name) and not re.search(_HIDING_VALUE, value)
+    return not looks_secret(name, value)
 
 
 def packages(path: list[str]) -> dict[str, str]:

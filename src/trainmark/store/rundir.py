@@ -61,6 +61,8 @@ class RunDir:
             data = file.read_bytes()
         except FileNotFoundError:
             raise UserError(f"{self.path}: no run here ({MANIFEST} is missing)") from None
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read: {error.strerror}") from None
         try:
             schema = msgspec.json.decode(data, type=_SchemaOnly).schema
             if schema != SCHEMA:
@@ -110,7 +112,9 @@ def find(runs: Path, name: str | None) -> RunDir:
     if name and (Path(name) / MANIFEST).is_file():
         return RunDir(Path(name).resolve())
     ids = run_ids(runs)
-    if not name or name == "last":
+    if name == "":
+        raise UserError("RUN is empty; leave it out for the newest run, or name one (`trainmark list`)")
+    if name is None or name == "last":
         if not ids:
             raise UserError(f"{runs}: no runs here; start one with `trainmark run SUITE` or name another --runs")
         return RunDir(runs / ids[-1])
@@ -127,7 +131,15 @@ def find(runs: Path, name: str | None) -> RunDir:
 def run_ids(runs: Path) -> list[str]:
     """All runs in the folder, oldest first (ids begin with their time)."""
     try:
-        entries = [entry.name for entry in os.scandir(runs) if entry.is_dir()]
+        names = os.listdir(runs)
     except OSError:
         return []
-    return sorted(name for name in entries if (runs / name / MANIFEST).is_file())
+    return sorted(name for name in names if _is_run(runs / name))
+
+
+def _is_run(path: Path) -> bool:
+    """Whether there is a manifest; another user's closed folder, or a link to itself, is no run of ours."""
+    try:
+        return (path / MANIFEST).is_file()
+    except OSError:
+        return False

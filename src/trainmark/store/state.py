@@ -71,7 +71,7 @@ class RunState:
         elif record.k == journal.STOP:
             self.stop_reason = record.reason or "stopped"
         elif record.k == journal.FINISHED:
-            self.finished = JobState(record.state or JobState.FAILED)
+            self.finished = record.state or JobState.FAILED
         elif record.k == journal.SKIPPED:
             for ref in self.rounds:
                 if ref.case == record.case and not self.is_over(ref):
@@ -93,7 +93,7 @@ class RunState:
                 if record.k == journal.SUBMITTED:
                     attempt.handle, attempt.state = record.handle, JobState.RUNNING
                 elif record.k == journal.ENDED:
-                    attempt.state = JobState(record.state or JobState.LOST)
+                    attempt.state = record.state or JobState.LOST
                     attempt.reason = record.reason or ""
                     attempt.failure = record.failure
                     self.rounds[ref].spoiled += attempt.retried
