@@ -19,9 +19,9 @@ REPEATS = 7
 CASE = "resnet50:pytorch:cpu:1:1:1"
 ROUNDS = 6
 HOW = (
-    f"wall time from starting the command to the first STEP_END of {CASE} (preset smoke, synthetic data), median of "
-    f"{REPEATS} interleaved repeats after a warm-up; each further round: wall time of {ROUNDS} no-op rounds − that of "
-    f"1, ÷ {ROUNDS - 1}"
+    f"wall time from starting the command to the first STEP_END of {CASE} (preset smoke, 1 step, synthetic data), "
+    f"median of {REPEATS} interleaved repeats after a warm-up; each further round: wall time of {ROUNDS} no-op rounds "
+    f"− that of 1, ÷ {ROUNDS - 1}"
 )
 
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainmark.agent.ship import Shipper, Stream, complete
+from trainmark.agent.ship import Shipper, complete
+from trainmark.agent.stream import Stream
 
 
 def line(rank: int, seq: int, kind: str = "STEP_END", **more: object) -> bytes:
@@ -78,7 +79,7 @@ def test_complete_passes_over_lines_that_are_no_events(tmp_path: Path) -> None:
 
 
 def test_complete_follows_a_linked_spool_and_leaves_a_lost_one(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "fast"
+    elsewhere = tmp_path / "trainmark-fast"
     elsewhere.mkdir()
     (elsewhere / "rank0.jsonl").write_bytes(line(0, 0))
     (tmp_path / "spool").symlink_to(elsewhere)
@@ -105,7 +106,7 @@ def test_a_stream_read_in_any_pieces(sizes: list[int], cuts: list[int]) -> None:
         stream.close()
     assert got == data
     assert (stream.events, stream.steps, stream.samples) == (len(sizes) + 1, len(sizes), sum(sizes))
-    assert (stream.step, stream.started, stream.torn) == (len(sizes), True, False)
+    assert (stream.step, stream.started, stream.warnings()) == (len(sizes), True, [])
     assert stream.last_ns == 1000 + len(sizes)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 CLAIM = "agent.json"
+ELSEWHERE = "trainmark-"  # how the name of a spool outside the attempt's folder begins
 _DEADLINES = {"start": 120.0, "step": 60.0, "total": 900.0, "stop": 10.0}
 
 
@@ -71,7 +72,7 @@ def _words(raw: dict[str, Any] | None) -> dict[str, str]:
 
 def _spool(asked: str | None, folder: str, token: str) -> str:
     """A spool elsewhere is a folder of the attempt's own inside the one asked for, so that it can be removed."""
-    return os.path.join(asked, "trainmark-" + token) if asked else os.path.join(folder, "spool")
+    return os.path.join(asked, ELSEWHERE + token) if asked else os.path.join(folder, "spool")
 
 
 def read_plan(path: str) -> NodePlan:

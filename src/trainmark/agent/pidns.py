@@ -94,7 +94,9 @@ class PidNamespace(Containment):
         return sum(name.isdigit() for name in os.listdir("/proc")) - 1
 
     def close(self) -> None:
-        os.close(self._lifeline)
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
 
 def _keep(tell: int, life: int, others: tuple[int, ...]) -> None:

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# A rank may put anything in the place of a file: a pipe is never waited for, and a link is not followed.
+_CAREFUL = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 RESERVE = "reserve"
 _RESERVE_BYTES = 65536
 
@@ -26,12 +28,16 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def read_json(path: str) -> Any:
     """The value in a JSON file, or None when it is missing or not whole."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_at_once) as file:
             return loads(file.read())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -39,7 +45,7 @@ def replace_json(path: str, value: Any, durable: bool = False) -> None:
     """Readers see the old file or the new one, never a part. `durable` waits for the disk."""
     draft = path + ".tmp"
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, 0o644)
         try:
             write_all(descriptor, (dumps(value) + "\n").encode())
             if durable:
@@ -75,7 +81,7 @@ class Appender:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _CAREFUL, 0o644)
 
     def append(self, data: bytes) -> None:
         size = os.fstat(self._fd).st_size
@@ -101,7 +107,7 @@ class Log:
     def line(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime())
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _CAREFUL, 0o644)
             try:
                 os.write(descriptor, (stamp + text + "\n").encode("utf-8", "replace"))
             finally:

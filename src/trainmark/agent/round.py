@@ -223,14 +223,15 @@ class Round:
             self._stopping.begin(time.monotonic(), _GRACE)
 
     def _broken(self, error: Exception) -> int:
-        """The agent itself cannot go on: a full disk, or a fault of its own."""
+        """The agent itself cannot go on: a full disk, or a fault of its own. What was decided before stands."""
         if is_disk_full(error):
-            self._verdict = disk_verdict(error)
+            self._verdict = self._verdict or disk_verdict(error)
             return result.WRITTEN
         import traceback
 
         self._job.log.line(traceback.format_exc())
-        self._verdict = Verdict("FAILED", "the agent failed: %s: %s" % (type(error).__name__, error), "agent")
+        reason = "the agent failed: %s: %s" % (type(error).__name__, error)
+        self._verdict = self._verdict or Verdict("FAILED", reason, "agent")
         return result.INTERNAL
 
     def _finish(self, code: int) -> int:
@@ -246,7 +247,7 @@ class Round:
             tally.lines = self._lines(verdict.rank) if verdict.rank is not None else []
         except Exception as error:
             code = max(code, self._broken(error))
-            verdict = self._verdict or disk_verdict(error)
+            verdict = self._decide()  # that the agent failed, unless more was known before
         self._job.epoch = self._control.epoch
         return result.write(self._job, verdict, tally, code)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from trainmark.agent.lines import LONGEST, open_plain
+from trainmark.agent.lines import Lines
+from trainmark.agent.nodeplan import ELSEWHERE
 from trainmark.agent.record import Appender, Log, drop_reserve
 from trainmark.agent.stream import Stream, parsed
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 EVENTS = "events.jsonl"
 SPOOL = "spool"
-ELSEWHERE = "trainmark-"  # how the name of a spool outside the folder begins
 
 
 class Shipper:
@@ -129,11 +129,15 @@ class _Known:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """The whole lines of a plain file, one at a time; of a very long one, no more than a part."""
-    with open(open_plain(path), "rb") as file:
-        for line in iter(lambda: file.readline(LONGEST), b""):
-            if line.endswith(b"\n"):
-                yield line
+    """The whole lines of a file, one at a time."""
+    source = Lines(path)
+    try:
+        while True:
+            yield from source.take().split(b"\n")
+            if not source.moved:
+                return
+    finally:
+        source.close()
 
 
 def _new(line: bytes, known: _Known) -> bool:

@@ -1,4 +1,4 @@
-"""One rank's events, as they are read from its spool, and what they tell. The scorer judges them; here none may hurt."""
+"""One rank's events as they are read from its spool, and what they tell. The scorer judges them; none may hurt here."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def _compiled() -> Any:
             re.compile(rb'"step": ?(\d{1,18})(?!\d)'),
             re.compile(rb'"t": ?(\d{1,18})(?!\d)'),
             re.compile(rb'"loss": ?-?[\d.]+[eE]\+?\d{3}'),
+            re.compile(rb'"k": ?"LOSS"[^\n]*'),
             re.compile(rb"[eE]\+?\d{3}"),
         )
     return _patterns
@@ -86,7 +87,7 @@ class Stream:
         if self._plain(chunk, chunk.count(b"\n")):
             return chunk
         lines = chunk.split(b"\n")
-        kept = [line for line in lines if self._plain(line, 1) or self._mine(line)]
+        kept = [line for line in lines if not line or self._plain(line, 1) or self._mine(line)]
         self.foreign += len(lines) - len(kept)
         return chunk if len(kept) == len(lines) else b"\n".join(kept)
 
@@ -100,7 +101,7 @@ class Stream:
         return bool(parsed(line).get("rank", self.rank) == self.rank)
 
     def _look(self, chunk: bytes, now_ns: int) -> None:
-        step_end, count, step, clock, overflow, _ = _compiled()
+        step_end, count, step, clock, overflow, losses, exponent = _compiled()
         self.events += chunk.count(b"\n")
         ended = step_end.findall(chunk)
         if ended:
@@ -115,7 +116,7 @@ class Stream:
         self.last_ns = spoken if (self.last_ns or 0) <= spoken <= now_ns else now_ns
         if self.nonfinite is None:
             named = b"NaN" in chunk or b"Infinity" in chunk
-            if named or b'"LOSS"' in chunk or overflow.search(chunk):
+            if named or overflow.search(chunk) or any(map(exponent.search, losses.findall(chunk))):
                 self.nonfinite = _first_nonfinite(chunk)
 
 

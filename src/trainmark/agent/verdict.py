@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from trainmark.agent.lean import signal_name
+from trainmark.agent.lines import open_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _line_with(words: Sequence[str], lines: list[str]) -> str | None:
 def last_lines(path: str) -> list[str]:
     """The last lines of a log as a reader would see them: no colours, progress bars as they ended."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = open_plain(path)
     except OSError:
         return []
     try:

@@ -33,14 +33,17 @@ import sys
 from json.encoder import encode_basestring_ascii as _quote
 from os import write
 from time import monotonic_ns, time_ns
-from typing import Any, Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    _Wait = Callable[[], Any]
 
 __all__ = [
     "active", "config", "epoch_begin", "epoch_end", "evaluate", "finish", "init", "init_end", "note", "phase",
     "rank", "resume", "span", "step", "train_end", "train_start",
 ]  # fmt: skip
-
-_Wait = Callable[[], Any]
 
 # A block, between two synchronisations of the device, ends at whichever is reached first.
 BLOCK_STEPS = 10

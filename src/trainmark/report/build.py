@@ -69,7 +69,7 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
         folder = run.attempt(case, ref, attempt.number)
         read = events.read_attempt(folder)
         warnings.extend(read.warnings)
-        warnings.extend(_missing(folder, len(read.events)))
+        warnings.extend(_missing(folder, read.lines))
         scores.append(score_run(read.events, case.world))
         notes.extend(_notes(folder, case))
         notes.extend(_resumed(read.events, ref.round))

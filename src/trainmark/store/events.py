@@ -15,24 +15,27 @@ from trainmark.store.rundir import EVENTS, RESULT
 class EventsRead(msgspec.Struct, frozen=True):
     events: list[Event]
     warnings: list[str]
+    lines: int
 
 
 def read_attempt(attempt: Path) -> EventsRead:
     """All events of an attempt's nodes. Torn or foreign lines are counted in a warning, never taken for data."""
     events: list[Event] = []
     warnings: list[str] = []
+    lines = 0
     for file in sorted(attempt.glob(f"*/{EVENTS}")):
         broken = 0
         for line in file.read_bytes().split(b"\n"):
             if not line:
                 continue
+            lines += 1
             try:
                 events.append(_DECODER.decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 broken += 1
         if broken:
             warnings.append(f"{file}: {broken} broken line(s) passed over")
-    return EventsRead(events, warnings)
+    return EventsRead(events, warnings, lines)
 
 
 _DECODER = msgspec.json.Decoder(Event)
