@@ -43,7 +43,7 @@ HOW = (
     "step time with the probe on ÷ off in one training process, in pairs of random order, upper end of a one-sided "
     f"{LEVEL:.0%} t interval on logarithms, plus CPU share of agent, sampler and controller as if taken from the core "
     f"that trains; a small network, one thread, steps as long as those of `resnet50` in `quick`. Pairs of single steps "
-    f"over {PAIRS} × {2 * BLOCK_SECONDS} s; pairs of blocks of {BLOCK_SECONDS} s, which are noisier, are in the details. "
+    f"over {PAIRS} × {2 * BLOCK_SECONDS} s; pairs of blocks of {BLOCK_SECONDS} s, noisier, are in the details. "
     "A miss by noise shows as a large standard error; `probe_us_per_step` tells the cost for steps of another length"
 )
 
