@@ -24,10 +24,12 @@ class Figure:
     met: bool
 
 
-def times_less(figure: str, unit: str, ours: float, peer: str, theirs: float, bar: float) -> Figure:
-    """The peer must take at least `bar` times as much."""
-    ratio = theirs / ours
-    return Figure(figure, unit, ours, peer, theirs, "peer ÷ ours", ratio, f"≥ {bar:g}", ratio >= bar)
+def times_less(figure: str, unit: str, ours: Sequence[float], peer: str, theirs: Sequence[float], bar: float) -> Figure:
+    """The peer must take at least `bar` times as much: the median of ratios of repeats that were taken together."""
+    ratio = median(peers / own for own, peers in zip(ours, theirs, strict=True))
+    return Figure(
+        figure, unit, median(ours), peer, median(theirs), "peer ÷ ours, paired", ratio, f"≥ {bar:g}", ratio >= bar
+    )
 
 
 def more(figure: str, unit: str, ours: float, peer: str, theirs: float, bar: float) -> Figure:

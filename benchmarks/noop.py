@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from statistics import median
 
 from figures import show, spread, times_less
 from lab import HERE, Lab, interleaved, lab, peer, trainmark_run
@@ -47,7 +46,7 @@ def main() -> None:
             },
             REPEATS,
         )
-    cpu = {name: median(one.cpu for one in all_of) for name, all_of in spent.items()}
+    cpu = {name: [one.cpu for one in all_of] for name, all_of in spent.items()}
     mine = cpu["trainmark in a git checkout"]
     figures = [
         times_less("no-op run, CPU time", "s", mine, "TorchX", cpu["TorchX"], 2),

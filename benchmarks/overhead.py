@@ -42,8 +42,9 @@ SUITE = str(HERE / "workloads" / "overhead.yaml")
 HOW = (
     "step time with the probe on ÷ off in one training process, in pairs of random order, upper end of a one-sided "
     f"{LEVEL:.0%} t interval on logarithms, plus CPU share of agent, sampler and controller as if taken from the core "
-    f"that trains; a small network, one thread, steps as long as those of `resnet50` in `quick`. Pairs of single steps "
-    f"over {PAIRS} × {2 * BLOCK_SECONDS} s; pairs of blocks of {BLOCK_SECONDS} s, noisier, are in the details. "
+    "that trains; a small network, one thread, steps as long as those of `resnet50` in `quick`. Single steps in random "
+    f"order, ratio of the medians of each of {PAIRS} stretches of {2 * BLOCK_SECONDS} s; pairs of whole blocks of "
+    f"{BLOCK_SECONDS} s are noisier and in the details. "
     "A miss by noise shows as a large standard error; `probe_us_per_step` tells the cost for steps of another length"
 )
 
@@ -70,8 +71,7 @@ def on_off(place: Lab) -> dict[str, Any]:
         for clock in ("wall", "cpu"):
             logs = [math.log(pair[f"{clock}_on"] / pair[f"{clock}_off"]) for pair in pairs]
             found[f"{design}_{clock}"] = percent(logs)
-    (steps,) = notes(folder, "block_steps")
-    found["step_ms"] = 1000 * mean(pair["wall_off"] for pair in notes(folder, "by_step")) / steps
+    found["step_ms"] = 1000 * mean(pair["wall_off"] for pair in notes(folder, "by_step"))
     return found
 
 

@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
+from statistics import median
 from time import perf_counter, perf_counter_ns, process_time
 from typing import Any
 
@@ -94,15 +95,15 @@ class Training:
 
 
 def compare(training: Training, order: random.Random, group: int, pairs: int) -> dict[str, float]:
-    """Seconds of `pairs` groups of steps with the probe on, and of as many with it off, by two clocks."""
-    spent = dict.fromkeys(("wall_on", "wall_off", "cpu_on", "cpu_off"), 0.0)
+    """Median seconds of `pairs` groups of steps with the probe on, and of as many with it off, by two clocks."""
+    spent: dict[str, list[float]] = {name: [] for name in ("wall_on", "wall_off", "cpu_on", "cpu_off")}
     for _ in range(pairs):
         for name in order.sample(("on", "off"), 2):
             wall, cpu = perf_counter(), process_time()
             training.run(group, on=name == "on")
-            spent[f"wall_{name}"] += perf_counter() - wall
-            spent[f"cpu_{name}"] += process_time() - cpu
-    return spent
+            spent[f"wall_{name}"].append(perf_counter() - wall)
+            spent[f"cpu_{name}"].append(process_time() - cpu)
+    return {name: median(seconds) for name, seconds in spent.items()}
 
 
 def main() -> None:
