@@ -45,7 +45,7 @@ HOW = (
     "that trains; a small network, one thread, steps as long as those of `resnet50` in `quick`. Single steps in random "
     f"order, ratio of the medians of each of {PAIRS} stretches of {2 * BLOCK_SECONDS} s; pairs of whole blocks of "
     f"{BLOCK_SECONDS} s are noisier and in the details. "
-    "A miss by noise shows as a large standard error; `probe_us_per_step` tells the cost for steps of another length"
+    "Never less than the time inside the probe's calls. A miss by noise shows as a large standard error; `probe_us_per_step` tells the cost for steps of another length"
 )
 
 
@@ -118,7 +118,8 @@ def main() -> None:
     with lab() as place:
         probe, beside = on_off(place), steady(place)
     watching = beside["agent"] + beside["controller"]
-    bound = probe["by_step_wall"]["upper"] + watching
+    # Noise can make the pairs say that the probe speeds training up; the time inside its calls is spent in any case.
+    bound = max(probe["by_step_wall"]["upper"], beside["probe_timed_upper"]) + watching
     figures = [at_most("overhead on training, upper 95 % bound", "%", bound, 1)]
     direct = {"bound_from_timed_calls": beside["probe_timed_upper"] + watching}
     show("overhead", HOW, figures, {"probe_percent": probe, "steady_percent": beside, **direct})
