@@ -45,7 +45,8 @@ HOW = (
     "that trains; a small network, one thread, steps as long as those of `resnet50` in `quick`. Single steps in random "
     f"order, ratio of the medians of each of {PAIRS} stretches of {2 * BLOCK_SECONDS} s; pairs of whole blocks of "
     f"{BLOCK_SECONDS} s are noisier and in the details. "
-    "Never less than the time inside the probe's calls. A miss by noise shows as a large standard error; `probe_us_per_step` tells the cost for steps of another length"
+    "Never less than the time inside the probe's calls. A miss by noise shows as a large standard error; "
+    "`probe_us_per_step` tells the cost for steps of another length"
 )
 
 
