@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from trainmark.plan.records import CasePlan
+from trainmark.report.records import CaseReport, Report
 from trainmark.run import lease
 from trainmark.score.case import measure, score_run
-from trainmark.score.measurement import Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.event import Event
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import RunState
-
-
-class CaseReport(msgspec.Struct, frozen=True):
-    case: str
-    state: JobState
-    reason: str
-    fingerprint: str
-    division: str
-    preset: str
-    rounds: int
-    counted: int
-    measurements: dict[str, Measurement]
-    failure: dict[str, Any] | None = None
-    notes: list[str] = []
-
-
-class Report(msgspec.Struct, frozen=True):
-    """What `--json` prints."""
-
-    run: str
-    state: JobState
-    suite: str
-    cases: list[CaseReport]
-    warnings: list[str] = []
-    dir: str = ""
 
 
 def build(run: RunDir) -> Report:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainmark.report.build import CaseReport, Report
+from trainmark.report.records import CaseReport, Report
 from trainmark.score.measurement import Measurement
 from trainmark.spec.states import JobState
 

@@ -1,0 +1,94 @@
+"""What a report holds, whatever it is shown as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trainmark.score.measurement import Measurement
+from trainmark.spec.states import JobState
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """A line in a chart, thinned to what a screen can show. None is a gap: unknown is never 0."""
+
+    name: str
+    unit: str
+    x: list[float]
+    y: list[float | None]
+
+
+class RunSeries(msgspec.Struct, frozen=True):
+    """What changes over a round. Steps count from 1; seconds are on rank 0's clock, from its first event."""
+
+    # Seconds per step, of the slowest rank.
+    step_time: Curve | None = None
+    # Loss of training, the mean over ranks; and each figure of evaluations, by step.
+    loss: Curve | None = None
+    evaluations: list[Curve] = []
+    # Of the reference band, where one applies: lowest and highest loss by step.
+    band_low: Curve | None = None
+    band_high: Curve | None = None
+    # By seconds since the round began: CPU, memory, devices, power, per node.
+    utilisation: list[Curve] = []
+
+
+class RunReport(msgspec.Struct, frozen=True):
+    """One round that counts."""
+
+    round: int
+    attempt: int
+    hosts: list[str]
+    # None without steps. `outcome` is steady, drifting, two-level or too short.
+    outcome: str | None
+    window_first: int | None
+    window_last: int | None
+    throughput: float | None
+    sustained: float | None
+    # Why the round is `disturbed`; empty when it is not.
+    disturbed: list[str] = []
+    outlier: bool = False
+    # Seconds: init, train, evaluate, checkpoint, other …; they add up to `end_to_end`.
+    phases: dict[str, float] = {}
+    end_to_end: float | None = None
+    # Seconds of single steps in the window: p50, p90, p99, max.
+    step_time: dict[str, float] = {}
+    # Bins of step times in the window: edges (n + 1) and counts (n).
+    histogram_edges: list[float] = []
+    histogram_counts: list[int] = []
+    reason: str = ""
+    series: RunSeries | None = None
+
+
+class CaseReport(msgspec.Struct, frozen=True):
+    case: str
+    state: JobState
+    reason: str
+    fingerprint: str
+    division: str
+    preset: str
+    rounds: int
+    counted: int
+    measurements: dict[str, Measurement]
+    failure: dict[str, Any] | None = None
+    notes: list[str] = []
+    # "5 runs, 1 allocation, nodes n1–n4": which variation the interval covers.
+    variance_level: str = ""
+    # `inside`, `outside`, or `not applicable` with the reason after a colon.
+    band: str = ""
+    runs: list[RunReport] = []
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What `--json` prints."""
+
+    run: str
+    state: JobState
+    suite: str
+    cases: list[CaseReport]
+    warnings: list[str] = []
+    dir: str = ""
+    created: float | None = None
+    # Hosts, packages, code, settings: the manifest's provenance, in groups of name → value.
+    environment: dict[str, dict[str, str]] = {}
