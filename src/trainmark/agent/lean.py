@@ -93,15 +93,35 @@ def c_function(name: str) -> Callable[..., None]:
     """A function of the C library that gives -1 on failure, as one that raises OSError. Arguments: int, bytes, None."""
 
     def call(*arguments: int | bytes | None) -> None:
-        import ctypes  # only where it is needed: not every verb makes system calls of its own
-
+        # Only where it is needed: not every verb makes system calls of its own.
+        try:
+            function, word, error_number = _bare(name)
+        except (ImportError, AttributeError, TypeError):
+            function, word, error_number = _dressed(name)
         # A whole register each: some of these functions take long numbers, and none minds.
-        words = [ctypes.c_ulong(word) if isinstance(word, int) else word for word in arguments]
-        if getattr(ctypes.CDLL(None, use_errno=True), name)(*words) == -1:
-            number = ctypes.get_errno()
+        if function(*[word(given) if isinstance(given, int) else given for given in arguments]) == -1:
+            number = error_number()
             raise OSError(number, "%s: %s" % (name, os.strerror(number)))
 
     return call
+
+
+def _bare(name: str) -> tuple[Callable[..., int], Callable[[int], Any], Callable[[], int]]:
+    """A function of the C library by the core of `ctypes`, a tenth of whose cost it has."""
+    import _ctypes as core
+
+    integer = type("integer", (core._SimpleCData,), {"_type_": "i"})
+    word = type("word", (core._SimpleCData,), {"_type_": "L"})
+    flags = core.FUNCFLAG_CDECL | core.FUNCFLAG_USE_ERRNO
+    kind = type("kind", (core.CFuncPtr,), {"_flags_": flags, "_restype_": integer})
+    library = core.dlopen(None, 0)  # type: ignore[arg-type]  # the process itself
+    return kind(core.dlsym(library, name)), word, core.get_errno
+
+
+def _dressed(name: str) -> tuple[Callable[..., int], Callable[[int], Any], Callable[[], int]]:
+    import ctypes
+
+    return getattr(ctypes.CDLL(None, use_errno=True), name), ctypes.c_ulong, ctypes.get_errno
 
 
 def signal_name(number: int) -> str:

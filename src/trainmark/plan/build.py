@@ -47,15 +47,17 @@ def _check_size(cases: list[Case]) -> None:
 
 def _blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
     """Randomised complete blocks: block b holds each case that has a b-th round once, in random order."""
-    import random  # costs more than all else here
+    rounds = range(1, max(case.repeat for case in cases) + 1)
+    blocks = [
+        [RoundRef(index, number) for index, case in enumerate(cases) if case.repeat >= number] for number in rounds
+    ]
+    if len(cases) > 1:
+        import random  # costs more than all else here
 
-    shuffle = random.Random(seed)  # noqa: S311 - an order, not a secret
-    blocks = []
-    for number in range(1, max(case.repeat for case in cases) + 1):
-        block = [RoundRef(index, number) for index, case in enumerate(cases) if case.repeat >= number]
-        shuffle.shuffle(block)
-        blocks.append(tuple(block))
-    return tuple(blocks)
+        order = random.Random(seed)  # noqa: S311 - an order, not a secret
+        for block in blocks:
+            order.shuffle(block)
+    return tuple(tuple(block) for block in blocks)
 
 
 def _case(case: Case, site: Site, places: Places) -> CasePlan:

@@ -25,12 +25,8 @@ number must not pass for a whole result. The probe belongs to one thread; it has
 
 from __future__ import annotations
 
-import faulthandler
-import json
 import os
-import signal
 import sys
-from json.encoder import encode_basestring_ascii as _quote
 from os import write
 from time import monotonic_ns, time_ns
 
@@ -39,6 +35,11 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     _Wait = Callable[[], Any]
+
+try:  # the C core of `json`: the whole module costs more processor time than everything else here
+    from _json import encode_basestring_ascii as _quote
+except ImportError:
+    from json.encoder import encode_basestring_ascii as _quote
 
 __all__ = [
     "active", "config", "epoch_begin", "epoch_end", "evaluate", "finish", "init", "init_end", "note", "phase",
@@ -66,7 +67,7 @@ def config(**defaults: Any) -> dict[str, Any]:
     path = os.environ.get("TRAINMARK_CONFIG")
     if path:
         with open(path, encoding="utf-8") as file:
-            found.update(json.load(file))
+            found.update(_loads(file.read()))
     found["params"] = dict(defaults, **found.get("params", {}))
     return found
 
@@ -230,11 +231,13 @@ class _Recorder:
             tail = os.pread(self._fd, 1 << 16, max(0, size - (1 << 16)))
         except OSError as error:
             raise self._lost(error) from error
-        if tail and not tail.endswith(b"\n"):
+        if not tail:
+            return
+        if not tail.endswith(b"\n"):
             self._write(b"\n")
         for line in reversed(tail.split(b"\n")):
             try:
-                self._seq = json.loads(line.decode())["seq"] + 1
+                self._seq = _loads(line.decode())["seq"] + 1
                 return
             except (ValueError, KeyError, TypeError):
                 continue
@@ -242,8 +245,13 @@ class _Recorder:
     def _dump_stacks_on_signal(self) -> None:
         """SIGUSR1 prints where every thread is, so that a hang can be explained."""
         try:
-            faulthandler.register(signal.SIGUSR1, all_threads=True)
-        except (AttributeError, ValueError, OSError, RuntimeError):
+            import faulthandler
+
+            # `signal` itself takes milliseconds to import.
+            from _signal import SIGUSR1  # type: ignore[import-not-found]
+
+            faulthandler.register(SIGUSR1, all_threads=True)
+        except (ImportError, AttributeError, ValueError, OSError, RuntimeError):
             pass  # standard error is not a file here, or the system has no such signal
 
     def _edge(self) -> None:
@@ -276,8 +284,7 @@ class _Recorder:
         parts = [b"%b%d" % pair for pair in self._spans.items()]
         self._spans.clear()
         if loss is not None:
-            number = b"%r" % loss if loss - loss == 0 else _quote(_plain(loss)).encode()
-            parts.append(b',"loss":' + number)
+            parts.append(b',"loss":' + _dumps(loss).encode())
         return b"".join(parts)
 
     def _emit(self, kind: str, **fields: Any) -> None:
@@ -285,10 +292,10 @@ class _Recorder:
             self.init()
         if self._fd < 0:
             return
-        record = {"k": kind, "rank": self._rank, "seq": self._seq, "t": monotonic_ns()}
-        record.update(_plain(fields))
+        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (_quote(kind), self._rank, self._seq, monotonic_ns())
+        more = "".join(",%s:%s" % (_quote(name), _dumps(value)) for name, value in fields.items())
         self._seq += 1
-        self._write(json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        self._write((head + more + "}\n").encode())
 
     def _write(self, line: bytes) -> None:
         try:
@@ -352,21 +359,54 @@ def _owned_by_another(path: str) -> bool:
     return True
 
 
-def _plain(value: Any) -> Any:
-    """`value` as JSON can say it: NaN and infinities as strings, a tensor of one element as its number."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
+def _dumps(value: Any) -> str:
+    """`value` as JSON: NaN and infinities as strings, a tensor of one element as its number."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, int):
+        return int.__repr__(value)
     if isinstance(value, float):
-        if value - value == 0:
-            return float(value)
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        return float.__repr__(value) if value - value == 0 else _odd(value)
     if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return "{%s}" % ",".join("%s:%s" % (_quote(str(key)), _dumps(inner)) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return "[%s]" % ",".join(map(_dumps, value))
     if hasattr(value, "item"):
-        return _plain(value.item())
+        return _dumps(value.item())
     raise TypeError("trainmark's probe cannot write %r as JSON" % (value,))
+
+
+def _odd(value: float) -> str:
+    """A number that JSON has no word for."""
+    return '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _loads(text: str) -> Any:
+    """The value of a JSON text. The C scanner alone takes a tenth of the time that importing `json` takes."""
+    try:
+        from _json import make_scanner
+
+        value, end = make_scanner(_Rules)(text, 0)  # type: ignore[arg-type]
+        if not text[end:].strip():
+            return value
+    except Exception:  # an interpreter without this core, or text that only `json` can complain about
+        pass
+    import json
+
+    return json.loads(text)
+
+
+class _Rules:
+    """What the C scanner asks of a decoder: the defaults of `json.JSONDecoder`."""
+
+    strict = True
+    object_hook = object_pairs_hook = array_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__
+    memo: dict[str, str] = {}  # noqa: RUF012
 
 
 def _peak_memory() -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.cache import cache_dir
+from trainmark.hashes import sha256_hex
 from trainmark.store import journal
 from trainmark.store.rundir import run_ids
 
@@ -39,7 +39,7 @@ class Index:
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs.resolve()
-        name = hashlib.sha256(str(self._runs).encode()).hexdigest()[:16]
+        name = sha256_hex(str(self._runs).encode())[:16]
         self.file = cache_dir() / "index" / f"{name}.db"
 
     def put(self, row: Row) -> None:
