@@ -16,6 +16,7 @@ import trainmark_checkpoint
 import trainmark_images
 import trainmark_torch
 from PIL import Image
+from trainmark_checkpoint import Parts
 from trainmark_job import InputError
 
 from trainmark.spec import workload
@@ -249,31 +250,31 @@ def test_the_newest_checkpoints_are_kept_and_found(tmp_path):
     model, optimizer = net()
     for step in (5, 10, 15):
         torch.nn.init.constant_(model.weight, float(step))
-        trainmark_checkpoint.save(tmp_path, step, model, optimizer, ALONE)
+        trainmark_checkpoint.save(tmp_path, step, Parts(model, optimizer), ALONE)
     (tmp_path / "step-000000099.half").write_bytes(b"killed while writing")
     assert sorted(path.name for path in tmp_path.glob("*.pt")) == ["step-000000010.pt", "step-000000015.pt"]
-    other, other_optimizer = net()
-    assert trainmark_checkpoint.resume(tmp_path, other, other_optimizer, ALONE) == 15
-    assert other.weight[0, 0] == 15.0
-    assert trainmark_checkpoint.resume(tmp_path / "none", other, other_optimizer, ALONE) == 0
+    other = Parts(*net())
+    assert trainmark_checkpoint.resume(tmp_path, other, ALONE) == 15
+    assert other.model.weight[0, 0] == 15.0
+    assert trainmark_checkpoint.resume(tmp_path / "none", other, ALONE) == 0
 
 
 def test_weights_of_another_model_are_refused(tmp_path):
     model, optimizer = net(outputs=4)
-    trainmark_checkpoint.save(tmp_path, 1, model, optimizer, ALONE)
+    trainmark_checkpoint.save(tmp_path, 1, Parts(model, optimizer), ALONE)
     path = str(tmp_path / "step-000000001.pt")
     with pytest.raises(InputError, match=r"another model: `weight` is \(4, 2\), wanted is \(3, 2\)"):
-        trainmark_checkpoint.start_from(path, net()[0], ALONE)
+        trainmark_checkpoint.start_from(path, Parts(*net()), ALONE)
     with pytest.raises(InputError, match=r"another model: it lacks `0\.bias`"):
-        trainmark_checkpoint.start_from(path, torch.nn.Sequential(torch.nn.Linear(2, 4)), ALONE)
+        trainmark_checkpoint.start_from(path, Parts(torch.nn.Sequential(torch.nn.Linear(2, 4)), optimizer), ALONE)
 
 
 def test_plain_weights_can_start_a_run_and_broken_ones_are_named(tmp_path):
     model, _ = net()
     torch.save(model.state_dict(), tmp_path / "weights.pt")
-    other, _ = net()
+    other = Parts(*net())
     trainmark_checkpoint.start_from(str(tmp_path / "weights.pt"), other, ALONE)
-    assert torch.equal(other.weight, model.weight)
+    assert torch.equal(other.model.weight, model.weight)
     (tmp_path / "broken.pt").write_bytes(b"PK nothing")
     with pytest.raises(InputError, match=r"broken\.pt cannot be read"):
         trainmark_checkpoint.start_from(str(tmp_path / "broken.pt"), other, ALONE)
@@ -314,7 +315,7 @@ def test_the_hash_of_weights_ignores_memory_layout_and_sees_values():
 def test_declared_flops_are_the_models(name, model, classes, shape):
     build = getattr(load(f"{name}/model"), model)
     declared = workload.read(workload.BUILT_IN / name).workload.flops_per_sample
-    assert trainmark_torch.training_flops(lambda: build(classes), shape) == declared
+    assert trainmark_torch.training_flops(lambda: build(classes), lambda: (torch.empty(2, *shape),)) == declared
 
 
 def test_resnet50_has_the_known_number_of_parameters_and_torchvisions_names():

@@ -1,4 +1,4 @@
-"""Which images each rank sees at each step, and how they reach the device.
+"""Which samples each rank sees at each step, and how images reach the device.
 
 The order depends on the seed and the step alone, so a resumed run sees what an uninterrupted one sees.
 """
@@ -21,21 +21,26 @@ from trainmark_torch import Place
 class Shards:
     """Disjoint shares of each epoch's random order: every rank has the same number of whole batches."""
 
-    def __init__(self, images: int, batch: int, place: Place, seed: int) -> None:
-        self.steps_per_epoch = images // (batch * place.world)
+    def __init__(
+        self, samples: int, batch: int, place: Place, seed: int, accumulate: int = 1, kind: str = "images"
+    ) -> None:
+        per_step = batch * accumulate
+        self.steps_per_epoch = samples // (per_step * place.world)
         if not self.steps_per_epoch:
-            wanted = f"one step of {place.world} x {batch}"
-            raise InputError(f"{images} images are fewer than {wanted}: set a smaller batch")
-        self._images, self._batch, self._place, self._seed = images, batch, place, seed
+            wanted = f"one step of {place.world} x {per_step}"
+            raise InputError(f"{samples} {kind} are fewer than {wanted}: set a smaller batch")
+        self._samples, self._batch, self._accumulate = samples, batch, accumulate
+        self._place, self._seed = place, seed
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
-    def indices(self, step: int) -> np.ndarray[Any, Any]:
-        """The images of this rank at `step`, counted from 0."""
+    def indices(self, number: int) -> np.ndarray[Any, Any]:
+        """The samples of this rank in its batch `number`, counted from 0; a step has `accumulate` batches."""
+        step, part = divmod(number, self._accumulate)
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            self._order = np.random.default_rng([self._seed, epoch]).permutation(self._images)
+            self._order = np.random.default_rng([self._seed, epoch]).permutation(self._samples)
             self._epoch = epoch
-        start = (position * self._place.world + self._place.rank) * self._batch
+        start = ((position * self._place.world + self._place.rank) * self._accumulate + part) * self._batch
         return self._order[start : start + self._batch]
 
 
@@ -64,15 +69,15 @@ class Feed:
         self._scale = torch.tensor(1 / std, dtype=torch.float32, device=place.device).reshape(channels)
         self._shift = torch.tensor(-mean / std, dtype=torch.float32, device=place.device).reshape(channels)
 
-    def training(self, shards: Shards, steps: range, seed: int, workers: int) -> Generator[Batch, None, None]:
-        """The batches of `steps`, varied at random; with `workers`, processes read ahead until it is closed."""
+    def training(self, shards: Shards, numbers: range, seed: int, workers: int) -> Generator[Batch, None, None]:
+        """The batches of `numbers`, varied at random; with `workers`, processes read ahead until it is closed."""
         batches = _Batches(self.source, shards.indices, [seed, self._place.rank])
         if isinstance(self.source, Synthetic):
             # One batch, already on the device: the speed of the model alone.
             fixed = self._ready(batches[0])
-            yield from (fixed for _ in steps)
+            yield from (fixed for _ in numbers)
         else:
-            yield from self._load(batches, steps, workers)
+            yield from self._load(batches, numbers, workers)
 
     def evaluation(self, batch: int, workers: int) -> Iterator[Batch]:
         """This rank's share of all images, each once."""

@@ -4,27 +4,47 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from trainmark_job import InputError
-from trainmark_torch import Place
+from trainmark_torch import Place, whole
 
 # One node's file may be a step newer than another's when they are killed between two writes.
 KEPT = 2
 _NAME = re.compile(r"step-(\d+)\.pt\Z")
 
 
-def save(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place) -> None:
+@dataclass(frozen=True)
+class Parts:
+    """What a checkpoint holds. `facts` are what weights do not tell, and must be the same where they are taken."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save(folder: Path, step: int, parts: Parts, place: Place) -> None:
     """Keep the state after `step`, once per node; returns when every node has."""
-    if place.local_rank == 0:
+    writes = place.local_rank == 0
+    state = {
+        "step": step,
+        "model": _gathered(parts.model.state_dict(), writes),
+        "optimizer": _gathered(parts.optimizer.state_dict(), writes),
+        "scaler": parts.scaler.state_dict() if parts.scaler else {},
+        "facts": dict(parts.facts),
+    }
+    if writes:
         folder.mkdir(parents=True, exist_ok=True)
         final = folder / f"step-{step:09d}.pt"
         half = final.with_suffix(".half")
         with half.open("wb") as file:
-            torch.save({"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+            torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
         half.replace(final)
@@ -33,25 +53,55 @@ def save(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optim
     place.barrier()
 
 
-def resume(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place) -> int:
+def resume(folder: Path, parts: Parts, place: Place) -> int:
     """Go on from the newest step that every node has in `folder`; 0 when there is none."""
     found = dict(_found(folder))
     step = int(place.least(max(found, default=0))[0])
     if place.least(float(step in found))[0] == 0:
         return 0
     state = _read(found[step], place)
-    _check(found[step], state.get("model"), model)
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
+    _check(found[step], state.get("model"), state, parts)
+    _take(parts.model, state["model"])
+    weights = [weight for group in parts.optimizer.param_groups for weight in group["params"]]
+    for number, values in state["optimizer"]["state"].items():
+        for name, value in values.items():
+            values[name] = _share(value, weights[number])
+    parts.optimizer.load_state_dict(state["optimizer"])
+    if parts.scaler and state.get("scaler"):
+        parts.scaler.load_state_dict(state["scaler"])
     return step
 
 
-def start_from(path: str, model: nn.Module, place: Place) -> None:
+def start_from(path: str, parts: Parts, place: Place) -> None:
     """Take the weights in `path`: one of these checkpoints, or a plain state dict."""
     state = _read(Path(path), place)
     weights = state.get("model", state)
-    _check(Path(path), weights, model)
-    model.load_state_dict(weights)
+    _check(Path(path), weights, state, parts)
+    _take(parts.model, weights)
+
+
+def _gathered(value: Any, keep: bool) -> Any:
+    """The same structure with whole tensors, or without any on ranks that do not keep them; all ranks must call."""
+    if isinstance(value, Tensor):
+        full = whole(value)
+        return full if keep else None
+    if isinstance(value, dict):
+        return {key: _gathered(inner, keep) for key, inner in value.items()}
+    return value
+
+
+def _take(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    wanted = model.state_dict()
+    model.load_state_dict({name: _share(value, wanted[name]) for name, value in weights.items()})
+
+
+def _share(value: Any, like: Tensor) -> Any:
+    """This rank's share of a tensor, if that of the same shape it belongs to is spread over ranks."""
+    if not hasattr(like, "full_tensor") or not isinstance(value, Tensor) or value.shape != like.shape:
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(value, like.device_mesh, like.placements)  # type: ignore[attr-defined]
 
 
 def _found(folder: Path) -> list[tuple[int, Path]]:
@@ -71,18 +121,30 @@ def _read(path: Path, place: Place) -> dict[str, Any]:
     return state
 
 
-def _check(path: Path, weights: Any, model: nn.Module) -> None:
-    """Weights of another model are refused by name and shape before any is taken."""
-    wanted = model.state_dict()
+def _check(path: Path, weights: Any, state: dict[str, Any], parts: Parts) -> None:
+    """Weights of another model are refused, by facts, names and shapes, before any is taken."""
     if not isinstance(weights, dict):
         raise InputError(f"checkpoint {path} holds no weights")
-    strange = sorted(set(weights) ^ set(wanted))
+    saved = state.get("facts")
+    for name, wanted in parts.facts.items():
+        if isinstance(saved, dict) and saved.get(name, wanted) != wanted:
+            raise InputError(f"checkpoint {path} is of another model: {_difference(name, saved[name], wanted)}")
+    own = parts.model.state_dict()
+    strange = sorted(set(weights) ^ set(own))
     if strange:
         how = "has" if strange[0] in weights else "lacks"
         raise InputError(f"checkpoint {path} is of another model: it {how} `{strange[0]}`")
-    for name, value in wanted.items():
+    for name, value in own.items():
         shape = tuple(getattr(weights[name], "shape", ()))
         if shape != tuple(value.shape):
             raise InputError(
                 f"checkpoint {path} is of another model: `{name}` is {shape}, wanted is {tuple(value.shape)}"
             )
+
+
+def _difference(name: str, found: Any, wanted: Any) -> str:
+    if isinstance(wanted, list) and isinstance(found, list):
+        strange = sorted(set(found) ^ set(wanted))
+        how = "has" if strange[:1] and strange[0] in found else "lacks"
+        return f"its {name} has {len(found)} entries and {how} {strange[0]!r}; wanted are {len(wanted)} entries"
+    return f"{name} is {found!r}, wanted is {wanted!r}"

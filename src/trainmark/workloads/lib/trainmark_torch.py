@@ -127,22 +127,30 @@ class Precision:
         if device.type == "cuda":
             # fp32 shall mean fp32: PyTorch would take TF32 in convolutions by itself.
             torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
-        self._scaler = torch.amp.GradScaler(device.type) if dtype == "fp16" else None
+        # fp16 has a small range: losses are scaled up as far as gradients stay finite.
+        self.scaler = torch.amp.GradScaler(device.type) if dtype == "fp16" else None
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self._type is None:
             return contextlib.nullcontext()
         return torch.autocast(self._device, self._type)
 
-    def update(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """Backward pass and optimizer step."""
-        if self._scaler is None:
-            loss.backward()  # type: ignore[no-untyped-call]
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of `loss`."""
+        (self.scaler.scale(loss) if self.scaler else loss).backward()  # type: ignore[no-untyped-call]
+
+    def update(self, optimizer: torch.optim.Optimizer, clip: float) -> None:
+        """One step of the optimizer, with gradients of the norm `clip` at most, if it is given."""
+        if clip:
+            if self.scaler:
+                self.scaler.unscale_(optimizer)
+            weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+            nn.utils.clip_grad_norm_(weights, clip)
+        if self.scaler:
+            self.scaler.step(optimizer)
+            self.scaler.update()
+        else:
             optimizer.step()
-            return
-        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        self._scaler.step(optimizer)
-        self._scaler.update()
 
 
 def _check_units(dtype: str, device: torch.device) -> None:
@@ -166,26 +174,69 @@ def cpu_flags(path: str = "/proc/cpuinfo") -> set[str]:
     return set()
 
 
-def share(model: nn.Module, place: Place) -> nn.Module:
-    """The model, averaging its gradients over all ranks when there are several."""
+def share(model: nn.Module, place: Place, parallel: str = "ddp") -> nn.Module:
+    """The model, training together with those of all other ranks when there are several.
+
+    `ddp`: each rank has all weights. `fsdp`: each has a share of them, and of the optimizer's state; the layers that
+    are gathered one after the other are the model's `blocks`.
+    """
     if place.world == 1:
         return model
+    if parallel == "fsdp":
+        return _shard(model, place)
     devices = None if place.device.type == "cpu" else [place.device.index]
     return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
+
+
+def _shard(model: nn.Module, place: Place) -> nn.Module:
+    try:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:
+        raise InputError(f"PyTorch {torch.__version__} has no fully_shard; set parallel=ddp") from None
+    # Every rank draws the same first weights, so that each may keep its own share of them.
+    mesh = init_device_mesh(place.device.type, (place.world,))
+    for block in model.blocks:  # type: ignore[union-attr]
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
+
+
+def sharing(model: nn.Module, last: bool) -> contextlib.AbstractContextManager[Any]:
+    """For the passes over one batch: whether the ranks share their gradients, which they do at the last of a step."""
+    if isinstance(model, DistributedDataParallel):
+        return contextlib.nullcontext() if last else model.no_sync()
+    if hasattr(model, "set_requires_gradient_sync"):
+        model.set_requires_gradient_sync(last)
+    return contextlib.nullcontext()
+
+
+def whole(value: Tensor) -> Tensor:
+    """A tensor of which each rank may have a share, as all of it; every rank must ask."""
+    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value  # type: ignore[operator]
+    return full
+
+
+def can_fuse(place: Place) -> bool:
+    """Whether an optimizer may make one pass over the weights instead of one per operation."""
+    return place.device.type in ("cpu", "cuda")
 
 
 def parameter_count(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def training_flops(build: Callable[[], nn.Module], shape: tuple[int, ...]) -> float:
-    """Operations to train on one sample, forward and backward; counted without computing anything."""
+def training_flops(build: Callable[[], nn.Module], inputs: Callable[[], tuple[Tensor, ...]]) -> float:
+    """Operations to train on one sample, forward and backward; counted without computing anything.
+
+    The first of the inputs has the samples along its first dimension.
+    """
     from torch.utils.flop_counter import FlopCounterMode
 
-    # Two samples, because batch normalisation refuses one.
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
-        build()(torch.empty(2, *shape)).sum().backward()
-    return float(counter.get_total_flops()) / 2
+        given = inputs()
+        build()(*given).sum().backward()
+    return float(counter.get_total_flops()) / len(given[0])
 
 
 def weights_sha256(model: nn.Module) -> str:
@@ -193,6 +244,6 @@ def weights_sha256(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, parameter in sorted(model.named_parameters()):
         digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype};".encode())
-        values = parameter.detach().cpu().flatten().contiguous()
+        values = whole(parameter.detach()).cpu().flatten().contiguous()
         digest.update(values.view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -32,14 +32,15 @@ def main() -> None:
         raise trainmark_job.InputError("mnist needs data: a folder with the four IDX files of MNIST or its kin")
 
     # Imported late, so that the time it takes is seen as initialisation.
+    import trainmark_classify
     import trainmark_images
     import trainmark_torch
     from model import SmallNet
-    from trainmark_classify import Task, Trainer
 
     train, test = trainmark_images.open_idx(config["data"], classes, MEAN, STD)
     place = trainmark_torch.join(config)
-    Trainer(config, place, Task(lambda: SmallNet(classes), train, test, SIZE)).run()
+    pictures = trainmark_classify.Pictures(lambda: SmallNet(classes), train, test, SIZE)
+    trainmark_classify.train(config, place, pictures)
 
 
 if __name__ == "__main__":

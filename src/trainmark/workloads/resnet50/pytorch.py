@@ -31,17 +31,19 @@ def main() -> None:
     size, classes = config["params"]["image_size"], config["params"]["classes"]
 
     # Imported late, so that the time it takes is seen as initialisation.
+    import trainmark_classify
     import trainmark_images
     import trainmark_probe
     import trainmark_torch
     from model import ResNet50
-    from trainmark_classify import Task, Trainer
 
     train, test, kind = trainmark_images.open_pictures(config["data"], size, classes)
     trainmark_probe.note("data", kind)
     print(f"data: {kind}, {len(train)} images of {size} x {size}", flush=True)
     place = trainmark_torch.join(config)
-    Trainer(config, place, Task(lambda: ResNet50(classes), train, test, size, LR_BATCH)).run()
+    trainmark_classify.train(
+        config, place, trainmark_classify.Pictures(lambda: ResNet50(classes), train, test, size, LR_BATCH)
+    )
 
 
 if __name__ == "__main__":
