@@ -6,12 +6,10 @@ loss as a tensor. With the probe off, calls that do nothing stand in their place
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
-from statistics import median
-from time import perf_counter, perf_counter_ns, process_time
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import trainmark_probe as probe
@@ -21,6 +19,10 @@ POOL = 8  # batches that are used in turn
 # One: threads that wait for each other would turn any disturbance of a core into noise of the whole step.
 THREADS = 1
 WARM_SECONDS = 4.0
+# Steps in a row with the probe on, or off: one block of the probe's own, with what it does at a block's edge.
+BLOCK_STEPS = probe.BLOCK_STEPS
+# Pairs told of at once.
+CHUNK = 25
 
 
 def build(batch: int) -> tuple[Callable[[int], Any], Callable[[Any], Any]]:
@@ -68,13 +70,11 @@ class Training:
             loss = self._train(data)
             step(self._batch, loss)
 
-    def rate(self, seconds: float) -> float:
-        """Steps per second, over the second half of a warm-up."""
-        start, count = perf_counter(), 0
-        while perf_counter() < start + seconds:
-            self.run(1, on=True)
-            count += perf_counter() > start + seconds / 2
-        return count / (seconds / 2)
+    def seconds(self, on: bool) -> float:
+        """Seconds per step, over one block."""
+        start = perf_counter()
+        self.run(BLOCK_STEPS, on)
+        return (perf_counter() - start) / BLOCK_STEPS
 
     def timed(self, seconds: float) -> dict[str, int]:
         """Nanoseconds inside the probe, nanoseconds in all, and steps, over `seconds` of training."""
@@ -94,31 +94,28 @@ class Training:
         return {"inside_ns": inside, "total_ns": perf_counter_ns() - begin, "steps": number}
 
 
-def compare(training: Training, order: random.Random, group: int, pairs: int) -> dict[str, float]:
-    """Median seconds of `pairs` groups of steps with the probe on, and of as many with it off, by two clocks."""
-    spent: dict[str, list[float]] = {name: [] for name in ("wall_on", "wall_off", "cpu_on", "cpu_off")}
-    for _ in range(pairs):
+def pairs(training: Training, order: random.Random, count: int) -> dict[str, list[float]]:
+    """Seconds per step of `count` pairs of neighbouring blocks, one with the probe on and one with it off."""
+    spent: dict[str, list[float]] = {"on": [], "off": []}
+    for _ in range(count):
         for name in order.sample(("on", "off"), 2):
-            wall, cpu = perf_counter(), process_time()
-            training.run(group, on=name == "on")
-            spent[f"wall_{name}"].append(perf_counter() - wall)
-            spent[f"cpu_{name}"].append(process_time() - cpu)
-    return {name: median(seconds) for name, seconds in spent.items()}
+            spent[name].append(training.seconds(on=name == "on"))
+    return spent
 
 
 def main() -> None:
-    config = probe.config(pairs=20, block_seconds=2.0, timed_seconds=0, batch=64)
+    config = probe.config(pairs=100, timed_seconds=0, batch=64)
     params = config["params"]
     probe.init(unit="images")
     training, order = Training(params["batch"]), random.Random(config["seed"])
     probe.note("threads", THREADS)
     probe.init_end()
     probe.train_start()
-    steps = math.ceil(1.05 * params["block_seconds"] * training.rate(WARM_SECONDS))
-    probe.note("block_steps", steps)
-    for _ in range(params["pairs"]):
-        probe.note("by_block", compare(training, order, steps, 1))
-        probe.note("by_step", compare(training, order, 1, steps))
+    start = perf_counter()
+    while perf_counter() < start + WARM_SECONDS:
+        training.seconds(on=True)
+    for _ in range(params["pairs"] // CHUNK):
+        probe.note("pairs", pairs(training, order, CHUNK))
     for _ in range(params["timed_seconds"]):
         probe.note("timed", training.timed(1.0))
     probe.train_end()

@@ -8,6 +8,7 @@ from trainmark.devices import catalog
 from trainmark.errors import UserError
 from trainmark.frameworks import REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
+from trainmark.spec import band as bands
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import AUTO, LONGEST
 from trainmark.spec.site import Site
@@ -72,6 +73,15 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     argv = (places.python, "-u", str(folder / workload.entry[case_id.framework]))
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
     start = framework.start(Topology(hosts, case_id.nproc, backend), argv)
+    band, band_missing = bands.choose(
+        bands.read(folder),
+        preset=case.preset,
+        framework=case_id.framework,
+        data=case.data,
+        params=case.values,
+        world=case_id.nnodes * case_id.nproc,
+        checkpoint=case.checkpoint,
+    )
     return CasePlan(
         case=str(case_id),
         fingerprint=case.fingerprint,
@@ -102,4 +112,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         nodes=tuple(
             NodePlan(index, host, ranks) for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
         ),
+        band=band.stretches if band else (),
+        band_missing=band_missing,
+        loss_falls=workload.loss == "falling",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from trainmark.frameworks import Command
+from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines, Target
@@ -48,6 +49,10 @@ class CasePlan(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     repeat: int
     nodes: tuple[NodePlan, ...]
+    # What the loss must be like: in this band; else falling, `band_missing` being why no band applies; else anything.
+    band: tuple[Stretch, ...] = ()
+    band_missing: str = ""
+    loss_falls: bool = False
 
     @property
     def id(self) -> CaseId:

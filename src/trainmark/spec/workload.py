@@ -119,6 +119,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flops_per_sample: float | None = None
     data: Data | None = None
     target: Target | None = None
+    # Whether its loss, where no reference band applies, must at least end lower than it began.
+    loss: Literal["falling"] | None = None
     devices: dict[str, dict[str, Value]] = {}
     deadlines: Deadlines = Deadlines()
 

@@ -30,7 +30,7 @@ class Pictures:
 
 def train(config: dict[str, Any], place: Place, pictures: Pictures) -> None:
     """Train as the parameters say: those of Recipe, batch, momentum, weight_decay, channels_last and,
-    where a program has them, accumulate, compile, warmup_epochs and workers."""
+    where a program has them, accumulate, compile, label_smoothing, warmup_epochs and workers."""
     params = config["params"]
     task = Classifier(pictures, place, params, config["seed"])
     images = params["batch"] * params.get("accumulate", 1) * place.world
@@ -87,7 +87,8 @@ class Classifier:
         return self._feed.training(self._shards, numbers, self._seed, self._params.get("workers", 0))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return functional.cross_entropy(model(batch.images), batch.labels)
+        smoothing = self._params.get("label_smoothing", 0.0)
+        return functional.cross_entropy(model(batch.images), batch.labels, label_smoothing=smoothing)
 
     def samples(self, batch: Batch) -> int:
         return len(batch.labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +27,10 @@ CPU_UNITS = {
     "bf16": {"avx512_bf16", "amx_bf16", "bf16", "svebf16"},
     "fp16": {"avx512_fp16", "amx_fp16", "asimdhp"},
 }
+# The measured peak: matrices of this many rows, products between two looks at the clock, seconds in all.
+MATMUL_SIZE = {"cpu": 2048, "other": 8192}
+MATMUL_REPEATS = 2
+MATMUL_SECONDS = 1.5
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -237,6 +242,34 @@ def training_flops(build: Callable[[], nn.Module], inputs: Callable[[], tuple[Te
         given = inputs()
         build()(*given).sum().backward()
     return float(counter.get_total_flops()) / len(given[0])
+
+
+def matmul_flops(precision: Precision, place: Place) -> float:
+    """Operations per second of large matrix products in this number format: what the model's speed is held against.
+
+    All ranks measure at the same time, as they trained, on square matrices of a size that keeps the units busy.
+    """
+    size = MATMUL_SIZE["cpu" if place.device.type == "cpu" else "other"]
+    left, right = (torch.randn(size, size, device=place.device) for _ in range(2))
+    place.barrier()
+    best, begin = 0.0, time.perf_counter()
+    with torch.no_grad(), precision.autocast():
+        left @ right
+        _wait(place.device)
+        while time.perf_counter() < begin + MATMUL_SECONDS:
+            start = time.perf_counter()
+            for _ in range(MATMUL_REPEATS):
+                left @ right
+            _wait(place.device)
+            best = max(best, MATMUL_REPEATS * 2 * size**3 / (time.perf_counter() - start))
+    return best
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    elif device.type != "cpu":
+        torch.accelerator.synchronize()
 
 
 def weights_sha256(model: nn.Module) -> str:

@@ -1,0 +1,92 @@
+"""Reference loss bands: what the loss of a correct run looks like, shipped as `bands.json` beside `workload.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from trainmark.errors import UserError
+from trainmark.spec.case_id import Value
+
+FILE = "bands.json"
+# Splitting the same global batch over more ranks, or into parts, changes none of what the band was made with.
+_SPLIT = ("batch", "accumulate")
+
+
+class Stretch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The mean loss over the steps `first` to `last` lies between `low` and `high`."""
+
+    first: int
+    last: int
+    low: float
+    high: float
+
+
+class Band(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was run to make it, and what came out."""
+
+    preset: str
+    framework: str
+    data: str | None
+    global_batch: int
+    params: dict[str, Value]
+    seeds: int
+    stretches: tuple[Stretch, ...]
+
+
+class Bands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`bands.json`. `made` says with what."""
+
+    schema: Literal[1]
+    made: dict[str, str]
+    bands: tuple[Band, ...]
+
+
+def global_batch(params: Mapping[str, Value], world: int) -> int:
+    return int(params.get("batch", 1)) * int(params.get("accumulate", 1)) * world
+
+
+def read(folder: Path) -> tuple[Band, ...]:
+    """The bands of the workload in `folder`; none when it ships none."""
+    file = folder / FILE
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read: {error.strerror}") from None
+    try:
+        return msgspec.json.decode(data, type=Bands).bands
+    except msgspec.DecodeError as error:
+        raise UserError(f"{file}: {error}; make it again with `python tools/bands.py`") from None
+
+
+def choose(
+    bands: tuple[Band, ...],
+    *,
+    preset: str,
+    framework: str,
+    data: str | None,
+    params: Mapping[str, Value],
+    world: int,
+    checkpoint: str | None,
+) -> tuple[Band | None, str]:
+    """The band that holds for a case, or None and why none does."""
+    named = [band for band in bands if (band.preset, band.framework) == (preset, framework)]
+    if not named:
+        return None, f"there is none for {framework} and preset {preset}"
+    band = named[0]
+    if checkpoint:
+        return None, "training starts from a checkpoint"
+    if data != band.data:
+        return None, f"the data is not {band.data}"
+    batch = global_batch(params, world)
+    if batch != band.global_batch:
+        return None, f"the global batch is {batch}, not {band.global_batch}"
+    for name, value in band.params.items():
+        if name not in _SPLIT and params.get(name) != value:
+            return None, f"{name} is {params.get(name)}, not {value}"
+    return band, ""

@@ -1,0 +1,53 @@
+"""A run whose loss is not what it must be is found out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from trainmark.score import gate
+from trainmark.spec.band import Stretch
+
+BAND = (Stretch(1, 50, 2.0, 2.5), Stretch(51, 100, 1.0, 1.5))
+
+
+def learning(start: float = 2.25, end: float = 1.25, steps: int = 100) -> dict[int, float]:
+    return {step: start if step <= steps // 2 else end for step in range(1, steps + 1)}
+
+
+def test_a_run_like_the_reference_is_inside() -> None:
+    assert gate.inside(learning(), BAND) == gate.Judgement("", "inside")
+
+
+@pytest.mark.parametrize("end", [0.9, 1.6])
+def test_too_good_is_as_wrong_as_too_bad(end: float) -> None:
+    found = gate.inside(learning(end=end), BAND)
+    assert found.band == "outside"
+    assert "steps 51 to 100" in found.fault
+    assert "1 to 1.5" in found.fault
+
+
+def test_single_noisy_steps_do_not_matter_but_missing_ones_do() -> None:
+    noisy = {step: loss + (0.9 if step % 2 else -0.9) for step, loss in learning().items()}
+    assert not gate.inside(noisy, BAND).fault
+    short = {step: loss for step, loss in learning().items() if step <= 50}
+    assert "no loss was told over steps 51 to 100" in gate.inside(short, BAND).fault
+
+
+def test_a_loss_that_is_no_number_names_its_step() -> None:
+    broken = learning() | {7: math.nan}
+    assert "nan at step 7" in gate.inside(broken, BAND).fault
+    assert "nan at step 7" in gate.falling(broken, "another batch").fault
+
+
+def test_without_a_band_the_loss_must_fall() -> None:
+    assert gate.falling(learning(), "another batch") == gate.Judgement("", "not applicable: another batch")
+    assert "does not fall" in gate.falling(learning(end=2.3), "another batch").fault
+    flat = dict.fromkeys(range(1, 101), 2.0)
+    assert "does not fall" in gate.falling(flat, "another batch").fault
+
+
+def test_a_few_steps_say_nothing_about_where_the_loss_goes() -> None:
+    assert not gate.falling({1: 2.0, 2: 2.1}, "another batch").fault
+    assert not gate.falling({}, "another batch").fault

@@ -1,0 +1,58 @@
+"""A reference band holds for what it was made with, and for nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainmark.errors import UserError
+from trainmark.spec import band
+
+BAND = band.Band("quick", "pytorch", "synthetic", 8, {"batch": 8, "dtype": "fp32", "lr": 0.1}, 5, ())
+
+
+def choose(**changes: Any) -> tuple[band.Band | None, str]:
+    settings: dict[str, Any] = {
+        "preset": "quick",
+        "framework": "pytorch",
+        "data": "synthetic",
+        "params": {"batch": 8, "dtype": "fp32", "lr": 0.1},
+        "world": 1,
+        "checkpoint": None,
+    }
+    return band.choose((BAND,), **(settings | changes))
+
+
+def test_it_holds_for_its_own_configuration() -> None:
+    assert choose() == (BAND, "")
+
+
+def test_the_same_global_batch_may_be_split() -> None:
+    assert choose(params={"batch": 4, "dtype": "fp32", "lr": 0.1}, world=2) == (BAND, "")
+    assert choose(params={"batch": 2, "accumulate": 4, "dtype": "fp32", "lr": 0.1}) == (BAND, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"preset": "full"}, "preset full"),
+        ({"framework": "jax"}, "jax"),
+        ({"data": "cifar"}, "the data is not synthetic"),
+        ({"world": 2}, "global batch is 16, not 8"),
+        ({"params": {"batch": 8, "dtype": "bf16", "lr": 0.1}}, "dtype is bf16, not fp32"),
+        ({"checkpoint": "/weights.pt"}, "checkpoint"),
+    ],
+)
+def test_it_does_not_hold_elsewhere_and_says_why(changes: dict[str, Any], why: str) -> None:
+    found, reason = choose(**changes)
+    assert found is None
+    assert why in reason
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    assert band.read(tmp_path) == ()
+    (tmp_path / "bands.json").write_text('{"schema": 1, "made": {}, "bands": [{"preset": 3}]}')
+    with pytest.raises(UserError, match=r"bands\.json"):
+        band.read(tmp_path)
