@@ -1,8 +1,8 @@
 """Makes the reference loss bands of workloads: `python tools/bands.py [WORKLOAD …]` (all that ask for one).
 
 Each preset that has a band is run with SEEDS seeds, by trainmark itself. The steps are cut into equal stretches; the
-band of a stretch is where the mean loss of one more seed lies with a probability of 99.9 % (a t prediction interval), and
-at least ±2 %, for other hardware rounds in another way. The result is `bands.json` beside `workload.yaml`.
+band of a stretch is where the mean loss of one more seed lies with a probability of 99.9 % (a t prediction interval),
+and at least ±2 %, for other hardware rounds in another way. The result is `bands.json` beside `workload.yaml`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -49,7 +50,7 @@ def losses(attempt: Path) -> dict[int, float]:
 def stretches(runs: list[dict[int, float]]) -> tuple[band.Stretch, ...]:
     last = min(max(run) for run in runs)
     edges = [round(last * part / STRETCHES) for part in range(STRETCHES + 1)]
-    return tuple(_stretch(runs, first + 1, end) for first, end in zip(edges, edges[1:], strict=False))
+    return tuple(_stretch(runs, first + 1, end) for first, end in pairwise(edges))
 
 
 def _stretch(runs: list[dict[int, float]], first: int, last: int) -> band.Stretch:
