@@ -5,8 +5,8 @@ The bound is the sum of
   pairs of neighbouring blocks, in random order. A block is one of the probe's own (10 steps), so that the losses it
   writes and the device it waits for at a block's edge are in it. The steps are short, since a cost of microseconds
   drowns in the noise of long ones, and the probe does the same for every step, however long. Upper end of a one-sided
-  95 % interval of the trimmed mean of the differences (a fifth is cut off at each end: what disturbs a machine often hits
-  one block of a pair alone); never less than the time inside the probe's calls, timed in a run of their own;
+  95 % interval of the trimmed mean of the differences (a fifth is cut off at each end: what disturbs a machine often
+  hits one block of a pair alone); never less than the time inside the probe's calls, timed in a run of their own;
 - the agent with its sampler, and the controller: their CPU seconds per second of training, ÷ the cores that train. As
   if each of their cycles were taken from the training, which is too much where a core is free.
 
