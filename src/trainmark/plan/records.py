@@ -6,6 +6,7 @@ import msgspec
 
 from trainmark.frameworks import Command
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines, Target
 
@@ -48,6 +49,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     repeat: int
     nodes: tuple[NodePlan, ...]
+    # Set when the pilot decides how many rounds there are; `repeat` is then the most there can be.
+    auto: RepeatAuto | None = None
 
     @property
     def id(self) -> CaseId:

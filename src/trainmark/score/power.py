@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trainmark.spec.repeats import LEAST_PILOT
+
 POWER = 0.8
 # More runs than anybody makes: beyond this the answer is "not with this spread".
 MOST_RUNS = 10_000
-LEAST_PILOT = 3
 _LEVEL = 0.05
 
 
