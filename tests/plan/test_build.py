@@ -58,7 +58,6 @@ def test_plan_survives_json(make_workload: Make, make_suite: Make) -> None:
     [
         ("thing:none:cpu:3:1:1", "needs 3 nodes; site `local` has 2"),
         ("thing:none:A100:1:1:1", r"device `A100` is not known.*devices: \{A100: nvidia\}"),
-        ("thing:none:cpu:1:1:auto", "repeat `auto`"),
     ],
 )
 def test_what_a_site_cannot_do_is_said(make_workload: Make, make_suite: Make, case: str, complaint: str) -> None:

@@ -16,7 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.plans import plan
 from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.run.judge import Judged
 from trainmark.run.loop import Loop
+from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store import journal
@@ -124,6 +126,11 @@ class Silent:
     def note(self, text: str) -> None: ...
 
 
+def judge(case: CasePlan, ref: RoundRef, attempt_dir: Path) -> Judged:
+    """Rounds differ in speed by a few percent, always in the same way."""
+    return Judged(speed=100.0 + 2 * (ref.round % 3))
+
+
 class Switch:
     reason = "stopped by a test"
 
@@ -147,11 +154,14 @@ OUTCOMES = [
 
 class Crashes(RuleBasedStateMachine):
     @initialize(
-        repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3), outcomes=st.lists(st.sampled_from(OUTCOMES))
+        repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+        outcomes=st.lists(st.sampled_from(OUTCOMES)),
+        auto=st.none() | st.sampled_from(["1%", "3%", "50%"]),
     )
-    def begin(self, repeats: list[int], outcomes: list[Ended]) -> None:
+    def begin(self, repeats: list[int], outcomes: list[Ended], auto: str | None) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.plan = plan(repeats)
+        self.plan = plan(repeats, auto=RepeatAuto(target=auto, pilot=3, max=6) if auto else None)
+        self.decisions: dict[int, tuple[int, str]] = {}
         self.world = World()
         self.world.outcomes = outcomes
         self.epoch = 0
@@ -164,6 +174,10 @@ class Crashes(RuleBasedStateMachine):
             assert state.next_round() is None and state.finished is not None
             assert state.finished is not JobState.CANCELLED, "nobody asked the last controller to stop"
             assert not self.world.running()
+            for index, case in enumerate(self.plan.cases):
+                tried = [ref.round for ref, item in state.rounds.items() if ref.case == index and item.attempts]
+                wanted = case.repeat if case.auto is None else state.enough[index][0]
+                assert sorted(tried) == list(range(1, wanted + 1)), "as many rounds as there should be, and no more"
             shutil.rmtree(self.folder)
 
     @rule(fuse=st.integers(0, 40))
@@ -210,6 +224,8 @@ class Crashes(RuleBasedStateMachine):
             ended = [attempt for attempt in item.attempts if attempt.state is JobState.SUCCEEDED]
             assert len(ended) <= 1, "a round counts once"
             assert len([a for r, a in state.counted(ref.case) if r == ref]) == len(ended)
+        for index, decision in state.enough.items():
+            assert self.decisions.setdefault(index, decision) == decision, "decided once, for every controller"
         known = {attempt.token for item in state.rounds.values() for attempt in item.attempts}
         assert set(self.world.started) <= known, "something runs that no record tells of"
 
@@ -237,6 +253,7 @@ class Crashes(RuleBasedStateMachine):
                 lambda case: None,
                 Silent(),
                 lambda: None,
+                judge,
                 lambda: world.now,
             )
             loop.go()

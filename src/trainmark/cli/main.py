@@ -22,6 +22,7 @@ VERBS = {
     "stop": ("trainmark.cli.stop", "stop a run; returns when nothing of it is left"),
     "resume": ("trainmark.cli.resume", "finish a run that was stopped or killed"),
     "report": ("trainmark.cli.report", "print the result of a run"),
+    "compare": ("trainmark.cli.compare", "say whether one run is faster than another"),
     "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),
     "data": ("trainmark.cli.data", "get and list data sets"),
     "init": ("trainmark.cli.init", "write an example suite and site to start from"),
@@ -139,5 +140,5 @@ def overview() -> str:
     lines += [f"  {verb.ljust(width)}  {summary}" for verb, (_, summary) in VERBS.items()]
     lines += ["", "start with `trainmark run quick`; `trainmark VERB --help` tells more of each."]
     lines += ["exit codes: 0 all succeeded, 1 a case failed or was skipped, 2 bad input (nothing started),"]
-    lines += ["            3 site not usable, 130 stopped."]
+    lines += ["            3 site not usable, 4 a comparison crossed its threshold, 130 stopped."]
     return "\n".join(lines) + "\n"

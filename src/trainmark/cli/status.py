@@ -55,6 +55,8 @@ def _owner(run: RunDir) -> str:
 def rounds(run: RunDir, state: RunState) -> list[dict[str, Any]]:
     rows = []
     for ref in state.plan.order:
+        if state.is_spare(ref):
+            continue
         case = state.plan.cases[ref.case]
         outcome, reason = state.outcome(ref)
         last = state.rounds[ref].last()

@@ -10,7 +10,7 @@ from trainmark.frameworks import REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import Case
-from trainmark.spec.case_id import AUTO, LONGEST
+from trainmark.spec.case_id import LONGEST
 from trainmark.spec.site import Site
 
 MOST_RANKS = 100_000
@@ -41,7 +41,7 @@ def _check_size(cases: list[Case]) -> None:
         # The variant grew while the layers were settled.
         if len(case.id.dir_name().encode()) > LONGEST:
             raise UserError(f"case `{case.id}` is too long for a folder name ({LONGEST} bytes)")
-    rounds = sum(int(case.id.repeat) for case in cases if case.id.repeat != AUTO)
+    rounds = sum(_repeat(case) for case in cases)
     if rounds > MOST_ROUNDS:
         raise UserError(f"the cases make {rounds} rounds, allowed are {MOST_ROUNDS}")
 
@@ -61,10 +61,13 @@ def _blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...
     return tuple(tuple(block) for block in blocks)
 
 
+def _repeat(case: Case) -> int:
+    """Rounds of a case; the most there can be when its pilot decides."""
+    return case.auto.max if case.auto is not None else int(case.id.repeat)
+
+
 def _case(case: Case, site: Site, places: Places) -> CasePlan:
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
-    if case_id.repeat == AUTO:
-        raise UserError(f"case `{case_id}`: repeat `auto` cannot be planned yet; give a number")
     if case_id.nnodes > len(site.hosts):
         raise UserError(f"case `{case_id}` needs {case_id.nnodes} nodes; site `{site.name}` has {len(site.hosts)}")
     device = catalog.get(case.vendor, case_id.device, site.name)
@@ -108,7 +111,8 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         ports=(site.master_port,) * start.ports,
         env=dict(site.env),
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
-        repeat=int(case_id.repeat),
+        repeat=_repeat(case),
+        auto=case.auto,
         nodes=tuple(
             NodePlan(index, host, ranks) for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
         ),

@@ -7,6 +7,7 @@ import msgspec
 from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines, Target
 
@@ -53,6 +54,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     band: tuple[Stretch, ...] = ()
     band_missing: str = ""
     loss_falls: bool = False
+    # Set when the pilot decides how many rounds there are; `repeat` is then the most there can be.
+    auto: RepeatAuto | None = None
 
     @property
     def id(self) -> CaseId:

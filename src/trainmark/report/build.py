@@ -8,12 +8,13 @@ from trainmark.plan.records import CasePlan
 from trainmark.report.records import CaseReport, Report
 from trainmark.run import lease
 from trainmark.score.case import measure, score_run
+from trainmark.score.gate import OUTSIDE
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.event import Event
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import RunDir
-from trainmark.store.state import RunState
+from trainmark.store.state import Attempt, RunState
 
 
 def build(run: RunDir) -> Report:
@@ -63,7 +64,14 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
         measurements=measurements,
         failure=failure,
         notes=sorted(set(notes)),
+        band=_band([item.last() for ref, item in state.rounds.items() if ref.case == index]),
     )
+
+
+def _band(lasts: list[Attempt | None]) -> str:
+    """How the losses of a case lie to its reference band: the worst of its rounds."""
+    found = {last.band for last in lasts if last is not None and last.band}
+    return OUTSIDE if OUTSIDE in found else "; ".join(sorted(found))
 
 
 def _missing(folder: Path, found: int) -> list[str]:

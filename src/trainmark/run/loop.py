@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch import AttemptSpec, Ended, How, Job
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.run.judge import Judged, enough
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.rundir import RunDir
@@ -17,7 +18,7 @@ from trainmark.store.state import RunState
 
 if TYPE_CHECKING:
     from trainmark.launch.launcher import Launcher
-    from trainmark.run.words import Switch, View, Writer
+    from trainmark.run.words import Judge, Switch, View, Writer
 
 # How often the loop looks for a stop request and shows progress while an attempt runs.
 TICK_SECONDS = 0.5
@@ -41,11 +42,12 @@ class Loop:
         preflight: Callable[[CasePlan], str | None],
         view: View,
         renew: Callable[[], None],
+        judge: Judge,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
-        self._view, self._renew, self._clock = view, renew, clock
+        self._view, self._renew, self._judge, self._clock = view, renew, judge, clock
 
     def go(self) -> JobState:
         """Until every round is over or somebody asked to stop. Returns the run's state."""
@@ -55,6 +57,9 @@ class Loop:
             if ref is None:
                 break
             case = self._plan.cases[ref.case]
+            if self._state.is_undecided(ref):
+                self._decide(case, ref.case)
+                continue
             unmet = self._preflight(case)
             if unmet is not None:
                 self._record(journal.SKIPPED, case=ref.case, reason=unmet)
@@ -138,7 +143,17 @@ class Loop:
         hows: dict[int, How | None] = {0: None, 1: "stop", 2: "kill"}
         return hows[level]
 
+    def _decide(self, case: CasePlan, index: int) -> None:
+        """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""
+        found = enough(case, self._state.pilot_speeds(index))
+        self._record(journal.ENOUGH, case=index, round=found.rounds, reason=found.reason)
+        self._view.note(f"{case.case}: {found.reason}")
+
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
+        well = ended.state is JobState.SUCCEEDED
+        judged = self._judge(case, ref, self._run.attempt(case, ref, attempt)) if well else Judged()
+        if judged.fault:
+            ended = Ended(JobState.INVALID, judged.fault)
         self._record(
             journal.ENDED,
             case=ref.case,
@@ -147,6 +162,8 @@ class Loop:
             state=ended.state,
             reason=ended.reason,
             failure=ended.failure,
+            speed=judged.speed,
+            band=judged.band or None,
         )
         self._view.ended(case, ref, ended)
 

@@ -15,6 +15,7 @@ from trainmark.launch import REGISTRY
 from trainmark.plan.records import Plan
 from trainmark.run import lease as leases
 from trainmark.run import stop
+from trainmark.run.judge import judge
 from trainmark.run.loop import Loop
 from trainmark.run.preflight import unmet
 from trainmark.run.stop import StopSwitch
@@ -78,7 +79,7 @@ def drive(run: RunDir, plan: Plan, view: View, *, stopping: Literal["", "stop", 
     try:
         state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
         launcher = REGISTRY.get(plan.site.launcher)
-        loop = Loop(run, plan, state, launcher, writer, lease.epoch, switch, unmet, view, lease.renew)
+        loop = Loop(run, plan, state, launcher, writer, lease.epoch, switch, unmet, view, lease.renew, judge)
         final = loop.go()
         lease.release()
         return final

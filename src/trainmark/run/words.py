@@ -7,6 +7,7 @@ from typing import Protocol
 
 from trainmark.launch import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.run.judge import Judged
 from trainmark.store.journal import Record
 
 
@@ -22,6 +23,12 @@ class Switch(Protocol):
     reason: str
 
     def level(self) -> int: ...
+
+
+class Judge(Protocol):
+    """Looks at the events of an attempt that ended well, before its end is written down."""
+
+    def __call__(self, case: CasePlan, ref: RoundRef, attempt_dir: Path, /) -> Judged: ...
 
 
 class View(Protocol):

@@ -84,3 +84,15 @@ def common_steps(ranks: Sequence[RankSteps]) -> tuple[int, int] | None:
     first = max(rank.step[0] for rank in ranks)
     last = min(rank.step[-1] for rank in ranks)
     return (first, last) if first <= last else None
+
+
+def losses(events: Iterable[Event]) -> dict[int, float]:
+    """The loss by step, the mean over ranks that told one."""
+    found: dict[int, list[float]] = {}
+    for event in events:
+        if event.k == "LOSS" and isinstance(event.values, list):
+            for step, value in zip(event.steps, event.values, strict=False):
+                found.setdefault(step, []).append(float(value))
+        elif event.k == "STEP_END" and event.loss is not None and event.step is not None:
+            found.setdefault(event.step, []).append(float(event.loss))
+    return {step: sum(values) / len(values) for step, values in found.items()}

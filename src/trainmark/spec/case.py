@@ -14,6 +14,7 @@ import msgspec
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.hashes import sha256_hex
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.workload import Deadlines, Found, named_parameter
 
 # Settled like parameters, but every workload has them.
@@ -48,6 +49,7 @@ class Case(msgspec.Struct, frozen=True):
     checkpoint: str | None
     deadlines: Deadlines
     opened: tuple[str, ...]
+    auto: RepeatAuto | None = None
 
     @property
     def values(self) -> dict[str, Value]:
@@ -81,6 +83,7 @@ def resolve(
     data: str | None = None,
     checkpoint: str | None = None,
     deadlines: Mapping[str, float] | None = None,
+    auto: RepeatAuto | None = None,
 ) -> Case:
     """Settle all layers. The id that comes back lists exactly what differs from what a bare id would mean."""
     workload = found.workload
@@ -127,6 +130,7 @@ def resolve(
         checkpoint=checkpoint,
         deadlines=msgspec.structs.replace(workload.deadlines, **dict(deadlines or {})),
         opened=opened,
+        auto=auto,
     )
 
 

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.spec import repeats, yamlfile
 from trainmark.spec import workload as workloads
-from trainmark.spec import yamlfile
 from trainmark.spec.case import Case, Layer, resolve
-from trainmark.spec.case_id import SHAPE, CaseId, Value, is_name, value_text
+from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, is_name, value_text
 from trainmark.spec.convert import convert
+from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.workload import check_deadlines
 
@@ -37,6 +38,7 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     division: Literal["closed", "open"] = "closed"
     seed: int | None = None
     retries: int = 1
+    repeat_auto: RepeatAuto = RepeatAuto()
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
     workloads: list[str] = []
@@ -90,6 +92,7 @@ def load(file: Path) -> Loaded:
         )
     if suite.retries < 0:
         raise UserError(f"{file}: retries: found {suite.retries}, allowed is 0 and more")
+    repeats.check(suite.repeat_auto, f"{file}: repeat_auto")
     folders = tuple((file.parent / folder).resolve() for folder in suite.workloads)
     for position, folder in enumerate(folders):
         if not folder.is_dir():
@@ -156,6 +159,7 @@ def _settle(
         data=entry.data,
         checkpoint=entry.checkpoint,
         deadlines={**suite.deadlines, **entry.deadlines},
+        auto=suite.repeat_auto if case_id.repeat == AUTO else None,
     )
 
 

@@ -25,11 +25,12 @@ RESERVE = "reserve"
 _RESERVED_BYTES = 128 * 1024
 
 # Record kinds.
-OWNER, ATTEMPT, SUBMITTED, ENDED, SKIPPED, STOP, FINISHED = (
+OWNER, ATTEMPT, SUBMITTED, ENDED, ENOUGH, SKIPPED, STOP, FINISHED = (
     "owner",
     "attempt",
     "submitted",
     "ended",
+    "enough",
     "skipped",
     "stop",
     "finished",
@@ -50,6 +51,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     state: JobState | None = None
     reason: str | None = None
     failure: dict[str, Any] | None = None
+    speed: float | None = None
+    band: str | None = None
     host: str | None = None
     pid: int | None = None
 

@@ -26,6 +26,10 @@ class Attempt(msgspec.Struct):
     state: JobState = JobState.PENDING
     reason: str = ""
     failure: dict[str, Any] | None = None
+    # What it measured, where the number of rounds depends on it.
+    speed: float | None = None
+    # How its loss lies to the reference band.
+    band: str = ""
 
     @property
     def retried(self) -> bool:
@@ -53,6 +57,8 @@ class RunState:
         self.rounds = {ref: Round(ref, []) for ref in plan.order}
         self.finished: JobState | None = None
         self.stop_reason: str | None = None
+        # Cases whose pilot has decided: how many rounds there are in all, and why.
+        self.enough: dict[int, tuple[int, str]] = {}
 
     @classmethod
     def replay(cls, plan: Plan, records: Iterable[Record]) -> RunState:
@@ -76,6 +82,8 @@ class RunState:
             for ref in self.rounds:
                 if ref.case == record.case and not self.is_over(ref):
                     self.rounds[ref].skipped = record.reason or "skipped"
+        elif record.k == journal.ENOUGH and record.case is not None and record.round is not None:
+            self.enough[record.case] = record.round, record.reason or ""
         else:
             self._apply_attempt(record)
 
@@ -95,7 +103,7 @@ class RunState:
                 elif record.k == journal.ENDED:
                     attempt.state = record.state or JobState.LOST
                     attempt.reason = record.reason or ""
-                    attempt.failure = record.failure
+                    attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
                     self.rounds[ref].spoiled += attempt.retried
 
     def open_attempt(self) -> tuple[RoundRef, Attempt] | None:
@@ -117,12 +125,27 @@ class RunState:
     def is_over(self, ref: RoundRef) -> bool:
         """Whether a round needs no further attempt."""
         item = self.rounds[ref]
-        if item.skipped is not None:
+        if item.skipped is not None or self.is_spare(ref):
             return True
         last = item.last()
         if last is None or not last.state.ended:
             return False
         return not last.retried or item.spoiled > self.plan.retries
+
+    def is_spare(self, ref: RoundRef) -> bool:
+        """Whether a round was planned in case it would be needed, and is not."""
+        return ref.case in self.enough and ref.round > self.enough[ref.case][0]
+
+    def is_undecided(self, ref: RoundRef) -> bool:
+        """Whether it is up to the pilot, which is over, if this round is needed."""
+        auto = self.plan.cases[ref.case].auto
+        return auto is not None and ref.round > auto.pilot and ref.case not in self.enough
+
+    def pilot_speeds(self, case: int) -> list[float]:
+        """Speeds of the pilot's rounds that have one."""
+        auto = self.plan.cases[case].auto
+        counted = [attempt.speed for ref, attempt in self.counted(case) if auto is None or ref.round <= auto.pilot]
+        return [speed for speed in counted if speed is not None]
 
     def unfinished(self) -> bool:
         """Whether anything was not done to its end, be it that somebody cancelled it."""
@@ -132,6 +155,8 @@ class RunState:
     def outcome(self, ref: RoundRef) -> tuple[JobState, str]:
         """State and reason of a round as a user sees it."""
         item = self.rounds[ref]
+        if self.is_spare(ref):
+            return JobState.SKIPPED, self.enough[ref.case][1]
         if item.skipped is not None:
             return JobState.SKIPPED, item.skipped
         last = item.last()
@@ -139,8 +164,11 @@ class RunState:
 
     def case_outcome(self, case: int) -> tuple[JobState, str]:
         """The worst of a case's rounds: one bad round makes a case that cannot be trusted whole."""
-        outcomes = [self.outcome(ref) for ref in self.plan.order if ref.case == case]
-        return min(outcomes, key=lambda outcome: _SEVERITY.index(outcome[0]))
+        outcomes = [self.outcome(ref) for ref in self.plan.order if ref.case == case and not self.is_spare(ref)]
+        state, reason = min(outcomes, key=lambda outcome: _SEVERITY.index(outcome[0]))
+        if state is JobState.SUCCEEDED and case in self.enough:
+            reason = self.enough[case][1]
+        return state, reason
 
     def counted(self, case: int) -> list[tuple[RoundRef, Attempt]]:
         """The attempts that count for a case: at most one per round, the succeeded one."""

@@ -1,0 +1,231 @@
+"""Two runs, or two cases, side by side: what was compared, what could not be, and what can be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from trainmark.errors import UserError
+from trainmark.plan.records import CasePlan
+from trainmark.report.records import CaseReport, Report
+from trainmark.score import verdict as verdicts
+from trainmark.score.measurement import Measurement
+from trainmark.score.verdict import Pair, Verdict, Word
+from trainmark.spec.states import JobState
+from trainmark.store.rundir import Manifest
+
+METRICS = ("throughput", "sustained_throughput")
+
+
+class Side(msgspec.Struct, frozen=True):
+    """A run: its figures, and its manifest, which knows parameters and machines. `case`: only this one."""
+
+    report: Report
+    manifest: Manifest
+    case: str | None = None
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """One case on both sides; `a` and `b` are the headlines."""
+
+    case_a: str
+    case_b: str
+    a: float
+    b: float
+    unit: str
+    verdict: Verdict
+    notes: list[str] = []
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A case that was not compared, and why."""
+
+    case: str
+    reason: str
+
+
+class Overall(msgspec.Struct, frozen=True):
+    """The verdict on the geometric mean of ratios; `incomplete` when a case has a result on one side only."""
+
+    word: Word | Literal["incomplete"]
+    missing: list[str]
+    verdict: Verdict | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What `trainmark compare --json` prints. Ratios are B ÷ A."""
+
+    a: str
+    b: str
+    metric: str
+    margin: float
+    threshold: float
+    cases: list[Compared]
+    left: list[Left]
+    overall: Overall
+    notes: list[str]
+
+    @property
+    def past_threshold(self) -> list[Compared]:
+        return [one for one in self.cases if one.verdict.past_threshold]
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """A case of one side, with its plan."""
+
+    report: CaseReport
+    plan: CasePlan
+    side: Literal["A", "B"]
+    metric: str
+
+    @property
+    def found(self) -> Measurement | None:
+        return self.report.measurements.get(self.metric)
+
+    @property
+    def obstacle(self) -> str:
+        """Why it has no result to compare; empty when it has one."""
+        if self.report.state is JobState.INVALID:
+            return f"{self.side} is INVALID: {self.report.reason}"
+        if self.found is None or self.found.value is None:
+            reason = (self.found.reason if self.found else "") or self.report.reason or "nothing was measured"
+            return f"{self.side} ({self.report.state}) has no {self.metric}: {reason}"
+        return ""
+
+
+def compare(a: Side, b: Side, metric: str, margin: float, threshold: float) -> Comparison:
+    """Cases are matched by identity, or are the two that the sides name. All verdicts are one family."""
+    matches, left, missing = _match(a, b, metric)
+    usable = []
+    for one, other in matches:
+        obstacles = [seen.obstacle for seen in (one, other) if seen.obstacle]
+        if obstacles:
+            left.append(Left(one.plan.id.identity, "; ".join(obstacles)))
+            missing += [one.plan.id.identity] if len(obstacles) == 1 else []
+        else:
+            usable.append((one, other))
+    same_run = a.report.dir == b.report.dir
+    estimates = [verdicts.estimate(_pair(one, other, same_run)) for one, other in usable]
+    cases = [
+        _compared(one, other, verdict)
+        for (one, other), verdict in zip(usable, verdicts.decide(estimates, margin, threshold), strict=True)
+    ]
+    whole = verdicts.decide([verdicts.combine(estimates)], margin, threshold)[0] if estimates else None
+    return Comparison(
+        a=a.report.run,
+        b=b.report.run,
+        metric=metric,
+        margin=margin,
+        threshold=threshold,
+        cases=cases,
+        left=left,
+        overall=Overall("incomplete" if missing or whole is None else whole.word, missing, whole),
+        notes=_changes(_machine(a), _machine(b)),
+    )
+
+
+def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], list[Left], list[str]]:
+    """Pairs of cases; and those that stand alone, of which the ones with a result make the whole incomplete."""
+    ours, theirs = _by_identity(a, "A", metric), _by_identity(b, "B", metric)
+    if a.case is not None and b.case is not None:
+        pair = ours[a.case], theirs[b.case]
+        units = [seen.plan.unit for seen in pair]
+        if units[0] != units[1]:
+            raise UserError(f"{a.case} counts {units[0]} and {b.case} counts {units[1]}: their speeds do not compare")
+        return [pair], [], []
+    shared = [identity for identity in ours if identity in theirs]
+    if not shared:
+        raise UserError(
+            f"{a.report.run} and {b.report.run} have no case in common; RUN:CASE compares cases that differ"
+        )
+    alone = [seen for identity, seen in ours.items() if identity not in theirs]
+    alone += [seen for identity, seen in theirs.items() if identity not in ours]
+    left = [Left(seen.plan.id.identity, f"only in {seen.side}") for seen in alone]
+    missing = [seen.plan.id.identity for seen in alone if not seen.obstacle]
+    return [(ours[identity], theirs[identity]) for identity in shared], left, missing
+
+
+def _by_identity(side: Side, name: Literal["A", "B"], metric: str) -> dict[str, _Seen]:
+    plans = {case.case: case for case in side.manifest.plan.cases}
+    return {plans[case.case].id.identity: _Seen(case, plans[case.case], name, metric) for case in side.report.cases}
+
+
+def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
+    """Paired by block only where blocks are shared: cases of one run with results for the same rounds."""
+    values_a, values_b = (seen.found.inputs if seen.found else [] for seen in (a, b))
+    rounds = _rounds(a.report, len(values_a))
+    paired = same_run and rounds is not None and rounds == _rounds(b.report, len(values_b))
+    return Pair(values_a, values_b, paired)
+
+
+def _rounds(case: CaseReport, values: int) -> list[int] | None:
+    """The round of each value; None when that cannot be told."""
+    if len(case.runs) == values:
+        return [run.round for run in case.runs]
+    return list(range(1, values + 1)) if case.rounds == case.counted == values else None
+
+
+def _compared(a: _Seen, b: _Seen, verdict: Verdict) -> Compared:
+    values = [seen.found.value if seen.found else None for seen in (a, b)]
+    notes = [note for seen in (a, b) for note in _cautions(seen)]
+    return Compared(
+        case_a=a.report.case,
+        case_b=b.report.case,
+        a=values[0] or 0.0,
+        b=values[1] or 0.0,
+        unit=a.found.unit if a.found else "",
+        verdict=verdict,
+        notes=_fingerprints(a, b) + notes,
+    )
+
+
+def _fingerprints(a: _Seen, b: _Seen) -> list[str]:
+    if a.report.fingerprint == b.report.fingerprint:
+        return []
+    changes = _changes(_configuration(a.plan), _configuration(b.plan)) or ["the workload itself was changed"]
+    return [f"fingerprints differ ({a.report.fingerprint}, {b.report.fingerprint}): {'; '.join(changes)}"]
+
+
+def _cautions(seen: _Seen) -> Iterator[str]:
+    """What makes a side's figures weaker than they look."""
+    case = seen.report
+    if case.state is not JobState.SUCCEEDED:
+        yield f"{seen.side}: {case.state}, {case.counted} of {case.rounds} rounds count: {case.reason}"
+    for run in case.runs:
+        if run.disturbed:
+            yield f"{seen.side}: round {run.round} was disturbed: {', '.join(run.disturbed)}"
+
+
+def _configuration(plan: CasePlan) -> dict[str, Any]:
+    case = plan.id
+    fields = ("workload", "framework", "device", "vendor", "preset", "division", "data", "checkpoint")
+    named = {name: getattr(plan, name) for name in fields}
+    return {**named, "nodes": case.nnodes, "processes": case.nproc, **plan.params}
+
+
+def _machine(side: Side) -> dict[str, Any]:
+    """What a reader would ask first when figures differ."""
+    manifest = side.manifest
+    facts = manifest.provenance.get("facts") or {}
+    processor = facts.get("cpu") or {}
+    packages = manifest.provenance.get("packages") or {}
+    hosts = sorted({node.host for case in manifest.plan.cases for node in case.nodes})
+    return {
+        "hosts": ", ".join(hosts),
+        "processor": processor.get("model"),
+        "threads": processor.get("threads"),
+        "kernel": facts.get("kernel"),
+        "torch": packages.get("torch"),
+        "trainmark": manifest.trainmark,
+    }
+
+
+def _changes(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    names: Sequence[str] = [*a, *(name for name in b if name not in a)]
+    return [f"{name}: {_shown(a.get(name))} → {_shown(b.get(name))}" for name in names if a.get(name) != b.get(name)]
+
+
+def _shown(value: Any) -> str:
+    return "–" if value is None else str(value)

@@ -1,0 +1,61 @@
+"""A look at what an attempt measured, as soon as it ended: what the loop has to know of it goes into the journal.
+
+The one place in this room where anything is scored, and only for cases that have something to be judged by.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trainmark.plan.records import CasePlan, RoundRef
+
+if TYPE_CHECKING:
+    from trainmark.score.gate import Judgement
+    from trainmark.score.power import Enough
+    from trainmark.spec.event import Event
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What the events of an attempt that ended well say. None or empty: not known, or not asked."""
+
+    speed: float | None = None
+    # Why the attempt is INVALID, and how its loss lies to the reference band.
+    fault: str = ""
+    band: str = ""
+
+
+def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
+    """Reads the attempt's events where something depends on them: that costs more than a small round does."""
+    gated = bool(case.band) or case.loss_falls
+    if case.auto is None and not gated:
+        return Judged()
+    from trainmark.score.case import score_run
+    from trainmark.store import events
+
+    found = events.read_attempt(attempt_dir).events
+    speed = None
+    if case.auto is not None:
+        score = score_run(found, case.world)
+        speed = None if score.reason else score.throughput
+    gate = _gate(case, found) if gated else None
+    return Judged(speed, gate.fault, gate.band) if gate else Judged(speed)
+
+
+def _gate(case: CasePlan, found: list[Event]) -> Judgement:
+    from trainmark.score import gate
+    from trainmark.score.steps import losses
+
+    seen = losses(found)
+    return gate.inside(seen, case.band) if case.band else gate.falling(seen, case.band_missing)
+
+
+def enough(case: CasePlan, speeds: list[float]) -> Enough:
+    """How many rounds a case gets in all, from the speeds of its pilot."""
+    from trainmark.score.power import stein
+
+    if case.auto is None:
+        raise ValueError(f"{case.case}: its number of rounds is given")
+    return stein(speeds, case.auto.pilot, case.auto.width, case.auto.max)

@@ -1,0 +1,31 @@
+"""`repeat: auto`: how many rounds a case gets is decided by the spread of its first ones."""
+
+from __future__ import annotations
+
+import msgspec
+
+from trainmark.errors import UserError
+from trainmark.spec import share
+
+# Fewer rounds say nothing of a spread.
+LEAST_PILOT = 3
+
+
+class RepeatAuto(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`repeat_auto` of a suite: rounds until the true speed is known to ±target, by a pilot, up to a most."""
+
+    target: str | float = "2%"
+    pilot: int = 5
+    max: int = 30
+
+    @property
+    def width(self) -> float:
+        return share.parse(self.target, "repeat_auto.target")
+
+
+def check(found: RepeatAuto, place: str) -> None:
+    share.parse(found.target, f"{place}.target")
+    if found.pilot < LEAST_PILOT:
+        raise UserError(f"{place}.pilot: found {found.pilot}, allowed is {LEAST_PILOT} and more")
+    if found.max < found.pilot:
+        raise UserError(f"{place}.max: found {found.max}, allowed is from the pilot's {found.pilot} on")

@@ -1,0 +1,103 @@
+"""`trainmark compare` on runs whose speeds are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Cli
+from tests.runs import finished_run
+from trainmark.spec.states import JobState
+
+ONE, TWO = "one:none:cpu:1:1:5", "two:none:cpu:1:1:5"
+SPEEDS = [50.0, 50.4, 49.6, 50.2, 49.8]
+
+
+def scaled(factor: float) -> list[float]:
+    return [factor * speed for speed in SPEEDS]
+
+
+def test_words_figures_and_the_exit_code(cli: Cli) -> None:
+    finished_run(cli.runs, "20260101-a", {ONE: SPEEDS, TWO: SPEEDS})
+    finished_run(cli.runs, "20260102-b", {ONE: scaled(0.9), TWO: SPEEDS[::-1]})
+    done = cli("compare", "20260101-a", "last", code=4)
+    assert "slower by 10 %" in done.stdout and "equivalent" in done.stdout and "lost more than 5 %" in done.stdout
+    found = cli.json("compare", "20260101-a", "20260102-b", "--threshold", "12%")
+    first, second = found["cases"]
+    assert first["verdict"]["ratio"] == pytest.approx(0.9, rel=1e-6) and first["verdict"]["word"] == "slower"
+    assert (first["a"], first["b"]) == pytest.approx((49.999, 45.0), rel=1e-4) and first["unit"] == "things/s"
+    assert second["verdict"]["word"] == "equivalent"
+    assert found["overall"]["verdict"]["ratio"] == pytest.approx(0.9**0.5, rel=1e-6)
+    assert found["overall"]["word"] == "slower" and found["overall"]["missing"] == []
+    assert cli.json("compare", "last", "20260101-a")["cases"][0]["verdict"]["word"] == "faster"
+
+
+def test_cases_are_matched_whatever_their_repeats(cli: Cli) -> None:
+    finished_run(cli.runs, "a", {ONE: SPEEDS})
+    finished_run(cli.runs, "b", {ONE.replace(":5", ":3"): SPEEDS[:3]})
+    (case,) = cli.json("compare", "a", "b")["cases"]
+    assert (case["verdict"]["n_a"], case["verdict"]["n_b"]) == (5, 3)
+
+
+def test_what_differs_is_said(cli: Cli) -> None:
+    before = {"params": {"batch": 16, "lr": 0.1}, "fingerprint": "1" * 16}
+    after = {"params": {"batch": 64, "lr": 0.1}, "fingerprint": "2" * 16, "preset": "quick"}
+    finished_run(cli.runs, "a", {ONE: SPEEDS}, before, host="n1")
+    finished_run(cli.runs, "b", {ONE: [50.0, JobState.FAILED, 50.1, 49.9, 50.0]}, after, host="n2")
+    text = cli("compare", "a", "b").stdout
+    assert "fingerprints differ" in text and "batch: 16 → 64" in text and "preset: smoke → quick" in text
+    assert "lr" not in text and "hosts: n1 → n2" in text
+    assert "B: FAILED, 4 of 5 rounds count: made so by a test" in text
+
+
+def test_what_has_no_result_is_named_and_makes_the_whole_incomplete(cli: Cli) -> None:
+    three, four = "three:none:cpu:1:1:1", "four:none:cpu:1:1:1"
+    finished_run(cli.runs, "a", {ONE: SPEEDS, TWO: SPEEDS, three: [50.0], four: [5000.0]})
+    finished_run(cli.runs, "b", {ONE: SPEEDS, TWO: [*SPEEDS[:4], JobState.INVALID], four: [5000.0]})
+    found = cli.json("compare", "a", "b")
+    assert [case["case_a"] for case in found["cases"]] == [ONE]
+    reasons = {left["case"]: left["reason"] for left in found["left"]}
+    assert reasons["three:none:cpu:1:1:*"] == "only in A"
+    assert reasons["two:none:cpu:1:1:*"] == "B is INVALID: made so by a test"
+    assert "has no throughput" in reasons["four:none:cpu:1:1:*"], "its window is too short"
+    assert found["overall"]["word"] == "incomplete"
+    assert sorted(found["overall"]["missing"]) == ["three:none:cpu:1:1:*", "two:none:cpu:1:1:*"]
+
+
+def test_cases_of_one_run_are_paired_by_block(cli: Cli) -> None:
+    weather = [1.0, 1.3, 0.8, 1.1, 0.7]
+    slow = [48.0 * factor * (1 + 0.001 * (index % 2)) for index, factor in enumerate(weather)]
+    cases = {ONE: [50.0 * factor for factor in weather], TWO: slow}
+    finished_run(cli.runs, "a", cases)
+    (case,) = cli.json("compare", "a:one", f"a:{TWO}")["cases"]
+    assert case["verdict"]["word"] == "slower" and "paired" in case["verdict"]["method"]
+    finished_run(cli.runs, "b", cases)
+    (case,) = cli.json("compare", "a:one", "b:two")["cases"]
+    assert case["verdict"]["word"] == "inconclusive" and case["verdict"]["needed"] > 5, "other runs share no blocks"
+
+
+def test_one_run_each_is_no_verdict(cli: Cli) -> None:
+    for name, speed in (("a", 50.0), ("b", 5.0)):
+        finished_run(cli.runs, name, {"one:none:cpu:1:1:1": [speed]})
+    text = cli("compare", "a", "b").stdout
+    assert "inconclusive" in text and "at least 2 of each" in text
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["a", "nosuch"], "no run `nosuch`"),
+        (["a", "a"], "are the same"),
+        (["a", "b:one"], "either both name a case"),
+        (["a:oen", "b:one"], "no case begins with `oen`"),
+        (["a:one", "b:one", "--margin", "3"], "--margin: found `3`"),
+        (["a", "b", "--threshold", "x"], "--threshold"),
+        (["a", "b", "--metric", "througput"], "did you mean `throughput`"),
+        (["a", "c"], "no case in common"),
+    ],
+)
+def test_bad_words(cli: Cli, argv: list[str], complaint: str) -> None:
+    for name in ("a", "b"):
+        finished_run(cli.runs, name, {ONE: SPEEDS[:1]})
+    finished_run(cli.runs, "c", {TWO: SPEEDS[:1]})
+    found = cli("compare", *argv, code=2)
+    assert complaint in found.stderr and found.stderr.count("\n") == 1, found.stderr
