@@ -30,7 +30,8 @@ def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
     from trainmark.store import events
 
     score = score_run(events.read_attempt(attempt_dir).events, case.world)
-    return Judged(speed=None if score.reason else score.throughput)
+    speed = score.throughput or 0.0
+    return Judged(speed=speed if speed > 0 and not score.reason else None)
 
 
 def enough(case: CasePlan, speeds: list[float]) -> Enough:
@@ -39,4 +40,4 @@ def enough(case: CasePlan, speeds: list[float]) -> Enough:
 
     if case.auto is None:
         raise ValueError(f"{case.case}: its number of rounds is given")
-    return stein(speeds, case.auto.pilot, case.auto.width, case.auto.max)
+    return stein(speeds, case.auto)
