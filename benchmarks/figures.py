@@ -43,6 +43,11 @@ def at_most(figure: str, unit: str, ours: float, bar: float) -> Figure:
     return Figure(figure, unit, ours, None, None, "ours", ours, f"≤ {bar:g} {unit}", ours <= bar)
 
 
+def at_least(figure: str, unit: str, ours: float, bar: float) -> Figure:
+    """A figure of our own that must be large."""
+    return Figure(figure, unit, ours, None, None, "ours", ours, f"≥ {bar:g} {unit}", ours >= bar)
+
+
 def spread(values: Sequence[float]) -> dict[str, float]:
     """Median, smallest, largest, number: so that a reader sees how noisy a figure was."""
     return {"median": median(values), "min": min(values), "max": max(values), "n": len(values)}

@@ -35,22 +35,23 @@ def enough(cli: Cli) -> list[journal.Record]:
     return [record for record in journal.read(cli.runs / cli.run_id()).records if record.k == journal.ENOUGH]
 
 
-@pytest.mark.parametrize(("spread", "rounds", "said"), [(0, 3, "3 rounds are enough for ±2 %"), (40, 6, "at most 6")])
+@pytest.mark.parametrize(("spread", "rounds", "said"), [(0, 4, "4 rounds are enough for ±2 %"), (40, 6, "at most 6")])
 def test_the_pilot_decides(
     cli: Cli, make_workload: Make, make_suite: Make, spread: int, rounds: int, said: str
 ) -> None:
     make_workload(PROGRAM.format(spread=spread))
     file = make_suite(
-        "  - thing:none:cpu:1:1:auto\n  - thing:none:cpu:1:1:1@batch=2", extra="repeat_auto: {pilot: 3, max: 6}"
+        "  - thing:none:cpu:1:1:auto\n  - thing:none:cpu:1:1:1@batch=2", extra="repeat_auto: {pilot: 3, min: 4, max: 6}"
     )
     report = cli.json("run", str(file))
     case = report["cases"][0]
     assert report["state"] == "SUCCEEDED" and case["counted"] == rounds and said in case["reason"], case
+    assert said in cli("report").stdout
     (record,) = enough(cli)
     assert (record.case, record.round) == (0, rounds)
     assert "nothing left to do" in cli("resume").stdout
     assert len(enough(cli)) == 1 and cli("status").stdout.count("SUCCEEDED") == rounds + 2
-    assert "rounds: 3 to 6, as many as ±2 % takes" in cli("plan", str(file)).stdout
+    assert "rounds: 4 to 6, as many as ±2 % takes" in cli("plan", str(file)).stdout
 
 
 def test_rounds_without_a_speed_end_with_the_pilot(cli: Cli) -> None:
@@ -74,7 +75,8 @@ def test_a_decision_that_was_lost_is_made_again(cli: Cli) -> None:
     [
         ("{target: 200%}", "repeat_auto.target: found `200%`"),
         ("{pilot: 2}", "repeat_auto.pilot: found 2"),
-        ("{max: 4}", "repeat_auto.max: found 4"),
+        ("{min: 4}", "repeat_auto.min: found 4"),
+        ("{max: 9}", "repeat_auto.max: found 9"),
         ("{most: 4}", "unknown key `most`"),
     ],
 )

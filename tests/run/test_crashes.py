@@ -160,7 +160,7 @@ class Crashes(RuleBasedStateMachine):
     )
     def begin(self, repeats: list[int], outcomes: list[Ended], auto: str | None) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.plan = plan(repeats, auto=RepeatAuto(target=auto, pilot=3, max=6) if auto else None)
+        self.plan = plan(repeats, auto=RepeatAuto(target=auto, pilot=3, min=4, max=6) if auto else None)
         self.decisions: dict[int, tuple[int, str]] = {}
         self.world = World()
         self.world.outcomes = outcomes

@@ -11,6 +11,7 @@ from scipy import stats
 
 from trainmark.score.power import needed, stein
 from trainmark.score.verdict import Pair, combine, estimate, holm, judge
+from trainmark.spec.repeats import RepeatAuto
 
 STEADY = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.4, 99.6, 100.0]
 
@@ -124,9 +125,10 @@ def test_stein_by_hand() -> None:
     pilot = [100.0, 104.0, 96.0, 102.0, 98.0]
     spread = stats.tstd([math.log(value) for value in pilot])
     by_hand = math.ceil((stats.t.ppf(0.975, 4) * spread / math.log(1.02)) ** 2)
-    found = stein(pilot, 5, 0.02, 30)
-    assert found.rounds == by_hand > 5 and "enough for ±2 %" in found.reason
-    assert stein(pilot, 5, 0.5, 30).rounds == 5
-    capped = stein(pilot, 5, 0.005, 30)
+    found = stein(pilot, RepeatAuto())
+    assert found.rounds == by_hand > 10 and "enough for ±2 %" in found.reason
+    assert stein(pilot, RepeatAuto(target=0.5)).rounds == 10
+    capped = stein(pilot, RepeatAuto(target="0.5%"))
     assert capped.rounds == 30 and "would be needed" in capped.reason
-    assert "2 of 5 pilot rounds" in stein(pilot[:2], 5, 0.02, 30).reason
+    few = stein(pilot[:2], RepeatAuto())
+    assert few.rounds == 5 and "2 of 5 pilot rounds" in few.reason

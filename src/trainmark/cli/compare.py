@@ -134,4 +134,4 @@ def _overall(found: Comparison) -> str:
     said = f"overall: {overall.word}"
     if overall.verdict is not None:
         said += f", {overall.verdict.method} {_ratio(overall.verdict)}, {overall.verdict.reason}"
-    return said + (f"\n  on one side only: {', '.join(overall.missing)}" if overall.missing else "")
+    return said + (f"\n  without a result on one side: {', '.join(overall.missing)}" if overall.missing else "")

@@ -18,7 +18,7 @@ preset: smoke          # size of every case: smoke (seconds), quick (a minute), 
 division: closed       # open: locked parameters may be changed, and every result says so
 # seed: 1              # order of rounds and seeds of training; without it one is drawn and recorded
 # retries: 1           # further attempts for rounds lost to the machine (never for failures of the case)
-# repeat_auto: {target: 2%, pilot: 5, max: 30}    # for cases with `repeat: auto`: until ±target is reached
+# repeat_auto: {target: 2%, pilot: 5, min: 10, max: 30}   # for `repeat: auto`: as many rounds as ±target takes
 # set: {batch: 32}     # parameters for every case that has them; what a case says itself is stronger
 # deadlines: {start: 120, step: 60, total: 900}   # seconds; each case has its own without this
 # workloads: [./workloads]                        # folders that hold workloads of your own

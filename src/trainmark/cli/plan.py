@@ -44,7 +44,7 @@ def _case(case: CasePlan) -> list[str]:
     lines = [f"{case.case}  fingerprint {case.fingerprint}  preset {case.preset}"]
     lines.append(f"  data {case.data or '–'}  unit {case.unit}  probe {'yes' if case.probe else 'no'}")
     if case.auto is not None:
-        lines.append(f"  rounds: {case.auto.pilot} to {case.auto.max}, as many as ±{100 * case.auto.width:g} % takes")
+        lines.append(f"  rounds: {case.auto.min} to {case.auto.max}, as many as ±{100 * case.auto.width:g} % takes")
     times = case.deadlines
     lines.append(
         f"  deadlines: start {times.start:g} s, step {times.step:g} s, total {times.total:g} s, stop {times.stop:g} s"

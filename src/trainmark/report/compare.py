@@ -12,7 +12,7 @@ from trainmark.plan.records import CasePlan
 from trainmark.report.records import CaseReport, Report
 from trainmark.score import verdict as verdicts
 from trainmark.score.measurement import Measurement
-from trainmark.score.verdict import Pair, Verdict, Word
+from trainmark.score.verdict import Pair, Verdict, Word, geometric_mean
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Manifest
 
@@ -28,7 +28,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """One case on both sides; `a` and `b` are the headlines."""
+    """One case on both sides; `a` and `b` are the geometric means of its runs."""
 
     case_a: str
     case_b: str
@@ -85,6 +85,11 @@ class _Seen(msgspec.Struct, frozen=True):
         return self.report.measurements.get(self.metric)
 
     @property
+    def speeds(self) -> list[float]:
+        """One for each run that counts."""
+        return self.found.inputs if self.found else []
+
+    @property
     def obstacle(self) -> str:
         """Why it has no result to compare; empty when it has one."""
         if self.report.state is JobState.INVALID:
@@ -100,10 +105,10 @@ def compare(a: Side, b: Side, metric: str, margin: float, threshold: float) -> C
     matches, left, missing = _match(a, b, metric)
     usable = []
     for one, other in matches:
-        obstacles = [seen.obstacle for seen in (one, other) if seen.obstacle]
-        if obstacles:
-            left.append(Left(one.plan.id.identity, "; ".join(obstacles)))
-            missing += [one.plan.id.identity] if len(obstacles) == 1 else []
+        without = [seen for seen in (one, other) if seen.obstacle]
+        if without:
+            left.append(Left(without[0].plan.id.identity, "; ".join(seen.obstacle for seen in without)))
+            missing += [seen.plan.id.identity for seen in without] if len(without) == 1 else []
         else:
             usable.append((one, other))
     same_run = a.report.dir == b.report.dir
@@ -154,10 +159,9 @@ def _by_identity(side: Side, name: Literal["A", "B"], metric: str) -> dict[str, 
 
 def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
     """Paired by block only where blocks are shared: cases of one run with results for the same rounds."""
-    values_a, values_b = (seen.found.inputs if seen.found else [] for seen in (a, b))
-    rounds = _rounds(a.report, len(values_a))
-    paired = same_run and rounds is not None and rounds == _rounds(b.report, len(values_b))
-    return Pair(values_a, values_b, paired)
+    rounds = _rounds(a.report, len(a.speeds))
+    paired = same_run and rounds is not None and rounds == _rounds(b.report, len(b.speeds))
+    return Pair(a.speeds, b.speeds, paired)
 
 
 def _rounds(case: CaseReport, values: int) -> list[int] | None:
@@ -168,14 +172,13 @@ def _rounds(case: CaseReport, values: int) -> list[int] | None:
 
 
 def _compared(a: _Seen, b: _Seen, verdict: Verdict) -> Compared:
-    values = [seen.found.value if seen.found else None for seen in (a, b)]
     notes = [note for seen in (a, b) for note in _cautions(seen)]
     return Compared(
         case_a=a.report.case,
         case_b=b.report.case,
-        a=values[0] or 0.0,
-        b=values[1] or 0.0,
-        unit=a.found.unit if a.found else "",
+        a=geometric_mean(a.speeds),
+        b=geometric_mean(b.speeds),
+        unit=f"{a.plan.unit}/s",
         verdict=verdict,
         notes=_fingerprints(a, b) + notes,
     )
@@ -192,7 +195,8 @@ def _cautions(seen: _Seen) -> Iterator[str]:
     """What makes a side's figures weaker than they look."""
     case = seen.report
     if case.state is not JobState.SUCCEEDED:
-        yield f"{seen.side}: {case.state}, {case.counted} of {case.rounds} rounds count: {case.reason}"
+        reason = f": {case.reason}" if case.reason else ""
+        yield f"{seen.side}: {case.state}, {case.counted} of {case.rounds} rounds count{reason}"
     for run in case.runs:
         if run.disturbed:
             yield f"{seen.side}: round {run.round} was disturbed: {', '.join(run.disturbed)}"

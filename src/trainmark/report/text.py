@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainmark.report.records import CaseReport, Report
 from trainmark.score.measurement import Measurement
+from trainmark.spec.case_id import AUTO, CaseId
 from trainmark.spec.states import JobState
 
 _HEAD = ("case", "state", "runs", "throughput", "95 % interval")
@@ -52,7 +53,9 @@ def _remarks(case: CaseReport) -> list[str]:
     throughput = case.measurements.get("throughput")
     if throughput is not None and throughput.reason:
         remarks.append(throughput.reason)
-    if case.state is not JobState.SUCCEEDED and case.reason:
+    # A case that chose its own number of rounds says why it ended there, however well it ended.
+    chose = CaseId.parse(case.case).repeat == AUTO
+    if case.reason and (chose or case.state is not JobState.SUCCEEDED):
         remarks.insert(0, case.reason)
     if not remarks:
         return []

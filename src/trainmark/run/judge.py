@@ -39,7 +39,8 @@ def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
     speed = None
     if case.auto is not None:
         score = score_run(found, case.world)
-        speed = None if score.reason else score.throughput
+        fast = score.throughput or 0.0
+        speed = fast if fast > 0 and not score.reason else None
     gate = _gate(case, found) if gated else None
     return Judged(speed, gate.fault, gate.band) if gate else Judged(speed)
 
@@ -58,4 +59,4 @@ def enough(case: CasePlan, speeds: list[float]) -> Enough:
 
     if case.auto is None:
         raise ValueError(f"{case.case}: its number of rounds is given")
-    return stein(speeds, case.auto.pilot, case.auto.width, case.auto.max)
+    return stein(speeds, case.auto)

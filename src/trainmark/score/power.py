@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trainmark.spec.repeats import LEAST_PILOT
+from trainmark.spec.repeats import LEAST_PILOT, RepeatAuto
 
 POWER = 0.8
 # More runs than anybody makes: beyond this the answer is "not with this spread".
@@ -59,14 +59,14 @@ class Enough(msgspec.Struct, frozen=True):
     reason: str
 
 
-def stein(speeds: Sequence[float], rounds: int, target: float, most: int) -> Enough:
+def stein(speeds: Sequence[float], rule: RepeatAuto) -> Enough:
     """Stein's two-stage rule: the spread of a pilot alone says how many rounds there are to be.
 
-    `speeds` are those of the pilot's rounds that have one, `rounds` is how many it had. With the number that comes out
-    the true speed lies within ±target of the geometric mean with 95 % confidence. Looking at the spread again and
-    again, and stopping when it looks small, would not keep that promise.
+    `speeds` are those of the pilot's rounds that have one. With the number that comes out the true speed lies within
+    ±target of the geometric mean with 95 % confidence. Looking at the spread again and again, and stopping when it
+    looks small, would not keep that promise.
     """
-    n = len(speeds)
+    n, rounds, target = len(speeds), rule.pilot, rule.width
     if n < LEAST_PILOT:
         return Enough(
             rounds, f"{n} of {rounds} pilot rounds gave a speed, and {LEAST_PILOT} are needed to choose a number"
@@ -78,7 +78,7 @@ def stein(speeds: Sequence[float], rounds: int, target: float, most: int) -> Eno
     variance = sum((value - mean) ** 2 for value in logs) / (n - 1)
     wanted = math.ceil(variance * (float(stdtrit(n - 1, 1 - _LEVEL / 2)) / math.log1p(target)) ** 2)
     aim = f"for ±{100 * target:g} % after a pilot of {rounds} with a spread of {100 * math.sqrt(variance):.2g} %"
-    if wanted > most:
-        return Enough(most, f"{wanted} rounds would be needed {aim}, and at most {most} are allowed")
-    chosen = max(rounds, wanted)
+    if wanted > rule.max:
+        return Enough(rule.max, f"{wanted} rounds would be needed {aim}, and at most {rule.max} are allowed")
+    chosen = max(rule.min, wanted)
     return Enough(chosen, f"{chosen} rounds are enough {aim}")

@@ -135,6 +135,10 @@ def holm(chances: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(_mean(_logs(values)))
+
+
 def _verdict(one: Estimate, error: float, chances: list[float], margin: float, family: int) -> Verdict:
     from scipy.special import stdtrit
 
