@@ -21,7 +21,7 @@ REPEATS = 2
 MODEL = HERE.parent / "src" / "trainmark" / "workloads" / "resnet50"
 HOW = (
     f"ResNet-50, 224 px, batch 32, fp32: median time of {STEPS - WARM_STEPS} steps after {WARM_STEPS}, {REPEATS} "
-    "processes of each kind in turn; matmul_fraction: model operations per second ÷ the best 2048-row matrix product in "
+    "processes of each kind in turn; matmul_fraction: model operations per second ÷ the best product of 2048 rows in "
     "the same process and number format"
 )
 
