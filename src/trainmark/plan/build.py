@@ -100,4 +100,5 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         nodes=tuple(
             NodePlan(index, host, ranks) for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
         ),
+        window=case.window,
     )

@@ -7,6 +7,7 @@ import msgspec
 from trainmark.frameworks import Command
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.site import Site
+from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
 SCHEMA = 1
@@ -48,6 +49,7 @@ class CasePlan(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     repeat: int
     nodes: tuple[NodePlan, ...]
+    window: FixedWindow | None = None
 
     @property
     def id(self) -> CaseId:

@@ -14,6 +14,7 @@ import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Found, named_parameter
 
 # Settled like parameters, but every workload has them.
@@ -48,6 +49,7 @@ class Case(msgspec.Struct, frozen=True):
     checkpoint: str | None
     deadlines: Deadlines
     opened: tuple[str, ...]
+    window: FixedWindow | None = None
 
     @property
     def values(self) -> dict[str, Value]:
@@ -66,6 +68,8 @@ class Case(msgspec.Struct, frozen=True):
             "checkpoint": self.checkpoint,
             "workload": msgspec.to_builtins(self.found.workload),
         }
+        if self.window is not None:
+            resolved["window"] = msgspec.to_builtins(self.window)
         return hashlib.sha256(msgspec.json.encode(resolved, order="deterministic")).hexdigest()[:16]
 
 
