@@ -42,7 +42,8 @@ def score_attempt(folder: Path, case: CasePlan, *, series: bool = False) -> Scor
     size = sum(file.stat().st_size for file in folder.glob(f"*/{EVENTS}"))
     if size < CACHE_FROM:
         return _score(columns.read(folder, case.world), folder, case, series)
-    kept = cache_dir() / "scores" / f"{_key(folder, case, series)}.json"
+    content = _content(folder)
+    kept = cache_dir() / "scores" / f"{_key(content, folder, case, series)}.json"
     try:
         return msgspec.json.decode(kept.read_bytes(), type=Scored)
     except (OSError, msgspec.DecodeError):
@@ -51,7 +52,7 @@ def score_attempt(folder: Path, case: CasePlan, *, series: bool = False) -> Scor
     read = columns.read(folder, case.world, digest.update)
     found = _score(read, folder, case, series)
     # A file that grew in the meantime is not what the key stands for.
-    if digest.digest() == _content(folder):
+    if digest.digest() == content:
         # A cache that cannot be written is no cache, and no error.
         with contextlib.suppress(OSError):
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -103,8 +104,8 @@ def _content(folder: Path) -> bytes:
     return digest.digest()
 
 
-def _key(folder: Path, case: CasePlan, series: bool) -> str:
-    digest = hashlib.sha256(_content(folder))
+def _key(content: bytes, folder: Path, case: CasePlan, series: bool) -> str:
+    digest = hashlib.sha256(content)
     for name in (SAMPLES, FACTS):
         for file in sorted(folder.glob(f"*/{name}")):
             digest.update(file.parent.name.encode() + hashlib.sha256(file.read_bytes()).digest())

@@ -95,7 +95,9 @@ class _File:
         steps = [line for line in found if line.k == "STEP_END"]
         rest = [(at, line) for at, line in enumerate(found) if line.k != "STEP_END"] if len(steps) < len(found) else []
         blocks = [line for _, line in rest if line.k == "BLOCK"]
-        texts = _split(chunk) if len(rest) > len(blocks) else []
+        texts = chunk.split(b"\n") if len(rest) > len(blocks) else []
+        if len(texts) > len(found):
+            texts = _split(chunk)
         events = [_EVENT.decode(texts[at]) for at, line in rest if line.k != "BLOCK"]
         tables = [_table(lines) if lines else None for lines in (steps, blocks)]
         for table, kept in zip(tables, (self.steps, self.blocks), strict=True):
