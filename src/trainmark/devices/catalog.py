@@ -57,6 +57,18 @@ _ALL = (
         ("-v", "/opt/hyhal:/opt/hyhal", "--device=/dev/kfd", "--device=/dev/dri", "--group-add", "video"),
     ),
 )
+
+
+class Peak(msgspec.Struct, frozen=True):
+    """What a vendor says one device can do at most with dense matrices, and where and when it was read."""
+
+    flops: float
+    source: str
+    date: str
+
+
+# By device model and number format. A row needs the vendor's own page: a peak that is guessed makes an MFU that lies.
+PEAKS: dict[tuple[str, str], Peak] = {}
 VENDORS = {device.vendor: device for device in _ALL}
 
 
@@ -68,3 +80,7 @@ def get(vendor: str, named: str, site: str) -> Device:
             f"model that site `{site}` maps to one: `devices: {{{named}: nvidia}}`"
         )
     return VENDORS[vendor]
+
+
+def dense_peak(device: str, dtype: str) -> Peak | None:
+    return PEAKS.get((device, dtype))

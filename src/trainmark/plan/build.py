@@ -119,4 +119,5 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         band=band.stretches if band else (),
         band_missing=band_missing,
         loss_falls=workload.loss == "falling",
+        window=case.window,
     )

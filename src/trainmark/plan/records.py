@@ -9,6 +9,7 @@ from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
+from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
 SCHEMA = 1
@@ -56,6 +57,7 @@ class CasePlan(msgspec.Struct, frozen=True):
     loss_falls: bool = False
     # Set when the pilot decides how many rounds there are; `repeat` is then the most there can be.
     auto: RepeatAuto | None = None
+    window: FixedWindow | None = None
 
     @property
     def id(self) -> CaseId:

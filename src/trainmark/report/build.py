@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainmark.plan.records import CasePlan
-from trainmark.report.records import CaseReport, Report
+from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.report import environment
+from trainmark.report.attempt import Scored, question, score_attempt
+from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.run import lease
-from trainmark.score.case import measure, score_run
+from trainmark.score.case import measure, odd_ones
 from trainmark.score.gate import OUTSIDE
 from trainmark.spec.case import SYNTHETIC
-from trainmark.spec.event import Event
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import Attempt, RunState
 
 
-def build(run: RunDir) -> Report:
+def build(run: RunDir, series: bool = False) -> Report:
+    """`series` adds the curves of every round."""
     manifest = run.manifest()
     past = journal.read(run.path)
     state = RunState.replay(manifest.plan, past.records)
     warnings = list(past.warnings)
-    cases = [_case(run, state, index, warnings) for index in range(len(manifest.plan.cases))]
-    return Report(run.id, present_state(run, state), manifest.plan.suite, cases, warnings, str(run.path))
+    cases = [_case(run, state, index, series, warnings) for index in range(len(manifest.plan.cases))]
+    return Report(
+        run=run.id,
+        state=present_state(run, state),
+        suite=manifest.plan.suite,
+        cases=cases,
+        warnings=warnings,
+        dir=str(run.path),
+        created=manifest.created * 1e-9,
+        environment=environment.groups(manifest),
+    )
 
 
 def present_state(run: RunDir, state: RunState) -> JobState:
@@ -33,23 +44,24 @@ def present_state(run: RunDir, state: RunState) -> JobState:
     return JobState.RUNNING if lease.seems_alive(run.path) else JobState.LOST
 
 
-def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> CaseReport:
+def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:
     case = state.plan.cases[index]
     outcome, reason = state.case_outcome(index)
     counted = state.counted(index)
-    scores, notes = [], []
+    scored, notes = [], []
     for ref, attempt in counted:
         folder = run.attempt(case, ref, attempt.number)
-        read = events.read_attempt(folder)
-        warnings.extend(read.warnings)
-        warnings.extend(_missing(folder, read.lines))
-        scores.append(score_run(read.events, case.world))
+        found = score_attempt(folder, case, series=series)
+        warnings.extend(found.warnings)
+        warnings.extend(_missing(folder, found.lines))
+        scored.append(found)
         notes.extend(_notes(folder, case))
-        notes.extend(_resumed(read.events, ref.round))
-        notes.extend(_unfinished(read.events, case))
+        notes.extend(_told(found, ref, case))
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
-    measurements = measure(scores, case.unit, state.plan.seed) if scores and valid else {}
+    scores = [found.score for found in scored]
+    aim = question(case).target
+    measurements = measure(scores, case.unit, state.plan.seed, case.repeat, aim) if scores and valid else {}
     failures = [state.rounds[ref].last() for ref in state.plan.order if ref.case == index]
     failure = next((last.failure for last in failures if last is not None and last.failure), None)
     return CaseReport(
@@ -65,7 +77,56 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
         failure=failure,
         notes=sorted(set(notes)),
         band=_band([item.last() for ref, item in state.rounds.items() if ref.case == index]),
+        variance_level=_variance_level(case, [attempt for _, attempt in counted]),
+        runs=_runs(case, counted, scored, valid),
     )
+
+
+def _runs(
+    case: CasePlan, counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
+) -> list[RunReport]:
+    found = []
+    apart = odd_ones([one.score for one in scored])
+    for (ref, attempt), one, odd in zip(counted, scored, apart, strict=True):
+        score, window = one.score, one.score.window
+        found.append(
+            RunReport(
+                round=ref.round,
+                attempt=attempt.number,
+                hosts=[node.host for node in case.nodes],
+                outcome=window.outcome if window else None,
+                window_first=window.before + 1 if window else None,
+                window_last=window.last if window else None,
+                throughput=score.value("throughput") if valid else None,
+                sustained=score.value("sustained_throughput") if valid else None,
+                disturbed=score.disturbed,
+                outlier=odd,
+                phases=score.phases,
+                end_to_end=score.value("end_to_end_time"),
+                step_time=score.step_time if valid else {},
+                histogram_edges=score.histogram_edges if valid else [],
+                histogram_counts=score.histogram_counts if valid else [],
+                reason=score.reason,
+                series=one.series,
+            )
+        )
+    return found
+
+
+def _variance_level(case: CasePlan, attempts: list[Attempt]) -> str:
+    """Which variation the interval covers: repeats on one allocation say nothing of other nodes."""
+    if not attempts:
+        return ""
+    # A site's own machines are one allocation; a scheduler gives one for each job.
+    jobs = {attempt.handle for attempt in attempts if not (attempt.handle or "").startswith(("local:", "ssh:"))}
+    allocations = max(1, len(jobs - {None}))
+    hosts = [node.host for node in case.nodes]
+    nodes = f"node {hosts[0]}" if len(hosts) == 1 else f"nodes {hosts[0]}–{hosts[-1]}"
+    return f"{_plural(len(attempts), 'run')}, {_plural(allocations, 'allocation')}, {nodes}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _band(lasts: list[Attempt | None]) -> str:
@@ -80,18 +141,13 @@ def _missing(folder: Path, found: int) -> list[str]:
     return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
 
 
-def _unfinished(found: list[Event], case: CasePlan) -> list[str]:
-    """A program that ended well without saying so may have ended early."""
-    spoke = {event.rank for event in found}
-    silent = sorted(spoke - {event.rank for event in found if event.k == "FINISHED"})
-    return [f"rank {rank} ended without `finish()`" for rank in silent] if case.probe else []
-
-
-def _resumed(found: list[Event], number: int) -> list[str]:
-    """A round that an earlier attempt had begun shows only its later part."""
-    notes = [event.value for event in found if event.k == "NOTE" and event.name == "resumed_from_step"]
-    steps = {value for value in notes if isinstance(value, int)}
-    return [f"round {number} went on from step {step} of an earlier attempt" for step in sorted(steps)]
+def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[str]:
+    """What a round's events tell besides figures."""
+    notes = [f"round {ref.round} went on from step {step} of an earlier attempt" for step in found.resumed]
+    # A program that ended well without saying so may have ended early.
+    notes += [f"rank {rank} ended without `finish()`" for rank in found.unfinished] if case.probe else []
+    notes += [f"round {ref.round}: disturbed: {reason}" for reason in found.score.disturbed]
+    return notes + [f"round {ref.round}: {note}" for note in found.score.notes]
 
 
 def _notes(attempt_dir: Path, case: CasePlan) -> list[str]:

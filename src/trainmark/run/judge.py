@@ -15,7 +15,7 @@ from trainmark.plan.records import CasePlan, RoundRef
 if TYPE_CHECKING:
     from trainmark.score.gate import Judgement
     from trainmark.score.power import Enough
-    from trainmark.spec.event import Event
+    from trainmark.spec.columns import Columns
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -32,24 +32,23 @@ def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
     gated = bool(case.band) or case.loss_falls
     if case.auto is None and not gated:
         return Judged()
-    from trainmark.score.case import score_run
-    from trainmark.store import events
+    from trainmark.score.run import Question, score_run
+    from trainmark.store import columns
 
-    found = events.read_attempt(attempt_dir).events
+    found = columns.read(attempt_dir, case.world)
     speed = None
     if case.auto is not None:
-        score = score_run(found, case.world)
-        fast = score.throughput or 0.0
-        speed = fast if fast > 0 and not score.reason else None
+        score = score_run(found, (), Question(world=case.world, window=case.window))
+        speed = None if score.reason else score.value("throughput") or None
     gate = _gate(case, found) if gated else None
     return Judged(speed, gate.fault, gate.band) if gate else Judged(speed)
 
 
-def _gate(case: CasePlan, found: list[Event]) -> Judgement:
+def _gate(case: CasePlan, found: Columns) -> Judgement:
     from trainmark.score import gate
     from trainmark.score.steps import losses
 
-    seen = losses(found)
+    seen = losses(found.ranks)
     return gate.inside(seen, case.band) if case.band else gate.falling(seen, case.band_missing)
 
 

@@ -1,127 +1,90 @@
-"""All measurements of one case from the attempts that count."""
+"""All measurements of one case from the runs that count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from trainmark.score import window as windows
-from trainmark.score.interval import log_t
+from trainmark.score import convergence
+from trainmark.score.definitions import DEFINITIONS, Definition, definition
+from trainmark.score.figure import Figure
+from trainmark.score.interval import log_t, outliers, plain_t
 from trainmark.score.measurement import Measurement
-from trainmark.score.steps import by_rank
-from trainmark.score.window import Window
-from trainmark.spec.event import Event
+from trainmark.score.run import RunScore
+from trainmark.spec.workload import Target
+
+HEADLINES = ("throughput", "sustained_throughput")
 
 
-class RunScore(msgspec.Struct, frozen=True):
-    """One attempt, scored. Unknown is None with a reason."""
+def measure(
+    runs: Sequence[RunScore], unit: str, seed: int, rounds: int | None = None, target: Target | None = None
+) -> dict[str, Measurement]:
+    """What the case shows. A figure that a run lacks has no value for the case; what was seen stays in `inputs`."""
+    names = [*DEFINITIONS, *sorted({name for run in runs for name in run.figures} - set(DEFINITIONS))]
+    missing = Figure(None, "not told in every run")
+    found = {}
+    for name in names:
+        figures = [_disturbed(run) if name == "disturbed_rounds" else run.figures.get(name, missing) for run in runs]
+        found[name] = _over_runs(definition(name), figures, unit, seed)
+    for name in HEADLINES:
+        found[name] = _with_remarks(found[name], runs, rounds)
+    return {**found, **convergence.measure([run.reach for run in runs], target, unit, seed)}
 
-    steps: int
-    samples: int
-    window: Window | None
-    throughput: float | None
-    sustained: float | None
-    data_wait: float | None
-    reason: str = ""
-    evaluations: dict[str, float] = {}
+
+def odd_ones(runs: Sequence[RunScore]) -> list[bool]:
+    """Which runs lie far from the others in throughput."""
+    values = [run.value("throughput") for run in runs]
+    flags = iter(outliers([value for value in values if value is not None]))
+    return [next(flags) if value is not None else False for value in values]
 
 
-def score_run(events: Iterable[Event], world: int | None = None) -> RunScore:
-    """Throughput = samples of the window over all ranks ÷ the longest duration of any rank."""
-    kept = list(events)
-    ranks = by_rank(kept, world)
-    found = windows.find(ranks)
-    steps = min((len(rank.step) for rank in ranks), default=0)
-    samples = sum(rank.samples() for rank in ranks)
-    if found is None:
-        reason = "no steps" if steps == 0 else f"{steps} step(s) make no window"
-        return RunScore(steps, samples, None, None, None, None, reason)
-    odd = sum(rank.odd for rank in ranks)
-    reason = f"{odd} step record(s) cannot be true, so no speed can be" if odd else ""
-    if found.outcome == "too short":
-        reason = (
-            f"{found.steps} steps in {found.seconds:.1f} s: "
-            f"at least {windows.LEAST_STEPS} steps and {windows.LEAST_SECONDS:.0f} s are needed"
-        )
-    return RunScore(
-        steps=steps,
-        samples=samples,
-        window=found,
-        throughput=found.samples / found.seconds,
-        sustained=found.samples / found.sustained_seconds,
-        data_wait=windows.data_wait(ranks, found),
-        reason=reason,
-        evaluations=_last_evaluation(kept),
+def _disturbed(run: RunScore) -> Figure:
+    return Figure(float(bool(run.disturbed)))
+
+
+def _with_remarks(found: Measurement, runs: Sequence[RunScore], rounds: int | None) -> Measurement:
+    """The headline says what stands behind it: rounds that failed, were disturbed, or lie apart."""
+    remarks = [found.reason] if found.reason else []
+    if rounds is not None and len(runs) < rounds:
+        remarks.append(f"{len(runs)} of {rounds} rounds succeeded")
+    disturbed = sum(bool(run.disturbed) for run in runs)
+    if disturbed:
+        remarks.append(f"{disturbed} of {len(runs)} rounds were disturbed")
+    apart = sum(odd_ones(runs))
+    if apart:
+        remarks.append(f"{apart} of {len(runs)} rounds lie apart from the others and are counted")
+    windows = sorted({run.window.method for run in runs if run.window is not None})
+    method = "; ".join([*([found.method] if found.method else []), *(f"window: {name}" for name in windows)])
+    return msgspec.structs.replace(found, reason="; ".join(remarks), method=method)
+
+
+def _over_runs(what: Definition, figures: Sequence[Figure], unit: str, seed: int) -> Measurement:
+    inputs = [figure.value if figure.value is not None else figure.seen for figure in figures]
+    kept = [value for value in inputs if value is not None]
+    blank = Measurement(
+        what.name, None, what.unit.format(unit=unit), len(kept), formula=what.formula, inputs=kept, seed=seed
     )
+    fill = msgspec.structs.replace
+    reasons = sorted({figure.reason for figure in figures if figure.value is None})
+    if reasons or not kept:
+        return fill(blank, reason="; ".join(reason for reason in reasons if reason) or "no run succeeded")
+    hows = sorted({figure.how for figure in figures if figure.how})
+    blank = fill(blank, **_combined(what, kept))
+    return fill(blank, method="; ".join([blank.method, *hows]))
 
 
-def _last_evaluation(events: Sequence[Event]) -> dict[str, float]:
-    for event in reversed(events):
-        if event.k == "EVALUATE" and isinstance(event.values, dict):
-            return {name: value for name, value in event.values.items() if isinstance(value, int | float)}
-    return {}
-
-
-def measure(runs: Sequence[RunScore], unit: str, seed: int) -> dict[str, Measurement]:
-    """What the case shows. Runs that are too short give their figure, never a headline without saying so."""
-    found = {
-        "steps": _total("steps", [run.steps for run in runs], "steps"),
-        "samples": _total("samples", [run.samples for run in runs], unit),
-    }
-    reasons = sorted({run.reason for run in runs if run.reason})
-    for name, formula, values in (
-        (
-            "throughput",
-            "samples of the window over all ranks ÷ longest duration of any rank, declared phases left out",
-            [run.throughput for run in runs],
-        ),
-        (
-            "sustained_throughput",
-            "samples of the window over all ranks ÷ longest duration of any rank, declared phases included",
-            [run.sustained for run in runs],
-        ),
-    ):
-        found[name] = _rate(name, values, f"{unit}/s", formula, reasons, seed)
-    found["data_wait"] = _share([run.data_wait for run in runs])
-    return found
-
-
-def _rate(
-    name: str, values: Sequence[float | None], unit: str, formula: str, reasons: list[str], seed: int
-) -> Measurement:
-    known = [value for value in values if value is not None]
-    reason = "; ".join(reasons)
-    if known and reasons:
-        # Seen, and kept in `inputs`, but not a result: a window that is too short is no headline.
-        return Measurement(name, None, unit, len(known), formula=formula, inputs=known, reason=reason, seed=seed)
-    if not known:
-        return Measurement(name, None, unit, 0, formula=formula, reason=reason or "no run succeeded", seed=seed)
-    if len(known) == 1:
-        reason = "an interval needs at least 2 runs"
-        return Measurement(name, known[0], unit, 1, None, None, "single run", formula, known, reason, seed=seed)
-    interval = log_t(known)
+def _combined(what: Definition, kept: list[float]) -> dict[str, Any]:
+    """Value, interval and method over runs that all have the figure."""
+    if what.kind == "sum":
+        return {"value": sum(kept), "method": "sum"}
+    if what.kind == "highest":
+        return {"value": max(kept), "method": "highest"}
+    if len(kept) == 1:
+        return {"value": kept[0], "method": "single run", "reason": "an interval needs at least 2 runs"}
+    interval = log_t(kept) if what.kind == "rate" else plain_t(kept)
     if interval is None:
-        return Measurement(name, None, unit, len(known), formula=formula, inputs=known, reason="a rate is not positive")
-    mean, low, high = interval
-    method = "geometric mean, 95 % t interval on the logarithm"
-    return Measurement(name, mean, unit, len(known), low, high, method, formula, known, reason, seed=seed)
-
-
-def _total(name: str, values: Sequence[int], unit: str) -> Measurement:
-    inputs = [float(value) for value in values]
-    formula = (
-        f"{name} of every rank, all counted runs"
-        if name == "samples"
-        else "steps of the slowest rank, all counted runs"
-    )
-    return Measurement(name, sum(inputs), unit, len(inputs), method="sum", formula=formula, inputs=inputs)
-
-
-def _share(values: Sequence[float | None]) -> Measurement:
-    known = [value for value in values if value is not None]
-    formula = "time the slowest-fed rank waited for data ÷ duration of the window"
-    if not known:
-        return Measurement("data_wait", None, "fraction", 0, formula=formula, reason="no window")
-    mean = sum(known) / len(known)
-    return Measurement("data_wait", mean, "fraction", len(known), method="mean", formula=formula, inputs=known)
+        return {"reason": "a value is not positive"}
+    kind = "geometric mean, 95 % t interval on the logarithm" if what.kind == "rate" else "mean, 95 % t interval"
+    return {"value": interval[0], "ci_low": interval[1], "ci_high": interval[2], "method": kind}

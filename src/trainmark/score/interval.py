@@ -4,21 +4,71 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
+from statistics import median
 
 LEVEL = 0.95
-# From here on the bootstrap may be used; below it covers too little (75 % at n = 3).
-MOST_FOR_T = 15
+# A run this many scaled median deviations from the others is flagged, from this many runs on.
+OUTLIER = 3.5
+LEAST_FOR_OUTLIERS = 4
+
+
+def t_share(t: float, freedom: int) -> float:
+    """The share of Student's distribution within ±t: a finite sum for whole degrees of freedom."""
+    angle = math.atan(t / math.sqrt(freedom))
+    cosine2 = math.cos(angle) ** 2
+    if freedom % 2:
+        term, total = math.cos(angle), 0.0
+        for k in range(3, freedom + 1, 2):
+            total += term
+            term *= cosine2 * (k - 1) / k
+        return 2 / math.pi * (angle + math.sin(angle) * total)
+    term, total = 1.0, 0.0
+    for k in range(2, freedom + 1, 2):
+        total += term
+        term *= cosine2 * (k - 1) / k
+    return math.sin(angle) * total
+
+
+@cache
+def t_limit(freedom: int, level: float = LEVEL) -> float:
+    """The t within which `level` of the distribution lies. (Importing SciPy takes longer than scoring a run.)"""
+    low, high = 0.0, 1.0
+    while t_share(high, freedom) < level:
+        high *= 2
+    while high - low > 1e-14 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if t_share(middle, freedom) < level else (low, middle)
+    return (low + high) / 2
+
+
+def plain_t(values: Sequence[float]) -> tuple[float, float, float] | None:
+    """Mean with a t interval; None for fewer than two values."""
+    n = len(values)
+    if n < 2:
+        return None
+    mean = math.fsum(values) / n
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    half = t_limit(n - 1) * math.sqrt(variance / n)
+    return mean, mean - half, mean + half
 
 
 def log_t(values: Sequence[float]) -> tuple[float, float, float] | None:
     """Geometric mean with a t interval on the logarithm; None for fewer than two values or non-positive ones."""
-    n = len(values)
-    if n < 2 or any(value <= 0 for value in values):
+    if any(value <= 0 for value in values):
         return None
-    from scipy.special import stdtrit
+    found = plain_t([math.log(value) for value in values])
+    return (math.exp(found[0]), math.exp(found[1]), math.exp(found[2])) if found else None
 
-    logs = [math.log(value) for value in values]
-    mean = sum(logs) / n
-    variance = sum((value - mean) ** 2 for value in logs) / (n - 1)
-    half = float(stdtrit(n - 1, 0.5 + LEVEL / 2)) * math.sqrt(variance / n)
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+def outliers(values: Sequence[float]) -> list[bool]:
+    """Which values lie far from the others (modified z by the median deviation). They are flagged, never dropped."""
+    if len(values) < LEAST_FOR_OUTLIERS:
+        return [False] * len(values)
+    middle = median(values)
+    spread = median(abs(value - middle) for value in values)
+    # Without any spread a rounding error would be an outlier.
+    reach = max(OUTLIER * 1.4826 * spread, 1e-9 * abs(middle))
+    return [abs(value - middle) > reach for value in values]

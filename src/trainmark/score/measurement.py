@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-SCORER_VERSION = 1
+SCORER_VERSION = 2
 
 
 class Measurement(msgspec.Struct, frozen=True):

@@ -1,98 +1,118 @@
-"""What one attempt's events say: steps, samples and durations of each rank."""
+"""The steps of all ranks on one grid: the edges at which every rank's clock can be trusted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.spec.event import Event
+from trainmark.score.phases import pauses
+from trainmark.spec.columns import RankColumns, Steps
+
+if TYPE_CHECKING:
+    from trainmark.spec.columns import Floats, Ints
 
 NS = 1e-9
-# In one step of one rank; more is a broken record.
-MOST_SAMPLES = 10**12
 
 
-class RankSteps(msgspec.Struct):
-    """One rank's training, on its own monotonic clock (never compared with another rank's)."""
+class Grid(msgspec.Struct, frozen=True, eq=False):
+    """Rows are ranks, columns are edges (ends of steps that all ranks share). All but `t` count from the first step."""
 
-    rank: int
-    start: int | None = None
-    step: list[int] = []
-    t: list[int] = []
-    n: list[int] = []
-    data: list[int] = []
-    # Time inside declared phases (evaluation, checkpoint) that ended before each step's end and after the last.
-    paused: list[int] = []
-    timing: str = "host"
-    block_steps: list[int] = []
-    block_t: list[int] = []
-    seq: int = -1
-    # Records that cannot be true: time or steps running backwards, samples below one.
-    odd: int = 0
+    ranks: list[int]
+    nodes: list[str]
+    edges: Ints
+    # Each row on its rank's own clock: rows are never subtracted from each other.
+    t: Ints
+    # Inside declared phases; samples; waiting for data.
+    rest: Ints
+    n: Ints
+    data: Ints
 
-    def samples(self) -> int:
-        return sum(self.n)
+    def net(self, first: int, last: int) -> Floats:
+        """Seconds of each rank between two edges (by position), declared phases left out."""
+        return self.span(first, last) - _seconds(self.rest[:, last] - self.rest[:, first])
 
+    def span(self, first: int, last: int) -> Floats:
+        return _seconds(self.t[:, last] - self.t[:, first])
 
-def by_rank(events: Iterable[Event], world: int | None = None) -> list[RankSteps]:
-    """Steps of every rank, in rank order. A record seen twice, or of a rank that does not exist, is left out."""
-    ranks: dict[int, RankSteps] = {}
-    phase: dict[int, int] = {}
-    pause: dict[int, int] = {}
-    for event in events:
-        if event.rank < 0 or (world is not None and event.rank >= world):
-            continue
-        own = ranks.setdefault(event.rank, RankSteps(event.rank, None, [], [], [], [], [], "host", [], []))
-        if event.seq <= own.seq:
-            continue
-        own.seq = event.seq
-        if event.k == "STEP_END":
-            _add_step(own, event, pause.pop(event.rank, 0))
-        elif event.k == "INIT_START":
-            own.timing = event.timing or "host"
-        elif event.k == "TRAIN_START":
-            own.start = event.t
-            pause.pop(event.rank, None)
-        elif event.k == "PHASE_BEGIN":
-            phase[event.rank] = event.t
-        elif event.k == "PHASE_END" and event.rank in phase:
-            pause[event.rank] = pause.get(event.rank, 0) + event.t - phase.pop(event.rank)
-        elif event.k == "BLOCK":
-            own.block_steps.append(event.step or 0)
-            own.block_t.append(event.t)
-    return [ranks[rank] for rank in sorted(ranks)]
+    def series(self, row: int) -> Floats:
+        """Seconds per step of one rank, one value for each pair of neighbouring edges."""
+        import numpy as np
+
+        return _seconds(np.diff(self.t[row] - self.rest[row])) / np.diff(self.edges)
+
+    def slowest(self, first: int, last: int) -> int:
+        return int(self.net(first, last).argmax())
 
 
-def _add_step(own: RankSteps, event: Event, paused: int) -> None:
-    step, samples = event.step or 0, event.n or 0
-    backwards = bool(own.step) and (step <= own.step[-1] or event.t < own.t[-1])
-    if step < 1 or not 1 <= samples <= MOST_SAMPLES or backwards:
-        own.odd += 1
-        return
-    own.step.append(step)
-    own.t.append(event.t)
-    own.n.append(samples)
-    own.data.append(event.data or 0)
-    own.paused.append(paused)
+def _seconds(nanoseconds: Ints) -> Floats:
+    return nanoseconds.astype("float64") * NS
 
 
-def common_steps(ranks: Sequence[RankSteps]) -> tuple[int, int] | None:
-    """First and last step that every rank finished; None when there is none."""
-    if not ranks or any(not rank.step for rank in ranks):
+def exact(ranks: Sequence[RankColumns]) -> bool:
+    """Whether every step's end is exact, so that single steps can be spoken of."""
+    return all(rank.timing == "host" for rank in ranks)
+
+
+def grid(ranks: Sequence[RankColumns]) -> Grid | None:
+    """None when a rank has no steps, or fewer than two edges are shared."""
+    import numpy as np
+
+    steps = [rank.steps for rank in ranks if rank.steps is not None]
+    if not ranks or len(steps) < len(ranks):
         return None
-    first = max(rank.step[0] for rank in ranks)
-    last = min(rank.step[-1] for rank in ranks)
-    return (first, last) if first <= last else None
+    edges = reduce(_shared, (_edges(rank, own) for rank, own in zip(ranks, steps, strict=True)))
+    if len(edges) < 2:
+        return None
+    shape = (len(ranks), len(edges))
+    t, rest, n, data = (np.empty(shape, dtype=np.int64) for _ in range(4))
+    for row, (rank, own) in enumerate(zip(ranks, steps, strict=True)):
+        at = np.searchsorted(own.step, edges)
+        if rank.timing == "host":
+            t[row] = own.t[at]
+        else:
+            t[row] = own.block_t[np.searchsorted(own.block_step, edges)]
+        rest[row] = _paused(rank, own)[at]
+        n[row] = np.cumsum(own.n)[at]
+        data[row] = np.cumsum(own.data)[at]
+    return Grid([rank.rank for rank in ranks], [rank.node for rank in ranks], edges, t, rest, n, data)
 
 
-def losses(events: Iterable[Event]) -> dict[int, float]:
-    """The loss by step, the mean over ranks that told one."""
+def _shared(some: Ints, others: Ints) -> Ints:
+    import numpy as np
+
+    return some if np.array_equal(some, others) else np.intersect1d(some, others, assume_unique=True)
+
+
+def _edges(rank: RankColumns, own: Steps) -> Ints:
+    """Any step of a synchronous device, else block edges."""
+    import numpy as np
+
+    return own.step if rank.timing == "host" else np.intersect1d(own.block_step, own.step)
+
+
+def _paused(rank: RankColumns, own: Steps) -> Ints:
+    """Nanoseconds inside declared phases up to the end of each step."""
+    import numpy as np
+
+    spent = np.zeros(len(own.t), dtype=np.int64)
+    for _, begin, end in pauses(rank):
+        low, high = np.searchsorted(own.t, (begin, end)).tolist()
+        # A phase between two steps falls into the later one; one around steps is shared out.
+        for at in range(low, min(high, len(spent) - 1) + 1):
+            since = max(begin, int(own.t[at - 1])) if at else begin
+            spent[at] += max(0, min(end, int(own.t[at])) - since)
+    return np.cumsum(spent)
+
+
+def losses(ranks: Sequence[RankColumns]) -> dict[int, float]:
+    """The loss of training by step, the mean over the ranks that told one."""
     found: dict[int, list[float]] = {}
-    for event in events:
-        if event.k == "LOSS" and isinstance(event.values, list):
-            for step, value in zip(event.steps, event.values, strict=False):
-                found.setdefault(step, []).append(float(value))
-        elif event.k == "STEP_END" and event.loss is not None and event.step is not None:
-            found.setdefault(event.step, []).append(float(event.loss))
+    for rank in ranks:
+        if rank.steps is not None:
+            for step, loss in zip(rank.steps.step.tolist(), rank.steps.loss.tolist(), strict=True):
+                if loss == loss:
+                    found.setdefault(step, []).append(loss)
     return {step: sum(values) / len(values) for step, values in found.items()}

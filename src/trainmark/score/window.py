@@ -1,20 +1,22 @@
-"""Which steps count. Too few of them, or too short a time, give no headline."""
+"""Which steps count, and whether the run was steady over them. Only steady steps give a headline."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from trainmark.score.steps import NS, RankSteps, common_steps
+from trainmark.score import steady
+from trainmark.score.steps import Grid
+from trainmark.spec.window import FixedWindow
+
+if TYPE_CHECKING:
+    from trainmark.spec.columns import Floats
 
 LEAST_STEPS = 30
 LEAST_SECONDS = 10.0
-METHOD = "after-first-tenth"
 
-Outcome = Literal["long enough", "too short"]
+Outcome = Literal["steady", "drifting", "two-level", "too short", "fixed"]
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -26,60 +28,84 @@ class Window(msgspec.Struct, frozen=True):
     sustained_seconds: float
     samples: int
     outcome: Outcome
-    method: str = METHOD
+    method: str
+    # Why there is no headline; empty if there is one.
+    reason: str = ""
 
     @property
     def steps(self) -> int:
         return self.last - self.before
 
 
-def find(ranks: Sequence[RankSteps]) -> Window | None:
-    """The common steps of all ranks without the first tenth, which warms up."""
-    common = common_steps(ranks)
-    if common is None:
-        return None
-    first, last = common
-    edges = _edges(ranks, first + (last - first + 1) // 10, last)
-    if edges is None:
-        return None
-    before, last = edges
-    # The slowest rank's own duration: clocks of different ranks are never subtracted from each other.
-    sustained = max(_span(rank, before, last) for rank in ranks)
-    seconds = max(_span(rank, before, last) - _sum(rank, rank.paused, before, last) * NS for rank in ranks)
-    samples = sum(_sum(rank, rank.n, before, last) for rank in ranks)
+class Found(msgspec.Struct, frozen=True, eq=False):
+    """A window, the positions of its edges in the grid, and the rank (row) that was slowest in it."""
+
+    window: Window
+    first: int
+    last: int
+    row: int
+    # Seconds per step of that rank.
+    series: Floats
+
+
+def find(grid: Grid, fixed: FixedWindow | None = None) -> Found | str:
+    """The window, or why there is none."""
+    if fixed is not None:
+        return _fixed(grid, fixed)
+    last = len(grid.edges) - 1
+    first = steady.start(grid.series(grid.slowest(0, last)))
+    return _measure(grid, first, last, steady.METHOD)
+
+
+def _fixed(grid: Grid, fixed: FixedWindow) -> Found | str:
+    import numpy as np
+
+    need = f"the fixed window (skip {fixed.skip}, steps {fixed.steps})"
+    ends = np.searchsorted(grid.edges, (fixed.skip, fixed.skip + fixed.steps)).tolist()
+    if ends[1] >= len(grid.edges) or grid.edges[ends[1]] != fixed.skip + fixed.steps:
+        return f"{need} ends after the last step that can be timed, {int(grid.edges[-1])}"
+    if grid.edges[ends[0]] != fixed.skip:
+        return f"{need} does not begin at a step that can be timed"
+    return _measure(grid, ends[0], ends[1], f"fixed: skip {fixed.skip}, steps {fixed.steps}")
+
+
+def _measure(grid: Grid, first: int, last: int, method: str) -> Found | str:
+    row = grid.slowest(first, last)
+    seconds = float(grid.net(first, last)[row])
     if seconds <= 0:
-        return None
-    enough = last - before >= LEAST_STEPS and seconds >= LEAST_SECONDS
-    return Window(before, last, seconds, sustained, samples, "long enough" if enough else "too short")
+        return "the steps took no time"
+    before, end = int(grid.edges[first]), int(grid.edges[last])
+    series = grid.series(row)[first:last]
+    outcome: Outcome = "fixed"
+    reason = ""
+    if method == steady.METHOD:
+        outcome, reason = _judge(before, end, seconds, grid, first, series)
+    window = Window(
+        before=before,
+        last=end,
+        seconds=seconds,
+        # The slowest rank's own duration: clocks of different ranks are never subtracted from each other.
+        sustained_seconds=float(grid.span(first, last).max()),
+        samples=int((grid.n[:, last] - grid.n[:, first]).sum()),
+        outcome=outcome,
+        method=method,
+        reason=reason,
+    )
+    return Found(window, first, last, row, series)
 
 
-def data_wait(ranks: Sequence[RankSteps], window: Window) -> float:
-    """The share of the window that the slowest-fed rank waited for data."""
-    return max(_sum(rank, rank.data, window.before, window.last) * NS for rank in ranks) / window.seconds
-
-
-def _edges(ranks: Sequence[RankSteps], before: int, last: int) -> tuple[int, int] | None:
-    """Edges at which every rank's clock can be trusted: any step of a synchronous device, else block edges."""
-    queued = [rank for rank in ranks if rank.timing != "host"]
-    if queued:
-        shared = set.intersection(*(set(rank.block_steps) for rank in queued))
-        usable = sorted(step for step in shared if before <= step <= last)
-        if len(usable) < 2:
-            return None
-        before, last = usable[0], usable[-1]
-    return (before, last) if before < last else None
-
-
-def _time(rank: RankSteps, step: int) -> int:
-    if rank.timing == "host":
-        return rank.t[bisect_left(rank.step, step)]
-    return rank.block_t[bisect_left(rank.block_steps, step)]
-
-
-def _span(rank: RankSteps, before: int, last: int) -> float:
-    return (_time(rank, last) - _time(rank, before)) * NS
-
-
-def _sum(rank: RankSteps, values: Sequence[int], before: int, last: int) -> int:
-    """Over the steps after `before` up to `last`."""
-    return sum(values[bisect_right(rank.step, before) : bisect_right(rank.step, last)])
+def _judge(before: int, end: int, seconds: float, grid: Grid, first: int, series: Floats) -> tuple[Outcome, str]:
+    if end - before < LEAST_STEPS or seconds < LEAST_SECONDS:
+        return "too short", (
+            f"{end - before} steps in {seconds:.1f} s: "
+            f"at least {LEAST_STEPS} steps and {LEAST_SECONDS:.0f} s are needed"
+        )
+    if len(series) < steady.LEAST_INTERVALS:
+        return "too short", f"{len(series)} times between edges: at least {steady.LEAST_INTERVALS} are needed"
+    found = steady.judge(series)
+    size = f"{100 * abs(found.change):.1f} % {'slower' if found.change > 0 else 'faster'}"
+    if found.outcome == "drifting":
+        return "drifting", f"drifting: steps became {size} from step {before + 1} to step {end}"
+    if found.outcome == "two-level" and found.at is not None:
+        return "two-level", f"two-level: steps are {size} from step {int(grid.edges[first + found.at]) + 1} on"
+    return "steady", ""

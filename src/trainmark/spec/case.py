@@ -15,6 +15,7 @@ from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.hashes import sha256_hex
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Found, named_parameter
 
 # Settled like parameters, but every workload has them.
@@ -50,6 +51,7 @@ class Case(msgspec.Struct, frozen=True):
     deadlines: Deadlines
     opened: tuple[str, ...]
     auto: RepeatAuto | None = None
+    window: FixedWindow | None = None
 
     @property
     def values(self) -> dict[str, Value]:
@@ -68,6 +70,8 @@ class Case(msgspec.Struct, frozen=True):
             "checkpoint": self.checkpoint,
             "workload": msgspec.to_builtins(self.found.workload),
         }
+        if self.window is not None:
+            resolved["window"] = msgspec.to_builtins(self.window)
         return sha256_hex(msgspec.json.encode(resolved, order="deterministic"))[:16]
 
 

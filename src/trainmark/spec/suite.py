@@ -17,6 +17,8 @@ from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, is_name, value_te
 from trainmark.spec.convert import convert
 from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
+from trainmark.spec.window import FixedWindow
+from trainmark.spec.window import check as check_window
 from trainmark.spec.workload import check_deadlines
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "suites"
@@ -42,6 +44,8 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
     workloads: list[str] = []
+    # Which steps count, for comparison with other benchmarks; without it the steady ones are looked for.
+    window: FixedWindow | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -86,6 +90,7 @@ def built_in_names() -> list[str]:
 def load(file: Path) -> Loaded:
     suite = convert(yamlfile.load(file), Suite, str(file))
     check_deadlines(suite.deadlines, f"{file}: deadlines")
+    check_window(suite.window, f"{file}: window")
     if not is_name(suite.name) or len(suite.name) > LONGEST_NAME:
         raise UserError(
             f"{file}: name: found {suite.name!r}, allowed are up to {LONGEST_NAME} letters, digits, `.`, `_`, `-`"
@@ -148,7 +153,7 @@ def _settle(
         Layer("case", entry.set, f"{place}.set"),
         Layer("--set", {k: v for k, v in overrides.items() if k in known}, "--set"),
     ]
-    return resolve(
+    case = resolve(
         case_id,
         found,
         site.devices.get(case_id.device, case_id.device),
@@ -161,6 +166,7 @@ def _settle(
         deadlines={**suite.deadlines, **entry.deadlines},
         auto=suite.repeat_auto if case_id.repeat == AUTO else None,
     )
+    return msgspec.structs.replace(case, window=suite.window)
 
 
 def _entries(loaded: Loaded) -> Iterator[tuple[str, CaseId, Entry]]:

@@ -1,4 +1,4 @@
-"""Reading the events and results that nodes wrote."""
+"""Reading what nodes wrote beside their events: results, samples, facts."""
 
 from __future__ import annotations
 
@@ -8,44 +8,42 @@ from typing import Any
 
 import msgspec
 
-from trainmark.spec.event import Event
-from trainmark.store.rundir import EVENTS, RESULT
-
-
-class EventsRead(msgspec.Struct, frozen=True):
-    events: list[Event]
-    warnings: list[str]
-    lines: int
-
-
-def read_attempt(attempt: Path) -> EventsRead:
-    """All events of an attempt's nodes. Torn or foreign lines are counted in a warning, never taken for data."""
-    events: list[Event] = []
-    warnings: list[str] = []
-    lines = 0
-    for file in sorted(attempt.glob(f"*/{EVENTS}")):
-        broken = 0
-        for line in file.read_bytes().split(b"\n"):
-            if not line:
-                continue
-            lines += 1
-            try:
-                events.append(_DECODER.decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                broken += 1
-        if broken:
-            warnings.append(f"{file}: {broken} broken line(s) passed over")
-    return EventsRead(events, warnings, lines)
-
-
-_DECODER = msgspec.json.Decoder(Event)
+from trainmark.spec.columns import NodeSamples
+from trainmark.store.files import read_json
+from trainmark.store.rundir import FACTS, RESULT, SAMPLES
 
 
 def results(attempt: Path) -> Iterator[dict[str, Any]]:
     """The result record of each node that left one, in node order."""
-    from trainmark.store.files import read_json
-
     for file in sorted(attempt.glob(f"*/{RESULT}"), key=lambda path: int(path.parent.name.rpartition("noderank")[2])):
         found = read_json(file)
         if isinstance(found, dict):
             yield found
+
+
+def samples(attempt: Path) -> list[NodeSamples]:
+    """What was sampled on each node, in the order of their folders. Torn lines are left out."""
+    return [_node(file) for file in sorted(attempt.glob(f"*/{SAMPLES}"))]
+
+
+def _node(file: Path) -> NodeSamples:
+    records = []
+    for line in file.read_bytes().split(b"\n"):
+        try:
+            record = _SAMPLE.decode(line) if line else None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        # The first line tells the units.
+        if record is not None and type(record.get("t")) is int:
+            records.append(record)
+    return NodeSamples(file.parent.name, records, _cores(file.parent))
+
+
+_SAMPLE = msgspec.json.Decoder(dict[str, Any])
+
+
+def _cores(node: Path) -> int | None:
+    facts = read_json(node / FACTS)
+    cpu = facts.get("cpu") if isinstance(facts, dict) else None
+    threads = cpu.get("threads") if isinstance(cpu, dict) else None
+    return threads if isinstance(threads, int) and threads > 0 else None

@@ -1,0 +1,120 @@
+"""One attempt read and scored. What took long is kept in the cache, by the content it was made from."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+
+from trainmark import __version__
+from trainmark.cache import cache_dir
+from trainmark.devices import catalog
+from trainmark.plan.records import CasePlan
+from trainmark.report.records import RunSeries
+from trainmark.score import convergence
+from trainmark.score.compute import Peak
+from trainmark.score.measurement import SCORER_VERSION
+from trainmark.score.run import Question, RunScore, score_run
+from trainmark.spec.columns import Columns
+from trainmark.store import columns, events
+from trainmark.store.files import write_json
+from trainmark.store.rundir import EVENTS, FACTS, SAMPLES
+
+# Below this many bytes of events, scoring again is as fast as looking it up.
+CACHE_FROM = 8 << 20
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """An attempt's score, and what its events tell besides."""
+
+    score: RunScore
+    lines: int
+    warnings: list[str] = []
+    # Ranks that ended without saying so; steps at which ranks went on from a checkpoint.
+    unfinished: list[int] = []
+    resumed: list[int] = []
+    series: RunSeries | None = None
+
+
+def score_attempt(folder: Path, case: CasePlan, *, series: bool = False) -> Scored:
+    size = sum(file.stat().st_size for file in folder.glob(f"*/{EVENTS}"))
+    if size < CACHE_FROM:
+        return _score(columns.read(folder, case.world), folder, case, series)
+    content = _content(folder)
+    kept = cache_dir() / "scores" / f"{_key(content, folder, case, series)}.json"
+    try:
+        return msgspec.json.decode(kept.read_bytes(), type=Scored)
+    except (OSError, msgspec.DecodeError):
+        pass
+    import hashlib
+
+    digest = hashlib.sha256()
+    read = columns.read(folder, case.world, digest.update)
+    found = _score(read, folder, case, series)
+    # A file that grew in the meantime is not what the key stands for.
+    if digest.digest() == content:
+        # A cache that cannot be written is no cache, and no error.
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_json(kept, found)
+    return found
+
+
+def question(case: CasePlan) -> Question:
+    """What scoring must know of a case."""
+    dtype = str(case.params.get("dtype", "fp32"))
+    peak = catalog.dense_peak(case.device, dtype)
+    return Question(
+        world=case.world,
+        window=case.window,
+        target=convergence.target(case.target, case.params),
+        flops_per_sample=case.flops_per_sample,
+        peak=Peak(
+            peak.flops * case.world if peak is not None else None,
+            f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark",
+        ),
+    )
+
+
+def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
+    nodes = events.samples(folder)
+    curves = None
+    if series:
+        from trainmark.report.series import curves_of
+
+        curves = curves_of(read, nodes)
+    resumed = {step for rank in read.ranks for step in rank.notes("resumed_from_step") if isinstance(step, int)}
+    return Scored(
+        score=score_run(read, nodes, question(case)),
+        lines=read.lines,
+        warnings=read.warnings,
+        unfinished=[rank.rank for rank in read.ranks if rank.mark("FINISHED") is None],
+        resumed=sorted(resumed),
+        series=curves,
+    )
+
+
+def _content(folder: Path) -> bytes:
+    """A hash of all events, in the order in which they are read."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob(f"*/{EVENTS}")):
+        with file.open("rb") as stream:
+            while block := stream.read(columns.CHUNK):
+                digest.update(block)
+    return digest.digest()
+
+
+def _key(content: bytes, folder: Path, case: CasePlan, series: bool) -> str:
+    import hashlib
+
+    digest = hashlib.sha256(content)
+    for name in (SAMPLES, FACTS):
+        for file in sorted(folder.glob(f"*/{name}")):
+            digest.update(file.parent.name.encode() + hashlib.sha256(file.read_bytes()).digest())
+    # Warnings name the folder; a moved run is read again.
+    for part in (SCORER_VERSION, __version__, question(case), series, str(folder)):
+        digest.update(msgspec.json.encode(part, order="deterministic"))
+    return digest.hexdigest()

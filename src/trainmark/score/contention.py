@@ -1,0 +1,82 @@
+"""Was the machine the run's own? Samples of a node over a time → plain reasons why it was not.
+
+A disturbed round still counts: the reasons and the number of such rounds stand beside the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainmark.spec.columns import NodeSamples, is_number
+
+# Shares of the time. Above them a reader must know; docs/metrics.md says why these.
+STEAL_LIMIT = 0.02
+PSI_CPU_LIMIT = 0.10
+PSI_MEMORY_LIMIT = 0.02
+PSI_IO_LIMIT = 0.25
+# Processors at work for others than the ranks and the agent: this many, or this share of the node if that is more.
+FOREIGN_CORES = 0.25
+FOREIGN_SHARE = 0.05
+# The clock's tenth lowest per cent against its tenth highest.
+CLOCK_DROP = 0.10
+LEAST_CLOCKS = 5
+
+_SHARES = (
+    ("steal", STEAL_LIMIT, "the hypervisor gave {} of the processors' time to others"),
+    ("psi_cpu", PSI_CPU_LIMIT, "tasks waited for a processor {} of the time"),
+    ("psi_memory", PSI_MEMORY_LIMIT, "tasks waited for memory {} of the time"),
+    ("psi_io", PSI_IO_LIMIT, "tasks waited for disks {} of the time"),
+)
+
+Times = Mapping[str, tuple[int, int]]
+
+
+def disturbed(nodes: list[NodeSamples], times: Times) -> list[str]:
+    """Reasons, each naming its node, over the given time of each node (on its own clock)."""
+    found = []
+    for samples in nodes:
+        if samples.node in times:
+            begin, end = times[samples.node]
+            found += [f"{samples.host}: {reason}" for reason in _node(samples, begin, end)]
+    return found
+
+
+def _node(samples: NodeSamples, begin: int, end: int) -> list[str]:
+    found = []
+    for name, limit, text in _SHARES:
+        share = samples.mean(name, begin, end)
+        if share is not None and share > limit:
+            found.append(f"{text.format(_percent(share))} (limit {_percent(limit)})")
+    foreign = foreign_cores(samples, begin, end)
+    limit = max(FOREIGN_CORES, FOREIGN_SHARE * (samples.cores or 0))
+    if foreign is not None and foreign > limit:
+        found.append(f"other programs kept {foreign:.2f} processors busy (limit {limit:.2f})")
+    return found + _clock(samples, begin, end)
+
+
+def foreign_cores(samples: NodeSamples, begin: int, end: int) -> float | None:
+    """Processors at work for others: all that were busy, less the ranks' and the agent's."""
+    if samples.cores is None:
+        return None
+    values = []
+    for record in samples.within(begin, end):
+        ranks = record.get("ranks")
+        own = [rank.get("cpu") for rank in ranks.values()] if isinstance(ranks, dict) else []
+        # A rank's first sample has nothing to be compared with.
+        if own and all(map(is_number, [*own, record.get("cpu"), record.get("agent_cpu")])):
+            values.append(record["cpu"] * samples.cores - sum(own) - record["agent_cpu"])
+    return sum(values) / len(values) if values else None
+
+
+def _clock(samples: NodeSamples, begin: int, end: int) -> list[str]:
+    clocks = sorted(r["freq_mhz"] for r in samples.within(begin, end) if is_number(r.get("freq_mhz")))
+    if len(clocks) < LEAST_CLOCKS:
+        return []
+    low, high = clocks[len(clocks) // 10], clocks[-1 - len(clocks) // 10]
+    if high <= 0 or low >= (1 - CLOCK_DROP) * high:
+        return []
+    return [f"the processors' clock fell from {high:.0f} to {low:.0f} MHz (limit {_percent(CLOCK_DROP)})"]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

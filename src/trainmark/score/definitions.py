@@ -1,0 +1,86 @@
+"""Every figure of a run: unit, formula, and how runs make one measurement of it. docs/metrics.md explains them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+# rate: positive, geometric mean with t on the logarithm. share: mean with t. sum, highest: what they say.
+Kind = Literal["rate", "share", "sum", "highest"]
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """`{unit}` in a unit is what the workload calls a sample."""
+
+    name: str
+    unit: str
+    kind: Kind
+    formula: str
+
+
+_ALL = (
+    Definition("steps", "steps", "sum", "steps of the rank with the fewest, all counted runs"),
+    Definition("samples", "{unit}", "sum", "samples of every rank, all counted runs"),
+    Definition(
+        "throughput",
+        "{unit}/s",
+        "rate",
+        "samples of the window over all ranks ÷ longest duration of any rank, declared phases left out",
+    ),
+    Definition(
+        "sustained_throughput",
+        "{unit}/s",
+        "rate",
+        "samples of the window over all ranks ÷ longest duration of any rank, declared phases included",
+    ),
+    *(
+        Definition(f"step_time_{name}", "s", "rate", f"{text} of single step times of the slowest rank in the window")
+        for name, text in (
+            ("p50", "median"),
+            ("p90", "90th percentile"),
+            ("p99", "99th percentile"),
+            ("max", "largest"),
+        )
+    ),
+    Definition("straggler", "fraction", "share", "duration of the slowest rank in the window ÷ median over ranks − 1"),
+    Definition("data_wait", "fraction", "share", "time the slowest-fed rank waited for data ÷ duration of the window"),
+    Definition("end_to_end_time", "s", "rate", "INIT_START to FINISHED (or the last event), longest over ranks"),
+    Definition("init_time", "s", "rate", "INIT_START to INIT_END, longest over ranks"),
+    Definition("train_time", "s", "rate", "TRAIN_START to TRAIN_END, longest over ranks"),
+    Definition("train_no_eval_time", "s", "rate", "train_time − evaluation, longest over ranks"),
+    Definition(
+        "pure_compute_time", "s", "rate", "train_time − evaluation − checkpoints − waiting for data, longest over ranks"
+    ),
+    Definition("p_whole", "{unit}/s", "rate", "all samples ÷ train_time"),
+    Definition("p_train", "{unit}/s", "rate", "all samples ÷ train_no_eval_time"),
+    Definition("p_core", "{unit}/s", "rate", "all samples ÷ pure_compute_time"),
+    Definition("achieved_flops", "FLOP/s", "rate", "FLOPs per sample × throughput"),
+    Definition(
+        "mfu", "fraction", "share", "achieved_flops ÷ the vendor's dense peak of the number format, all devices"
+    ),
+    Definition("hfu", "fraction", "share", "hardware FLOPs per sample × throughput ÷ the same peak as mfu"),
+    Definition(
+        "matmul_fraction", "fraction", "share", "achieved_flops ÷ measured matrix product FLOP/s, summed over ranks"
+    ),
+    Definition("peak_memory", "bytes", "highest", "largest `peak_memory_bytes` of any rank and run"),
+    Definition(
+        "cpu_utilisation", "fraction", "share", "mean share of all processors at work in the window, over nodes"
+    ),
+    Definition("memory_used", "bytes", "highest", "largest memory in use of any node in the window, any run"),
+    Definition("agent_cpu", "cores", "share", "mean processors used by trainmark's agent in the window, over nodes"),
+    Definition("energy", "J", "rate", "energy of all nodes over the window"),
+    Definition("energy_per_sample", "J/{unit}", "rate", "energy ÷ samples of the window"),
+    Definition("final_loss", "loss", "share", "loss of the last step that has one, mean over ranks"),
+    Definition("disturbed_rounds", "rounds", "sum", "counted rounds in which the machine was not the run's own"),
+)
+DEFINITIONS = {definition.name: definition for definition in _ALL}
+EVALUATION = "evaluation_"
+
+
+def definition(name: str) -> Definition:
+    """Of a figure by name; `evaluation_METRIC` is one for every metric of the workload."""
+    if name in DEFINITIONS:
+        return DEFINITIONS[name]
+    metric = name.removeprefix(EVALUATION)
+    return Definition(name, metric, "share", f"`{metric}` of the last evaluation")

@@ -1,0 +1,99 @@
+"""What an attempt's events say, as columns: made by the store, read by scoring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from trainmark.spec.event import Event
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints: TypeAlias = NDArray[np.int64]
+    Floats: TypeAlias = NDArray[np.float64]
+
+# In one step of one rank; more is a broken record.
+MOST_SAMPLES = 10**12
+
+
+class Steps(msgspec.Struct, frozen=True, eq=False):
+    """One rank's steps in order: number, end on its own clock, samples, wait for data (ns), loss (NaN: none said)."""
+
+    step: Ints
+    t: Ints
+    n: Ints
+    data: Ints
+    loss: Floats
+    # After these steps the device was synchronised, at these times.
+    block_step: Ints
+    block_t: Ints
+
+
+class RankColumns(msgspec.Struct, frozen=True, eq=False):
+    """One rank. Its clock is compared with another's only if both are on the same node."""
+
+    rank: int
+    node: str
+    # First and last event.
+    first: int
+    last: int
+    # Everything but steps, blocks and losses, in order.
+    marks: list[Event]
+    # None: it made no step.
+    steps: Steps | None = None
+    # Step records that cannot be true: time or steps running backwards, samples below one.
+    odd: int = 0
+
+    @property
+    def timing(self) -> str:
+        """`host`: a step's end is exact. `host-enqueue`: only block edges are."""
+        return next((mark.timing for mark in self.marks if mark.k == "INIT_START" and mark.timing), "host")
+
+    def mark(self, kind: str) -> int | None:
+        """When the first event of this kind came."""
+        return next((mark.t for mark in self.marks if mark.k == kind), None)
+
+    def notes(self, name: str) -> list[object]:
+        """Every value noted under this name, in order."""
+        return [mark.value for mark in self.marks if mark.k == "NOTE" and mark.name == name]
+
+
+class Columns(msgspec.Struct, frozen=True, eq=False):
+    """One attempt: its ranks in order, how many lines there were, and what was passed over."""
+
+    ranks: list[RankColumns]
+    warnings: list[str]
+    lines: int
+
+
+class NodeSamples(msgspec.Struct, frozen=True):
+    """What was sampled on one node. `t` of a record is on the clock of that node's ranks."""
+
+    node: str
+    records: list[dict[str, Any]]
+    # Processors of the node; None when it is not known.
+    cores: int | None = None
+
+    @property
+    def host(self) -> str:
+        """The node's name without its place in the attempt."""
+        return self.node.rpartition("_noderank")[0] or self.node
+
+    def within(self, begin: int, end: int) -> list[dict[str, Any]]:
+        """The records about a time: each tells of the interval that it ends."""
+        return [record for record in self.records if begin < record["t"] <= end]
+
+    def mean(self, name: str, begin: int, end: int) -> float | None:
+        """The mean of a value over a time; None when no record has it."""
+        values = [record[name] for record in self.within(begin, end) if is_number(record.get(name))]
+        return sum(values) / len(values) if values else None
+
+
+def is_number(value: object) -> bool:
+    """A finite number, which a foreign file may not hold where one is expected."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
