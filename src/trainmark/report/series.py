@@ -42,9 +42,8 @@ def thin(x: Sequence[float], y: Sequence[float | None]) -> tuple[list[float], li
 
 
 def _curve(name: str, unit: str, x: Sequence[float], y: Sequence[float | None]) -> Curve:
-    return Curve(
-        name, unit, *thin([float(value) for value in x], [float(value) if is_number(value) else None for value in y])
-    )
+    known = [float(value) if value is not None and is_number(value) else None for value in y]
+    return Curve(name, unit, *thin([float(value) for value in x], known))
 
 
 def _step_time(ranks: Sequence[RankColumns]) -> Curve | None:

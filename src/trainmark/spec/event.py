@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """The fields that are read again; a line may hold more. `t` is the rank's own monotonic clock, in ns."""
 
     k: str
