@@ -1,0 +1,89 @@
+"""The figures of a case that every kind of report shows, picked out of its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from trainmark.report import numbers
+from trainmark.report.records import CaseReport, Report, RunReport
+from trainmark.report.words import Label, Speaker
+from trainmark.score.measurement import Measurement
+from trainmark.spec.states import JobState
+
+# Against a vendor's peak where one is known, else against a measured multiplication.
+_FRACTIONS = ("mfu", "matmul_fraction")
+_MEMORY = ("peak_memory", "peak_device_memory", "peak_host_memory")
+
+
+def throughput(case: CaseReport) -> Measurement | None:
+    return case.measurements.get("throughput")
+
+
+def first(case: CaseReport, names: tuple[str, ...]) -> Measurement | None:
+    """The first of these that has a value."""
+    found = (case.measurements.get(name) for name in names)
+    return next((one for one in found if one is not None and one.value is not None), None)
+
+
+def fraction(case: CaseReport) -> Measurement | None:
+    return first(case, _FRACTIONS)
+
+
+def fraction_text(case: CaseReport, speak: Speaker) -> str:
+    """Never without its name: the two have different denominators."""
+    found = fraction(case)
+    return numbers.NONE if found is None else f"{numbers.value(found)} {speak.text(f'short.{found.name}')}"
+
+
+def memory(case: CaseReport) -> Measurement | None:
+    return first(case, _MEMORY)
+
+
+def outcomes(case: CaseReport, speak: Speaker) -> list[Label]:
+    """How the windows of the rounds came out: one word when all are alike, else each with its count."""
+    counts = Counter(run.outcome for run in case.runs if run.outcome)
+    if len(counts) == 1:
+        return [speak.named("outcome", next(iter(counts)))]
+    return [part for name, n in counts.most_common() for part in (Label(f"{n} ×"), speak.named("outcome", name))]
+
+
+def band(case: CaseReport, speak: Speaker) -> tuple[Label, str]:
+    """The word, and why where it does not apply."""
+    word, _, why = case.band.partition(":")
+    return (speak.named("band", word.strip()), why.strip()) if case.band else (Label(numbers.NONE), "")
+
+
+def disturbed(case: CaseReport) -> list[RunReport]:
+    return [run for run in case.runs if run.disturbed]
+
+
+def disturbed_text(case: CaseReport) -> str:
+    found = disturbed(case)
+    return f"{len(found)}/{len(case.runs)}" if found else numbers.NONE
+
+
+def remarks(case: CaseReport) -> list[str]:
+    """Everything a reader needs beyond the row; nothing for a case without remarks."""
+    found = [case.reason] if case.state is not JobState.SUCCEEDED and case.reason else []
+    found += case.notes
+    speed = throughput(case)
+    return [*found, speed.reason] if speed is not None and speed.reason else found
+
+
+def last_lines(case: CaseReport) -> list[str]:
+    lines = (case.failure or {}).get("last_lines")
+    return [str(line) for line in lines] if isinstance(lines, list) else []
+
+
+def hosts(report: Report) -> list[str]:
+    return sorted({host for case in report.cases for run in case.runs for host in run.hosts})
+
+
+def machine(report: Report) -> str:
+    """Hosts with what is known of each, in one line."""
+    about = next((group for name, group in report.environment.items() if name.lower() in ("hosts", "host")), {})
+    names = hosts(report) or list(about)
+    shown = [f"{name} ({about[name]})" if name in about else name for name in names[:4]]
+    if len(names) > len(shown):
+        shown.append(f"… {len(names)}")
+    return ", ".join(shown) or numbers.NONE

@@ -1,0 +1,44 @@
+"""Strings of markup that no data can break out of."""
+
+from __future__ import annotations
+
+import html
+import json
+
+from trainmark.report.words import Label
+
+# Characters no document may hold, and those that turn the direction of what follows.
+_CONTROLS = (set(range(32)) - {9, 10}) | set(range(127, 160)) | {0xFFFE, 0xFFFF}
+_TURNS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_ODD = dict.fromkeys(_CONTROLS | _TURNS | set(range(0xD800, 0xE000)), "\ufffd")
+
+
+def clean(text: str) -> str:
+    return text.translate(_ODD)
+
+
+def escape(text: str) -> str:
+    """For use as text and inside attributes in double quotes."""
+    return html.escape(clean(text), quote=True)
+
+
+def attributes(label: Label | str) -> str:
+    """What lets the page change the language of an element."""
+    if isinstance(label, str) or not label.key:
+        return ""
+    args = f' data-a="{escape(json.dumps(label.args, ensure_ascii=False))}"' if label.args else ""
+    return f' data-t="{escape(label.key)}"{args}'
+
+
+def content(label: Label | str) -> str:
+    return escape(label if isinstance(label, str) else label.text)
+
+
+def element(tag: str, label: Label | str, more: str = "") -> str:
+    """`more` is attributes, already safe, with a leading space."""
+    return f"<{tag}{more}{attributes(label)}>{content(label)}</{tag}>"
+
+
+def words(label: Label | str) -> str:
+    """Text within text."""
+    return element("span", label) if isinstance(label, Label) and label.key else content(label)

@@ -1,0 +1,114 @@
+"use strict";
+// The report is whole without this: here are the switches, and values under the pointer.
+(() => {
+  const root = document.documentElement;
+  const words = JSON.parse(document.getElementById("words").textContent);
+  const all = (query, place) => (place || document).querySelectorAll(query);
+  const say = (key, args) =>
+    words[key][root.lang === "zh" ? 1 : 0].replace(/\{(\d)\}/g, (_, index) => args[index]);
+  const args = (node) => (node.dataset.a ? JSON.parse(node.dataset.a) : []);
+
+  function speak(language) {
+    root.lang = language;
+    for (const node of all("[data-t]")) node.textContent = say(node.dataset.t, args(node));
+    for (const node of all("[data-tn]")) node.dataset.name = say(node.dataset.tn, args(node));
+    for (const node of all("[data-lang]")) node.setAttribute("aria-pressed", node.dataset.lang === language);
+    all(".switches > div")[0].setAttribute("aria-label", say("language", []));
+    all(".switches > div")[1].setAttribute("aria-label", say("theme", []));
+  }
+
+  function paint(theme) {
+    if (theme === "auto") delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    for (const node of all("[data-set-theme]")) node.setAttribute("aria-pressed", node.dataset.setTheme === theme);
+  }
+
+  const chinese = (navigator.language || "").toLowerCase().startsWith("zh");
+  speak(root.dataset.forced ? root.lang : chinese ? "zh" : "en");
+  paint("auto");
+  for (const node of all("[data-lang]")) node.addEventListener("click", () => speak(node.dataset.lang));
+  for (const node of all("[data-set-theme]")) node.addEventListener("click", () => paint(node.dataset.setTheme));
+  all(".switches")[0].hidden = false;
+
+  // A link to a case opens it; paper has no use for what is closed.
+  function follow() {
+    const target = document.getElementById(location.hash.slice(1));
+    if (target && target.tagName === "DETAILS") {
+      target.open = true;
+      target.scrollIntoView();
+    }
+  }
+  addEventListener("hashchange", follow);
+  follow();
+  addEventListener("beforeprint", () => {
+    for (const node of all("details")) node.open = true;
+  });
+
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.hidden = true;
+  tip.setAttribute("aria-hidden", "true");
+  document.body.append(tip);
+
+  // "low,high,start,end,log,suffix,unit": where an axis lies in the drawing and what it counts.
+  function axis(text) {
+    const [low, high, start, end, log, suffix, ...unit] = text.split(",");
+    const ends = [+low, +high].map((value) => (log === "1" ? Math.log10(value) : value));
+    return (place) => {
+      const value = ends[0] + ((place - start) / (end - start)) * (ends[1] - ends[0]);
+      const shown = Number((log === "1" ? 10 ** value : value).toPrecision(4));
+      return shown.toLocaleString("en", { maximumSignificantDigits: 4 }) + suffix + " " + unit.join(",");
+    };
+  }
+
+  // Paths are "Mx yl0 0ldx dy…", in tenths.
+  function points(path) {
+    if (!path.points) {
+      let x = 0, y = 0;
+      path.points = [...path.getAttribute("d").matchAll(/([Ml])(-?\d+) (-?\d+)/g)].map((part) => {
+        x = part[1] === "M" ? +part[2] : x + +part[2];
+        y = part[1] === "M" ? +part[3] : y + +part[3];
+        return [x / 10, y / 10];
+      });
+    }
+    return path.points;
+  }
+
+  function nearest(found, x) {
+    return found.reduce((best, one) => (Math.abs(one[0] - x) < Math.abs(best[0] - x) ? one : best));
+  }
+
+  function show(svg, event) {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    const paths = [...all("path.line, path.hist", svg)].filter((path) => points(path).length);
+    if (!paths.length) return;
+    const hits = paths.map((path) => nearest(points(path), at.x));
+    const readX = axis(svg.dataset.x), readY = axis(svg.dataset.y);
+    const lines = hits.map((hit, index) => {
+      const name = paths[index].dataset.name;
+      return (name ? name + ": " : "") + readY(hit[1]).trim();
+    });
+    tip.textContent = [readX(nearest(hits, at.x)[0]).trim(), ...lines].join("\n");
+    tip.hidden = false;
+    const box = tip.getBoundingClientRect();
+    tip.style.left = Math.max(4, Math.min(innerWidth - box.width - 4, event.clientX + 14)) + "px";
+    tip.style.top = Math.max(4, Math.min(innerHeight - box.height - 4, event.clientY + 14)) + "px";
+  }
+
+  for (const svg of all("svg[data-x]")) {
+    const title = svg.querySelector("title");
+    svg.addEventListener("pointermove", (event) => {
+      // The browser would show the drawing's title beside the values.
+      if (title.isConnected) {
+        svg.setAttribute("aria-label", title.textContent);
+        title.remove();
+      }
+      show(svg, event);
+    });
+    svg.addEventListener("pointerleave", () => {
+      tip.hidden = true;
+      svg.prepend(title);
+      svg.removeAttribute("aria-label");
+    });
+  }
+})();
