@@ -39,12 +39,12 @@ def memory(case: CaseReport) -> Measurement | None:
     return first(case, _MEMORY)
 
 
-def outcomes(case: CaseReport, speak: Speaker) -> list[Label]:
-    """How the windows of the rounds came out: one word when all are alike, else each with its count."""
+def outcomes(case: CaseReport, speak: Speaker) -> list[tuple[str, Label]]:
+    """How the windows of the rounds came out: one word when all are alike, else each with its count before it."""
     counts = Counter(run.outcome for run in case.runs if run.outcome)
-    if len(counts) == 1:
-        return [speak.named("outcome", next(iter(counts)))]
-    return [part for name, n in counts.most_common() for part in (Label(f"{n} ×"), speak.named("outcome", name))]
+    return [
+        (f"{count} × " if len(counts) > 1 else "", speak.named("outcome", name)) for name, count in counts.most_common()
+    ]
 
 
 def band(case: CaseReport, speak: Speaker) -> tuple[Label, str]:

@@ -61,7 +61,7 @@ def _row(case: CaseReport, speak: Speaker) -> list[str]:
         f"{case.counted}/{case.rounds}",
         plain(numbers.value(found)),
         plain(numbers.interval(found)),
-        plain(" ".join(label.text for label in figures.outcomes(case, speak)) or numbers.NONE),
+        plain(", ".join(count + label.text for count, label in figures.outcomes(case, speak)) or numbers.NONE),
         plain(figures.fraction_text(case, speak)),
         plain(numbers.value(figures.memory(case))),
         plain(figures.band(case, speak)[0].text),

@@ -23,7 +23,7 @@ def figure(
     marks = "".join(f'<li><i class="{mark}"></i>{words(name)}</li>' for mark, name in legend)
     listed = f'<ul class="legend">{marks}</ul>' if marks else ""
     more = f' class="{kind}"' if kind else ""
-    return f"<figure{more}>{element('figcaption', title)}{listed}{svg}{after}</figure>"
+    return f"<figure{more}>{element('figcaption', title)}{listed}<div>{svg}{after}</div></figure>"
 
 
 def table(
@@ -35,10 +35,8 @@ def table(
 ) -> str:
     """A table whose first column names the row. Columns not in `plain` hold figures. On a narrow screen each
     row becomes a list, for which every cell carries its heading."""
-    top = "".join(
-        element("th", name, ' scope="col"' + ("" if index in plain else ' class="n"'))
-        for index, name in enumerate(head)
-    )
+    sides = ["" if index in plain else ' class="n"' for index in range(len(head))]
+    top = "".join(element("th", name, f' scope="col"{side}') for name, side in zip(head, sides, strict=True))
     body = ""
     for name, *cells in rows:
         data = (data_cell(head[index], words(cell), index not in plain) for index, cell in enumerate(cells, 1))
@@ -46,9 +44,9 @@ def table(
     return f'<div class="scroll"><table class="{kind}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def data_cell(head: Label | str, value: str, figure: bool) -> str:
+def data_cell(head: Label | str, value: str, right: bool) -> str:
     """`value` is markup. Its heading is seen only where a row is shown as a list, and an empty cell only elsewhere."""
-    kind = " ".join(name for name, holds in (("n", figure), ("e", value == NONE)) if holds)
+    kind = " ".join(name for name, holds in (("n", right), ("e", value == NONE)) if holds)
     more = f' class="{kind}"' if kind else ""
     key = element("b", head, ' class="k" aria-hidden="true"')
     return f"<td{more}>{key}<span>{value}</span></td>"

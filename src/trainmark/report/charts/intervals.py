@@ -72,15 +72,11 @@ def _row(row: Row, place: Frame, x: Axis, top: float, pitch: float, wide: bool) 
     plain = row.name if isinstance(row.name, str) else row.name.text
     room = place.left - 16 if wide else NARROW - 24 - width_of(row.note)
     name: Label | str = row.name if width_of(plain) <= room else fit(plain, room)
-    named = text(
-        0 if wide else place.left,
-        middle + 4 if wide else top + 16,
-        name,
-        "row" if isinstance(row.name, str) else "name",
-    )
+    base = middle + 4 if wide else top + 16
+    named = text(0 if wide else place.left, base, name, "row" if isinstance(row.name, str) else "name")
     if row.link:
         named = f'<a href="#{escape(row.link)}">{named}</a>'
-    note = text(WIDE - 2 if wide else place.right, middle + 4 if wide else top + 16, row.note, anchor="end")
+    note = text(WIDE - 2 if wide else place.right, base, row.note, anchor="end")
     return named + (note if row.note else "") + _marks(row, place, x, middle)
 
 

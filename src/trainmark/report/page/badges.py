@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from trainmark.report import figures
 from trainmark.report.markup import element
+from trainmark.report.records import CaseReport
 from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
 
@@ -31,6 +33,11 @@ def state_badge(speak: Speaker, state: JobState) -> str:
 
 
 def word_badge(label: Label) -> str:
-    """For outcomes and bands; a bare count or a dash is no badge."""
+    """For outcomes and bands; a dash is no badge."""
     kind = _OUTCOMES.get(label.key) or _BANDS.get(label.key)
     return badge(label, kind) if kind else element("span", label)
+
+
+def outcome_badges(speak: Speaker, case: CaseReport) -> str:
+    found = figures.outcomes(case, speak)
+    return " ".join(f'<span class="pair">{count}{word_badge(label)}</span>' for count, label in found)

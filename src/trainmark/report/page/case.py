@@ -9,7 +9,7 @@ from trainmark.report.charts import histogram, intervals, lines, stacked
 from trainmark.report.charts.figure import data_cell, figure, table
 from trainmark.report.charts.lines import Band, Line
 from trainmark.report.markup import element, escape, words
-from trainmark.report.page.badges import state_badge, word_badge
+from trainmark.report.page.badges import outcome_badges, state_badge, word_badge
 from trainmark.report.records import CaseReport, Curve, RunReport
 from trainmark.report.words import Label, Speaker
 from trainmark.score.measurement import Measurement
@@ -23,7 +23,7 @@ _PHASES = ("train", "evaluate", "checkpoint", "init", "other", "data")
 
 def case_section(speak: Speaker, case: CaseReport, index: int, most: int, opened: bool) -> str:
     found = figures.throughput(case)
-    marks = " ".join(word_badge(label) for label in figures.outcomes(case, speak))
+    marks = outcome_badges(speak, case)
     speed = f'<span class="main">{escape(numbers.value(found))}</span>' if found is not None else ""
     head = f"<h3>{escape(case.case)}</h3><span class=marks>{state_badge(speak, case.state)} {marks}</span>{speed}"
     drawings = _drawings(speak, case, most)
@@ -167,15 +167,16 @@ def _rounds(speak: Speaker, case: CaseReport) -> str:
     if not case.runs:
         return ""
     found = figures.throughput(case)
-    unit = found.unit if found is not None else ""
     head: list[Label | str] = [*(speak(key) for key in _ROUND_HEAD), *_PERCENTILES, speak("end_to_end"), speak("notes")]
-    rows = [_round_row(speak, run, unit) for run in case.runs]
+    rows = [_round_row(speak, run, found) for run in case.runs]
     plain = (0, 1, 2, len(head) - 1)
     return element("h4", speak("rounds")) + table(head, rows, plain=plain)
 
 
-def _round_row(speak: Speaker, run: RunReport, unit: str) -> Sequence[Label | str]:
+def _round_row(speak: Speaker, run: RunReport, found: Measurement | None) -> Sequence[Label | str]:
     steps = numbers.NONE if run.window_first is None else f"{run.window_first:,}–{run.window_last or 0:,}"
+    # A case without a measured throughput, as one that computed wrongly, has no speeds at all.
+    speeds = (run.throughput, run.sustained)
     remarks = [*run.disturbed, *([run.reason] if run.reason else [])]
     if run.outlier:
         remarks.append(speak.text("outlier"))
@@ -186,8 +187,7 @@ def _round_row(speak: Speaker, run: RunReport, unit: str) -> Sequence[Label | st
         ", ".join(run.hosts) or numbers.NONE,
         speak.named("outcome", run.outcome) if run.outcome else numbers.NONE,
         steps,
-        numbers.quantity(run.throughput, unit),
-        numbers.quantity(run.sustained, unit),
+        *(numbers.quantity(value if found else None, found.unit if found else "") for value in speeds),
         *(numbers.quantity(run.step_time.get(name), "s") for name in _PERCENTILES),
         numbers.quantity(run.end_to_end, "s"),
         "; ".join(remarks) or numbers.NONE,

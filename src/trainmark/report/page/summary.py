@@ -6,7 +6,7 @@ from trainmark.report import figures, numbers
 from trainmark.report.charts import intervals
 from trainmark.report.charts.figure import data_cell, figure
 from trainmark.report.markup import element, escape, words
-from trainmark.report.page.badges import badge, state_badge, word_badge
+from trainmark.report.page.badges import badge, outcome_badges, state_badge, word_badge
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
@@ -65,7 +65,7 @@ def _row(speak: Speaker, case: CaseReport, index: int) -> str:
         "state": state_badge(speak, case.state),
         "runs": f"{case.counted}/{case.rounds}",
         "m.throughput": _main(numbers.value(found)) + _under(numbers.interval(found)),
-        "outcome": " ".join(word_badge(label) for label in figures.outcomes(case, speak)) or numbers.NONE,
+        "outcome": outcome_badges(speak, case) or numbers.NONE,
         "fraction": shares,
         "memory": memory,
         "band": word_badge(band) + _under(why),
