@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import json
 
-from trainmark.report.words import Label
+from trainmark.report.words import WORDS, Label
+
+_NUMBERS = {key: number for number, key in enumerate(WORDS)}
 
 # Characters no document may hold, and those that turn the direction of what follows.
 _CONTROLS = (set(range(32)) - {9, 10}) | set(range(127, 160)) | {0xFFFE, 0xFFFF}
@@ -14,7 +16,8 @@ _ODD = dict.fromkeys(_CONTROLS | _TURNS | set(range(0xD800, 0xE000)), "\ufffd")
 
 
 def clean(text: str) -> str:
-    return text.translate(_ODD)
+    # Nearly all text is printable, and none of what is odd is.
+    return text if text.isprintable() else text.translate(_ODD)
 
 
 def escape(text: str) -> str:
@@ -26,8 +29,13 @@ def attributes(label: Label | str) -> str:
     """What lets the page change the language of an element."""
     if isinstance(label, str) or not label.key:
         return ""
-    args = f' data-a="{escape(json.dumps(label.args, ensure_ascii=False))}"' if label.args else ""
-    return f' data-t="{escape(label.key)}"{args}'
+    # A word is named by its number: a page of many cases holds tens of thousands of them.
+    key = f" data-t={_NUMBERS[label.key]}"
+    if not label.args:
+        return key
+    # JSON is full of double quotes: between single ones it stays short.
+    args = json.dumps(label.args, ensure_ascii=False, separators=(",", ":"))
+    return f"""{key} data-a='{html.escape(clean(args), quote=False).replace("'", "&#39;")}'"""
 
 
 def content(label: Label | str) -> str:

@@ -52,7 +52,7 @@ def wants_log(values: Sequence[float]) -> bool:
 
 
 def make(
-    values: Sequence[float], unit: str, *, ticks: int = 5, zero: bool = False, log: bool = False, tight: bool = False
+    values: Sequence[float], unit: str, *, ticks: int = 4, zero: bool = False, log: bool = False, tight: bool = False
 ) -> Axis:
     """An axis that holds all values. `tight` ends where the values do, else at a tick."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)

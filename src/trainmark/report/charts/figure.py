@@ -20,7 +20,7 @@ def figure(
     title: Label | str, svg: str, legend: Sequence[tuple[str, Label | str]] = (), after: str = "", kind: str = ""
 ) -> str:
     """`legend` is (class of the mark, its name); `after` is markup below the drawing."""
-    marks = "".join(f'<li><i class="{mark}"></i>{words(name)}</li>' for mark, name in legend)
+    marks = "".join(element("li", name, f' class="{mark}"' if mark else "") for mark, name in legend)
     listed = f'<ul class="legend">{marks}</ul>' if marks else ""
     more = f' class="{kind}"' if kind else ""
     return f"<figure{more}>{element('figcaption', title)}{listed}<div>{svg}{after}</div></figure>"
@@ -33,13 +33,14 @@ def table(
     kind: str = "cards",
     plain: Sequence[int] = (0,),
 ) -> str:
-    """A table whose first column names the row. Columns not in `plain` hold figures. On a narrow screen each
-    row becomes a list, for which every cell carries its heading."""
+    """A table whose first column names the row. Columns not in `plain` hold figures. On a narrow screen rows of `cards`
+    become lists, for which every cell carries its heading; other kinds are small enough."""
     sides = ["" if index in plain else ' class="n"' for index in range(len(head))]
     top = "".join(element("th", name, f' scope="col"{side}') for name, side in zip(head, sides, strict=True))
     body = ""
     for name, *cells in rows:
-        data = (data_cell(head[index], words(cell), index not in plain) for index, cell in enumerate(cells, 1))
+        named = head if kind == "cards" else [""] * len(head)
+        data = (data_cell(named[index], words(cell), index not in plain) for index, cell in enumerate(cells, 1))
         body += f'<tr><th scope="row">{words(name)}</th>{"".join(data)}</tr>'
     return f'<div class="scroll"><table class="{kind}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
@@ -48,5 +49,4 @@ def data_cell(head: Label | str, value: str, right: bool) -> str:
     """`value` is markup. Its heading is seen only where a row is shown as a list, and an empty cell only elsewhere."""
     kind = " ".join(name for name, holds in (("n", right), ("e", value == NONE)) if holds)
     more = f' class="{kind}"' if kind else ""
-    key = element("b", head, ' class="k" aria-hidden="true"')
-    return f"<td{more}>{key}<span>{value}</span></td>"
+    return f"<td{more}>{element('b', head) if head else ''}{f'<span>{value}</span>' if '<' in value else value}</td>"

@@ -8,7 +8,7 @@ import msgspec
 
 from trainmark.report.charts import axes
 from trainmark.report.charts.figure import colour, figure
-from trainmark.report.charts.svg import HEIGHT, WIDTH, document, fine, frame, grid, path, readable, spoken
+from trainmark.report.charts.svg import HEIGHT, WIDTH, document, fine, frame, grid, readable, stairs
 from trainmark.report.words import Label, Speaker
 
 
@@ -27,26 +27,17 @@ def chart(speak: Speaker, title: Label, bins: Sequence[Bins], unit: str, x_title
     x = axes.make([edge for one in shown for edge in (one.edges[0], one.edges[-1])], unit, tight=True)
     y = axes.make([float(count) for one in shown for count in one.counts], "", zero=True)
     place = frame(y, x)
-    outlines = []
-    for index, one in enumerate(shown):
-        xs, ys = _outline(one)
-        d = path(xs, ys, place, x, y)
-        outlines.append(f'<path class="hist {colour(index)}" d="{d}"{spoken(one.name)}/>')
+    outlines = "".join(
+        f'<path class="hist {colour(index)}" d="{stairs(one.edges, one.counts, place, x, y)}"/>'
+        for index, one in enumerate(shown)
+    )
     ends = (axis.shown(end * axis.divisor) for axis in (x, y) for end in (axis.low, axis.high))
     svg = document(
         title,
         speak("chart.desc", len(shown), *ends),
-        grid(place, x, y, x_title, y_title) + fine("".join(outlines)),
+        grid(place, x, y, x_title, y_title) + fine(outlines),
         (WIDTH, HEIGHT),
         readable(place, x, y),
     )
     legend = [(f"line {colour(index)}", one.name) for index, one in enumerate(shown) if one.name]
     return figure(title, svg, legend)
-
-
-def _outline(one: Bins) -> tuple[list[float], list[float | None]]:
-    xs, ys = [one.edges[0]], [0.0]
-    for count, left, right in zip(one.counts, one.edges, one.edges[1:], strict=False):
-        xs += [left, right]
-        ys += [float(count)] * 2
-    return [*xs, one.edges[-1]], [*ys, 0.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from trainmark.report import numbers
 from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis
-from trainmark.report.charts.svg import Frame, document, fit, text, titled, width_of
+from trainmark.report.charts.svg import Frame, document, fit, text, titled, upright_grid, width_of
 from trainmark.report.markup import element, escape
 from trainmark.report.words import Label, Speaker
 
@@ -43,7 +42,7 @@ def svg(speak: Speaker, title: Label, rows: Sequence[Row], unit: str, x_title: L
     notes = max(width_of(row.note) for row in rows) + 16 if wide else 0.0
     edge = max(14.0, notes, width_of(x.labels[-1]) / 2 + 2)
     place = Frame(left, width - edge, _TOP, _TOP + pitch * len(rows))
-    parts = [_grid(place, x), titled(place.right, place.bottom + 34, x_title, x.unit, "end")]
+    parts = [upright_grid(place, x), titled(place.right, place.bottom + 34, x_title, x.unit, "end")]
     for index, row in enumerate(rows):
         parts.append(_row(row, place, x, _TOP + pitch * index, pitch, wide))
     desc = speak("chart.desc_rows", len(rows), x.shown(x.low * x.divisor), x.shown(x.high * x.divisor))
@@ -54,26 +53,13 @@ def _name_width(row: Row) -> float:
     return width_of(row.name if isinstance(row.name, str) else row.name.text)
 
 
-def _grid(place: Frame, x: Axis) -> str:
-    at = [x.place(tick * x.divisor, place.left, place.right) for tick in x.ticks]
-    rules = "".join(f"M{one:.1f} {place.top:.1f}V{place.bottom:.1f}" for one in at)
-    axis = f'<path class="axis" d="M{place.left:.1f} {place.bottom:.1f}H{place.right:.1f}"/>'
-    labels, end = "", -math.inf
-    for one, label in zip(at, x.labels, strict=True):
-        half = width_of(label) / 2
-        if one - half > end + 8:
-            labels += text(max(one, half + 1), place.bottom + 16, label, anchor="middle")
-            end = one + half
-    return f'<path class="grid" d="{rules}"/>{axis}{labels}'
-
-
 def _row(row: Row, place: Frame, x: Axis, top: float, pitch: float, wide: bool) -> str:
     middle = top + (pitch / 2 if wide else 32)
     plain = row.name if isinstance(row.name, str) else row.name.text
     room = place.left - 16 if wide else NARROW - 24 - width_of(row.note)
     name: Label | str = row.name if width_of(plain) <= room else fit(plain, room)
     base = middle + 4 if wide else top + 16
-    named = text(0 if wide else place.left, base, name, "row" if isinstance(row.name, str) else "name")
+    named = text(0 if wide else place.left, base, name, "row" if isinstance(row.name, str) else "")
     if row.link:
         named = f'<a href="#{escape(row.link)}">{named}</a>'
     note = text(WIDE - 2 if wide else place.right, base, row.note, anchor="end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis
 from trainmark.report.charts.figure import colour, figure
-from trainmark.report.charts.svg import HEIGHT, WIDTH, Frame, document, fine, frame, grid, path, readable, spoken
+from trainmark.report.charts.svg import HEIGHT, WIDTH, Frame, document, fine, frame, grid, path, readable
 from trainmark.report.charts.thin import MOST, thin
 from trainmark.report.records import Curve
 from trainmark.report.words import Label, Speaker
@@ -46,7 +47,7 @@ def chart(
     most: int = MOST,
 ) -> str:
     """Nothing when there is nothing to show. `window` is shaded, and the vertical axis is made for what is inside."""
-    shown = [line for line in lines if axes.known(line.curve.y)][:_MOST_LINES]
+    shown = [line for line in lines if any(map(_finite, line.curve.y))][:_MOST_LINES]
     if not shown:
         return ""
     heights = [value for line in shown for value in axes.known(_inside(line.curve, window))]
@@ -63,9 +64,13 @@ def chart(
     )
     ends = (axis.shown(end * axis.divisor) for axis in (x, y) for end in (axis.low, axis.high))
     svg = document(title, speak("chart.desc", len(shown), *ends), body, (WIDTH, HEIGHT), readable(place, x, y))
-    cut = any(value > y.high * y.divisor for line in shown for value in axes.known(line.curve.y))
+    cut = any(max(filter(_finite, line.curve.y)) > y.high * y.divisor for line in shown)
     remarks = [speak(key) for key, holds in (("chart.log", log), ("chart.cut", cut)) if holds]
     return figure(title, svg, [*_legend(speak, lines, shown, window, band), *(("", remark) for remark in remarks)])
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def _inside(curve: Curve, window: tuple[float, float] | None) -> Sequence[float | None]:
@@ -91,7 +96,7 @@ def _legend(
 
 def _line(index: int, line: Line, place: Frame, x: Axis, y: Axis, most: int) -> str:
     xs, ys = thin(line.curve.x, line.curve.y, most)
-    drawn = f'<path class="line {colour(index)}" d="{path(xs, ys, place, x, y)}"{spoken(line.name)}/>'
+    drawn = f'<path class="line {colour(index)}" d="{path(xs, ys, place, x, y)}"/>'
     if len(xs) > _FEW:
         return drawn
     return f'{drawn}<path class="dots {colour(index)}" d="{path(xs, ys, place, x, y, joined=False)}"/>'

@@ -39,9 +39,20 @@ def fit(text: str, room: float) -> str:
     return f"{text[: -(-keep // 2)]}…{text[len(text) - keep // 2 :]}"
 
 
-def text(x: float, y: float, label: Label | str, kind: str = "tick", anchor: str = "start") -> str:
-    more = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return element("text", label, f' class="{kind}" x="{x:.0f}" y="{y:.0f}"{more}')
+def text(x: float, y: float, label: Label | str, kind: str = "", anchor: str = "") -> str:
+    more = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
+    return element("text", label, f' x="{x:.0f}" y="{y:.0f}"{more}')
+
+
+def ticks_below(place: Frame, x: Axis) -> str:
+    """Labels of a horizontal axis; one that would touch its neighbour is left out."""
+    parts, end = [], -math.inf
+    for tick, label in zip(x.ticks, x.labels, strict=True):
+        at, half = x.place(tick * x.divisor, place.left, place.right), width_of(label) / 2
+        if at - half > end + 8:
+            parts.append(text(max(at, half + 1), place.bottom + 16, label))
+            end = at + half
+    return f'<g text-anchor="middle">{"".join(parts)}</g>'
 
 
 def document(title: Label | str, desc: Label, body: str, size: tuple[float, float], more: str = "") -> str:
@@ -59,34 +70,33 @@ def frame(y: Axis, x: Axis, width: float = WIDTH, height: float = HEIGHT) -> Fra
 
 def grid(place: Frame, x: Axis, y: Axis, x_title: Label | str, y_title: Label | str) -> str:
     """Axes with ticks and units. The title of the vertical axis lies on top of it, where it can be read."""
-    parts = [f'<path class="grid" d="{_rules(place, y)}"/>']
-    for tick, label in zip(y.ticks, y.labels, strict=True):
-        at = y.place(tick * y.divisor, place.bottom, place.top)
-        parts.append(text(place.left - 6, at + 4, label, anchor="end"))
-    end = -math.inf
-    for tick, label in zip(x.ticks, x.labels, strict=True):
-        at = x.place(tick * x.divisor, place.left, place.right)
-        half = width_of(label) / 2
-        if at - half > end + 8:
-            parts.append(text(at, place.bottom + 16, label, anchor="middle"))
-            end = at + half
-    parts.append(f'<path class="axis" d="M{place.left:.1f} {place.bottom:.1f}H{place.right:.1f}"/>')
-    parts.append(titled(4, 13, y_title, y.unit))
-    parts.append(titled(place.right, place.bottom + 32, x_title, x.unit, "end"))
-    return "".join(parts)
+    heights = [y.place(tick * y.divisor, place.bottom, place.top) for tick in y.ticks]
+    rules = "".join(f"M{place.left:.0f} {at:.1f}H{place.right:.0f}" for at in heights)
+    labels = "".join(text(place.left - 6, at + 4, label) for at, label in zip(heights, y.labels, strict=True))
+    return (
+        f'<path class="grid" d="{rules}"/><g text-anchor="end">{labels}</g>{ticks_below(place, x)}{base_line(place)}'
+        + titled(4, 13, y_title, y.unit)
+        + titled(place.right, place.bottom + 32, x_title, x.unit, "end")
+    )
 
 
-def titled(x: float, y: float, title: Label | str, unit: str, anchor: str = "start") -> str:
+def base_line(place: Frame) -> str:
+    return f'<path class="axis" d="M{place.left:.0f} {place.bottom:.0f}H{place.right:.0f}"/>'
+
+
+def upright_grid(place: Frame, x: Axis) -> str:
+    """For rows side by side: rules from top to bottom, and the axis below."""
+    at = [x.place(tick * x.divisor, place.left, place.right) for tick in x.ticks]
+    rules = "".join(f"M{one:.1f} {place.top:.0f}V{place.bottom:.0f}" for one in at)
+    return f'<path class="grid" d="{rules}"/>{base_line(place)}{ticks_below(place, x)}'
+
+
+def titled(x: float, y: float, title: Label | str, unit: str, anchor: str = "") -> str:
     """An axis' name and its unit: the name may change its language, the unit does not."""
     name = f"<tspan{attributes(title)}>{content(title)}</tspan>" if title else ""
     joint = ", " if name and unit else ""
-    more = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return f'<text class="name" x="{x:.0f}" y="{y:.0f}"{more}>{name}{joint}{escape(unit)}</text>'
-
-
-def _rules(place: Frame, y: Axis) -> str:
-    lines = [y.place(tick * y.divisor, place.bottom, place.top) for tick in y.ticks]
-    return "".join(f"M{place.left:.1f} {at:.1f}H{place.right:.1f}" for at in lines)
+    more = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text x="{x:.0f}" y="{y:.0f}"{more}>{name}{joint}{escape(unit)}</text>'
 
 
 def readable(place: Frame, x: Axis, y: Axis) -> str:
@@ -97,13 +107,6 @@ def readable(place: Frame, x: Axis, y: Axis) -> str:
         return escape(f"{ends},{axis.suffix},{axis.unit}")
 
     return f' data-x="{one(x, place.left, place.right)}" data-y="{one(y, place.bottom, place.top)}"'
-
-
-def spoken(name: Label | str) -> str:
-    """The name of a path, for the pointer to read out."""
-    if not name:
-        return ""
-    return f' data-name="{content(name)}"' + attributes(name).replace("data-t=", "data-tn=")
 
 
 def path(
@@ -122,9 +125,21 @@ def path(
             continue
         at_x = round(ax * (log(value_x) if x.log else value_x) + bx)
         at_y = min(high, max(low, round(ay * (log(value_y) if y.log else value_y) + by)))
-        parts.append(f"M{at_x} {at_y}l0 0" if here is None else f"l{at_x - here[0]} {at_y - here[1]}")
+        parts.append(f"M{at_x} {at_y}l0 0" if here is None else f" {at_x - here[0]} {at_y - here[1]}")
         here = (at_x, at_y) if joined else None
-    return "".join(parts)
+    # A minus sign parts two numbers as well as a space does.
+    return "".join(parts).replace(" -", "-")
+
+
+def stairs(edges: Sequence[float], heights: Sequence[float], place: Frame, x: Axis, y: Axis) -> str:
+    """`d` of an outline that stands on the axis, in tenths: up, along, up or down, along … and down."""
+    xs = [round(_FINE * x.place(edge, place.left, place.right)) for edge in edges]
+    floor = round(_FINE * place.bottom)
+    ys = [floor, *(round(_FINE * y.place(height, place.bottom, place.top)) for height in heights), floor]
+    turns = [f"v{ys[1] - ys[0]}"]
+    for index in range(len(heights)):
+        turns.append(f"h{xs[index + 1] - xs[index]}v{ys[index + 2] - ys[index + 1]}")
+    return f"M{xs[0]} {floor}{''.join(turns)}"
 
 
 def fine(body: str) -> str:

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from trainmark.report.charts import palette
-from trainmark.report.markup import element, escape
-from trainmark.report.words import WORDS, Speaker
+from trainmark.report.markup import attributes, content, element, escape
+from trainmark.report.words import WORDS, Label, Speaker
 
 
 @cache
@@ -27,7 +27,7 @@ def wrap(speak: Speaker, title: str, body: str, *, forced: bool) -> str:
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     # Within a script element only the end tag means anything.
-    words = json.dumps(WORDS, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    words = json.dumps(list(WORDS.values()), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     choice = ' data-forced="1"' if forced else ""
     return (
         f'<!doctype html>\n<html lang="{speak.language}"{choice}>\n<head>\n<meta charset="utf-8">\n'
@@ -56,6 +56,11 @@ def switches(speak: Speaker) -> str:
     )
     return (
         '<div class="switches" hidden>'
-        f'<div role="group" aria-label="{escape(speak.text("language"))}">{languages}</div>'
-        f'<div role="group" aria-label="{escape(speak.text("theme"))}">{themes}</div></div>'
+        f'<div role="group" {_named(speak("language"))}>{languages}</div>'
+        f'<div role="group" {_named(speak("theme"))}>{themes}</div></div>'
     )
+
+
+def _named(label: Label) -> str:
+    """A name that is heard, not seen."""
+    return attributes(label).replace(" data-t", "data-label") + f' aria-label="{content(label)}"'

@@ -4,17 +4,15 @@
   const root = document.documentElement;
   const words = JSON.parse(document.getElementById("words").textContent);
   const all = (query, place) => (place || document).querySelectorAll(query);
-  const say = (key, args) =>
-    words[key][root.lang === "zh" ? 1 : 0].replace(/\{(\d)\}/g, (_, index) => args[index]);
+  const say = (number, args) =>
+    words[number][root.lang === "zh" ? 1 : 0].replace(/\{(\d)\}/g, (_, index) => args[index]);
   const args = (node) => (node.dataset.a ? JSON.parse(node.dataset.a) : []);
 
   function speak(language) {
     root.lang = language;
     for (const node of all("[data-t]")) node.textContent = say(node.dataset.t, args(node));
-    for (const node of all("[data-tn]")) node.dataset.name = say(node.dataset.tn, args(node));
     for (const node of all("[data-lang]")) node.setAttribute("aria-pressed", node.dataset.lang === language);
-    all(".switches > div")[0].setAttribute("aria-label", say("language", []));
-    all(".switches > div")[1].setAttribute("aria-label", say("theme", []));
+    for (const node of all("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label, []));
   }
 
   function paint(theme) {
@@ -61,16 +59,17 @@
     };
   }
 
-  // Paths are "Mx yl0 0ldx dy…", in tenths.
+  // Stretches of a path are "Mx yl0 0 dx dy…" or "Mx yhdxvdy…", in tenths.
   function points(path) {
-    if (!path.points) {
+    path.points ||= path.getAttribute("d").split("M").slice(1).flatMap((stretch) => {
+      const steps = stretch.replace(/h(-?\d+)/g, " $1 0").replace(/v(-?\d+)/g, " 0 $1").match(/-?\d+/g);
       let x = 0, y = 0;
-      path.points = [...path.getAttribute("d").matchAll(/([Ml])(-?\d+) (-?\d+)/g)].map((part) => {
-        x = part[1] === "M" ? +part[2] : x + +part[2];
-        y = part[1] === "M" ? +part[3] : y + +part[3];
+      return Array.from({ length: steps.length / 2 }, (_, index) => {
+        x += +steps[2 * index];
+        y += +steps[2 * index + 1];
         return [x / 10, y / 10];
       });
-    }
+    });
     return path.points;
   }
 
@@ -80,14 +79,11 @@
 
   function show(svg, event) {
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-    const paths = [...all("path.line, path.hist", svg)].filter((path) => points(path).length);
-    if (!paths.length) return;
+    const paths = [...all("path.line, path.hist", svg)];
+    const names = [...all(".legend .line", svg.closest("figure"))].map((node) => node.textContent + ": ");
     const hits = paths.map((path) => nearest(points(path), at.x));
     const readX = axis(svg.dataset.x), readY = axis(svg.dataset.y);
-    const lines = hits.map((hit, index) => {
-      const name = paths[index].dataset.name;
-      return (name ? name + ": " : "") + readY(hit[1]).trim();
-    });
+    const lines = hits.map((hit, index) => (names[index] || "") + readY(hit[1]).trim());
     tip.textContent = [readX(nearest(hits, at.x)[0]).trim(), ...lines].join("\n");
     tip.hidden = false;
     const box = tip.getBoundingClientRect();
