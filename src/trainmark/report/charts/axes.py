@@ -12,6 +12,7 @@ from trainmark.report import numbers
 
 # Past this ratio of the largest value to the middle one, a straight axis shows nothing of the rest.
 _SPREAD = 8.0
+_TINY, _HUGE = 1e-25, 1e25
 
 
 class Axis(msgspec.Struct, frozen=True):
@@ -43,8 +44,13 @@ class Axis(msgspec.Struct, frozen=True):
         return f"{numbers.number(value / self.divisor)}{self.suffix} {self.unit}".rstrip()
 
 
+def drawable(value: float | None) -> bool:
+    """Known, finite, and of a size that anything is measured in: beyond it sums lose all digits."""
+    return value is not None and (value == 0 or _TINY < abs(value) < _HUGE)
+
+
 def known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and math.isfinite(value)]
+    return [value for value in values if value is not None and (value == 0 or _TINY < abs(value) < _HUGE)]
 
 
 def wants_log(values: Sequence[float]) -> bool:
@@ -52,7 +58,7 @@ def wants_log(values: Sequence[float]) -> bool:
 
 
 def make(
-    values: Sequence[float], unit: str, *, ticks: int = 4, zero: bool = False, log: bool = False, tight: bool = False
+    values: Sequence[float], unit: str, *, ticks: int = 5, zero: bool = False, log: bool = False, tight: bool = False
 ) -> Axis:
     """An axis that holds all values. `tight` ends where the values do, else at a tick."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)

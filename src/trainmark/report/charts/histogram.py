@@ -21,7 +21,7 @@ class Bins(msgspec.Struct, frozen=True):
 
 
 def chart(speak: Speaker, title: Label, bins: Sequence[Bins], unit: str, x_title: Label, y_title: Label) -> str:
-    shown = [one for one in bins if one.counts and len(one.edges) == len(one.counts) + 1]
+    shown = [one for one in bins if one.counts and len(axes.known(one.edges)) == len(one.counts) + 1]
     if not shown:
         return ""
     x = axes.make([edge for one in shown for edge in (one.edges[0], one.edges[-1])], unit, tight=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -47,7 +46,7 @@ def chart(
     most: int = MOST,
 ) -> str:
     """Nothing when there is nothing to show. `window` is shaded, and the vertical axis is made for what is inside."""
-    shown = [line for line in lines if any(map(_finite, line.curve.y))][:_MOST_LINES]
+    shown = [line for line in lines if any(map(axes.drawable, line.curve.y))][:_MOST_LINES]
     if not shown:
         return ""
     heights = [value for line in shown for value in axes.known(_inside(line.curve, window))]
@@ -64,13 +63,9 @@ def chart(
     )
     ends = (axis.shown(end * axis.divisor) for axis in (x, y) for end in (axis.low, axis.high))
     svg = document(title, speak("chart.desc", len(shown), *ends), body, (WIDTH, HEIGHT), readable(place, x, y))
-    cut = any(max(filter(_finite, line.curve.y)) > y.high * y.divisor for line in shown)
+    cut = any(value is not None and value > y.high * y.divisor for line in shown for value in line.curve.y)
     remarks = [speak(key) for key, holds in (("chart.log", log), ("chart.cut", cut)) if holds]
     return figure(title, svg, [*_legend(speak, lines, shown, window, band), *(("", remark) for remark in remarks)])
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def _inside(curve: Curve, window: tuple[float, float] | None) -> Sequence[float | None]:

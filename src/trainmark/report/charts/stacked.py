@@ -26,6 +26,7 @@ def chart(
 ) -> str:
     """`group` names the words for parts: `phase` looks `phase.train` up. `known` parts have the first colours, in this
     order, so that they look alike in every drawing."""
+    bars = [Bar(bar.name, {name: one for name, one in bar.parts.items() if axes.drawable(one)}) for bar in bars]
     bars = [bar for bar in bars if any(value > 0 for value in bar.parts.values())]
     if not bars:
         return ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trainmark.report.charts.axes import Axis
+from trainmark.report.charts.axes import Axis, drawable
 from trainmark.report.markup import attributes, content, element, escape
 from trainmark.report.words import Label
 
@@ -120,7 +120,7 @@ def path(
     parts: list[str] = []
     here: tuple[int, int] | None = None
     for value_x, value_y in zip(xs, ys, strict=False):
-        if value_y is None or not math.isfinite(value_y) or (y.log and value_y <= 0) or (x.log and value_x <= 0):
+        if value_y is None or not drawable(value_y) or (y.log and value_y <= 0) or (x.log and value_x <= 0):
             here = None
             continue
         at_x = round(ax * (log(value_x) if x.log else value_x) + bx)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainmark.report import figures
-from trainmark.report.markup import element
+from trainmark.report.markup import element, words
 from trainmark.report.records import CaseReport
 from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
@@ -35,7 +35,7 @@ def state_badge(speak: Speaker, state: JobState) -> str:
 def word_badge(label: Label) -> str:
     """For outcomes and bands; a dash is no badge."""
     kind = _OUTCOMES.get(label.key) or _BANDS.get(label.key)
-    return badge(label, kind) if kind else element("span", label)
+    return badge(label, kind) if kind else words(label)
 
 
 def outcome_badges(speak: Speaker, case: CaseReport) -> str:

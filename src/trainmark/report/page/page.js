@@ -52,10 +52,12 @@
   function axis(text) {
     const [low, high, start, end, log, suffix, ...unit] = text.split(",");
     const ends = [+low, +high].map((value) => (log === "1" ? Math.log10(value) : value));
+    // No more digits than a drawing can hold.
+    const digits = Math.min(20, Math.max(0, 2 - Math.floor(Math.log10(ends[1] - ends[0]))));
+    const rule = log === "1" ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: digits };
     return (place) => {
       const value = ends[0] + ((place - start) / (end - start)) * (ends[1] - ends[0]);
-      const shown = Number((log === "1" ? 10 ** value : value).toPrecision(4));
-      return shown.toLocaleString("en", { maximumSignificantDigits: 4 }) + suffix + " " + unit.join(",");
+      return (log === "1" ? 10 ** value : value).toLocaleString("en", rule) + suffix + " " + unit.join(",");
     };
   }
 

@@ -17,8 +17,8 @@ from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
 
 # Points of all curves together: a page of many cases stays one that can be sent around.
-_ALL_POINTS = 300_000
-_LEAST_POINTS = 60
+_ALL_POINTS = 240_000
+_LEAST_POINTS = 50
 # Up to so many cases all sections are open from the start.
 _OPEN = 6
 
