@@ -35,13 +35,13 @@ def run(number: int, *, speed: float = 24.6, steps: int = 400, outcome: str = "s
     cpu[10:14] = [None] * min(4, max(0, len(cpu) - 10))
     series = RunSeries(
         step_time=curve("step time", "s", times),
-        loss=curve("loss", "", loss),
+        loss=curve("loss", "loss", loss),
         evaluations=[curve("accuracy", "fraction", [0.3, 0.52, 0.61, 0.66], steps / 4, steps / 4)],
         band_low=curve("low", "", [4.5, 1.2, 0.3], steps / 2.1),
         band_high=curve("high", "", [8.2, 3.4, 1.6], steps / 2.1),
         utilisation=[
-            curve("n1 CPU", "fraction", cpu),
-            curve("n1 memory", "bytes", [float(6e9 + 2e6 * index) for index in range(len(cpu))]),
+            curve("n1 cpu", "fraction", cpu),
+            curve("n1 mem_used", "bytes", [float(6e9 + 2e6 * index) for index in range(len(cpu))]),
         ],
     )
     total = steps * pace
@@ -122,7 +122,12 @@ def drifting() -> CaseReport:
 
     runs[1] = replace(runs[1], disturbed=["steal 4.1 %", "memory pressure 12 %"], outlier=True)
     found = measured([11.3, 11.9, 11.0], reason=reason)
-    return case("bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128", runs, measurements=found, notes=["data is synthetic"])
+    return case(
+        "bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128",
+        runs,
+        measurements=found,
+        notes=["data is synthetic", "round 2: disturbed: steal 4.1 %"],
+    )
 
 
 def failed(lines: list[str] | None = None) -> CaseReport:
@@ -190,10 +195,11 @@ def report(*cases: CaseReport, state: JobState = JobState.SUCCEEDED, **more: obj
         "dir": "/srv/runs/20261115-234558-quick-aacd",
         "created": 1794786358.0,
         "environment": {
-            "hosts": {"n1": "2 × Example CPU 8375C @ 2.90 GHz, 8 threads, 31 GiB"},
+            "code": {"trainmark": "0.1.0", "commit": "2e3af42"},
+            "host": {"host": "n1", "cpu.model": "Example CPU 8375C", "cpu.threads": "8", "memory_bytes": "33285996544"},
+            "python": {"version": "3.11.7"},
             "packages": {"torch": "2.13.0", "numpy": "2.1.0"},
-            "code": {"commit": "2e3af42", "changed": "no"},
-            "settings": {"OMP_NUM_THREADS": "4", "allocator": "tcmalloc"},
+            "environment": {"OMP_NUM_THREADS": "4"},
         },
     }
     return Report(state=state, cases=list(cases), **{**fields, **more})  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def test_page_says_what_a_reader_needs() -> None:
     for needed in (
         "20261115-234558-quick-aacd",
         "2026-11-15 23:45 UTC",
-        "Example CPU 8375C",
+        "n1: Example CPU 8375C, 8 threads, 31 GiB",
         "24.58 images/s",
         "23.42 … 25.78 (±4.9 %)",
         "3 runs, 1 allocation, node n1",

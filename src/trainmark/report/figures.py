@@ -12,7 +12,8 @@ from trainmark.spec.states import JobState
 
 # Against a vendor's peak where one is known, else against a measured multiplication.
 _FRACTIONS = ("mfu", "matmul_fraction")
-_MEMORY = ("peak_memory", "peak_device_memory", "peak_host_memory")
+_MOST_HOSTS = 6
+_MEMORY = ("peak_memory", "memory_used")
 
 
 def throughput(case: CaseReport) -> Measurement | None:
@@ -79,11 +80,15 @@ def hosts(report: Report) -> list[str]:
     return sorted({host for case in report.cases for run in case.runs for host in run.hosts})
 
 
-def machine(report: Report) -> str:
-    """Hosts with what is known of each, in one line."""
-    about = next((group for name, group in report.environment.items() if name.lower() in ("hosts", "host")), {})
-    names = hosts(report) or list(about)
-    shown = [f"{name} ({about[name]})" if name in about else name for name in names[:4]]
-    if len(names) > len(shown):
-        shown.append(f"… {len(names)}")
-    return ", ".join(shown) or numbers.NONE
+def machine(report: Report, speak: Speaker) -> Label:
+    """The hosts that trained. What is known of a processor is the controller's, so it is told only where that trained."""
+    names = hosts(report)
+    about = report.environment.get("host", {})
+    here = about.get("host")
+    if here is not None and names in ([], [here]) and "cpu.model" in about:
+        memory = about.get("memory_bytes", "")
+        room = numbers.quantity(float(memory), "bytes") if memory.isdecimal() else numbers.NONE
+        return speak("machine_is", here, about["cpu.model"], about.get("cpu.threads", numbers.NONE), room)
+    shown = ", ".join(names[:_MOST_HOSTS])
+    more = f" … ({len(names)})" if len(names) > _MOST_HOSTS else ""
+    return Label(shown + more or numbers.NONE)

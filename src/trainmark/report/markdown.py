@@ -16,7 +16,8 @@ _MOST_LINES = 20
 def render(report: Report, language: str = "en") -> str:
     speak = Speaker(language)
     state = speak.text(f"state.{report.state}")
-    parts = [f"## {plain(report.suite)}: {state}", f"{speak.text('run')} {code(report.run)} · {_about(report)}"]
+    about = f"{plain(figures.machine(report, speak).text)} · {numbers.moment(report.created)}"
+    parts = [f"## {plain(report.suite)}: {state}", f"{speak.text('run')} {code(report.run)} · {about}"]
     parts.append(_table(report, speak) if report.cases else speak.text("no_cases"))
     remarks = [_remarks(case, speak) for case in report.cases]
     parts += [remark for remark in remarks if remark]
@@ -40,10 +41,6 @@ def code(text: str) -> str:
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", flat)), default=0))
     space = " " if flat.startswith("`") or flat.endswith("`") else ""
     return f"{fence}{space}{flat}{space}{fence}"
-
-
-def _about(report: Report) -> str:
-    return f"{plain(figures.machine(report))} · {numbers.moment(report.created)}"
 
 
 def _table(report: Report, speak: Speaker) -> str:
@@ -70,21 +67,23 @@ def _row(case: CaseReport, speak: Speaker) -> list[str]:
 
 
 def _remarks(case: CaseReport, speak: Speaker) -> str:
-    remarks = [plain(one) for one in figures.remarks(case)]
+    said = figures.remarks(case)
     for run in figures.disturbed(case):
-        remarks.append(f"{speak.text('round_n', run.round)}: {plain('; '.join(run.disturbed))}")
+        new = [reason for reason in run.disturbed if not any(reason in one for one in said)]
+        said += [f"{speak.text('round_n', run.round)}: {reason}" for reason in new]
+    remarks = [plain(one) for one in said]
     if not remarks:
         return ""
     lines = [f"**{code(case.case)}**", "", *(f"- {one}" for one in remarks)]
-    said = figures.last_lines(case)
-    if said:
+    last = figures.last_lines(case)
+    if last:
         rank = (case.failure or {}).get("rank")
         title = speak.text("last_lines") if rank is None else speak.text("last_lines_of", rank)
         lines += [
             "",
             f"<details><summary>{plain(title)}</summary>",
             "",
-            *_fenced(said[-_MOST_LINES:]),
+            *_fenced(last[-_MOST_LINES:]),
             "",
             "</details>",
         ]

@@ -40,12 +40,14 @@ def chart(
     x_title: Label | str,
     x_unit: str = "",
     y_title: Label | str = "",
+    y_unit: str | None = None,
     window: tuple[float, float] | None = None,
     band: Band | None = None,
     zero: bool = False,
     most: int = MOST,
 ) -> str:
-    """Nothing when there is nothing to show. `window` is shaded, and the vertical axis is made for what is inside."""
+    """Nothing when there is nothing to show. `window` is shaded, and the vertical axis is made for what is inside.
+    `y_unit` in place of the curves' own."""
     shown = [line for line in lines if any(map(axes.drawable, line.curve.y))][:_MOST_LINES]
     if not shown:
         return ""
@@ -55,7 +57,7 @@ def chart(
         heights += axes.known(band.low.y) + axes.known(band.high.y)
     along = [value for line in shown for value in (line.curve.x[0], line.curve.x[-1])]
     x = axes.make(along, x_unit, tight=True)
-    y = axes.make(heights, shown[0].curve.unit, zero=zero, log=log)
+    y = axes.make(heights, shown[0].curve.unit if y_unit is None else y_unit, zero=zero, log=log)
     place = frame(y, x)
     body = _window(window, place, x) + grid(place, x, y, x_title, y_title)
     body += fine(

@@ -123,7 +123,7 @@ def _loss(speak: Speaker, case: CaseReport, most: int) -> str:
         if run.series.band_low is not None and run.series.band_high is not None:
             band = Band(run.series.band_low, run.series.band_high)
     title, step = speak("chart.loss"), speak("axis.step")
-    return lines.chart(speak, title, drawn, x_title=step, y_title=speak("axis.loss"), band=band, most=most)
+    return lines.chart(speak, title, drawn, x_title=step, y_title=speak("axis.loss"), y_unit="", band=band, most=most)
 
 
 def _evaluations(speak: Speaker, case: CaseReport, most: int) -> list[str]:
@@ -132,8 +132,17 @@ def _evaluations(speak: Speaker, case: CaseReport, most: int) -> list[str]:
     for run in case.runs:
         for curve in run.series.evaluations if run.series is not None else ():
             by_name.setdefault(curve.name, []).append(Line(_round(speak, run), curve))
+    # A figure without a unit of its own has its name for one; once is enough.
     return [
-        lines.chart(speak, speak("chart.evaluation", name), drawn, x_title=speak("axis.step"), y_title=name, most=most)
+        lines.chart(
+            speak,
+            speak("chart.evaluation", name),
+            drawn,
+            x_title=speak("axis.step"),
+            y_title=name,
+            y_unit="" if drawn[0].curve.unit == name else None,
+            most=most,
+        )
         for name, drawn in by_name.items()
     ]
 

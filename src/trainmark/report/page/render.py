@@ -51,7 +51,7 @@ def _curves(series: RunSeries) -> int:
 def _header(speak: Speaker, report: Report) -> str:
     facts: list[tuple[str, str]] = [
         ("run", f"<code>{escape(report.run)}</code>"),
-        ("machine", escape(figures.machine(report))),
+        ("machine", words(figures.machine(report, speak))),
         ("when", escape(numbers.moment(report.created))),
         ("kept_in", f"<code>{escape(report.dir or numbers.NONE)}</code>"),
     ]
@@ -122,9 +122,9 @@ def _environment(speak: Speaker, report: Report) -> str:
     if not report.environment:
         return ""
     groups = "".join(
-        f"<details{' open' if index == 0 else ''}><summary>{words(speak.named('env', name))} "
+        f"<details{' open' if name == 'host' else ''}><summary>{words(speak.named('env', name))} "
         f'<span class="muted">{len(group)}</span></summary><dl class="pairs">{_pairs(group)}</dl></details>'
-        for index, (name, group) in enumerate(report.environment.items())
+        for name, group in report.environment.items()
     )
     return f'<section id="environment">{element("h2", speak("environment"))}<div class="card">{groups}</div></section>'
 
