@@ -81,7 +81,7 @@ def hosts(report: Report) -> list[str]:
 
 
 def machine(report: Report, speak: Speaker) -> Label:
-    """The hosts that trained. What is known of a processor is the controller's, so it is told only where that trained."""
+    """The hosts that trained. The processor is the controller's, so it is told only where the controller trained."""
     names = hosts(report)
     about = report.environment.get("host", {})
     here = about.get("host")
