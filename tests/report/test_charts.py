@@ -16,6 +16,7 @@ from trainmark.report.charts import axes, histogram, intervals, lines, palette, 
 from trainmark.report.charts.thin import thin
 from trainmark.report.records import Curve
 from trainmark.report.words import LANGUAGES, WORDS, Speaker
+from trainmark.score.measurement import Measurement
 
 SPEAK = Speaker("en")
 TITLE = SPEAK("chart.loss")
@@ -42,6 +43,8 @@ def test_numbers_as_people_write_them() -> None:
     assert numbers.quantity(6.4e9, "bytes") == "5.96 GiB" and numbers.quantity(0.412, "fraction") == "41.2 %"
     assert numbers.quantity(3.12e14, "FLOP/s") == "312 TFLOP/s"
     assert numbers.quantity(None, "s") == "–" and numbers.quantity(math.nan, "s") == "NaN"
+    alike = Measurement("throughput", 228.58, "samples/s", 3, 228.551, 228.615)
+    assert numbers.interval(alike) == "228.551 … 228.615 (±0.01 %)"
     assert numbers.moment(1794786358.0) == "2026-11-15 23:45 UTC" and numbers.moment(1e30) == "–"
 
 
@@ -147,7 +150,7 @@ def test_both_languages_say_everything() -> None:
         assert len(said) == len(LANGUAGES) and all(said), key
         assert len({tuple(sorted(re.findall(r"\{\d\}", text))) for text in said}) == 1, key
     zh = Speaker("zh")
-    assert zh.text("chart.utilisation", "{1}", "{0}") == "利用率，第 {1} 轮：{0}"
+    assert zh.text("use", "{1}", "{0}") == "{0}，第 {1} 轮"
 
 
 def test_all_samples_draw_in_both_languages() -> None:

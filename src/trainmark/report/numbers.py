@@ -61,9 +61,18 @@ def interval(found: Measurement | None) -> str:
     if found is None or found.value is None or found.ci_low is None or found.ci_high is None:
         return NONE
     by, _ = scale(found.unit, abs(found.value))
-    ends = f"{number(found.ci_low / by)} … {number(found.ci_high / by)}"
+    low, high = found.ci_low / by, found.ci_high / by
+    ends = [number(low), number(high)]
+    if low < high and math.isfinite(high - low) and ends[0] == ends[1]:
+        # Runs so alike need more digits, or the interval would seem to be none.
+        digits = min(9, 1 - math.floor(math.log10(high - low)))
+        ends = [f"{low:,.{digits}f}", f"{high:,.{digits}f}"]
     half = half_width(found)
-    return ends if half is None else f"{ends} (±{100 * half:.1f} %)"
+    return " … ".join(ends) + ("" if half is None else f" (±{_percent(half)} %)")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}" if share >= 0.0005 or share == 0 else f"{100 * share:.1g}"
 
 
 def half_width(found: Measurement) -> float | None:

@@ -105,7 +105,11 @@ WORDS: dict[str, tuple[str, str]] = {
     "chart.histogram": ("Distribution of step times", "单步时间分布"),
     "chart.loss": ("Training loss", "训练损失"),
     "chart.evaluation": ("Evaluation: {0}", "评估：{0}"),
-    "chart.utilisation": ("Utilisation, round {0}: {1}", "利用率，第 {0} 轮：{1}"),
+    "chart.flag": ("disturbed or outlier", "受干扰或离群"),
+    "use": ("{1}, round {0}", "{1}，第 {0} 轮"),
+    "use.cpu": ("Processors in use, round {0}", "处理器利用率，第 {0} 轮"),
+    "use.mem_used": ("Memory in use, round {0}", "内存用量，第 {0} 轮"),
+    "use.power_w": ("Power, round {0}", "功率，第 {0} 轮"),
     "chart.phases": ("Where the time went", "时间分布"),
     "chart.desc": (
         "{0} series. Horizontal axis from {1} to {2}, vertical axis from {3} to {4}.",

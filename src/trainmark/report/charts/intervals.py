@@ -16,6 +16,8 @@ from trainmark.report.words import Label, Speaker
 # In a narrow drawing a row's name stands above its dots, in a wide one beside them.
 NARROW, WIDE = 400, 1120
 _TOP, _BOTTOM = 10, 40
+# To either side, as a share of the largest value.
+_LEAST_SPAN = 0.01
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -36,6 +38,9 @@ def svg(speak: Speaker, title: Label, rows: Sequence[Row], unit: str, x_title: L
     """A drawing as high as its rows need."""
     values = [value for row in rows for value in axes.known([*row.points, row.mean, row.low, row.high])]
     log = bool(values) and min(values) > 0 and max(values) > 20 * min(values)
+    if values and not log:
+        # Runs that differ by a hair must not look far apart.
+        values += [max(values) * (1 - _LEAST_SPAN), max(values) * (1 + _LEAST_SPAN)]
     x = axes.make(values, unit, ticks=8 if wide else 4, log=log)
     width, pitch = (WIDE, 30) if wide else (NARROW, 46)
     left = min(430.0, max(_name_width(row) for row in rows) + 16) if wide else 12.0

@@ -10,8 +10,8 @@ from trainmark.report.charts.figure import data_cell, figure, table
 from trainmark.report.charts.lines import Band, Line
 from trainmark.report.markup import element, escape, words
 from trainmark.report.page.badges import outcome_badges, state_badge, word_badge
-from trainmark.report.records import CaseReport, Curve, RunReport
-from trainmark.report.words import Label, Speaker
+from trainmark.report.records import CaseReport, RunReport
+from trainmark.report.words import WORDS, Label, Speaker
 from trainmark.score.measurement import Measurement
 
 _ROUND_HEAD = ("round", "hosts", "outcome", "window_steps", "m.throughput", "sustained")
@@ -48,7 +48,10 @@ def _facts(speak: Speaker, case: CaseReport) -> str:
 
 
 def _remarks(case: CaseReport) -> str:
-    items = "".join(element("li", remark) for remark in figures.remarks(case))
+    """Disturbances stand beside their rounds."""
+    told = {reason for run in case.runs for reason in run.disturbed}
+    remarks = [remark for remark in figures.remarks(case) if not any(reason in remark for reason in told)]
+    items = "".join(element("li", remark) for remark in remarks)
     return f'<ul class="remarks">{items}</ul>' if items else ""
 
 
@@ -86,7 +89,9 @@ def _runs(speak: Speaker, case: CaseReport) -> str:
         named = speak("chart.legend_interval")
         rows.insert(0, intervals.Row(named, [], found.value, found.ci_low, found.ci_high))
     title = speak("chart.runs")
-    return figure(title, intervals.svg(speak, title, rows, found.unit, speak("m.throughput"), wide=False))
+    svg = intervals.svg(speak, title, rows, found.unit, speak("m.throughput"), wide=False)
+    flagged = any(run.disturbed or run.outlier for run in runs)
+    return figure(title, svg, [("flag", speak("chart.flag"))] if flagged else [])
 
 
 def _note(run: RunReport, found: Measurement) -> str:
@@ -148,23 +153,27 @@ def _evaluations(speak: Speaker, case: CaseReport, most: int) -> list[str]:
 
 
 def _utilisation(speak: Speaker, case: CaseReport, most: int) -> list[str]:
-    """Of the round in the middle, a drawing per unit: all rounds at once could not be read."""
-    runs = sorted(
-        (run for run in case.runs if run.series and run.series.utilisation), key=lambda run: run.throughput or 0
-    )
+    """Of the round in the middle, a drawing for each thing sampled: all rounds at once could not be read."""
+    runs = [(run, run.series.utilisation) for run in case.runs if run.series is not None and run.series.utilisation]
     if not runs:
         return []
-    middle = runs[len(runs) // 2]
-    by_unit: dict[str, list[Curve]] = {}
-    for curve in middle.series.utilisation if middle.series is not None else ():
-        by_unit.setdefault(curve.unit, []).append(curve)
-    drawings = []
-    for unit, curves in by_unit.items():
-        named = [Line(curve.name if len(curves) > 1 else "", curve) for curve in curves]
-        what = curves[0].name if len(curves) == 1 else "%" if unit == "fraction" else unit
-        title = speak("chart.utilisation", middle.round, what)
-        drawings.append(lines.chart(speak, title, named, x_title=speak("axis.time"), x_unit="s", zero=True, most=most))
-    return drawings
+    middle, curves = sorted(runs, key=lambda one: one[0].throughput or 0.0)[len(runs) // 2]
+    by_name: dict[str, list[Line]] = {}
+    for curve in curves:
+        host, _, name = curve.name.rpartition(" ")
+        by_name.setdefault(name, []).append(Line(host, curve))
+    return [
+        lines.chart(
+            speak,
+            speak(f"use.{name}", middle.round) if f"use.{name}" in WORDS else speak("use", middle.round, name),
+            drawn,
+            x_title=speak("axis.time"),
+            x_unit="s",
+            zero=True,
+            most=most,
+        )
+        for name, drawn in by_name.items()
+    ]
 
 
 def _phases(speak: Speaker, case: CaseReport) -> str:
