@@ -148,11 +148,13 @@ def test_pointer_reads_values_back(browser: Any, tmp_path: Path) -> None:
 
 
 def test_link_in_the_summary_opens_its_case(browser: Any, tmp_path: Path) -> None:
-    opened = Opened(browser, render(samples.many(10)), tmp_path)
+    opened = Opened(browser, render(samples.report(*samples.everything().cases, *samples.many(4).cases)), tmp_path)
     assert opened.page.get_attribute("#case-7", "open") is None
     opened.page.click("#summary a[href='#case-7']")
     opened.page.wait_for_selector("#case-7[open]")
     opened.page.emulate_media(media="print")
+    opened.page.set_viewport_size({"width": 720, "height": 1000})
+    assert opened.overflow() <= 0, "nothing is cut off at the edge of a sheet"
     assert len(opened.page.pdf()) > 20_000
     assert opened.page.get_attribute("#case-1", "open") is not None, "paper shows every case"
     opened.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from trainmark.report import figures, numbers
-from trainmark.report.markup import clean
+from trainmark.report.plain import clean
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Speaker
 

@@ -5,19 +5,10 @@ from __future__ import annotations
 import html
 import json
 
+from trainmark.report.plain import clean
 from trainmark.report.words import WORDS, Label
 
 _NUMBERS = {key: number for number, key in enumerate(WORDS)}
-
-# Characters no document may hold, and those that turn the direction of what follows.
-_CONTROLS = (set(range(32)) - {9, 10}) | set(range(127, 160)) | {0xFFFE, 0xFFFF}
-_TURNS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
-_ODD = dict.fromkeys(_CONTROLS | _TURNS | set(range(0xD800, 0xE000)), "\ufffd")
-
-
-def clean(text: str) -> str:
-    # Nearly all text is printable, and none of what is odd is.
-    return text if text.isprintable() else text.translate(_ODD)
 
 
 def escape(text: str) -> str:
@@ -50,3 +41,8 @@ def element(tag: str, label: Label | str, more: str = "") -> str:
 def words(label: Label | str) -> str:
     """Text within text."""
     return element("span", label) if isinstance(label, Label) and label.key else content(label)
+
+
+def heard(label: Label) -> str:
+    """Attributes that name an element to those who cannot see it; the page changes their language too."""
+    return attributes(label).replace("data-t", "data-label", 1) + f' aria-label="{content(label)}"'

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 from trainmark.report import figures, numbers
-from trainmark.report.markup import clean
+from trainmark.report.plain import clean
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Speaker
 
@@ -49,6 +47,10 @@ def _remarks(case: CaseReport, speak: Speaker) -> list[str]:
 
 def _width(text: str) -> int:
     """Columns of a terminal: a Chinese character takes two."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
     return len(text) + sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
 
 

@@ -58,9 +58,16 @@ def wants_log(values: Sequence[float]) -> bool:
 
 
 def make(
-    values: Sequence[float], unit: str, *, ticks: int = 5, zero: bool = False, log: bool = False, tight: bool = False
+    values: Sequence[float],
+    unit: str,
+    *,
+    ticks: int = 5,
+    zero: bool = False,
+    log: bool = False,
+    tight: bool = False,
+    whole: bool = False,
 ) -> Axis:
-    """An axis that holds all values. `tight` ends where the values do, else at a tick."""
+    """An axis that holds all values. `tight` ends where the values do, else at a tick; `whole` is for counts."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     divisor, suffix, shown = numbers.axis(unit, max(abs(low), abs(high)))
     low, high = low / divisor, high / divisor
@@ -72,6 +79,8 @@ def make(
         room = abs(high) * 0.1 or 0.5
         low, high = low - (0 if zero and low == 0 else room), high + room
     step = nice_step((high - low) / ticks)
+    if whole:
+        step = max(1.0 / divisor, step)
     if not tight:
         low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -25,7 +25,7 @@ def chart(speak: Speaker, title: Label, bins: Sequence[Bins], unit: str, x_title
     if not shown:
         return ""
     x = axes.make([edge for one in shown for edge in (one.edges[0], one.edges[-1])], unit, tight=True)
-    y = axes.make([float(count) for one in shown for count in one.counts], "", zero=True)
+    y = axes.make([float(count) for one in shown for count in one.counts], "", zero=True, whole=True)
     place = frame(y, x)
     outlines = "".join(
         f'<path class="hist {colour(index)}" d="{stairs(one.edges, one.counts, place, x, y)}"/>'

@@ -56,7 +56,7 @@ def chart(
     if band is not None:
         heights += axes.known(band.low.y) + axes.known(band.high.y)
     along = [value for line in shown for value in (line.curve.x[0], line.curve.x[-1])]
-    x = axes.make(along, x_unit, tight=True)
+    x = axes.make(along, x_unit, tight=True, whole=not x_unit)
     y = axes.make(heights, shown[0].curve.unit if y_unit is None else y_unit, zero=zero, log=log)
     place = frame(y, x)
     body = _window(window, place, x) + grid(place, x, y, x_title, y_title)

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from trainmark.report.charts import palette
-from trainmark.report.markup import attributes, content, element, escape
-from trainmark.report.words import WORDS, Label, Speaker
+from trainmark.report.markup import element, escape, heard
+from trainmark.report.words import WORDS, Speaker
 
 
 @cache
@@ -56,11 +56,6 @@ def switches(speak: Speaker) -> str:
     )
     return (
         '<div class="switches" hidden>'
-        f'<div role="group" {_named(speak("language"))}>{languages}</div>'
-        f'<div role="group" {_named(speak("theme"))}>{themes}</div></div>'
+        f'<div role="group"{heard(speak("language"))}>{languages}</div>'
+        f'<div role="group"{heard(speak("theme"))}>{themes}</div></div>'
     )
-
-
-def _named(label: Label) -> str:
-    """A name that is heard, not seen."""
-    return attributes(label).replace(" data-t", "data-label") + f' aria-label="{content(label)}"'

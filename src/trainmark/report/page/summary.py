@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainmark.report import figures, numbers
 from trainmark.report.charts import intervals
 from trainmark.report.charts.figure import data_cell, figure
-from trainmark.report.markup import element, escape, words
+from trainmark.report.markup import element, escape, heard, words
 from trainmark.report.page.badges import badge, outcome_badges, state_badge, word_badge
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Label, Speaker
@@ -128,8 +128,10 @@ def _drawing(speak: Speaker, unit: str, rows: list[intervals.Row]) -> str:
         for kind in ("wide", "narrow")
     )
     if len(rows) > _MOST_ROWS:
-        both = f'<div class="tall" tabindex="0">{both}</div>'
-    marks: list[tuple[str, Label | str]] = [("mark dot", speak("chart.legend_run"))]
+        both = f'<div class="tall" tabindex="0" role="group"{heard(speak("throughput_by_case"))}>{both}</div>'
+    marks: list[tuple[str, Label | str]] = []
+    if any(row.result for row in rows):
+        marks.append(("mark dot", speak("chart.legend_run")))
     if any(row.low is not None for row in rows):
         marks.append(("mark span", speak("chart.legend_interval")))
     if not all(row.result for row in rows):
