@@ -40,6 +40,7 @@ $(VENV)/.bench: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[dev]"
 	$(BIN)/python -m compileall -q src/trainmark
+	tools/get-chromium
 	touch $@ $(VENV)/.bench
 
 $(VENV)-perf/.peers: benchmarks/peers/requirements.txt

@@ -2,66 +2,57 @@
 
 from __future__ import annotations
 
+from trainmark.report import figures, numbers
+from trainmark.report.plain import clean
 from trainmark.report.records import CaseReport, Report
-from trainmark.score.measurement import Measurement
-from trainmark.spec.case_id import AUTO, CaseId
-from trainmark.spec.states import JobState
+from trainmark.report.words import Speaker
 
-_HEAD = ("case", "state", "runs", "throughput", "95 % interval")
+_HEAD = ("case", "state", "runs", "m.throughput", "interval")
+_MOST_LINES = 10
 
 
-def render(report: Report) -> str:
-    rows = [_HEAD, *(_row(case) for case in report.cases)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = [f"run {report.run}  suite {report.suite}  {report.state}", ""]
-    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def render(report: Report, language: str = "en") -> str:
+    speak = Speaker(language)
+    rows = [tuple(speak.text(key).lower() for key in _HEAD), *(_row(case) for case in report.cases)]
+    widths = [max(_width(row[column]) for row in rows) for column in range(len(_HEAD))]
+    run, suite = speak.text("run").lower(), speak.text("suite").lower()
+    lines = [f"{run} {report.run}  {suite} {report.suite}  {report.state}", ""]
+    lines += ["  ".join(_pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     for case in report.cases:
-        lines += _remarks(case)
-    lines += [f"warning: {warning}" for warning in report.warnings]
-    lines += ["", f"kept in {report.dir}"]
-    return "\n".join(lines) + "\n"
+        lines += _remarks(case, speak)
+    lines += [f"{speak.text('warning')}: {warning}" for warning in report.warnings]
+    lines += ["", f"{speak.text('kept_in').lower()} {report.dir}"]
+    # No line of a log moves the reader's cursor or changes the terminal's colours.
+    return "\n".join(clean(line) for line in lines) + "\n"
 
 
 def _row(case: CaseReport) -> tuple[str, ...]:
-    found = case.measurements.get("throughput")
-    return (case.case, str(case.state), f"{case.counted}/{case.rounds}", _value(found), _interval(found))
+    found = figures.throughput(case)
+    runs = f"{case.counted}/{case.rounds}"
+    return (case.case, str(case.state), runs, numbers.value(found), numbers.interval(found))
 
 
-def _value(found: Measurement | None) -> str:
-    if found is None:
-        return "–"
-    if found.value is None:
-        # Seen but no result: shown as such, so that nobody reads it as one.
-        return f"({_number(sum(found.inputs) / len(found.inputs))} {found.unit})" if found.inputs else "–"
-    return f"{_number(found.value)} {found.unit}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
-
-
-def _interval(found: Measurement | None) -> str:
-    if found is None or found.value is None or found.ci_low is None or found.ci_high is None:
-        return "–"
-    half = (found.ci_high / found.ci_low) ** 0.5 - 1
-    return f"{found.ci_low:,.4g} … {found.ci_high:,.4g} (±{100 * half:.1f} %)"
-
-
-def _remarks(case: CaseReport) -> list[str]:
-    """Everything a reader needs beyond the row; nothing for a case without remarks."""
-    remarks = list(case.notes)
-    throughput = case.measurements.get("throughput")
-    if throughput is not None and throughput.reason:
-        remarks.append(throughput.reason)
-    # A case that chose its own number of rounds says why it ended there, however well it ended.
-    chose = CaseId.parse(case.case).repeat == AUTO
-    if case.reason and (chose or case.state is not JobState.SUCCEEDED):
-        remarks.insert(0, case.reason)
+def _remarks(case: CaseReport, speak: Speaker) -> list[str]:
+    remarks = figures.remarks(case)
     if not remarks:
         return []
     lines = ["", f"{case.case}:"] + [f"  {remark}" for remark in remarks]
-    if case.failure and case.failure.get("last_lines"):
-        rank = case.failure.get("rank")
-        lines.append(f"  last lines of rank {rank}:" if rank is not None else "  last lines:")
-        lines += [f"    | {line}" for line in case.failure["last_lines"][-10:]]
+    said = figures.last_lines(case)
+    if said:
+        rank = (case.failure or {}).get("rank")
+        lines.append(f"  {speak.text('last_lines').lower() if rank is None else speak.text('last_lines_of', rank)}:")
+        lines += [f"    | {line}" for line in said[-_MOST_LINES:]]
     return lines
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal: a Chinese character takes two."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return len(text) + sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))

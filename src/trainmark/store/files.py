@@ -10,11 +10,15 @@ import msgspec
 
 
 def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
-    """`value` as JSON in `path`, at once or not at all; `durable` waits for the disk."""
+    write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n", durable=durable)
+
+
+def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """`data` in `path`, at once or not at all; `durable` waits for the disk."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        write_all(handle, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+        write_all(handle, data)
         if durable:
             os.fsync(handle)
         os.replace(part, path)

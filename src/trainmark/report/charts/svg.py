@@ -1,0 +1,146 @@
+"""The pieces every chart is made of: a frame with axes, text, and paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from trainmark.report.charts.axes import Axis, drawable
+from trainmark.report.markup import attributes, content, element, escape
+from trainmark.report.words import Label
+
+WIDTH, HEIGHT = 400, 230
+# Average width of a character of chart text, in the units of the drawing.
+_CHARACTER = 6.4
+# Paths count in tenths, so that a pointer can read values back from them.
+_FINE = 10
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """The plot's edges in the drawing."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+
+def width_of(text: str) -> float:
+    return sum(11.0 if ord(letter) > 0x2E80 else _CHARACTER for letter in text)
+
+
+def fit(text: str, room: float) -> str:
+    """Shortened in the middle: both ends of a case's id tell it from others."""
+    if width_of(text) <= room:
+        return text
+    keep = max(2, int(room / _CHARACTER) - 1)
+    return f"{text[: -(-keep // 2)]}…{text[len(text) - keep // 2 :]}"
+
+
+def text(x: float, y: float, label: Label | str, kind: str = "", anchor: str = "") -> str:
+    more = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
+    return element("text", label, f' x="{x:.0f}" y="{y:.0f}"{more}')
+
+
+def ticks_below(place: Frame, x: Axis) -> str:
+    """Labels of a horizontal axis; one that would touch its neighbour is left out."""
+    parts, end = [], -math.inf
+    for tick, label in zip(x.ticks, x.labels, strict=True):
+        at, half = x.place(tick * x.divisor, place.left, place.right), width_of(label) / 2
+        if at - half > end + 8:
+            parts.append(text(max(at, half + 1), place.bottom + 16, label))
+            end = at + half
+    return f'<g text-anchor="middle">{"".join(parts)}</g>'
+
+
+def document(title: Label | str, desc: Label, body: str, size: tuple[float, float], more: str = "") -> str:
+    """A drawing that says what it shows, also to those who cannot see it."""
+    said = element("title", title) + element("desc", desc)
+    return f'<svg viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="img"{more}>{said}{body}</svg>'
+
+
+def frame(y: Axis, x: Axis, width: float = WIDTH, height: float = HEIGHT) -> Frame:
+    """Room for the tick labels, whatever their length."""
+    left = 12 + max((width_of(label) for label in y.labels), default=0)
+    right = max(10.0, width_of(x.labels[-1]) / 2 + 2 if x.labels else 0)
+    return Frame(left, width - right, 26, height - 38)
+
+
+def grid(place: Frame, x: Axis, y: Axis, x_title: Label | str, y_title: Label | str) -> str:
+    """Axes with ticks and units. The title of the vertical axis lies on top of it, where it can be read."""
+    heights = [y.place(tick * y.divisor, place.bottom, place.top) for tick in y.ticks]
+    rules = "".join(f"M{place.left:.0f} {at:.1f}H{place.right:.0f}" for at in heights)
+    labels = "".join(text(place.left - 6, at + 4, label) for at, label in zip(heights, y.labels, strict=True))
+    return (
+        f'<path class="grid" d="{rules}"/><g text-anchor="end">{labels}</g>{ticks_below(place, x)}{base_line(place)}'
+        + titled(4, 13, y_title, y.unit)
+        + titled(place.right, place.bottom + 32, x_title, x.unit, "end")
+    )
+
+
+def base_line(place: Frame) -> str:
+    return f'<path class="axis" d="M{place.left:.0f} {place.bottom:.0f}H{place.right:.0f}"/>'
+
+
+def upright_grid(place: Frame, x: Axis) -> str:
+    """For rows side by side: rules from top to bottom, and the axis below."""
+    at = [x.place(tick * x.divisor, place.left, place.right) for tick in x.ticks]
+    rules = "".join(f"M{one:.1f} {place.top:.0f}V{place.bottom:.0f}" for one in at)
+    return f'<path class="grid" d="{rules}"/>{base_line(place)}{ticks_below(place, x)}'
+
+
+def titled(x: float, y: float, title: Label | str, unit: str, anchor: str = "") -> str:
+    """An axis' name and its unit: the name may change its language, the unit does not."""
+    name = f"<tspan{attributes(title)}>{content(title)}</tspan>" if title else ""
+    joint = ", " if name and unit else ""
+    more = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text x="{x:.0f}" y="{y:.0f}"{more}>{name}{joint}{escape(unit)}</text>'
+
+
+def readable(place: Frame, x: Axis, y: Axis) -> str:
+    """What a pointer needs to read values back from paths; see page.js."""
+
+    def one(axis: Axis, start: float, end: float) -> str:
+        ends = f"{axis.low:.9g},{axis.high:.9g},{start:.1f},{end:.1f},{int(axis.log)}"
+        return escape(f"{ends},{axis.suffix},{axis.unit}")
+
+    return f' data-x="{one(x, place.left, place.right)}" data-y="{one(y, place.bottom, place.top)}"'
+
+
+def path(
+    xs: Sequence[float], ys: Sequence[float | None], place: Frame, x: Axis, y: Axis, *, joined: bool = True
+) -> str:
+    """`d` of a line through the points, in tenths; a missing value is a gap, a lone point a dot."""
+    ax, bx = (_FINE * part for part in x.line(place.left, place.right))
+    ay, by = (_FINE * part for part in y.line(place.bottom, place.top))
+    low, high = int(_FINE * place.top), int(_FINE * place.bottom)
+    log = math.log10
+    parts: list[str] = []
+    here: tuple[int, int] | None = None
+    for value_x, value_y in zip(xs, ys, strict=False):
+        if value_y is None or not drawable(value_y) or (y.log and value_y <= 0) or (x.log and value_x <= 0):
+            here = None
+            continue
+        at_x = round(ax * (log(value_x) if x.log else value_x) + bx)
+        at_y = min(high, max(low, round(ay * (log(value_y) if y.log else value_y) + by)))
+        parts.append(f"M{at_x} {at_y}l0 0" if here is None else f" {at_x - here[0]} {at_y - here[1]}")
+        here = (at_x, at_y) if joined else None
+    # A minus sign parts two numbers as well as a space does.
+    return "".join(parts).replace(" -", "-")
+
+
+def stairs(edges: Sequence[float], heights: Sequence[float], place: Frame, x: Axis, y: Axis) -> str:
+    """`d` of an outline that stands on the axis, in tenths: up, along, up or down, along … and down."""
+    xs = [round(_FINE * x.place(edge, place.left, place.right)) for edge in edges]
+    floor = round(_FINE * place.bottom)
+    ys = [floor, *(round(_FINE * y.place(height, place.bottom, place.top)) for height in heights), floor]
+    turns = [f"v{ys[1] - ys[0]}"]
+    for index in range(len(heights)):
+        turns.append(f"h{xs[index + 1] - xs[index]}v{ys[index + 2] - ys[index + 1]}")
+    return f"M{xs[0]} {floor}{''.join(turns)}"
+
+
+def fine(body: str) -> str:
+    return f'<g transform="scale({1 / _FINE})">{body}</g>'

@@ -1,0 +1,13 @@
+"""Text that came from elsewhere, fit to be shown: in a page, in a table, on a terminal."""
+
+from __future__ import annotations
+
+# Characters no document may hold, and those that turn the direction of what follows.
+_CONTROLS = (set(range(32)) - {9, 10}) | set(range(127, 160)) | {0xFFFE, 0xFFFF}
+_TURNS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_ODD = dict.fromkeys(_CONTROLS | _TURNS | set(range(0xD800, 0xE000)), "\ufffd")
+
+
+def clean(text: str) -> str:
+    # Nearly all text is printable, and none of what is odd is.
+    return text if text.isprintable() else text.translate(_ODD)

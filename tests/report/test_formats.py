@@ -1,0 +1,98 @@
+"""Text, Markdown, CSV and the command that writes them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from tests.report import samples
+from trainmark.report import markdown, sheet, text
+
+
+def test_text_shows_figures_and_what_went_wrong() -> None:
+    said = text.render(samples.everything())
+    assert re.search(r"resnet50:pytorch:cpu:1:1:3 +SUCCEEDED +3/3 +24\.58 images/s +23\.42 … 25\.78 \(±4\.9 %\)", said)
+    assert "(11.4 images/s)" in said, "what is no result stands in brackets"
+    assert "last lines of rank 2:\n    | epoch 1 step 12" in said
+    assert "\x1b" not in text.render(samples.nasty()), "a log cannot move the reader's cursor"
+    chinese = text.render(samples.everything(), "zh").splitlines()
+    assert chinese[2].startswith("用例") and "进程 2 的最后输出" in "\n".join(chinese)
+
+
+def test_markdown_is_a_table_that_data_cannot_break() -> None:
+    for report in (samples.everything(), samples.nasty()):
+        said = markdown.render(report)
+        rows = [line for line in said.splitlines() if line.startswith("| ")]
+        assert len(rows) == 2 + len(report.cases)
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+    outside = re.sub(r"(`+).*?\1", "", said, flags=re.S)
+    assert "<script" not in outside and "<img" not in outside and "@user" not in outside
+    assert "24.58 images/s" in markdown.render(samples.everything())
+    assert markdown.render(samples.report()).count("|") == 0
+
+
+def test_csv_has_numbers_as_numbers_and_no_formulas() -> None:
+    rows = list(csv.DictReader(io.StringIO(sheet.render(samples.everything()))))
+    assert tuple(rows[0]) == sheet.HEAD
+    speed = next(row for row in rows if row["measurement"] == "throughput")
+    assert float(speed["ci_low"]) < float(speed["value"]) < float(speed["ci_high"]) and speed["n"] == "3"
+    energy = next(row for row in rows if row["measurement"] == "energy")
+    assert energy["value"] == "" and energy["reason"] == "no energy counter on this machine"
+    failed = next(row for row in rows if row["state"] == "FAILED")
+    assert failed["measurement"] == "" and failed["reason"].startswith("out of memory")
+    invented = samples.case("-2+3:x", [], reason="=HYPERLINK(1)", state=samples.JobState.SKIPPED)
+    (row,) = csv.DictReader(io.StringIO(sheet.render(samples.report(invented))))
+    assert (row["case"], row["reason"]) == ("'-2+3:x", "'=HYPERLINK(1)")
+
+
+@pytest.fixture
+def ran(cli: Cli) -> Cli:
+    cli("run", "noop:none:cpu:1:1:2", "--preset", "smoke")
+    return cli
+
+
+def test_the_file_name_chooses_the_format(ran: Cli) -> None:
+    for name, begins in (
+        ("a.html", "<!doctype html>"),
+        ("a.md", "## noop"),
+        ("a.csv", "case,state,"),
+        ("a.txt", "run "),
+    ):
+        assert ran("report", "-o", name).stdout == ""
+        assert (ran.folder / name).read_text().startswith(begins)
+    ran("report", "-o", "a.json")
+    assert json.loads((ran.folder / "a.json").read_text())["run"] == ran.run_id()
+    ran("report", "-o", "b.html", "--format", "csv")
+    assert (ran.folder / "b.html").read_text().startswith("case,state,"), "what was asked for is stronger"
+
+
+def test_html_without_a_file_goes_to_the_run(ran: Cli) -> None:
+    (path,) = ran("report", "--format", "html", "--lang", "zh").stdout.split()
+    assert Path(path).name == "report.html" and Path(path).parent.name == ran.run_id()
+    assert '<html lang="zh"' in (ran.folder / path).read_text()
+    assert ran("report").stdout.startswith("run "), "a page among its files does not disturb a run"
+    assert "report.html" in ran("report", "--help").stdout
+
+
+def test_a_file_is_written_whole_or_not_at_all(ran: Cli) -> None:
+    kept = ran.folder / "kept.md"
+    kept.write_text("old")
+    link = ran.folder / "link.md"
+    link.symlink_to(kept)
+    ran("report", "-o", "link.md")
+    assert link.is_symlink() and kept.read_text().startswith("## noop")
+    assert "nowhere" in ran("report", "-o", "nowhere/a.md", code=2).stderr
+    assert "directory" in ran("report", "-o", ".", code=2).stderr
+    pipe = ran.folder / "pipe"
+    os.mkfifo(pipe)
+    process = ran.start("report", "-o", str(pipe))
+    assert pipe.read_text().startswith("run ")
+    assert process.wait(30) == 0 and pipe.is_fifo(), "a pipe is written to, never replaced"
+    assert not list(ran.folder.glob(".*.part"))
