@@ -32,6 +32,7 @@ class Recipe:
     epochs: int = 1
     warmup_steps: int = 0
     schedule: str = "cosine"  # or linear, constant
+    decay_steps: int = 0  # where the schedule ends; 0: with the training
     lr_floor: float = 0.0  # the share of the learning rate that is left at the end
     dtype: str = "fp32"
     accumulate: int = 1
@@ -39,6 +40,7 @@ class Recipe:
     parallel: str = "ddp"  # or fsdp
     clip: float = 0.0  # the largest norm of all gradients together; 0: any
     eval_every: int = 0  # 0: after each epoch
+    eval_from: int = 0  # no evaluation before this many steps, but for the last
     target: float = 0.0  # 0: none
     stop_at_target: bool = True
     checkpoint_every: int = 0  # 0: never
@@ -146,7 +148,8 @@ class Trainer:
         return done
 
     def _between_steps(self, done: int) -> None:
-        if done % (self.recipe.eval_every or self.task.steps_per_epoch) == 0:
+        every = self.recipe.eval_every or self.task.steps_per_epoch
+        if done % every == 0 and done >= self.recipe.eval_from:
             self._evaluate(done)
         if self.recipe.checkpoint_every and done % self.recipe.checkpoint_every == 0:
             with probe.phase("checkpoint"):
@@ -214,6 +217,6 @@ def rate(recipe: Recipe, step: int, total: int) -> float:
     warm = recipe.warmup_steps
     if step < warm:
         return (step + 1) / warm
-    gone = min(1.0, (step - warm) / max(1, total - warm))
+    gone = min(1.0, (step - warm) / max(1, (recipe.decay_steps or total) - warm))
     left = {"cosine": 0.5 * (1 + math.cos(math.pi * gone)), "linear": 1 - gone, "constant": 1.0}[recipe.schedule]
     return recipe.lr_floor + (1 - recipe.lr_floor) * left
