@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Literal
 
 import torch
@@ -92,7 +92,7 @@ class Causal:
         self._windows = Windows(corpus, params["context"] + 1, place, seed)
         self._shards = self._windows.shards(params["batch"], params["accumulate"])
         self.steps_per_epoch = self._shards.steps_per_epoch
-        self.facts = facts(name, corpus, params["heads"])
+        self.facts: Mapping[str, Any] = facts(name, corpus, params["heads"])
         self.random = params.get("dropout", 0.0) > 0
 
     def build(self) -> nn.Module:
@@ -127,6 +127,6 @@ class Causal:
         return {"loss": loss / count}
 
     def flops(self) -> float:
-        context = self._params["context"]
+        context: int = self._params["context"]
         one = trainmark_torch.training_flops(self.build, lambda: (torch.zeros(1, context, dtype=torch.long),))
         return one / context

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -67,7 +67,7 @@ class Masked:
         # A mask of its own comes after all other tokens.
         self._rows = corpus.kinds + (1 if mask < 0 else 0)
         self._masker = Masker(self._length, params["masked_share"], corpus.kinds, corpus.kinds if mask < 0 else mask)
-        self.facts = {**facts("bert", corpus, params["heads"]), "mask_token": mask}
+        self.facts: Mapping[str, Any] = {**facts("bert", corpus, params["heads"]), "mask_token": mask}
         self.random = params["dropout"] > 0
 
     def build(self) -> nn.Module:

@@ -137,6 +137,12 @@ class Windows:
 
     def __init__(self, corpus: Corpus, length: int, place: Place, seed: int) -> None:
         self._corpus, self._length, self._place, self._seed = corpus, length, place, seed
+        self._held_out = (len(corpus.test) - 1) // (length - 1)
+        if self._held_out < 1 and not corpus.synthetic:
+            raise InputError(
+                f"{len(corpus.test)} held out {corpus.tokenizer} are fewer than one window of {length}: "
+                "give more text or set a smaller context"
+            )
 
     def shards(self, batch: int, accumulate: int) -> Shards:
         """Which windows this rank trains on. Neighbours share a token: the last of one is the first to be told."""
@@ -162,13 +168,8 @@ class Windows:
         """
         if self._corpus.synthetic:
             return None
-        there = (len(self._corpus.test) - 1) // (self._length - 1)
-        if there < 1:
-            raise InputError(
-                f"{len(self._corpus.test)} held out tokens are fewer than one window of {self._length}: "
-                "set a smaller context or give more text"
-            )
-        return self._evaluation(np.linspace(0, there - 1, min(most, there)).astype(np.int64), batch)
+        chosen = np.linspace(0, self._held_out - 1, min(most, self._held_out)).astype(np.int64)
+        return self._evaluation(chosen, batch)
 
     def _evaluation(self, chosen: Any, batch: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         world = self._place.world
@@ -179,7 +180,10 @@ class Windows:
             yield self._take(self._corpus.test, numbers * (self._length - 1)), torch.from_numpy(numbers), counts
 
     def _take(self, tokens: Any, starts: Any) -> Tensor:
-        return self._ready(tokens[starts[:, None] + np.arange(self._length)])
+        taken = tokens[starts[:, None] + np.arange(self._length)]
+        if taken.max() >= self._corpus.kinds:
+            raise InputError(f"the data has the token {taken.max()}; the model knows 0 to {self._corpus.kinds - 1}")
+        return self._ready(taken)
 
     def _ready(self, tokens: Any) -> Tensor:
         return torch.from_numpy(tokens.astype(np.int64)).to(self._place.device, non_blocking=True)

@@ -160,7 +160,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.lr * rate(self.recipe, step, self.total)
         if self.task.random:
-            torch.manual_seed((self.config["seed"] * self.total + step) * self.place.world + self.place.rank)
+            draw = (self.config["seed"] * self.total + step) * self.place.world + self.place.rank
+            torch.manual_seed(draw % (1 << 63))
         self.optimizer.zero_grad(set_to_none=True)
         parts, samples = self.recipe.accumulate, 0
         whole = torch.zeros((), device=self.place.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -93,10 +92,10 @@ class Block(nn.Module):
         answer: Tensor = hidden + self.dense(self.norm2(hidden))
         return answer
 
-    def _apply(self, change: Callable[[Tensor], Tensor], *args: Any, **more: Any) -> Block:
+    def _apply(self, fn: Any, recurse: Any = True) -> Block:
         """Constants move to the device with the weights."""
-        super()._apply(change, *args, **more)  # type: ignore[no-untyped-call]
-        self.by = change(self.by)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.by = fn(self.by)
         return self
 
 
