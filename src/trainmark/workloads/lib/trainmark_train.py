@@ -34,6 +34,7 @@ class Recipe:
     epochs: int = 1
     warmup_steps: int = 0
     schedule: str = "cosine"  # or linear, constant
+    decay_steps: int = 0  # where the schedule ends; 0: with the training
     lr_floor: float = 0.0  # the share of the learning rate that is left at the end
     dtype: str = "fp32"
     accumulate: int = 1
@@ -41,6 +42,7 @@ class Recipe:
     parallel: str = "ddp"  # or fsdp
     clip: float = 0.0  # the largest norm of all gradients together; 0: any
     eval_every: int = 0  # 0: after each epoch
+    eval_from: int = 0  # no evaluation before this many steps, but for the last
     target: float = 0.0  # 0: none
     stop_at_target: bool = True
     checkpoint_every: int = 0  # 0: never
@@ -152,7 +154,8 @@ class Trainer:
         return done
 
     def _between_steps(self, done: int) -> None:
-        if done % (self.recipe.eval_every or self.task.steps_per_epoch) == 0:
+        every = self.recipe.eval_every or self.task.steps_per_epoch
+        if done % every == 0 and done >= self.recipe.eval_from:
             self._evaluate(done)
         if self.recipe.checkpoint_every and done % self.recipe.checkpoint_every == 0:
             with probe.phase("checkpoint"):
@@ -163,7 +166,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.lr * rate(self.recipe, step, self.total)
         if self.task.random:
-            torch.manual_seed((self.config["seed"] * self.total + step) * self.place.world + self.place.rank)
+            draw = (self.config["seed"] * self.total + step) * self.place.world + self.place.rank
+            torch.manual_seed(draw % (1 << 63))
         self.optimizer.zero_grad(set_to_none=True)
         parts, samples = self.recipe.accumulate, 0
         whole = torch.zeros((), device=self.place.device)
@@ -220,6 +224,6 @@ def rate(recipe: Recipe, step: int, total: int) -> float:
     warm = recipe.warmup_steps
     if step < warm:
         return (step + 1) / warm
-    gone = min(1.0, (step - warm) / max(1, total - warm))
+    gone = min(1.0, (step - warm) / max(1, (recipe.decay_steps or total) - warm))
     left = {"cosine": 0.5 * (1 + math.cos(math.pi * gone)), "linear": 1 - gone, "constant": 1.0}[recipe.schedule]
     return recipe.lr_floor + (1 - recipe.lr_floor) * left
