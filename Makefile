@@ -9,7 +9,7 @@ TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 .PHONY: bench test perf lint clean
 
 bench: $(VENV)/.bench
-	$(BIN)/trainmark data get fashion-mnist
+	$(BIN)/trainmark data get fashion-mnist state-of-the-union
 	$(BIN)/trainmark run quick
 
 test: $(VENV)/.dev

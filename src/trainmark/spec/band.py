@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -12,8 +13,10 @@ from trainmark.errors import UserError
 from trainmark.spec.case_id import Value
 
 FILE = "bands.json"
-# Splitting the same global batch over more ranks, or into parts, changes none of what the band was made with.
-_SPLIT = ("batch", "accumulate")
+# Splitting the same global batch over more ranks, or into parts, changes none of what the band was made with. The longer
+# names are those of FlagPerf.
+_BATCH = ("batch", "train_batch_size")
+_PARTS = ("accumulate", "gradient_accumulation_steps")
 
 
 class Stretch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +49,8 @@ class Bands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def global_batch(params: Mapping[str, Value], world: int) -> int:
-    return int(params.get("batch", 1)) * int(params.get("accumulate", 1)) * world
+    counts = [int(params[name]) for name in (*_BATCH, *_PARTS) if name in params]
+    return math.prod(counts) * world
 
 
 def read(folder: Path) -> tuple[Band, ...]:
@@ -87,6 +91,6 @@ def choose(
     if batch != band.global_batch:
         return None, f"the global batch is {batch}, not {band.global_batch}"
     for name, value in band.params.items():
-        if name not in _SPLIT and params.get(name) != value:
+        if name not in (*_BATCH, *_PARTS) and params.get(name) != value:
             return None, f"{name} is {params.get(name)}, not {value}"
     return band, ""
