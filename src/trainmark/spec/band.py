@@ -13,8 +13,8 @@ from trainmark.errors import UserError
 from trainmark.spec.case_id import Value
 
 FILE = "bands.json"
-# Splitting the same global batch over more ranks, or into parts, changes none of what the band was made with. The longer
-# names are those of FlagPerf.
+# Splitting the same global batch over more ranks, or into parts, changes none of what the band was made with. The
+# longer names are those of FlagPerf.
 _BATCH = ("batch", "train_batch_size")
 _PARTS = ("accumulate", "gradient_accumulation_steps")
 
