@@ -6,6 +6,8 @@ import math
 import random
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from trainmark.report.records import CaseReport, Curve, Report, RunReport, RunSeries
 from trainmark.score.measurement import Measurement
 from trainmark.spec.states import JobState
@@ -118,8 +120,6 @@ def single() -> CaseReport:
 def drifting() -> CaseReport:
     reason = "the speed drifts: −38 % over the window"
     runs = [run(1, speed=11.3, outcome="drifting"), run(2, speed=11.9, outcome="drifting"), run(3, speed=11.0)]
-    from msgspec.structs import replace
-
     runs[1] = replace(runs[1], disturbed=["steal 4.1 %", "memory pressure 12 %"], outlier=True)
     found = measured([11.3, 11.9, 11.0], reason=reason)
     return case(
@@ -171,9 +171,13 @@ def skipped() -> CaseReport:
 
 
 def hostile() -> CaseReport:
+    one = run(1)
+    evil = [curve(WORSE, HOSTILE, [1.0, 2.0])]
+    series = RunSeries(step_time=one.series and one.series.step_time, evaluations=evil, utilisation=evil)
+    one = replace(one, hosts=[HOSTILE], disturbed=[WORSE], phases={HOSTILE: 3.0, WORSE: 2.0}, series=series)
     return case(
         f"{HOSTILE}:{WORSE}",
-        [run(1)],
+        [one],
         state=JobState.FAILED,
         reason=f"=cmd|' /C calc'!A0 {HOSTILE}",
         notes=[HOSTILE, WORSE],

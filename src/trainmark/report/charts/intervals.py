@@ -9,13 +9,14 @@ import msgspec
 from trainmark.report import numbers
 from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis
-from trainmark.report.charts.svg import Frame, document, fit, text, titled, upright_grid, width_of
+from trainmark.report.charts.svg import Frame, document, fit, text, ticks, titled, upright_grid, width_of
 from trainmark.report.markup import element, escape
 from trainmark.report.words import Label, Speaker
 
 # In a narrow drawing a row's name stands above its dots, in a wide one beside them.
 NARROW, WIDE = 400, 1120
 _TOP, _BOTTOM = 10, 40
+_LONG = 15
 # To either side, as a share of the largest value.
 _LEAST_SPAN = 0.01
 
@@ -46,10 +47,14 @@ def svg(speak: Speaker, title: Label, rows: Sequence[Row], unit: str, x_title: L
     left = min(430.0, max(_name_width(row) for row in rows) + 16) if wide else 12.0
     notes = max(width_of(row.note) for row in rows) + 16 if wide else 0.0
     edge = max(14.0, notes, width_of(x.labels[-1]) / 2 + 2)
-    place = Frame(left, width - edge, _TOP, _TOP + pitch * len(rows))
+    # A drawing that is longer than a screen has its axis at both ends.
+    top = _TOP + 16 if len(rows) > _LONG else _TOP
+    place = Frame(left, width - edge, top, top + pitch * len(rows))
     parts = [upright_grid(place, x), titled(place.right, place.bottom + 34, x_title, x.unit, "end")]
+    if top > _TOP:
+        parts.append(ticks(place, x, _TOP + 2))
     for index, row in enumerate(rows):
-        parts.append(_row(row, place, x, _TOP + pitch * index, pitch, wide))
+        parts.append(_row(row, place, x, top + pitch * index, pitch, wide))
     desc = speak("chart.desc_rows", len(rows), x.shown(x.low * x.divisor), x.shown(x.high * x.divisor))
     return document(title, desc, "".join(parts), (width, place.bottom + _BOTTOM))
 

@@ -44,13 +44,13 @@ def text(x: float, y: float, label: Label | str, kind: str = "", anchor: str = "
     return element("text", label, f' x="{x:.0f}" y="{y:.0f}"{more}')
 
 
-def ticks_below(place: Frame, x: Axis) -> str:
+def ticks(place: Frame, x: Axis, y: float) -> str:
     """Labels of a horizontal axis; one that would touch its neighbour is left out."""
     parts, end = [], -math.inf
     for tick, label in zip(x.ticks, x.labels, strict=True):
         at, half = x.place(tick * x.divisor, place.left, place.right), width_of(label) / 2
         if at - half > end + 8:
-            parts.append(text(max(at, half + 1), place.bottom + 16, label))
+            parts.append(text(max(at, half + 1), y, label))
             end = at + half
     return f'<g text-anchor="middle">{"".join(parts)}</g>'
 
@@ -74,7 +74,9 @@ def grid(place: Frame, x: Axis, y: Axis, x_title: Label | str, y_title: Label | 
     rules = "".join(f"M{place.left:.0f} {at:.1f}H{place.right:.0f}" for at in heights)
     labels = "".join(text(place.left - 6, at + 4, label) for at, label in zip(heights, y.labels, strict=True))
     return (
-        f'<path class="grid" d="{rules}"/><g text-anchor="end">{labels}</g>{ticks_below(place, x)}{base_line(place)}'
+        f'<path class="grid" d="{rules}"/><g text-anchor="end">{labels}</g>'
+        + ticks(place, x, place.bottom + 16)
+        + base_line(place)
         + titled(4, 13, y_title, y.unit)
         + titled(place.right, place.bottom + 32, x_title, x.unit, "end")
     )
@@ -88,11 +90,14 @@ def upright_grid(place: Frame, x: Axis) -> str:
     """For rows side by side: rules from top to bottom, and the axis below."""
     at = [x.place(tick * x.divisor, place.left, place.right) for tick in x.ticks]
     rules = "".join(f"M{one:.1f} {place.top:.0f}V{place.bottom:.0f}" for one in at)
-    return f'<path class="grid" d="{rules}"/>{base_line(place)}{ticks_below(place, x)}'
+    return f'<path class="grid" d="{rules}"/>{base_line(place)}{ticks(place, x, place.bottom + 16)}'
 
 
 def titled(x: float, y: float, title: Label | str, unit: str, anchor: str = "") -> str:
     """An axis' name and its unit: the name may change its language, the unit does not."""
+    if isinstance(title, str):
+        title = fit(title, WIDTH * 0.5)
+    unit = fit(unit, WIDTH * 0.35)
     name = f"<tspan{attributes(title)}>{content(title)}</tspan>" if title else ""
     joint = ", " if name and unit else ""
     more = f' text-anchor="{anchor}"' if anchor else ""

@@ -49,7 +49,7 @@ def _facts(speak: Speaker, case: CaseReport) -> str:
 
 def _remarks(case: CaseReport) -> str:
     """Disturbances stand beside their rounds."""
-    told = {reason for run in case.runs for reason in run.disturbed}
+    told = {reason for run in case.runs for reason in run.disturbed if reason}
     remarks = [remark for remark in figures.remarks(case) if not any(reason in remark for reason in told)]
     items = "".join(element("li", remark) for remark in remarks)
     return f'<ul class="remarks">{items}</ul>' if items else ""

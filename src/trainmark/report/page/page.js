@@ -9,9 +9,11 @@
   const args = (node) => (node.dataset.a ? JSON.parse(node.dataset.a) : []);
 
   function speak(language) {
+    for (const node of all("[data-lang]")) node.setAttribute("aria-pressed", node.dataset.lang === language);
+    // A large page takes a moment to change: it is left alone where it speaks the language already.
+    if (root.lang === language) return;
     root.lang = language;
     for (const node of all("[data-t]")) node.textContent = say(node.dataset.t, args(node));
-    for (const node of all("[data-lang]")) node.setAttribute("aria-pressed", node.dataset.lang === language);
     for (const node of all("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label, []));
   }
 
