@@ -42,7 +42,7 @@ def call(args: argparse.Namespace) -> int:
 
     run = common.find_run(args)
     kind = formats.chosen(args.format, args.output)
-    content = formats.render(build.build(run), kind, args.lang)
+    content = formats.render(build.build(run, series=kind == "html"), kind, args.lang)
     target = _target(args.output, kind, run)
     if target is None:
         sys.stdout.write(content)
