@@ -210,7 +210,7 @@ def _usage(
     """Processors and memory while the window lasted; unknown unless every node was sampled in it."""
     peaks = [value for rank in ranks for value in rank.notes("peak_memory_bytes")[-1:] if is_number(value)]
     every = bool(ranks) and len(peaks) == len(ranks)
-    found = {"peak_memory": known(max(map(float, peaks)) if every else None, "not every rank noted its peak memory")}  # type: ignore[arg-type]
+    found = {"peak_memory": known(max(map(float, peaks)) if every else None, "not every rank noted its peak memory")}
     spans = [(samples, *times[samples.node]) for samples in nodes if samples.node in times]
     for name, field in (("cpu_utilisation", "cpu"), ("agent_cpu", "agent_cpu")):
         means = [mean for samples, *span in spans if (mean := samples.mean(field, *span)) is not None]

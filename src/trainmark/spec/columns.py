@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
@@ -94,6 +94,6 @@ class NodeSamples(msgspec.Struct, frozen=True):
         return sum(values) / len(values) if values else None
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """A finite number, which a foreign file may not hold where one is expected."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
