@@ -173,7 +173,9 @@ def _in_window(grid: Grid | None, found: Found | str, ranks: Sequence[RankColumn
         values = np.quantile(found.series, (0.5, 0.9, 0.99, 1.0)).tolist()
         figures = {name: Figure(value) for name, value in zip(names, values, strict=True)}
     spread = float(net.max()) / middle - 1 if middle > 0 else None
-    figures["straggler"] = known(spread if len(net) > 1 else None, "one rank has nobody to wait for")
+    figures["straggler"] = Figure(None, "one rank has nobody to wait for")
+    if spread is not None and len(net) > 1:
+        figures["straggler"] = Figure(spread, how=f"slowest: rank {grid.ranks[found.row]}")
     figures["data_wait"] = Figure(waited / found.window.seconds)
     return figures
 
