@@ -119,7 +119,7 @@ def _flaws(ranks: Sequence[RankColumns], world: int | None) -> str:
     made = [rank.rank for rank in ranks if rank.steps is not None]
     silent = sorted(set(range(world)) - set(made)) if world is not None else []
     if silent and made:
-        return f"{len(silent)} of {world} ranks told no steps: {_names(silent)}"
+        return f"{len(silent)} of {world} ranks told no steps: {names(silent)}"
     return ""
 
 
@@ -130,10 +130,11 @@ def _uneven(ranks: Sequence[RankColumns]) -> list[str]:
     early = [rank for rank, end in ends.items() if end < last]
     if not early:
         return []
-    return [f"rank {_names(early)} stopped at step {min(ends.values())} of {last}: later steps do not count"]
+    return [f"rank {names(early)} stopped at step {min(ends.values())} of {last}: later steps do not count"]
 
 
-def _names(numbers: Sequence[int]) -> str:
+def names(numbers: Sequence[int]) -> str:
+    """The first few of many ranks."""
     more = f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else ""
     return ", ".join(map(str, numbers[:MOST_NAMED])) + more
 
