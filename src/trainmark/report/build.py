@@ -61,7 +61,9 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     valid = outcome is not JobState.INVALID
     scores = [found.score for found in scored]
     aim = question(case).target
-    measurements = measure(scores, case.unit, state.plan.seed, case.repeat, aim) if scores and valid else {}
+    # Rounds that were tried: how many there will be may not be known yet.
+    tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in state.plan.order if ref.case == index)
+    measurements = measure(scores, case.unit, state.plan.seed, tried, aim) if scores and valid else {}
     failures = [state.rounds[ref].last() for ref in state.plan.order if ref.case == index]
     failure = next((last.failure for last in failures if last is not None and last.failure), None)
     return CaseReport(
