@@ -30,6 +30,7 @@ def test_a_report_has_rounds_curves_and_what_stands_behind_the_headline(tmp_path
     headline = case.measurements["throughput"]
     assert headline.value == pytest.approx(320, rel=0.02) and headline.n == 3
     assert "3 of 4 rounds succeeded" in headline.reason and "3 of 3 rounds were disturbed" in headline.reason
+    assert "round 1 was disturbed: n1: other programs kept 1.00 processors busy (limit 0.25); 1 more" in case.notes
     assert case.variance_level == "3 runs, 1 allocation, nodes n1–n2"
     first = case.runs[0]
     assert (first.round, first.hosts, first.outcome) == (1, ["n1", "n2"], "steady")

@@ -49,6 +49,7 @@ def test_clocks_of_nodes_are_never_compared(skew: float) -> None:
     # Both ranks' samples, the slower rank's time.
     assert found.value("throughput") == pytest.approx(16 / 0.25, rel=1e-6)
     assert found.value("straggler") == pytest.approx(0.25 / 0.225 - 1, rel=1e-6)
+    assert "slowest: rank 1" in measure([found], "images", 1)["straggler"].method
 
 
 def test_only_steps_that_all_ranks_finished_count_and_the_early_rank_is_named() -> None:
@@ -86,8 +87,10 @@ def test_no_window_means_no_speed(steps: int, reason: str) -> None:
 
 
 def test_queued_steps_are_timed_at_block_edges_only_and_make_no_percentiles() -> None:
-    shape = Shape(steps=300, timing="host-enqueue")  # the host runs ahead of the device
+    # The host runs ahead of the device.
+    shape = Shape(steps=300, timing="host-enqueue", evaluate_every=100, evaluate_seconds=3.0)
     found = score(shape, ranks=2)
+    assert found.value("train_time") == pytest.approx(39.0)
     assert found.value("throughput") == pytest.approx(160, rel=1e-9)
     assert found.window is not None and found.window.before % 10 == 0 and found.window.last % 10 == 0
     assert found.figures["step_time_p50"].value is None and found.histogram_counts == [] and found.step_time == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainmark.score.run import Question, score_run
 from trainmark.spec.columns import Columns
 from trainmark.store import columns
 from trainmark.testing.synthetic import Shape, lines
@@ -79,6 +81,25 @@ def test_losses_come_from_steps_and_from_block_edges(tmp_path: Path) -> None:
     assert rank.steps is not None
     losses = rank.steps.loss.tolist()
     assert losses[:2] == [3.0, -math.inf] and math.isnan(losses[2]) and losses[3:] == [math.inf, 0.5]
+
+
+HUGE = st.one_of(st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=5), st.none(), st.just({"a": [1]}))
+KINDS = st.sampled_from(["INIT_START", "TRAIN_START", "PHASE_BEGIN", "PHASE_END", "EVALUATE", "NOTE", "LOSS", "BLOCK"])
+FIELDS = st.sampled_from(["t", "seq", "rank", "step", "steps", "values", "name", "value", "timing"])
+
+
+@given(st.lists(st.tuples(KINDS, st.dictionaries(FIELDS, HUGE, max_size=4)), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_whatever_stands_between_the_steps_never_breaks_scoring(
+    tmp_path_factory: pytest.TempPathFactory, marks: list[tuple[str, dict[str, object]]]
+) -> None:
+    folder = tmp_path_factory.mktemp("events")
+    foreign = [
+        json.dumps({"k": kind, "rank": 0, "seq": 10**6 + number, "t": 5100 * 10**9, **fields}).encode() + b"\n"
+        for number, (kind, fields) in enumerate(marks)
+    ]
+    found = score_run(read(folder, b"".join([*WHOLE[:20], *foreign, *WHOLE[20:]]), world=3), (), Question(world=3))
+    assert found.figures["steps"].value == 40
 
 
 @pytest.mark.parametrize(

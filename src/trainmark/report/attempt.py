@@ -63,8 +63,9 @@ def score_attempt(folder: Path, case: CasePlan, *, series: bool = False) -> Scor
 
 def question(case: CasePlan) -> Question:
     """What scoring must know of a case."""
-    dtype = str(case.params.get("dtype", "fp32"))
-    peak = catalog.dense_peak(case.device, dtype)
+    dtype = case.params.get("dtype")
+    peak = catalog.dense_peak(case.device, str(dtype))
+    unknown = f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark"
     return Question(
         world=case.world,
         window=case.window,
@@ -72,7 +73,7 @@ def question(case: CasePlan) -> Question:
         flops_per_sample=case.flops_per_sample,
         peak=Peak(
             peak.flops * case.world if peak is not None else None,
-            f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark",
+            "the case does not say its number format" if dtype is None else unknown,
         ),
     )
 

@@ -11,6 +11,7 @@ from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.gate import OUTSIDE
+from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
@@ -61,7 +62,9 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     valid = outcome is not JobState.INVALID
     scores = [found.score for found in scored]
     aim = question(case).target
-    measurements = measure(scores, case.unit, state.plan.seed, case.repeat, aim) if scores and valid else {}
+    # Rounds that were tried: how many there will be may not be known yet.
+    tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in state.plan.order if ref.case == index)
+    measurements = measure(scores, case.unit, state.plan.seed, tried, aim) if scores and valid else {}
     failures = [state.rounds[ref].last() for ref in state.plan.order if ref.case == index]
     failure = next((last.failure for last in failures if last is not None and last.failure), None)
     return CaseReport(
@@ -145,8 +148,12 @@ def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[str]:
     """What a round's events tell besides figures."""
     notes = [f"round {ref.round} went on from step {step} of an earlier attempt" for step in found.resumed]
     # A program that ended well without saying so may have ended early.
-    notes += [f"rank {rank} ended without `finish()`" for rank in found.unfinished] if case.probe else []
-    notes += [f"round {ref.round}: disturbed: {reason}" for reason in found.score.disturbed]
+    if case.probe and found.unfinished:
+        notes.append(f"rank {names(found.unfinished)} ended without `finish()`")
+    # All reasons are in the round's own record; a reader of the whole needs the first.
+    if found.score.disturbed:
+        more = len(found.score.disturbed) - 1
+        notes.append(f"round {ref.round} was disturbed: {found.score.disturbed[0]}" + f"; {more} more" * bool(more))
     return notes + [f"round {ref.round}: {note}" for note in found.score.notes]
 
 

@@ -47,7 +47,7 @@ def _share(found: Figure) -> Figure:
 
 def _noted(ranks: Sequence[RankColumns], name: str) -> float | None:
     values = [value for rank in ranks for value in rank.notes(name) if is_number(value)]
-    return float(values[-1]) if values else None  # type: ignore[arg-type]
+    return float(values[-1]) if values else None
 
 
 def _matmul(ranks: Sequence[RankColumns]) -> float | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 import msgspec
 
-from trainmark.score.interval import log_t
+from trainmark.score.interval import log_t, median
 from trainmark.score.measurement import Measurement
 from trainmark.spec.columns import RankColumns, is_number
 from trainmark.spec.event import Event
@@ -102,7 +101,7 @@ def _over_runs(blank: Measurement, reached: list[bool], asked: bool, runs: int) 
         return fill(blank, value=interval[0], ci_low=interval[1], ci_high=interval[2], method=method)
     ends = ", ".join(f"{value:.4g}" for value, good in zip(values, reached, strict=True) if not good)
     reason = f"not reached in {missed} of {n} runs; censored at {ends} {blank.unit}"
-    middle = median(value if good else math.inf for value, good in zip(values, reached, strict=True))
+    middle = median([value if good else math.inf for value, good in zip(values, reached, strict=True)])
     if math.isinf(middle):
         return fill(blank, reason=reason)
     return fill(blank, value=middle, method="median with censored runs as never, no interval", reason=reason)

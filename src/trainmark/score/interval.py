@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from statistics import median
 
 LEVEL = 0.95
 # A run this many scaled median deviations from the others is flagged, from this many runs on.
 OUTLIER = 3.5
 LEAST_FOR_OUTLIERS = 4
+
+
+def median(values: Sequence[float]) -> float:
+    """(Importing `statistics` takes longer than scoring a run.)"""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def t_share(t: float, freedom: int) -> float:
@@ -32,7 +38,7 @@ def t_share(t: float, freedom: int) -> float:
 
 @cache
 def t_limit(freedom: int, level: float = LEVEL) -> float:
-    """The t within which `level` of the distribution lies. (Importing SciPy takes longer than scoring a run.)"""
+    """The t within which `level` of the distribution lies. (So does importing SciPy.)"""
     low, high = 0.0, 1.0
     while t_share(high, freedom) < level:
         high *= 2
@@ -68,7 +74,7 @@ def outliers(values: Sequence[float]) -> list[bool]:
     if len(values) < LEAST_FOR_OUTLIERS:
         return [False] * len(values)
     middle = median(values)
-    spread = median(abs(value - middle) for value in values)
+    spread = median([abs(value - middle) for value in values])
     # Without any spread a rounding error would be an outlier.
     reach = max(OUTLIER * 1.4826 * spread, 1e-9 * abs(middle))
     return [abs(value - middle) > reach for value in values]

@@ -119,7 +119,7 @@ def _flaws(ranks: Sequence[RankColumns], world: int | None) -> str:
     made = [rank.rank for rank in ranks if rank.steps is not None]
     silent = sorted(set(range(world)) - set(made)) if world is not None else []
     if silent and made:
-        return f"{len(silent)} of {world} ranks told no steps: {_names(silent)}"
+        return f"{len(silent)} of {world} ranks told no steps: {names(silent)}"
     return ""
 
 
@@ -130,10 +130,11 @@ def _uneven(ranks: Sequence[RankColumns]) -> list[str]:
     early = [rank for rank, end in ends.items() if end < last]
     if not early:
         return []
-    return [f"rank {_names(early)} stopped at step {min(ends.values())} of {last}: later steps do not count"]
+    return [f"rank {names(early)} stopped at step {min(ends.values())} of {last}: later steps do not count"]
 
 
-def _names(numbers: Sequence[int]) -> str:
+def names(numbers: Sequence[int]) -> str:
+    """The first few of many ranks."""
     more = f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else ""
     return ", ".join(map(str, numbers[:MOST_NAMED])) + more
 
@@ -173,7 +174,9 @@ def _in_window(grid: Grid | None, found: Found | str, ranks: Sequence[RankColumn
         values = np.quantile(found.series, (0.5, 0.9, 0.99, 1.0)).tolist()
         figures = {name: Figure(value) for name, value in zip(names, values, strict=True)}
     spread = float(net.max()) / middle - 1 if middle > 0 else None
-    figures["straggler"] = known(spread if len(net) > 1 else None, "one rank has nobody to wait for")
+    figures["straggler"] = Figure(None, "one rank has nobody to wait for")
+    if spread is not None and len(net) > 1:
+        figures["straggler"] = Figure(spread, how=f"slowest: rank {grid.ranks[found.row]}")
     figures["data_wait"] = Figure(waited / found.window.seconds)
     return figures
 
@@ -210,7 +213,7 @@ def _usage(
     """Processors and memory while the window lasted; unknown unless every node was sampled in it."""
     peaks = [value for rank in ranks for value in rank.notes("peak_memory_bytes")[-1:] if is_number(value)]
     every = bool(ranks) and len(peaks) == len(ranks)
-    found = {"peak_memory": known(max(map(float, peaks)) if every else None, "not every rank noted its peak memory")}  # type: ignore[arg-type]
+    found = {"peak_memory": known(max(map(float, peaks)) if every else None, "not every rank noted its peak memory")}
     spans = [(samples, *times[samples.node]) for samples in nodes if samples.node in times]
     for name, field in (("cpu_utilisation", "cpu"), ("agent_cpu", "agent_cpu")):
         means = [mean for samples, *span in spans if (mean := samples.mean(field, *span)) is not None]

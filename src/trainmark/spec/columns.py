@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # In one step of one rank; more is a broken record.
 MOST_SAMPLES = 10**12
+LARGEST_FLOAT = 1e150
 
 
 class Steps(msgspec.Struct, frozen=True, eq=False):
@@ -94,6 +95,6 @@ class NodeSamples(msgspec.Struct, frozen=True):
         return sum(values) / len(values) if values else None
 
 
-def is_number(value: object) -> bool:
-    """A finite number, which a foreign file may not hold where one is expected."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
+def is_number(value: object) -> TypeGuard[float]:
+    """A finite number of a size that computing can bear; a foreign file may hold anything where one is expected."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -LARGEST_FLOAT < value < LARGEST_FLOAT

@@ -86,7 +86,10 @@ class _File:
             return False
         if all(abs(getattr(found, name)) <= _LARGEST for name in _INTS):
             return True
-        self.odd[found.rank] += 1
+        if found.k == "STEP_END":
+            self.odd[found.rank] += 1
+        else:
+            self.broken += 1
         self.lines += 1
         return False
 
@@ -98,6 +101,8 @@ class _File:
         texts = chunk.split(b"\n") if len(rest) > len(blocks) else []
         if len(texts) > len(found):
             texts = _split(chunk)
+        if any(max(abs(line.t), abs(line.seq), abs(line.rank)) > _LARGEST for _, line in rest):
+            raise OverflowError
         events = [_EVENT.decode(texts[at]) for at, line in rest if line.k != "BLOCK"]
         tables = [_table(lines) if lines else None for lines in (steps, blocks)]
         for table, kept in zip(tables, (self.steps, self.blocks), strict=True):

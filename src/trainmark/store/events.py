@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.spec.columns import NodeSamples
+from trainmark.spec.columns import NodeSamples, is_number
 from trainmark.store.files import read_json
 from trainmark.store.rundir import FACTS, RESULT, SAMPLES
 
@@ -34,7 +34,7 @@ def _node(file: Path) -> NodeSamples:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         # The first line tells the units.
-        if record is not None and type(record.get("t")) is int:
+        if record is not None and type(record.get("t")) is int and is_number(record["t"]):
             records.append(record)
     return NodeSamples(file.parent.name, records, _cores(file.parent))
 
