@@ -116,3 +116,12 @@ def test_random_tokens_are_called_synthetic(runner, tmp_path):
     assert outcome.codes == [0], outcome.errors
     assert outcome.notes()["data"] == "synthetic"
     assert outcome.events("EVALUATE") == []
+
+
+def test_a_case_with_spoilt_text_fails_with_what_is_wrong(cli, tmp_path):
+    (tmp_path / "spoilt").mkdir()
+    (tmp_path / "spoilt" / "a.txt").write_bytes(b"caf\xe9 " * 1000)
+    given = f"data={tmp_path / 'spoilt'}"
+    report = cli("run", "gpt2:pytorch:cpu:1:1:1", "--preset", "smoke", "--set", given, code=1).stdout
+    assert "FAILED" in report
+    assert "a.txt is not UTF-8 text at byte 3: set tokenizer=bytes" in report

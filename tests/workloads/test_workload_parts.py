@@ -296,6 +296,29 @@ def test_a_format_the_cpu_would_emulate_is_refused(monkeypatch, dtype, flag):
         trainmark_torch.Precision("tf32", CPU)
 
 
+def test_fp16_steps_are_clipped_and_skipped_when_gradients_overflow(monkeypatch, tmp_path):
+    monkeypatch.setattr(trainmark_torch, "cpu_flags", lambda: {"avx512_fp16"})
+    precision = trainmark_torch.Precision("fp16", CPU)
+    model, optimizer = net()
+    parts = Parts(model, optimizer, precision.scaler)
+    before = model.weight.detach().clone()
+    precision.backward(model(torch.full((1, 2), 100.0)).sum())
+    precision.update(optimizer, clip=0.5)
+    change = torch.cat([(model.weight - before).flatten(), model.bias.grad * -0.1])
+    assert change.norm().item() == pytest.approx(0.1 * 0.5, rel=1e-3), "the norm of what is not scaled"
+    before = model.weight.detach().clone()
+    optimizer.zero_grad()
+    precision.backward(model(torch.full((1, 2), 3e38)).sum())
+    precision.update(optimizer, clip=0.5)
+    assert torch.equal(model.weight, before)
+    scale = precision.scaler.get_scale()
+    assert scale == 65536 / 2
+    trainmark_checkpoint.save(tmp_path, 2, parts, ALONE)
+    again = Parts(*net(), trainmark_torch.Precision("fp16", CPU).scaler)
+    assert trainmark_checkpoint.resume(tmp_path, again, ALONE) == 2
+    assert again.scaler.get_scale() == scale
+
+
 def test_the_hash_of_weights_ignores_memory_layout_and_sees_values():
     model = torch.nn.Conv2d(3, 4, 3)
     before = trainmark_torch.weights_sha256(model)

@@ -52,7 +52,7 @@ def test_a_resumed_run_ends_with_the_same_weights(whole, runner, digits, tmp_pat
 
 
 def test_two_ranks_learn_the_same_and_stop_at_the_target(runner, digits, tmp_path):
-    params = {"batch": 16, "epochs": 20, "target_accuracy": 0.95, "eval_every": 10}
+    params = {"batch": 8, "accumulate": 2, "epochs": 20, "target_accuracy": 0.95, "eval_every": 10}
     outcome = runner.run("mnist/pytorch.py", tmp_path, params, ranks=2, data=str(digits))
     assert outcome.codes == [0, 0], outcome.errors
     steps = [[step["step"] for step in outcome.events("STEP_END", rank)] for rank in (0, 1)]

@@ -36,7 +36,7 @@ class Masker:
         self._kinds, self._mask = kinds, mask
 
     def hide(self, tokens: Tensor, randoms: list[np.random.Generator]) -> Guesses:
-        """Each sequence by a random generator of its own."""
+        """Each sequence by its random generator; several may share one."""
         drawn = [self._draw(random, tokens.shape[1]) for random in randoms]
         places = torch.from_numpy(np.stack([places for places, _ in drawn])).to(tokens.device)
         # Below 0 the token stays, else it becomes this one.
@@ -83,8 +83,8 @@ class Masked:
     def training(self, numbers: range) -> Generator[Guesses, None, None]:
         batch = self._params["train_batch_size"]
         for number, tokens in zip(numbers, self._windows.training(self._shards, numbers, batch)):  # noqa: B905
-            seeds = ([self._seed, self._place.rank, number, row] for row in range(batch))
-            yield self._masker.hide(tokens, [np.random.default_rng(seed) for seed in seeds])
+            random = np.random.default_rng([self._seed, self._place.rank, number])
+            yield self._masker.hide(tokens, [random] * batch)
 
     def loss(self, model: nn.Module, batch: Guesses) -> Tensor:
         scores = model(batch.tokens, batch.places)

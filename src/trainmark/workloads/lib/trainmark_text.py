@@ -145,7 +145,7 @@ class Windows:
             )
 
     def shards(self, batch: int, accumulate: int) -> Shards:
-        """Which windows this rank trains on. Neighbours share a token: the last of one is the first to be told."""
+        """Which windows this rank trains on. Neighbours share one token, so that each but the first is told once."""
         tokens = SYNTHETIC_TOKENS if self._corpus.synthetic else len(self._corpus.train)
         windows = (tokens - 1) // (self._length - 1)
         kind = f"windows of {self._length} tokens in the text"
