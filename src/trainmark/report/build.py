@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from trainmark.plan.records import CasePlan
 from trainmark.report.records import CaseReport, Report
 from trainmark.run import lease
@@ -12,7 +14,7 @@ from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.event import Event
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
-from trainmark.store.rundir import RunDir
+from trainmark.store.rundir import Imported, RunDir
 from trainmark.store.state import RunState
 
 
@@ -22,7 +24,18 @@ def build(run: RunDir) -> Report:
     state = RunState.replay(manifest.plan, past.records)
     warnings = list(past.warnings)
     cases = [_case(run, state, index, warnings) for index in range(len(manifest.plan.cases))]
+    cases = [_marked(case, manifest.imported) for case in cases]
     return Report(run.id, present_state(run, state), manifest.plan.suite, cases, warnings, str(run.path))
+
+
+def _marked(case: CaseReport, imported: Imported | bool) -> CaseReport:
+    """A figure of another tool is never taken for one of ours."""
+    if not isinstance(imported, Imported):
+        return case
+    notes = [f"imported from {imported.format}"]
+    notes += [f"the source does not tell: {what}" for what in imported.missing]
+    notes += [f"flagged while reading: {kind} ({count})" for kind, count in sorted(imported.flags.items())]
+    return msgspec.structs.replace(case, notes=[*case.notes, *notes])
 
 
 def present_state(run: RunDir, state: RunState) -> JobState:

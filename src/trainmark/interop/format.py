@@ -1,0 +1,45 @@
+"""What every format can do. `testing/formats.py` holds the tests that each must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from trainmark.interop.records import Item, Kept
+from trainmark.store.rundir import RunDir
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option of a format on the command line: `--name VALUE`, or `--name` alone for a `bool`."""
+
+    name: str
+    help: str
+    type: Literal["int", "float", "str", "bool"] = "str"
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    # Whether it changes what is imported. One that only changes what is printed does not make another run.
+    identity: bool = True
+
+
+class Format(Protocol):
+    """A format reads, writes, or both. What it cannot do has None for its options."""
+
+    summary: str
+    import_options: tuple[Option, ...] | None
+    export_options: tuple[Option, ...] | None
+
+    def wants(self, name: str) -> bool:
+        """Whether a file of a folder is its own, by its relative name alone. A file given by path is not asked for."""
+
+    def read(self, files: Sequence[Kept], options: Mapping[str, Any]) -> Iterator[Item]:
+        """All that the files say, in order. Never fails on what is in them: what cannot be taken is flagged."""
+
+    def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:
+        """Writes the runs as the format has it; gives what was written."""
+
+
+def defaults(options: tuple[Option, ...] | None) -> dict[str, Any]:
+    return {option.name: option.default for option in options or ()}
