@@ -11,7 +11,7 @@ from trainmark.plugins import Registry, guarded
 if TYPE_CHECKING:
     from trainmark.interop.format import Format
 
-REGISTRY = Registry("format", {})
+REGISTRY = Registry("format", {"dlperf": "trainmark.interop.dlperf:DlPerf"})
 
 
 def formats() -> Iterator[tuple[str, Format]]:

@@ -57,8 +57,7 @@ def bring(name: str, path: Path, runs: Path, options: Mapping[str, Any]) -> Brou
 
 def _bring(name: str, form: Format, path: Path, runs: Path, part: Path, options: Mapping[str, Any]) -> Brought:
     writer = Writer(part)
-    wanted = source.find(path, form.wants, writer.take)
-    kept = [file for file in (source.keep(*one, part / RAW, writer.take) for one in wanted) if file is not None]
+    kept = source.keep_all(path, form.wants, part / RAW, writer.take)
     if not kept:
         raise UserError(f"import {name}: {path}: nothing to read here{_why(writer)}")
     for item in form.read(kept, options):

@@ -25,6 +25,8 @@ class Kept(msgspec.Struct, frozen=True):
     path: Path
     sha256: str
     size: int
+    # Name of the folder that holds it all: some tools tell things by it.
+    above: str = ""
 
 
 class CaseFields(msgspec.Struct, frozen=True):

@@ -54,7 +54,15 @@ def find(top: Path, wants: Callable[[str], bool], say: Say) -> list[tuple[str, P
     return sorted(found)
 
 
-def keep(name: str, path: Path, into: Path, say: Say) -> Kept | None:
+def keep_all(top: Path, wants: Callable[[str], bool], into: Path, say: Say) -> list[Kept]:
+    """Copies of all wanted files of a file or folder."""
+    whole = top.resolve()
+    above = whole.name if whole.is_dir() else whole.parent.name
+    kept = (keep(name, path, into, say, above) for name, path in find(top, wants, say))
+    return [file for file in kept if file is not None]
+
+
+def keep(name: str, path: Path, into: Path, say: Say, above: str = "") -> Kept | None:
     """Copies a file to `into`/<sha256 of its bytes>; None, and a flag, for what is no plain file."""
     place = shown(name)
     try:
@@ -73,10 +81,10 @@ def keep(name: str, path: Path, into: Path, say: Say) -> Kept | None:
             say(Flag("archive", place, f"a {archive} archive, not opened: unpack it and import the folder"))
             return None
         stream.seek(0)
-        return _copy(name, stream, into)
+        return _copy(name, stream, into, above)
 
 
-def _copy(name: str, stream: IO[bytes], into: Path) -> Kept:
+def _copy(name: str, stream: IO[bytes], into: Path, above: str) -> Kept:
     into.mkdir(exist_ok=True)
     part, digest, size = into / ".part", hashlib.sha256(), 0
     with part.open("wb") as out:
@@ -86,7 +94,7 @@ def _copy(name: str, stream: IO[bytes], into: Path) -> Kept:
             out.write(chunk)
     kept = into / digest.hexdigest()
     part.replace(kept)
-    return Kept(shown(name), kept, digest.hexdigest(), size)
+    return Kept(shown(name), kept, digest.hexdigest(), size, shown(above))
 
 
 def source_hash(files: list[Kept]) -> str:

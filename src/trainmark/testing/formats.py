@@ -31,8 +31,7 @@ def read(form: Format, path: Path, options: Mapping[str, Any] | None = None) -> 
     """Everything a format says of a file or folder."""
     with tempfile.TemporaryDirectory() as folder:
         said: list[Item] = []
-        found = source.find(path, form.wants, said.append)
-        kept = [file for file in (source.keep(*one, Path(folder) / RAW, said.append) for one in found) if file]
+        kept = source.keep_all(path, form.wants, Path(folder) / RAW, said.append)
         chosen = {**defaults(form.import_options), **(options or {})}
         return [*said, *(form.read(kept, chosen) if kept else ())]
 
@@ -122,8 +121,8 @@ class FormatContract:
     def test_compressed_is_the_same(self, form: Format, sample: Path, tmp_path: Path, options: dict[str, Any]) -> None:
         if not sample.is_file():
             pytest.skip("a folder")
-        packed = tmp_path / "packed" / sample.name
-        packed.parent.mkdir()
+        packed = tmp_path / "packed" / sample.parent.name / sample.name
+        packed.parent.mkdir(parents=True)
         packed.write_bytes(gzip.compress(sample.read_bytes()))
         assert read(form, packed, options) == read(form, sample, options)
 
