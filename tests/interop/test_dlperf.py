@@ -211,6 +211,19 @@ def test_wide_and_deep_gives_latencies(tmp_path: Path) -> None:
     assert found.content == {"latency": 10.0}
 
 
+def test_losses_and_aucs(tmp_path: Path) -> None:
+    head = "[HUGECTR][08:17:15.1][INFO][RANK0]:"
+    text = "".join(
+        f"{head} Iter: {n}00 Time(100 iters): 0.4s Loss: 0.{n} lr:0.001\n{head} Evaluation, AUC: 0.7{n}\n"
+        for n in range(1, 5)
+    )
+    folder = put(tmp_path, text)
+    (found,) = [item for item in read(DlPerf(), folder, {"variant": "hugectr-losses"}) if isinstance(item, Verbatim)]
+    assert found.text.splitlines() == ["0.1 0.71", "0.2 0.72", "0.3 0.73", "0.4 0.74"]
+    (found,) = [item for item in read(DlPerf(), folder) if isinstance(item, Verbatim)]
+    assert found.content == {"latency": 4.0}
+
+
 def test_the_program(cli: Cli) -> None:
     """Import, look at it with the other verbs, export it again."""
     for case, devices in (("1n1g", 1), ("1n2g", 2)):

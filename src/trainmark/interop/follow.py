@@ -10,8 +10,11 @@ from trainmark.interop.patterns import Reading
 DAY = 86400.0
 # A step, a batch or a duration beyond these is a broken number.
 MOST_STEPS = 10**12
+# Ranks that print the same steps are never further apart than this.
+NEAR = 50
 MOST_SAMPLES = 10**12
 MOST_SECONDS = 1e8
+MOST_STAMP = 1e11
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -86,9 +89,9 @@ class Follower:
         if new_epoch and not self._pattern.product and self._base + found.step <= self.step:
             self._base = self.step
         step = self._base + found.step
-        if step == self.step:
+        if step == self.step or (self._devices > 1 and 0 < self.step - step < NEAR):
             self.repeats += 1
-            return Odd("other rank", f"step {step} again: a line of another rank")
+            return Odd("other rank", f"step {step} after step {self.step}: a line of another rank")
         if not 0 < step < MOST_STEPS or step < self.step:
             return Odd("step backwards", f"step {step} after step {self.step}")
         return step
@@ -130,8 +133,8 @@ class Follower:
 
     def _stamped(self, found: Reading) -> tuple[float, float | None] | Odd:
         at = found.stamp
-        if at is None:
-            return Odd("no time", "the line has no time stamp")
+        if at is None or not 0 <= at < MOST_STAMP:
+            return Odd("no time", "the line has no time stamp that can be")
         if not self._started:
             return at, None
         if not found.day:

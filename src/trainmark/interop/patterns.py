@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.interop.pattern_table import BY_NAME, Clock, Pattern
-
-# What a regular expression may name. Of one step: `samples`, `seconds`, `ms`. Per second: `rate`, `steps_per_second`.
-GROUPS = ("step", "epoch", "samples", "seconds", "ms", "rate", "steps_per_second", "loss", "stamp")
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -57,43 +55,32 @@ class LineReader:
 
 def reading(pattern: Pattern, groups: Mapping[str, str | None]) -> Reading:
     """The named parts of a line as numbers. A part that is no number is unknown."""
-    step, epoch = whole(groups.get("step")), whole(groups.get("epoch"))
+    found: dict[str, Any] = {name: _NUMBERS[name](text) for name, text in groups.items() if text is not None}
+    if "stamp" in found:
+        found["stamp"], found["day"] = found["stamp"]
+    ms = found.pop("ms", None)
+    if ms is not None:
+        found["seconds"] = ms / 1000
+    step = found.get("step")
     if step is not None:
-        step = step * (epoch or 1) if pattern.product else step
-        step += pattern.zero
-    ms = real(groups.get("ms"))
-    stamp, day = seconds_of(groups.get("stamp"))
-    return Reading(
-        step=step,
-        epoch=epoch,
-        samples=real(groups.get("samples")),
-        seconds=real(groups.get("seconds")) if ms is None else ms / 1000,
-        rate=real(groups.get("rate")),
-        steps_per_second=real(groups.get("steps_per_second")),
-        loss=real(groups.get("loss")),
-        stamp=stamp,
-        day=day,
-    )
+        found["step"] = (step * (found.get("epoch") or 1) if pattern.product else step) + pattern.zero
+    return Reading(**found)
 
 
-def real(text: str | None) -> float | None:
-    if text is None:
-        return None
+def real(text: str) -> float | None:
     try:
         return float(text.replace(",", ""))
     except ValueError:
         return None
 
 
-def whole(text: str | None) -> int | None:
-    value = real(text)
-    return int(value) if value is not None and value == value and abs(value) < 1e15 else None
+def whole(text: str) -> int | None:
+    # A number with more digits is no step, and costs more than a line may.
+    return int(text) if len(text) < 16 and text.isdecimal() else None
 
 
-def seconds_of(text: str | None) -> tuple[float | None, bool]:
+def seconds_of(text: str) -> tuple[float | None, bool]:
     """(seconds, whether a date stands there) of `2020-09-01 12:00:00,202`, `12:00:00.202`, or seconds since 1970."""
-    if text is None:
-        return None, True
     if ":" not in text:
         return real(text), True
     try:
@@ -114,6 +101,16 @@ def _day(date: str) -> float:
     return float(calendar.timegm((int(year), int(month), int(day), 0, 0, 0)))
 
 
+_NUMBERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("samples", "seconds", "ms", "rate", "steps_per_second", "loss"), real),
+    **dict.fromkeys(("step", "epoch"), whole),
+    "stamp": seconds_of,
+}
+# What a regular expression may name. Of one step: `samples`, `seconds`, `ms`. Per second: `rate`, `steps_per_second`.
+GROUPS = tuple(_NUMBERS)
+_TELLING_TIME = ("seconds", "ms", "rate", "steps_per_second", "stamp")
+
+
 def get(text: str, place: str = "pattern") -> Pattern:
     """A pattern by its name, or made of a regular expression that has named groups."""
     if text in BY_NAME:
@@ -129,7 +126,7 @@ def get(text: str, place: str = "pattern") -> Pattern:
         raise UserError(f"{place}: `{text}` is no regular expression: {error}") from None
     if odd := sorted(names - set(GROUPS)):
         raise UserError(f"{place}: group `{odd[0]}`{did_you_mean(odd[0], GROUPS)}; allowed are {one_of(GROUPS)}")
-    if names <= {"step", "epoch", "loss"}:
-        raise UserError(f"{place}: `{text}` tells no time; name a group {one_of(GROUPS[2:7] + GROUPS[8:])}")
+    if not names & set(_TELLING_TIME):
+        raise UserError(f"{place}: `{text}` tells no time; name a group {one_of(_TELLING_TIME)}")
     clock: Clock = "stamp" if "stamp" in names else "seconds" if names & {"seconds", "ms"} else "rate"
     return Pattern("own", "given as a regular expression", (), text, clock)

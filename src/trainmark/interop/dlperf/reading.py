@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from trainmark.spec.states import JobState
 # A log that shows no record in so many lines is of no kind we know.
 _LOOK = 20_000
 _ENOUGH = 2
+_AUC = re.compile(r"AUC: *(\d+\.?\d*)")
 _MODELS = ("arcface", "partialfc", "insightface", "wide-deep")
 
 
@@ -66,6 +68,8 @@ class LogReader:
         self.group = ""
         self.verbatim: list[Verbatim] = []
         self._file, self._options, self._told = file, options, told
+        # Of HugeCTR: each evaluation's AUC with the loss before it.
+        self._pairs: list[tuple[str, str]] = []
 
     def items(self) -> Iterator[Item]:
         name = names.parse(self._file, self._options)
@@ -111,13 +115,17 @@ class LogReader:
             LineReader(script.pattern),
             Lines(self._file),
         )
-        begun = False
+        begun, at, loss = False, 0, None
         last: list[str] = []
         for _, text in lines:
             meter.line(text)
             found = reader.read(text)
             if found is None:
                 last = [*last[-4:], text[:200]]
+                if begun and script.result == "losses" and (auc := _AUC.search(text)):
+                    lines.take()
+                    self._pairs.append((str(loss), auc[1]))
+                    yield Told("EVALUATE", at, {"step": follower.step, "values": {"auc": float(auc[1])}})
                 continue
             taken = follower.take(found) if not lines.torn else Odd("torn line", "the last line has no end")
             if isinstance(taken, Odd):
@@ -129,7 +137,8 @@ class LogReader:
                 begun = True
                 yield Begin(self._case(name, script, job), self._file.name, follower.timing)
             window.add(taken)
-            yield from _told(taken)
+            at, loss = round(taken.at * 1e9), taken.loss
+            yield from _told(taken, at)
         yield from lines.said()
         yield lines.counted()
         if not begun:
@@ -177,16 +186,20 @@ class LogReader:
                 yield Flag("truncated log", place, f"the window is not all there; DLPerf's script {shown}")
         if theirs is not None and not math.isfinite(theirs):
             theirs = None
+        stem = place.rpartition("/")[2].partition(".")[0]
+        if script.result == "latency":
+            self.verbatim.append(Verbatim(f"{stem}_latency.json", {"latency": theirs}, f"{stem} latency {theirs} ms\n"))
+        elif script.result == "losses":
+            text = "".join(f"{loss} {auc}\n" for loss, auc in self._pairs)
+            self.verbatim.append(Verbatim(f"{stem}.losses_aucs", self._pairs, text))
         if script.result != "speed":
-            self.verbatim.append(Verbatim(f"{place.rpartition('/')[2]}.{script.result}.json", {script.result: theirs}))
             return
         ours = window.speed() if whole else None
         speed = theirs if self._options.get("method") == "dlperf" else ours
         self.speed = Speed(name.model, name.case, name.repeat, name.batch, name.speaking_dtype, speed, script.digits)
 
 
-def _told(one: Progress) -> Iterator[Told]:
-    at = round(one.at * 1e9)
+def _told(one: Progress, at: int) -> Iterator[Told]:
     more: dict[str, Any] = {"step": one.step, "n": one.samples}
     if one.loss is not None:
         more["loss"] = number(one.loss)
