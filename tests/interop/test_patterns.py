@@ -20,8 +20,8 @@ LINES = [
         "megatron-lm",
         "NVIDIA/Megatron-LM, training_log() in megatron/training/training.py",
         " [2025-05-27 15:23:07] iteration       11/   24000 | consumed samples:        11264 | "
-        "elapsed time per iteration (ms): 2716.5 | throughput per GPU (TFLOP/s/GPU): 40.4 | learning rate: 1.500000E-06 | "
-        "global batch size:  1024 | lm loss: 1.192634E+01 | loss scale: 1.0 | grad norm: 5.960 | number of skipped iterations:   0 |",
+        "elapsed time per iteration (ms): 2716.5 | throughput per GPU (TFLOP/s/GPU): 40.4 | "
+        "learning rate: 1.5E-06 | global batch size:  1024 | lm loss: 1.192634E+01 | loss scale: 1.0 |",
         {"step": 11, "samples": 1024, "seconds": 2.7165, "loss": 11.92634},
     ),
     (

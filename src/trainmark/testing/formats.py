@@ -146,6 +146,45 @@ class FormatContract:
             victim.write_bytes(good)
 
 
+class ExportContract:
+    """For formats that write. A subclass overrides `name` and `runs`."""
+
+    @pytest.fixture
+    def name(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def runs(self, tmp_path: Path) -> list[RunDir]:
+        """At least one run that the format can write."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def output(self, tmp_path: Path) -> Path:
+        """A file or folder that is not there yet."""
+        return tmp_path / "output"
+
+    def write(self, name: str, runs: list[RunDir], output: Path) -> list[Path]:
+        form: Format = REGISTRY.get(name)
+        return form.write(runs, output, defaults(form.export_options))
+
+    def test_it_writes_what_it_says(self, name: str, runs: list[RunDir], output: Path) -> None:
+        before = [_tree(run.path) for run in runs]
+        written = self.write(name, runs, output)
+        assert sorted(written) == _files(output) and all(file.stat().st_size for file in written)
+        assert [_tree(run.path) for run in runs] == before, "a run was changed"
+
+    def test_the_same_runs_give_the_same_bytes(self, name: str, runs: list[RunDir], output: Path) -> None:
+        self.write(name, runs, output)
+        first = _tree(output)
+        self.write(name, runs, output)
+        assert first and _tree(output) == first
+
+    def test_a_place_that_cannot_be_written(self, name: str, runs: list[RunDir], tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("in the way")
+        with pytest.raises(UserError, match="--output"):
+            self.write(name, runs, tmp_path / "file" / "below")
+
+
 def _copy(source_file: Path, target: Path) -> None:
     target.parent.mkdir(parents=True)
     shutil.copyfile(source_file, target)
