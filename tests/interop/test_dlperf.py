@@ -13,8 +13,10 @@ import pytest
 from tests.conftest import Cli
 from tests.interop import dlperf_logs as logs
 from tests.interop.dlperf_logs import Run, put
+from trainmark.interop.bring import bring
 from trainmark.interop.dlperf import DlPerf, result
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
+from trainmark.interop.format import defaults
 from trainmark.interop.records import End, Flag, Verbatim
 from trainmark.testing.formats import FormatContract, check, read
 
@@ -201,6 +203,16 @@ def test_names_are_read_from_the_right(tmp_path: Path) -> None:
     assert found.content["bert_base"]["4n8g"]["batch_size_per_device"] == 96
 
 
+def test_the_same_bytes_under_another_case_are_another_run(tmp_path: Path) -> None:
+    log = logs.ngc_pytorch_resnet(Run(150))
+    options = defaults(DlPerf.import_options)
+    one, eight, again = (
+        bring("dlperf", put(tmp_path / top, log, case), tmp_path / "runs", options)
+        for top, case in (("a", "1n1g"), ("b", "1n8g"), ("c", "1n1g"))
+    )
+    assert one.run != eight.run and again.run == one.run and again.again
+
+
 def test_wide_and_deep_gives_latencies(tmp_path: Path) -> None:
     run = Run(1400, 512, lambda step: 0.01)
     folder = tmp_path / "n1g8"
@@ -242,7 +254,8 @@ def test_the_program(cli: Cli) -> None:
     report = json.loads(cli("report", "--format", "json").stdout)
     case = {case["case"]: case for case in report["cases"]}["resnet50:mindspore:V100:1:2:3@batch=128,dtype=fp32"]
     assert case["measurements"]["throughput"]["value"] == pytest.approx(640.0)
-    assert any(note.startswith("the source does not tell: hardware") for note in case["notes"])
+    assert "imported from dlperf" in case["notes"] and report["imported"]["missing"]
+    assert "not told: hardware" in cli("report").stdout
 
     files = cli("export", "dlperf", "-o", "again").stdout.split()
     assert "again/logs_fp32/mindspore/resnet50/bz128/1n2g/rn50_b128_fp32_3.log" in files

@@ -38,7 +38,7 @@ def _rows(report: Report, case: CaseReport) -> Iterator[Sequence[object]]:
     if not case.measurements:
         yield (*head, *size, *[None] * 7, "; ".join(case.notes))
     for one in case.measurements.values():
-        note = one.reason or "; ".join(case.notes)
+        note = "; ".join([*([one.reason] if one.reason else []), *case.notes])
         yield (*head, *size, one.name, one.value, one.unit, one.n, one.ci_low, one.ci_high, one.method, note)
 
 
