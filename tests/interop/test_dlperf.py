@@ -257,6 +257,11 @@ def test_the_program(cli: Cli) -> None:
     assert "imported from dlperf" in case["notes"] and report["imported"]["missing"]
     assert "not told: hardware" in cli("report").stdout
 
+    assert "was imported" in cli("resume", code=2).stderr
+    cli("stop")
+    cli("status")
+    assert json.loads(cli("report", "--format", "json").stdout) == report, "looking at it changed it"
+
     files = cli("export", "dlperf", "-o", "again").stdout.split()
     assert "again/logs_fp32/mindspore/resnet50/bz128/1n2g/rn50_b128_fp32_3.log" in files
     assert json.loads((cli.folder / "again" / "bz128_result.json").read_text()) == written

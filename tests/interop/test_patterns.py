@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,7 @@ from trainmark.errors import UserError
 from trainmark.interop import patterns
 from trainmark.interop.follow import Follower, Odd, Progress
 from trainmark.interop.pattern_table import BY_NAME, TABLE, Pattern
-from trainmark.interop.patterns import LineReader, Reading
+from trainmark.interop.patterns import LONGEST_RECORD, LineReader, Reading
 
 # (pattern, where the shape of the line is from, line, what it says)
 LINES = [
@@ -167,3 +168,27 @@ def test_whatever_lines_say_time_and_steps_only_grow(pattern: Pattern, said: lis
         assert after.step == before.step + after.steps and after.steps > 0
         assert after.at >= before.at and after.seconds is not None and after.seconds >= 0
     assert all(one.samples >= 0 and one.at == one.at for one in taken)
+
+
+@pytest.mark.parametrize("pattern", TABLE, ids=lambda pattern: pattern.name)
+def test_no_line_keeps_a_pattern_busy(pattern: Pattern) -> None:
+    """Pieces of good lines, repeated without an end: found or not, the answer comes at once."""
+    reader = LineReader(pattern)
+    pieces = [
+        *pattern.needs,
+        *(line for _, _, line, _ in LINES),
+        "1",
+        "1.",
+        " ",
+        "1 ",
+        "2020-09-01 12:00:00 ",
+        "\\x1b[0m",
+    ]
+    whole = " ".join(pattern.needs)
+    begin = time.process_time()
+    for piece in pieces:
+        for cut in (len(piece), max(1, len(piece) * 2 // 3)):
+            reader.read((whole + piece[:cut] * 5000)[:LONGEST_RECORD])
+            reader.read((piece[:cut] * 5000)[: LONGEST_RECORD - len(whole)] + whole)
+    # Not a speed: what goes wrong here takes minutes.
+    assert time.process_time() - begin < 20

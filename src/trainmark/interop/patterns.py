@@ -15,6 +15,9 @@ import msgspec
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.interop.pattern_table import BY_NAME, Clock, Pattern
 
+# No program prints a longer record; on longer lines a hostile text could keep an expression busy for ever.
+LONGEST_RECORD = 2048
+
 
 class Reading(msgspec.Struct, frozen=True):
     """What one line says. Everything may be unknown."""
@@ -41,6 +44,8 @@ class LineReader:
         self._before: dict[str, str] = {}
 
     def read(self, text: str) -> Reading | None:
+        if len(text) > LONGEST_RECORD:
+            return None
         if self._context is not None:
             before = self._context.search(text)
             if before:

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from trainmark.interop.pattern_table import BY_NAME, Pattern
-from trainmark.interop.patterns import seconds_of
+from trainmark.interop.patterns import LONGEST_RECORD, seconds_of
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -213,9 +213,9 @@ TABLE: tuple[Script, ...] = (
            _span(lambda w, _: max(20, w), lambda t, _: t, lambda w, t: t - w), kind="clock"),
     Script("oneflow-insightface", "oneflow", "insightface", ("train: iter ", "loss"), r"throughput: *(\d+.\d+)",
            _inclusive, index=r"train: iter *(\d+)", least=5),
-    Script("oneflow-resnet50", "oneflow", "resnet50", ("train:",), r"([\d.]+)\s*$", _strict_edges,
+    Script("oneflow-resnet50", "oneflow", "resnet50", ("train:",), r"\s([\d.]+)\s*$", _strict_edges,
            edges=("train: epoch \\d+,? iter {},? ", "train: epoch \\d+,? iter {},? ")),
-    Script("oneflow-bert", "oneflow", "bert", ("step:",), r"([\d.]+)\s*$", _strict_edges, 19, 119,
+    Script("oneflow-bert", "oneflow", "bert", ("step:",), r"\s([\d.]+)\s*$", _strict_edges, 19, 119,
            edges=("^step: *{}\\b", "^step: *{}\\b")),
     Script("oneflow-wdl", "oneflow", "wide-deep", (" time ", " loss "), r"^\d+ time ([\d.]+) loss", _thousand,
            edges=("first", "first + 1000"), result="latency"),
@@ -246,7 +246,7 @@ class Meter:
         self._tests = self._edge_tests()
 
     def line(self, text: str) -> None:
-        if self._done:
+        if self._done or len(text) > LONGEST_RECORD:
             return
         script = self._script
         if script.formula is _epochs:
