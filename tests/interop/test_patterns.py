@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from itertools import pairwise
 
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from trainmark.errors import UserError
 from trainmark.interop import patterns
 from trainmark.interop.follow import Follower, Odd, Progress
-from trainmark.interop.pattern_table import BY_NAME, TABLE, Pattern
 from trainmark.interop.patterns import LONGEST_RECORD, LineReader, Reading
+from trainmark.spec.log_lines import BY_NAME, TABLE, Pattern, live
 
 # (pattern, where the shape of the line is from, line, what it says)
 LINES = [
@@ -117,6 +118,25 @@ def test_intervals_stand_for_all_their_steps() -> None:
     told = [(one.steps, one.samples, one.seconds) for one in taken if isinstance(one, Progress)]
     # How many steps the first line stands for is not told: never more than the pattern says.
     assert told == [(1, 8, 2.5), (10, 80, 2.0), (20, 160, 4.0)]
+
+
+def test_a_watcher_gets_what_it_can_use() -> None:
+    line = {name: line for name, _, line, _ in reversed(LINES)}
+    found = {}
+    for name in line:
+        regex, scale, first = live(BY_NAME[name])
+        match = re.search(regex, line[name])
+        assert match is not None
+        found[name] = (match.groupdict(), scale, first)
+    assert found["megatron-lm"] == (
+        {"step": "11", "seconds": "2716.5", "samples": "1024", "loss": "1.192634E+01"},
+        {"seconds": 0.001},
+        1,
+    )
+    # A rate of one device, and the time of many steps, are left to the watcher's own clock.
+    assert found["torchtitan"] == ({"step": "22", "loss": "6.2250"}, {}, 1)
+    assert found["paddlenlp"] == ({"step": "20", "loss": "2.785"}, {}, 1)
+    assert found["nemo"][2] == 0
 
 
 def test_an_expression_of_ones_own() -> None:

@@ -96,7 +96,7 @@ def _imported(
         sha256=source.source_hash(kept),
         files=len(kept),
         bytes=sum(file.size for file in kept),
-        tools={"trainmark": __version__, **getattr(form, "tools", {})},
+        tools={"trainmark": __version__, **form.tools},
         options={key: value for key, value in options.items() if value is not None},
         missing=writer.missing,
         flags=dict(writer.flags),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from trainmark.interop.pattern_table import Clock, Pattern
 from trainmark.interop.patterns import Reading
+from trainmark.spec.log_lines import Clock, Pattern
 
 DAY = 86400.0
 # A step, a batch or a duration beyond these is a broken number.

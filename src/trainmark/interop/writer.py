@@ -18,7 +18,7 @@ from trainmark.errors import UserError
 from trainmark.frameworks import Command
 from trainmark.interop.records import Begin, CaseFields, Counted, End, Flag, Item, Missing, Told, Verbatim
 from trainmark.plan.records import SCHEMA as PLAN_SCHEMA
-from trainmark.plan.records import CasePlan, NodePlan, Plan, RoundRef
+from trainmark.plan.records import CasePlan, NodePlan, Plan, RoundRef, bare
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.spec.workload import Deadlines
@@ -183,35 +183,17 @@ class _Round:
 
 
 def _plan(case: Case) -> CasePlan:
-    fields, repeat = case.fields, len(case.ends)
-    return CasePlan(
-        case=str(fields.id(repeat)),
+    fields = case.fields
+    return bare(
+        fields.id(len(case.ends)),
+        tuple(_node(index, host, fields.nproc) for index, host in enumerate(case.hosts)),
+        Deadlines(),
         fingerprint=fields.fingerprint(),
-        workload=fields.workload,
         unit=fields.unit,
-        framework=fields.framework,
-        device=fields.device,
-        vendor=fields.device,
-        visible=None,
-        backend="",
         preset="imported",
         division="open",
-        opened=(),
         params=fields.params,
         origins=dict.fromkeys(fields.params, "imported"),
-        data=None,
-        data_name=None,
-        data_required=False,
-        checkpoint=None,
-        flops_per_sample=None,
-        target=None,
-        probe=False,
-        deadlines=Deadlines(),
-        ports=(),
-        env={},
-        path=(),
-        repeat=repeat,
-        nodes=tuple(_node(index, host, fields.nproc) for index, host in enumerate(case.hosts)),
     )
 
 

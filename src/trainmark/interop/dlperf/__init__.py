@@ -24,6 +24,7 @@ class DlPerf:
     """Reads what DLPerf's scripts read, `CASE/MODEL_bN_DTYPE_REPEAT.log`, and gives their numbers or better ones."""
 
     summary = "DLPerf: training logs of 27 kinds in, its result JSON and tables out"
+    tools: Mapping[str, str] = {"DLPerf scripts": "c89430b"}
     import_options: tuple[Option, ...] | None = (
         Option("variant", "kind of log, instead of telling it from the content", choices=tuple(BY_SCRIPT)),
         Option("warmup_batches", "steps before the window; default: as the kind's own script", "int"),

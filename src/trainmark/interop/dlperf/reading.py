@@ -9,8 +9,9 @@ from typing import Any
 
 from trainmark.errors import UserError
 from trainmark.interop.dlperf import names
+from trainmark.interop.dlperf.meter import Meter
 from trainmark.interop.dlperf.result import Speed
-from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Meter, Script
+from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Script
 from trainmark.interop.follow import Follower, Odd, Progress
 from trainmark.interop.patterns import LineReader
 from trainmark.interop.records import UNKNOWN, Begin, CaseFields, End, Flag, Item, Kept, Told, Verbatim, number
