@@ -196,6 +196,13 @@ def test_slips_are_told(tmp_path: Path) -> None:
     assert set(ours) == {"rn50_b128_fp32", "rn50_b256_fp16"}
 
 
+def test_folders_of_one_name_are_two_results(tmp_path: Path) -> None:
+    for model in ("resnet50", "bert"):
+        put(tmp_path / "logs" / model, logs.tf2_bert(Run(150)))
+    found = [item.name for item in read(DlPerf(), tmp_path / "logs") if isinstance(item, Verbatim)]
+    assert found == ["logs_bert_bz128_result.json", "logs_resnet50_bz128_result.json"]
+
+
 def test_names_are_read_from_the_right(tmp_path: Path) -> None:
     folder = put(tmp_path, logs.oneflow_bert(Run(150)), "4n8g", name="bert_base", batch=96)
     (found,) = [item for item in read(DlPerf(), folder) if isinstance(item, Verbatim)]
@@ -260,6 +267,7 @@ def test_the_program(cli: Cli) -> None:
     assert "was imported" in cli("resume", code=2).stderr
     cli("stop")
     cli("status")
+    assert "epoch time: 4000.000 ms" in cli("logs").stdout
     assert json.loads(cli("report", "--format", "json").stdout) == report, "looking at it changed it"
 
     files = cli("export", "dlperf", "-o", "again").stdout.split()

@@ -17,11 +17,9 @@ from trainmark.errors import UserError
 from trainmark.interop import REGISTRY, source
 from trainmark.interop.format import Format
 from trainmark.interop.records import Kept, Verbatim
-from trainmark.interop.writer import Writer, discard
+from trainmark.interop.writer import LISTING, RAW, Writer, discard
 from trainmark.store.rundir import Imported, RunDir, run_ids
 
-RAW = "raw"
-LISTING = "files.jsonl"
 _KEY_LENGTH = 12
 
 

@@ -58,12 +58,14 @@ class Begin(msgspec.Struct, frozen=True):
 
     timing: `log` (the source's own time stamps or durations) or `derived` (computed from the rates it printed).
     scope: `global` (one record speaks for all ranks) or `rank`.
+    raw: hash of the file that is the round's log, if it is one file; `trainmark logs` shows it.
     """
 
     case: CaseFields
     label: str
     timing: str
     scope: str = "global"
+    raw: str = ""
     hosts: tuple[str, ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -17,6 +18,7 @@ from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.frameworks import Command
 from trainmark.interop.records import Begin, CaseFields, Counted, End, Flag, Item, Missing, Told, Verbatim
+from trainmark.interop.source import is_packed
 from trainmark.plan.records import SCHEMA as PLAN_SCHEMA
 from trainmark.plan.records import CasePlan, NodePlan, Plan, RoundRef, bare
 from trainmark.spec.site import Site
@@ -24,8 +26,11 @@ from trainmark.spec.states import JobState
 from trainmark.spec.workload import Deadlines
 from trainmark.store import journal, rundir
 from trainmark.store.files import write_json
-from trainmark.store.rundir import Imported, Manifest, RunDir, node_dir
+from trainmark.store.rundir import Imported, Manifest, RunDir, node_dir, rank_log
 
+# Where the source's files lie, by their hashes, and the list of their names.
+RAW = "raw"
+LISTING = "files.jsonl"
 # Of each kind of flag the first few are kept word for word; all are counted.
 EXAMPLES = 5
 # Ends that a native run would try again have no meaning here: nobody can.
@@ -178,8 +183,16 @@ class _Round:
         assert self._out is not None  # noqa: S101 - for the type checker
         self._out.close()
         for node, events in (self._told or {0: 0}).items():
-            result = {"imported": self._begin.label, "state": end.state, "events": events, "warnings": []}
-            write_json(self._dir(node) / rundir.RESULT, result)
+            result = {"imported": self._begin.label, "raw": self._begin.raw, "state": end.state, "events": events}
+            write_json(self._dir(node) / rundir.RESULT, {**result, "warnings": []})
+        self._link_log()
+
+    def _link_log(self) -> None:
+        """The source as the log of rank 0: another name for the kept file, not a copy."""
+        raw = self.case.folder.parent / RAW / self._begin.raw
+        if self._begin.raw and raw.is_file() and not is_packed(raw):
+            with contextlib.suppress(OSError):
+                os.link(raw, rank_log(self._dir(0), 0))
 
 
 def _plan(case: Case) -> CasePlan:

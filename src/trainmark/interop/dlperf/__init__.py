@@ -63,7 +63,10 @@ class DlPerf:
             content = result.result(only, method)
             text = f"speeds by method {method}:\n" + result.log_lines(speeds)
             tables = "".join(f"\n{model}\n\n{result.table(cells)}" for model, cells in content.items())
-            yield Verbatim(f"{group}_result.json", content, text + tables)
+            # The last part of the folder's name, as DLPerf has it, unless two folders share it.
+            short = group.rpartition("/")[2]
+            alone = sum(other.rpartition("/")[2] == short for other in groups) == 1
+            yield Verbatim(f"{short if alone else group.replace('/', '_')}_result.json", content, text + tables)
 
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
         from trainmark.interop.dlperf.export import export

@@ -136,7 +136,7 @@ class LogReader:
             lines.take()
             if not begun:
                 begun = True
-                yield Begin(self._case(name, script, job), self._file.name, follower.timing)
+                yield Begin(self._case(name, script, job), self._file.name, follower.timing, raw=self._file.sha256)
             window.add(taken)
             at, loss = round(taken.at * 1e9), taken.loss
             yield from _told(taken, at)
