@@ -261,6 +261,7 @@ def test_the_program(cli: Cli) -> None:
     report = json.loads(cli("report", "--format", "json").stdout)
     case = {case["case"]: case for case in report["cases"]}["resnet50:mindspore:V100:1:2:3@batch=128,dtype=fp32"]
     assert case["measurements"]["throughput"]["value"] == pytest.approx(640.0)
+    assert case["measurements"]["data_wait"]["value"] is None, "unknown is never 0"
     assert "imported from dlperf" in case["notes"] and report["imported"]["missing"]
     assert "not told: hardware" in cli("report").stdout
 

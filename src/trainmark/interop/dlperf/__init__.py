@@ -23,12 +23,12 @@ _NOT_TOLD = (
 class DlPerf:
     """Reads what DLPerf's scripts read, `CASE/MODEL_bN_DTYPE_REPEAT.log`, and gives their numbers or better ones."""
 
-    summary = "DLPerf: training logs of 27 kinds in, its result JSON and tables out"
+    summary = "DLPerf: training logs of every kind it reads in, its result JSON and tables out"
     tools: Mapping[str, str] = {"DLPerf scripts": "c89430b"}
     import_options: tuple[Option, ...] | None = (
         Option("variant", "kind of log, instead of telling it from the content", choices=tuple(BY_SCRIPT)),
-        Option("warmup_batches", "steps before the window; default: as the kind's own script", "int"),
-        Option("train_batches", "last step of the window; default: as the kind's own script", "int"),
+        Option("warmup_batches", "steps before the window (default: as the kind's own script)", "int"),
+        Option("train_batches", "last step of the window (default: as the kind's own script)", "int"),
         Option(
             "method",
             "`time`: samples ÷ time (harmonic mean where a log holds only rates); `dlperf`: DLPerf's own number",
