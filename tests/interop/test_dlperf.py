@@ -203,6 +203,17 @@ def test_folders_of_one_name_are_two_results(tmp_path: Path) -> None:
     assert found == ["logs_bert_bz128_result.json", "logs_resnet50_bz128_result.json"]
 
 
+def test_a_bad_name_does_not_hide_the_others(tmp_path: Path) -> None:
+    good = logs.tf2_bert(Run(150))
+    put(tmp_path, good, "999999n999999g")
+    (tmp_path / "bz128" / "1n1g").mkdir()
+    (tmp_path / "bz128" / "1n1g" / f"x_b1_{'y' * 220}_1.log").write_text(good)
+    items = read(DlPerf(), put(tmp_path, good))
+    check(items)
+    assert [item.kind for item in items if isinstance(item, Flag)] == ["no such case"] * 2
+    assert sum(isinstance(item, End) for item in items) == 1
+
+
 def test_names_are_read_from_the_right(tmp_path: Path) -> None:
     folder = put(tmp_path, logs.oneflow_bert(Run(150)), "4n8g", name="bert_base", batch=96)
     (found,) = [item for item in read(DlPerf(), folder) if isinstance(item, Verbatim)]

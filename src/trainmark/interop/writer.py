@@ -97,6 +97,8 @@ class Writer:
         return sorted(f"{identity} {len(case.ends)}" for identity, case in self._cases.items())
 
     def _begin(self, item: Begin) -> None:
+        if trouble := item.case.trouble():
+            raise UserError(f"{item.label}: {trouble}")
         identity = item.case.id(1).identity
         case = self._cases.get(identity)
         if case is None:

@@ -45,7 +45,7 @@ def check(items: list[Item]) -> None:
         if isinstance(item, Begin):
             assert inside is None, "a round inside a round"
             inside = item
-            item.case.id(1)
+            assert not item.case.trouble()
         elif isinstance(item, End):
             assert inside is not None and item.state.ended
             assert item.state == "SUCCEEDED" or item.reason, "a bad end without a reason"

@@ -86,8 +86,13 @@ class LogReader:
             text = "its name is not MODEL_bN_DTYPE_REPEAT.log; say --batch-size-per-device"
             yield Flag("no batch", self._file.name, text)
             return
+        job = Job(name.batch, name.nodes, name.cards)
+        case = self._case(name, script, job)
+        if trouble := case.trouble():
+            yield Flag("no such case", self._file.name, trouble)
+            return
         yield from self._about(script)
-        yield from self._round(name, script, Job(name.batch, name.nodes, name.cards))
+        yield from self._round(name, script, job, case)
 
     def _script(self, model: str) -> Script | None:
         chosen = self._options.get("variant")
@@ -108,7 +113,7 @@ class LogReader:
             raise UserError(f"--warmup-batches {warmup} --train-batches {train}: the first must be below the second")
         return warmup, train
 
-    def _round(self, name: names.Name, script: Script, job: Job) -> Iterator[Item]:
+    def _round(self, name: names.Name, script: Script, job: Job, case: CaseFields) -> Iterator[Item]:
         warmup, train = self._edges(script)
         meter, window = Meter(script, warmup, train, job), Window(warmup, train)
         follower, reader, lines = (
@@ -136,7 +141,7 @@ class LogReader:
             lines.take()
             if not begun:
                 begun = True
-                yield Begin(self._case(name, script, job), self._file.name, follower.timing, raw=self._file.sha256)
+                yield Begin(case, self._file.name, follower.timing, raw=self._file.sha256)
             window.add(taken)
             at, loss = round(taken.at * 1e9), taken.loss
             yield from _told(taken, at)
