@@ -12,7 +12,7 @@ import msgspec
 
 from trainmark.cli import common
 
-WHAT = ("runs", "suites", "workloads", "devices", "frameworks", "launchers")
+WHAT = ("runs", "suites", "workloads", "devices", "frameworks", "launchers", "formats")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +30,7 @@ def call(args: argparse.Namespace) -> int:
         "devices": _devices,
         "frameworks": _frameworks,
         "launchers": _launchers,
+        "formats": _formats,
     }[args.what](args)
     if args.json:
         sys.stdout.buffer.write(msgspec.json.encode(rows) + b"\n")
@@ -108,6 +109,20 @@ def _launchers(_args: argparse.Namespace) -> list[dict[str, Any]]:
     from trainmark.launch import REGISTRY
 
     return _names("launcher", REGISTRY.names())
+
+
+def _formats(_args: argparse.Namespace) -> list[dict[str, Any]]:
+    from trainmark.interop import formats
+
+    return [
+        {
+            "format": name,
+            "import": "–" if item.import_options is None else "yes",
+            "export": "–" if item.export_options is None else "yes",
+            "what": item.summary,
+        }
+        for name, item in formats()
+    ]
 
 
 def _names(what: str, names: Iterable[str]) -> list[dict[str, Any]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.report import environment
 from trainmark.report.attempt import Scored, question, score_attempt
@@ -11,11 +13,12 @@ from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.gate import OUTSIDE
+from trainmark.score.measurement import Measurement
 from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
-from trainmark.store.rundir import RunDir
+from trainmark.store.rundir import Imported, RunDir
 from trainmark.store.state import Attempt, RunState
 
 
@@ -26,7 +29,7 @@ def build(run: RunDir, series: bool = False) -> Report:
     state = RunState.replay(manifest.plan, past.records)
     warnings = list(past.warnings)
     cases = [_case(run, state, index, series, warnings) for index in range(len(manifest.plan.cases))]
-    return Report(
+    report = Report(
         run=run.id,
         state=present_state(run, state),
         suite=manifest.plan.suite,
@@ -36,6 +39,29 @@ def build(run: RunDir, series: bool = False) -> Report:
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
     )
+    return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
+
+
+def _marked(report: Report, imported: Imported) -> Report:
+    """A figure of another tool is never taken for one of ours, wherever the case is shown."""
+    note = f"imported from {imported.format}"
+    cases = [
+        msgspec.structs.replace(
+            case,
+            notes=[*case.notes, note],
+            measurements={name: _known(one, imported) for name, one in case.measurements.items()},
+        )
+        for case in report.cases
+    ]
+    return msgspec.structs.replace(report, cases=cases, imported=imported)
+
+
+def _known(one: Measurement, imported: Imported) -> Measurement:
+    """A log that says nothing of waiting for data does not say that nobody waited."""
+    if one.name != "data_wait" or one.value:
+        return one
+    reason = f"not told by {imported.format}"
+    return msgspec.structs.replace(one, value=None, n=0, method="", inputs=[], reason=reason)
 
 
 def present_state(run: RunDir, state: RunState) -> JobState:

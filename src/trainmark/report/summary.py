@@ -9,16 +9,16 @@ from trainmark.report.build import present_state
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.index import Row
-from trainmark.store.rundir import RunDir
+from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
 
-def _row(run: RunDir, state: RunState, created: int) -> Row:
+def _row(run: RunDir, state: RunState, manifest: Manifest) -> Row:
     outcomes = [state.case_outcome(index)[0] for index in range(len(state.plan.cases))]
     return Row(
         run=run.id,
-        created=created,
-        suite=state.plan.suite,
+        created=manifest.created,
+        suite=state.plan.suite + (" (imported)" if manifest.imported else ""),
         state=str(present_state(run, state)),
         cases=len(outcomes),
         succeeded=sum(outcome is JobState.SUCCEEDED for outcome in outcomes),
@@ -32,6 +32,6 @@ def summarise(path: Path) -> Row:
     try:
         manifest = run.manifest()
         state = RunState.replay(manifest.plan, journal.read(path).records)
-        return _row(run, state, manifest.created)
+        return _row(run, state, manifest)
     except UserError as error:
         return Row(run.id, 0, f"unreadable: {error}", "INVALID", 0, 0, 0)

@@ -6,6 +6,7 @@ from trainmark.report import figures, numbers
 from trainmark.report.plain import clean
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Speaker
+from trainmark.store.rundir import Imported
 
 _HEAD = ("case", "state", "runs", "m.throughput", "interval")
 _MOST_LINES = 10
@@ -20,10 +21,17 @@ def render(report: Report, language: str = "en") -> str:
     lines += ["  ".join(_pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     for case in report.cases:
         lines += _remarks(case, speak)
+    lines += _imported(report.imported) if report.imported else []
     lines += [f"{speak.text('warning')}: {warning}" for warning in report.warnings]
     lines += ["", f"{speak.text('kept_in').lower()} {report.dir}"]
     # No line of a log moves the reader's cursor or changes the terminal's colours.
     return "\n".join(clean(line) for line in lines) + "\n"
+
+
+def _imported(found: Imported) -> list[str]:
+    lines = ["", f"imported from {found.format}: {found.source} (sha256 {found.sha256[:12]}…)"]
+    lines += [f"  not told: {what}" for what in found.missing]
+    return lines + [f"  flagged while reading: {kind} ({count})" for kind, count in sorted(found.flags.items())]
 
 
 def _row(case: CaseReport) -> tuple[str, ...]:

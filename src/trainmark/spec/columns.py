@@ -55,6 +55,11 @@ class RankColumns(msgspec.Struct, frozen=True, eq=False):
         """`host`: a step's end is exact. `host-enqueue`: only block edges are."""
         return next((mark.timing for mark in self.marks if mark.k == "INIT_START" and mark.timing), "host")
 
+    @property
+    def speaks_for_all(self) -> bool:
+        """Whether its records hold the samples of every rank, as those of an imported log may."""
+        return any(mark.scope == "global" for mark in self.marks if mark.k == "INIT_START")
+
     def mark(self, kind: str) -> int | None:
         """When the first event of this kind came."""
         return next((mark.t for mark in self.marks if mark.k == kind), None)

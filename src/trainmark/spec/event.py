@@ -23,3 +23,4 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | None = None
     value: Any = None
     timing: str | None = None
+    scope: str | None = None

@@ -102,6 +102,15 @@ class Journal:
                 os.close(handle)
 
 
+def write(run_dir: Path, records: list[Record]) -> None:
+    """The whole journal at once, for a run that was over before we met it."""
+    with (run_dir / NAME).open("wb") as out:
+        for record in records:
+            out.write(msgspec.json.encode(record) + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+
+
 class Read(msgspec.Struct, frozen=True):
     records: list[Record]
     warnings: list[str]

@@ -29,6 +29,25 @@ NODE_PLAN = "node.json"
 SCHEMA = 1
 
 
+class Imported(msgspec.Struct, frozen=True):
+    """Where a run comes from that another tool did: what was read, and what it does not say."""
+
+    format: str
+    # Name of the file or folder, and the hash of all that was read; the files lie in `raw/` by their hashes.
+    source: str
+    sha256: str
+    files: int
+    bytes: int
+    tools: dict[str, str]
+    options: dict[str, Any]
+    missing: list[str]
+    # How often each kind of trouble was met, and the first few word for word.
+    flags: dict[str, int] = {}
+    examples: list[str] = []
+    # lines = taken + other + flagged
+    counts: dict[str, int] = {}
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """What a run is: written once, before anything starts."""
 
@@ -39,7 +58,8 @@ class Manifest(msgspec.Struct, frozen=True):
     command: list[str]
     plan: Plan
     provenance: dict[str, Any]
-    imported: bool = False
+    # False for a run of trainmark's own.
+    imported: Imported | bool = False
 
 
 class RunDir:
@@ -134,7 +154,8 @@ def run_ids(runs: Path) -> list[str]:
         names = os.listdir(runs)
     except OSError:
         return []
-    return sorted(name for name in names if _is_run(runs / name))
+    # A name with a dot is a run that is still being imported.
+    return sorted(name for name in names if not name.startswith(".") and _is_run(runs / name))
 
 
 def _is_run(path: Path) -> bool:

@@ -1,0 +1,110 @@
+"""`trainmark import`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.cli import common
+from trainmark.errors import UserError
+from trainmark.interop import REGISTRY, formats
+from trainmark.interop.format import Format, Option
+from trainmark.interop.records import Verbatim
+
+EPILOG = """\
+The same source imported twice is one run. The files themselves are kept in the run's folder under `raw/`.
+"""
+
+_TYPES = {"int": int, "float": float, "str": str}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    for format_parser, form in add_formats(parser, "import_options"):
+        format_parser.add_argument("path", type=Path, metavar="PATH", help="a file or a folder")
+        common.add_runs(format_parser)
+        format_parser.add_argument("--json", action="store_true", help="print JSON, in the format's own shape if any")
+        format_parser.add_argument(
+            "-o", "--output", type=Path, metavar="DIR", help="also write what the format's own tool would have written"
+        )
+        add_options(format_parser, form.import_options or ())
+
+
+def add_formats(parser: argparse.ArgumentParser, which: str) -> list[tuple[argparse.ArgumentParser, Format]]:
+    """A parser for each format that can do it."""
+    parsers = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
+    return [
+        (parsers.add_parser(name, help=form.summary, description=form.summary, allow_abbrev=False), form)
+        for name, form in formats()
+        if getattr(form, which) is not None
+    ]
+
+
+def add_options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
+    for option in options:
+        flag, help_text = f"--{option.name.replace('_', '-')}", option.help
+        if option.type == "bool":
+            parser.add_argument(flag, dest=option.name, action="store_true", help=help_text)
+            continue
+        shown = help_text if option.default is None else f"{help_text} (default: {option.default})"
+        many = len(option.choices) > 5
+        if many:
+            shown += f"; one of {', '.join(option.choices)}"
+        parser.add_argument(
+            flag,
+            dest=option.name,
+            type=_TYPES[option.type],
+            default=option.default,
+            choices=option.choices or None,
+            metavar=None if option.choices and not many else "N" if option.type == "int" else "NAME",
+            help=shown,
+        )
+
+
+def options_of(args: argparse.Namespace, options: tuple[Option, ...] | None) -> dict[str, Any]:
+    return {option.name: getattr(args, option.name) for option in options or ()}
+
+
+def call(args: argparse.Namespace) -> int:
+    from trainmark.interop.bring import bring
+
+    form: Format = REGISTRY.get(args.format, "import")
+    brought = bring(args.format, args.path, args.runs, options_of(args, form.import_options))
+    if args.output is not None:
+        for one in brought.verbatim:
+            _write(args.output, one)
+    if args.json:
+        own: Any = {one.name: one.content for one in brought.verbatim} or brought
+        if len(brought.verbatim) == 1:
+            own = brought.verbatim[0].content
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(own), indent=4) + b"\n")
+        return 0
+    imported = brought.imported
+    said = "was already imported as" if brought.again else "is now"
+    print(f"{imported.source}: {brought.rounds} round(s) of {brought.cases} case(s) {said} {brought.run}")
+    counts = imported.counts
+    if counts.get("lines"):
+        print(
+            f"lines {counts['lines']} = {counts['taken']} taken + {counts['other']} other + {counts['flagged']} flagged"
+        )
+    for example in imported.examples:
+        print(f"flagged: {example}")
+    for what in imported.missing:
+        print(f"not told by the source: {what}")
+    for one in brought.verbatim:
+        sys.stdout.write(one.text)
+    print(f"kept in {brought.dir}")
+    return 0
+
+
+def _write(folder: Path, one: Verbatim) -> None:
+    file = folder / one.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        data = msgspec.json.encode(one.content) if one.name.endswith(".json") else one.text.encode()
+        file.write_bytes(data)
+    except OSError as error:
+        raise UserError(f"--output {file}: cannot be written: {error.strerror}") from None

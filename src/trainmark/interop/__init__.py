@@ -1,0 +1,30 @@
+"""Other tools' logs and results, in and out. Every format is one entry here; docs/interop.md tells how to add one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from trainmark.plugins import Registry, guarded
+
+if TYPE_CHECKING:
+    from trainmark.interop.format import Format
+
+REGISTRY = Registry(
+    "format",
+    {
+        "csv": "trainmark.interop.tabular:Csv",
+        "dlperf": "trainmark.interop.dlperf:DlPerf",
+        "junit": "trainmark.interop.junit:JUnit",
+        "prometheus": "trainmark.interop.prometheus:Prometheus",
+    },
+)
+
+
+def formats() -> Iterator[tuple[str, Format]]:
+    """Every format that works, by name."""
+    for name in REGISTRY.names():
+        made = guarded(partial(REGISTRY.get, name), f"format {name}")
+        if made is not None:
+            yield name, made
