@@ -8,7 +8,6 @@ from trainmark.report import numbers
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.report.words import Label, Speaker
 from trainmark.score.measurement import Measurement
-from trainmark.spec.case_id import AUTO, CaseId
 from trainmark.spec.states import JobState
 
 # Against a vendor's peak where one is known, else against a measured multiplication.
@@ -66,9 +65,7 @@ def disturbed_text(case: CaseReport) -> str:
 
 def remarks(case: CaseReport) -> list[str]:
     """Everything a reader needs beyond the row; nothing for a case without remarks."""
-    # A case that chose its own number of rounds says why it ended there, however well it ended.
-    chose = CaseId.parse(case.case).repeat == AUTO
-    found = [case.reason] if case.reason and (chose or case.state is not JobState.SUCCEEDED) else []
+    found = [case.reason] if case.state is not JobState.SUCCEEDED and case.reason else []
     found += case.notes
     speed = throughput(case)
     return [*found, speed.reason] if speed is not None and speed.reason else found
