@@ -9,6 +9,7 @@ from trainmark.agent import ranks as processes
 from trainmark.agent import result
 from trainmark.agent.contain import clear
 from trainmark.agent.control import Control
+from trainmark.agent.guests import Hello, ended_as_asked, present, silence
 from trainmark.agent.record import is_disk_full, make_reserve, replace_json
 from trainmark.agent.ship import Shipper, spool_file
 from trainmark.agent.status import Reporter
@@ -20,6 +21,7 @@ from trainmark.agent.watch import Seen, overdue
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from trainmark.agent.contain import Containment
+    from trainmark.agent.pattern import Reader
     from trainmark.agent.ranks import Rank
     from trainmark.agent.result import Job
     from trainmark.agent.tuning import Settings
@@ -52,7 +54,9 @@ class Round:
         self._oom_before = job.proc.oom_kills()
         make_reserve(plan.dir)
         replace_json(plan.file("config.json"), plan.config)
-        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks])
+        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open)
+        self._hello: Hello | None = None
+        self._reader = self._read_output() if plan.pattern else None
         self._reporter = Reporter(job, self._ranks, self._shipper.streams)
         self._reporter.status("STARTING", plan.epoch)
 
@@ -72,12 +76,12 @@ class Round:
         """Starts all ranks; False when one could not be started."""
         plan, settings, ports = self._plan, self._settings, self._job.ports
         for index, rank in enumerate(self._ranks):
-            own = {
-                "TRAINMARK_TOKEN": plan.token,
-                "TRAINMARK_SPOOL": spool_file(plan.spool, rank.rank),
-                "TRAINMARK_RANK": str(rank.rank),
-                "TRAINMARK_CONFIG": plan.file("config.json"),
-            }
+            own = {"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file("config.json")}
+            if plan.open:  # who is which rank is decided below the command
+                own["TRAINMARK_SPOOLS"] = plan.spool
+            else:
+                own["TRAINMARK_SPOOL"] = spool_file(plan.spool, rank.rank)
+                own["TRAINMARK_RANK"] = str(rank.rank)
             env = processes.environment(plan, rank.plan, settings, os.environ, own)
             env = {name: processes.fill_ports(value, ports) for name, value in env.items()}
             argv = [processes.fill_ports(word, ports) for word in rank.plan.argv]
@@ -90,6 +94,12 @@ class Round:
                 return False
         self._started = time.monotonic()
         return True
+
+    def _read_output(self) -> Reader:
+        from trainmark.agent import pattern
+
+        rank = self._ranks[0]
+        return pattern.reader(self._plan.pattern or {}, rank.rank, rank.log, self._plan.spool)
 
     # ---- loop
 
@@ -105,12 +115,15 @@ class Round:
                 self._reporter.begin(now)
                 next_tick = now + _TICK
             self._reporter.sample(now)
+            if self._reader is not None:
+                self._reader.look()
             if self._escalate(now):
                 return
             self._wait(next_tick)
 
     def _wait(self, next_tick: float) -> None:
-        times = (next_tick, self._stopping.next(), self._reporter.next_sample)
+        look = None if self._reader is None else time.monotonic() + self._reader.every
+        times = (next_tick, self._stopping.next(), self._reporter.next_sample, look)
         numbers, ready = self._wakeup.wait(min(at for at in times if at is not None) - time.monotonic())
         for number in numbers:
             if number in (SIGTERM, SIGINT):
@@ -167,8 +180,13 @@ class Round:
     def _watch(self, now: float) -> None:
         if self._stopping.begun:
             return
+        asked = ended_as_asked(self._shipper.streams) if self._plan.open else None
+        if asked is not None:
+            self._verdict = asked
+            self._stopping.begin(now, _GRACE)
+            return
         running = []
-        for rank in self._ranks:
+        for rank in present(self._ranks, self._shipper.streams):
             if rank.running:
                 stream = self._shipper.streams[rank.rank]
                 quiet = self._reporter.quiet(stream)
@@ -216,7 +234,8 @@ class Round:
         """Notes ranks that ended badly and gives the others a moment."""
         self._ship()
         for rank in ended:
-            mute = self._plan.probe and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
+            speaks = self._plan.probe and not self._plan.open
+            mute = speaks and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
             if rank.exit != 0 or mute:
                 self._failures.append(Ended(rank.rank, rank.exit, rank.signal, mute))
         if self._failures:
@@ -263,17 +282,28 @@ class Round:
     def _settle(self, tally: result.Tally) -> int:
         """The last events and samples; what cannot be shipped stays in the spool. Returns the agent's exit code."""
         code = result.WRITTEN
-        for last in (self._reporter.finish, self._shipper.finish):
+        parts = [self._reporter.finish, self._hear, self._shipper.finish]
+        for last in parts if self._reader is None else [self._reader.finish, *parts]:
             try:
                 self._job.warnings += last()
             except Exception as error:
                 code = max(code, self._broken(error))
         tally.samples = self._reporter.count
         tally.events = self._shipper.shipped
-        tally.ranks = [rank.record(self._shipper.streams[rank.rank]) for rank in self._ranks]
+        streams = self._shipper.streams
+        tally.ranks = [rank.record(streams[rank.rank]) for rank in present(self._ranks, streams)]
         return code
 
+    def _hear(self) -> list[str]:
+        """What ranks that were not started here said besides their events, before the spool goes."""
+        if not self._plan.open:
+            return []
+        self._hello = Hello(self._plan.spool)
+        return self._hello.warnings()
+
     def _decide(self) -> Verdict:
+        if self._verdict is None and self._plan.open:
+            self._verdict = ended_as_asked(self._shipper.streams)
         if self._verdict is not None:
             return self._verdict
         if self._failures:
@@ -284,6 +314,8 @@ class Round:
             if stream.nonfinite:
                 reason = "loss is %s at step %d on rank %d" % (stream.nonfinite[1], stream.nonfinite[0], rank)
                 return Verdict("INVALID", reason, "nonfinite", rank)
+        if self._hello is not None and not any(stream.steps for stream in self._shipper.streams.values()):
+            return silence(self._plan, self._hello)
         return Verdict("SUCCEEDED", "all ranks ended well")
 
     def _lines(self, number: int) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from trainmark.devices import catalog
 from trainmark.errors import UserError
 from trainmark.frameworks import REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
+from trainmark.spec import command as commands
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import AUTO, LONGEST
 from trainmark.spec.site import Site
@@ -61,7 +64,7 @@ def _blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...
 
 
 def _case(case: Case, site: Site, places: Places) -> CasePlan:
-    case_id, workload, folder = case.id, case.found.workload, case.found.folder
+    case_id, workload = case.id, case.found.workload
     if case_id.repeat == AUTO:
         raise UserError(f"case `{case_id}`: repeat `auto` cannot be planned yet; give a number")
     if case_id.nnodes > len(site.hosts):
@@ -69,7 +72,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     device = catalog.get(case.vendor, case_id.device, site.name)
     backend = device.backend.get(case_id.framework, "")
     hosts = tuple(site.hosts[: case_id.nnodes])
-    argv = (places.python, "-u", str(folder / workload.entry[case_id.framework]))
+    argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
     start = framework.start(Topology(hosts, case_id.nproc, backend), argv)
     return CasePlan(
@@ -96,10 +99,34 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         probe=workload.probe,
         deadlines=case.deadlines,
         ports=(site.master_port,) * start.ports,
-        env=dict(site.env),
-        path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
+        env={**site.env, **_environment(case)},
+        path=_path(case, places),
         repeat=int(case_id.repeat),
         nodes=tuple(
             NodePlan(index, host, ranks) for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
         ),
+        open=bool(workload.command),
+        cwd=str(case.found.folder) if workload.command else None,
+        pattern=commands.pattern_of(workload, f"case `{case_id}`: pattern"),
     )
+
+
+def _argv(case: Case, places: Places) -> tuple[str, ...]:
+    workload = case.found.workload
+    if workload.command:
+        return commands.fill(workload.command, case.values)
+    return places.python, "-u", str(case.found.folder / workload.entry[case.id.framework])
+
+
+def _environment(case: Case) -> dict[str, str]:
+    workload = case.found.workload
+    return {**workload.env, **commands.variables(case.values)} if workload.command else {}
+
+
+def _path(case: Case, places: Places) -> tuple[str, ...]:
+    """What is first on the ranks' PYTHONPATH: the probe, or for programs that do not know of it its hooks."""
+    workload, folder = case.found.workload, case.found.folder
+    own = tuple(str((folder / extra).resolve()) for extra in workload.path)
+    if not workload.command:
+        return places.probe, *own
+    return own if workload.pattern is not None else (str(Path(places.probe) / "site"), *own)

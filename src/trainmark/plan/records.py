@@ -6,6 +6,7 @@ import msgspec
 
 from trainmark.frameworks import Command
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.pattern import Pattern
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines, Target
 
@@ -48,14 +49,19 @@ class CasePlan(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     repeat: int
     nodes: tuple[NodePlan, ...]
+    # A command of the user's own: ranks are not known before they speak, and it runs where its user would run it.
+    open: bool = False
+    cwd: str | None = None
+    pattern: Pattern | None = None
 
     @property
     def id(self) -> CaseId:
         return CaseId.parse(self.case)
 
     @property
-    def world(self) -> int:
-        return sum(len(node.ranks) for node in self.nodes)
+    def world(self) -> int | None:
+        """How many ranks there are; None when only they know."""
+        return None if self.open else sum(len(node.ranks) for node in self.nodes)
 
 
 class RoundRef(msgspec.Struct, frozen=True, order=True):

@@ -248,9 +248,10 @@ class _Recorder:
             import faulthandler
 
             # `signal` itself takes milliseconds to import.
-            from _signal import SIGUSR1  # type: ignore[import-not-found]
+            from _signal import SIG_DFL, SIGUSR1, getsignal  # type: ignore[import-not-found]
 
-            faulthandler.register(SIGUSR1, all_threads=True)
+            if getsignal(SIGUSR1) == SIG_DFL:  # a program may have a use for it, such as to save before it is preempted
+                faulthandler.register(SIGUSR1, all_threads=True)
         except (ImportError, AttributeError, ValueError, OSError, RuntimeError):
             pass  # standard error is not a file here, or the system has no such signal
 
@@ -287,12 +288,13 @@ class _Recorder:
             parts.append(b',"loss":' + _dumps(loss).encode())
         return b"".join(parts)
 
-    def _emit(self, kind: str, **fields: Any) -> None:
+    def _emit(self, kind: str, at: int | None = None, **fields: Any) -> None:
         if not self._open:
             self.init()
         if self._fd < 0:
             return
-        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (_quote(kind), self._rank, self._seq, monotonic_ns())
+        now = monotonic_ns() if at is None else at
+        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (_quote(kind), self._rank, self._seq, now)
         more = "".join(",%s:%s" % (_quote(name), _dumps(value)) for name, value in fields.items())
         self._seq += 1
         self._write((head + more + "}\n").encode())

@@ -7,6 +7,7 @@ from pathlib import Path
 from trainmark.plan.records import CasePlan
 from trainmark.report.records import CaseReport, Report
 from trainmark.run import lease
+from trainmark.score import told
 from trainmark.score.case import measure, score_run
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.event import Event
@@ -46,6 +47,7 @@ def _case(run: RunDir, state: RunState, index: int, warnings: list[str]) -> Case
         notes.extend(_notes(folder, case))
         notes.extend(_resumed(read.events, ref.round))
         notes.extend(_unfinished(read.events, case))
+        notes.extend(told.remarks(read.events))
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
     measurements = measure(scores, case.unit, state.plan.seed) if scores and valid else {}

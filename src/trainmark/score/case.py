@@ -10,6 +10,7 @@ from trainmark.score import window as windows
 from trainmark.score.interval import log_t
 from trainmark.score.measurement import Measurement
 from trainmark.score.steps import by_rank
+from trainmark.score.told import doubt
 from trainmark.score.window import Window
 from trainmark.spec.event import Event
 
@@ -38,8 +39,8 @@ def score_run(events: Iterable[Event], world: int | None = None) -> RunScore:
         reason = "no steps" if steps == 0 else f"{steps} step(s) make no window"
         return RunScore(steps, samples, None, None, None, None, reason)
     odd = sum(rank.odd for rank in ranks)
-    reason = f"{odd} step record(s) cannot be true, so no speed can be" if odd else ""
-    if found.outcome == "too short":
+    reason = f"{odd} step record(s) cannot be true, so no speed can be" if odd else doubt(kept)
+    if found.outcome == "too short" and not reason:
         reason = (
             f"{found.steps} steps in {found.seconds:.1f} s: "
             f"at least {windows.LEAST_STEPS} steps and {windows.LEAST_SECONDS:.0f} s are needed"
@@ -110,6 +111,8 @@ def _rate(
 
 def _total(name: str, values: Sequence[int], unit: str) -> Measurement:
     inputs = [float(value) for value in values]
+    if name == "samples" and not any(inputs):
+        return Measurement(name, None, unit, len(inputs), method="sum", reason="how many a step trains is not known")
     formula = (
         f"{name} of every rank, all counted runs"
         if name == "samples"

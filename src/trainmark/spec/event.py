@@ -23,3 +23,4 @@ class Event(msgspec.Struct, frozen=True):
     name: str | None = None
     value: Any = None
     timing: str | None = None
+    world: int | None = None
