@@ -94,6 +94,10 @@ class Ledger:
         self.samples += samples
         return samples, waited
 
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._settle_over()
+
     def counted(self) -> dict[str, Any]:
         """The figures that a scorer checks against each other."""
         return {

@@ -150,6 +150,7 @@ class Watch:
         if recorder is None or not self.on:
             return
         self.on = False
+        self._ledger.close()
         self._tell_idle(recorder)
         self._tell_count(recorder)
         recorder.train_end()
@@ -303,9 +304,11 @@ def install(torch: Any, spools: str, config: str) -> None:
     if "trainmark_probe" in sys.modules and trainmark_probe.active():
         return  # the program speaks for itself
     guard = _guard(watch)
+    _hook_loaders(watch, guard)
+    # torch.compile shall not look inside. Its compiler is imported at the first call, as by any optimizer of torch.
+    guard = getattr(torch, "_disable_dynamo", lambda call: call)(guard)
     _hook_optimizers(watch, guard)
     _hook_scaler(watch, guard)
-    _hook_loaders(watch, guard)
     _hook_backward(torch, watch, guard)
     _hook_modes(torch, watch)
     os.register_at_fork(after_in_child=watch.forked)
@@ -328,7 +331,6 @@ def _guard(watch: Watch) -> Callable[..., Any]:
                     pass
         return None
 
-    call._torchdynamo_disable = True  # type: ignore[attr-defined]  # torch.compile shall not look inside
     return call
 
 
@@ -343,7 +345,6 @@ def _hook_optimizers(watch: Watch, guard: Callable[..., Any]) -> None:
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
         guard(watch.stepped, optimizer)
 
-    stepped._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.Optimizer.__init__ = _like(original, made)
     module.register_optimizer_step_post_hook(stepped)
 
