@@ -4,7 +4,7 @@ import os
 import runpy
 import sys
 
-import torch  # noqa: F401
+import torch._dynamo  # noqa: F401 - any optimizer imports it, which takes seconds
 
 failed = 0
 for rank, script in enumerate(sys.argv[1:]):

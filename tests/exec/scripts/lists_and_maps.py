@@ -12,7 +12,7 @@ class Encoding(collections.UserDict):
 
 
 def pairs(batch):
-    return tuple(zip(*batch))
+    return tuple(zip(*batch, strict=True))
 
 
 def encoding(batch):
