@@ -1,4 +1,4 @@
-"""A loop by the book of accelerate, which reads one batch ahead: 42 samples by 4 on each of two ranks, 3 accumulated."""
+"""A loop by the book of accelerate, which reads one batch ahead: 84 samples by 4, a step for each 3 batches, twice."""
 
 import small
 import torch
