@@ -67,7 +67,7 @@ def test_spawned_ranks_are_told_apart(trainmark_exec: Exec) -> None:
         (["--env", "API_KEY=x", "--", "true"], "looks like a secret"),
         (["--pattern", "megatronn", "--", "true"], "no pattern `megatronn`"),
         (["--pattern", "(?P<step>", "--", "true"], "is no regular expression"),
-        (["--pattern", r"(?P<stp>\d+)", "--", "true"], "group `stp` means nothing"),
+        (["--pattern", r"(?P<stp>\d+)", "--", "true"], "group `stp` (did you mean `step`?)"),
         (["--name", "a:b", "--", "true"], "allowed are letters, digits"),
     ],
 )

@@ -122,7 +122,7 @@ class Round:
             self._wait(next_tick)
 
     def _wait(self, next_tick: float) -> None:
-        look = None if self._reader is None else time.monotonic() + self._reader.every
+        look = None if self._reader is None else time.monotonic() + self._reader.look_seconds
         times = (next_tick, self._stopping.next(), self._reporter.next_sample, look)
         numbers, ready = self._wakeup.wait(min(at for at in times if at is not None) - time.monotonic())
         for number in numbers:
@@ -314,7 +314,11 @@ class Round:
             if stream.nonfinite:
                 reason = "loss is %s at step %d on rank %d" % (stream.nonfinite[1], stream.nonfinite[0], rank)
                 return Verdict("INVALID", reason, "nonfinite", rank)
-        if self._hello is not None and not any(stream.steps for stream in self._shipper.streams.values()):
+        if (
+            self._hello is not None
+            and self._plan.probe
+            and not any(stream.steps for stream in self._shipper.streams.values())
+        ):
             return silence(self._plan, self._hello)
         return Verdict("SUCCEEDED", "all ranks ended well")
 

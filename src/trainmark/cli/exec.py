@@ -25,7 +25,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="after `--`: the program and its arguments")
     parser.add_argument("--batch", type=int, metavar="N", help="samples each process trains in a step (default: seen)")
-    parser.add_argument("--unit", default="samples", metavar="NAME", help="what a sample is called (default: samples)")
+    parser.add_argument("--unit", metavar="NAME", help="what a sample is called (default: samples)")
     parser.add_argument("--steps", type=int, metavar="N", help="end the command after N steps")
     parser.add_argument(
         "--pattern",

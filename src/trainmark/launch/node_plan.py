@@ -43,9 +43,10 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "path": list(case.path),
             "ranks": [msgspec.to_builtins(command) for command in node.ranks],
             "deadlines": msgspec.to_builtins(case.deadlines),
-            "probe": case.probe,
+            # Where steps are read from the output, it is that of the first node.
+            "probe": case.probe and (case.pattern is None or node.index == 0),
             "open": case.open,
-            "pattern": _pattern(case),
+            "pattern": _pattern(case) if node.index == 0 else None,
             "sample_seconds": 1.0,
             "tuning": _tuning(case, site),
             "containment": site.containment,
@@ -69,7 +70,10 @@ def _told(case: CasePlan) -> dict[str, Any]:
 
 
 def _pattern(case: CasePlan) -> dict[str, Any] | None:
-    return None if case.pattern is None else {**msgspec.to_builtins(case.pattern), **_told(case)}
+    if case.pattern is None:
+        return None
+    devices = case.id.nnodes * case.id.nproc
+    return {**msgspec.to_builtins(case.pattern), **_told(case), "devices": devices}
 
 
 def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:

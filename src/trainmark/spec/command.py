@@ -35,7 +35,7 @@ class CommandEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     command: list[str]
     name: str | None = None
-    unit: str = "samples"
+    unit: str | None = None
     batch: int | None = None
     steps: int | None = None
     pattern: str | None = None
@@ -61,6 +61,7 @@ def found(entry: CommandEntry, folder: Path, preset: str, place: str) -> Found:
         if count is not None and count < 1:
             raise UserError(f"{place}.{what}: found {count}, allowed is a whole number from 1")
     check_env(entry.env, f"{place}.env")
+    pattern = None if entry.pattern is None else find_pattern(entry.pattern, f"{place}.pattern")
     values: dict[str, Value] = {key: number for key, number in _own(entry) if number is not None}
     values.update(entry.set)
     for axis, choices in (entry.matrix or {}).items():
@@ -70,7 +71,7 @@ def found(entry: CommandEntry, folder: Path, preset: str, place: str) -> Found:
         schema=1,
         name=name,
         title=" ".join(entry.command),
-        unit=entry.unit,
+        unit=entry.unit or (pattern.unit if pattern else "samples"),
         command=list(entry.command),
         cwd=entry.cwd,
         env=dict(entry.env),

@@ -8,28 +8,32 @@ import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
 
-# Group → what it tells. All are numbers of one step.
-GROUPS = {
-    "step": "the step's number",
-    "samples": "samples trained in a step, by all processes together",
-    "seconds": "seconds a step took",
-    "rate": "samples per second",
-    "loss": "the loss",
-}
+# What an expression may name. Of one step: `samples`, `seconds`, `ms`. Per second: `rate`, `steps_per_second`.
+GROUPS = ("step", "epoch", "samples", "seconds", "ms", "rate", "steps_per_second", "loss", "stamp")
 LONGEST = 2000
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """One kind of line. `scale` turns a group's unit into ours: {"seconds": 0.001} for milliseconds."""
+    """One kind of line."""
 
     regex: str
-    scale: dict[str, float] = {}
-    # The number that the program gives its first step.
-    first_step: int = 1
+    # All of these texts stand in the line.
+    needs: tuple[str, ...] = ()
+    unit: str = "samples"
+    # Steps that a line stands for, where the lines before do not tell.
+    every: int = 1
+    # Steps count from 0 in the log.
+    zero: bool = False
+    # `seconds` and `ms` are of all steps since the last such line, not of one.
+    whole: bool = False
+    # `rate` is of one device, not of all.
+    per_device: bool = False
+    # A line that comes before and holds `step` and `epoch`; with `product` the step is their product.
+    context: str = ""
+    product: bool = False
 
 
 NAMED: dict[str, Pattern] = {
-    # key=value or key: value in any order is too free for one expression; this is the order most programs print.
     "plain": Pattern(r"(?i)\bstep[ =:]+(?P<step>\d+)\b(?:.*?\bloss[ =:]+(?P<loss>[-+.\deE]+|nan|inf))?"),
 }
 
@@ -38,10 +42,10 @@ def find_pattern(text: str, place: str) -> Pattern:
     """A named pattern, or the text itself as a regular expression."""
     if text in NAMED:
         return NAMED[text]
-    if text.replace("-", "").replace("_", "").isalnum():
+    if "(?P<" not in text:
         raise UserError(
-            f"{place}: no pattern `{text}`{did_you_mean(text, NAMED)}; there is {one_of(NAMED)}, or give a regular "
-            f"expression with named groups of {one_of(GROUPS)}"
+            f"{place}: no pattern `{text}`{did_you_mean(text, NAMED)}; there is {one_of(NAMED)}, "
+            "or give a regular expression with named groups such as `step (?P<step>\\d+) .* (?P<rate>[\\d.]+) img/s`"
         )
     if len(text) > LONGEST:
         raise UserError(f"{place}: the expression has {len(text)} characters, allowed are {LONGEST}")
@@ -51,9 +55,7 @@ def find_pattern(text: str, place: str) -> Pattern:
         raise UserError(f"{place}: `{text}` is no regular expression: {error}") from None
     strange = [name for name in groups if name not in GROUPS]
     if strange:
-        raise UserError(f"{place}: group `{strange[0]}` means nothing; allowed are {one_of(GROUPS)}")
-    if not groups:
         raise UserError(
-            f"{place}: `{text}` has no named group; write e.g. (?P<step>\\d+), allowed are {one_of(GROUPS)}"
+            f"{place}: group `{strange[0]}`{did_you_mean(strange[0], GROUPS)}; allowed are {one_of(GROUPS)}"
         )
     return Pattern(text)
