@@ -32,7 +32,7 @@ class Measured:
         return [event for event in self.ranks[rank] if event["k"] == "STEP_END"]
 
     def counts(self, rank: int) -> tuple[int, int]:
-        return len(self.steps(rank)), sum(event["n"] for event in self.steps(rank))
+        return len(self.steps(rank)), sum(event.get("n", 0) for event in self.steps(rank))
 
     def phases(self, rank: int) -> int:
         return sum(event["k"] == "PHASE_BEGIN" for event in self.ranks[rank])

@@ -35,6 +35,12 @@ def test_silence_is_explained(trainmark_exec: Exec, command: list[str], reason: 
     assert found.case["measurements"] == {}
 
 
+def test_a_program_may_speak_for_itself(trainmark_exec: Exec) -> None:
+    script = trainmark_exec.script("own.py", "import trainmark_probe as p\nfor _ in range(5): p.step(3)\np.finish()\n")
+    found = trainmark_exec("--env", "RANK=2", "--", "python", script)
+    assert found.counts(2) == (5, 15) and found.case["state"] == "SUCCEEDED"
+
+
 def test_torch_without_training_is_explained(trainmark_exec: Exec) -> None:
     found = trainmark_exec("--", "python", "-c", "import torch; torch.ones(2).sum()", code=1)
     assert found.case["reason"].startswith(SILENT + "torch was imported and nothing was trained with it")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from trainmark.agent.nodeplan import NodePlan
+    from trainmark.agent.pattern import Reader
     from trainmark.agent.ranks import Rank
     from trainmark.agent.stream import Stream
 
@@ -76,9 +77,46 @@ class Hello:
         return found
 
 
-def silence(plan: NodePlan, hello: Hello) -> Verdict:
-    """The verdict on a command that ended well and in which no step was seen: why, and what helps."""
-    return Verdict("FAILED", "no training step was seen because " + _why(plan, hello), "no-steps", plan.ranks[0].rank)
+class Guests:
+    """All that is special about a command whose ranks are not started here."""
+
+    def __init__(self, plan: NodePlan, command: Rank, streams: dict[int, Stream]) -> None:
+        self._plan = plan
+        self._streams = streams
+        self._hello: Hello | None = None
+        self._reader: Reader | None = None
+        if plan.pattern:
+            from trainmark.agent import pattern
+
+            self._reader = pattern.reader(plan.pattern, command.rank, command.log, plan.spool)
+
+    def look(self) -> None:
+        """Reads new lines of the output, where steps are told there."""
+        if self._reader is not None:
+            self._reader.look()
+
+    def next_look(self, now: float) -> float | None:
+        return None if self._reader is None else now + self._reader.look_seconds
+
+    def finish(self) -> list[str]:
+        """Hears the last words, before the spool goes; warns of what is not in the figures."""
+        warnings = self._reader.finish() if self._reader is not None else []
+        self._hello = Hello(self._plan.spool)
+        return warnings + self._hello.warnings()
+
+    def ended_as_asked(self) -> Verdict | None:
+        """The verdict when every rank that spoke has ended itself after the steps it was asked for."""
+        spoken = [stream for stream in self._streams.values() if stream.events]
+        if not spoken or not all(stream.ended_as_asked for stream in spoken):
+            return None
+        return Verdict("SUCCEEDED", "ended after %d steps as asked" % max(stream.steps for stream in spoken))
+
+    def silence(self) -> Verdict | None:
+        """The verdict on a command that ended well and in which no step was seen: why, and what helps."""
+        if self._hello is None or not self._plan.probe or any(stream.steps for stream in self._streams.values()):
+            return None
+        reason = "no training step was seen because " + _why(self._plan, self._hello)
+        return Verdict("FAILED", reason, "no-steps", self._plan.ranks[0].rank)
 
 
 def _why(plan: NodePlan, hello: Hello) -> str:
@@ -115,11 +153,3 @@ def _deaf(argv: list[str]) -> str | None:
         if not word.startswith("--") and set(word) & set("IES"):
             return word
     return None
-
-
-def ended_as_asked(streams: dict[int, Stream]) -> Verdict | None:
-    """The verdict when every rank that spoke has ended itself after the steps it was asked for."""
-    spoken = [stream for stream in streams.values() if stream.events]
-    if not spoken or not all(stream.ended_as_asked for stream in spoken):
-        return None
-    return Verdict("SUCCEEDED", "ended after %d steps as asked" % max(stream.steps for stream in spoken))

@@ -166,9 +166,10 @@ class Reader:
         self._clock = now if seconds is None else begun + int(count * seconds * 1e9)
         for index in range(1, count + 1):
             self._step += 1
-            more = {"loss": _plain(found["loss"])} if "loss" in found and index == count else {}
-            share = samples * index // count - samples * (index - 1) // count
-            self._say("STEP_END", self._clock, step=self._step, n=share, **more)
+            more: dict[str, Any] = {"loss": _plain(found["loss"])} if "loss" in found and index == count else {}
+            if samples:
+                more["n"] = samples * index // count - samples * (index - 1) // count
+            self._say("STEP_END", self._clock, step=self._step, **more)
         self._say("BLOCK", self._clock, step=self._step)
         if self._pattern.steps is not None and self._step >= self._pattern.steps:
             self._done = True

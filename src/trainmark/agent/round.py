@@ -9,19 +9,18 @@ from trainmark.agent import ranks as processes
 from trainmark.agent import result
 from trainmark.agent.contain import clear
 from trainmark.agent.control import Control
-from trainmark.agent.guests import Hello, ended_as_asked, present, silence
+from trainmark.agent.guests import Guests, present
 from trainmark.agent.record import is_disk_full, make_reserve, replace_json
 from trainmark.agent.ship import Shipper, spool_file
 from trainmark.agent.status import Reporter
 from trainmark.agent.stopping import Stopping
 from trainmark.agent.verdict import Ended, Verdict, blame, disk_verdict, last_lines
-from trainmark.agent.wake import SIGINT, SIGTERM, SIGUSR1
+from trainmark.agent.wake import SIGINT, SIGTERM
 from trainmark.agent.watch import Seen, overdue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from trainmark.agent.contain import Containment
-    from trainmark.agent.pattern import Reader
     from trainmark.agent.ranks import Rank
     from trainmark.agent.result import Job
     from trainmark.agent.tuning import Settings
@@ -55,8 +54,7 @@ class Round:
         make_reserve(plan.dir)
         replace_json(plan.file("config.json"), plan.config)
         self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open)
-        self._hello: Hello | None = None
-        self._reader = self._read_output() if plan.pattern else None
+        self._guests = Guests(plan, self._ranks[0], self._shipper.streams) if plan.open else None
         self._reporter = Reporter(job, self._ranks, self._shipper.streams)
         self._reporter.status("STARTING", plan.epoch)
 
@@ -95,12 +93,6 @@ class Round:
         self._started = time.monotonic()
         return True
 
-    def _read_output(self) -> Reader:
-        from trainmark.agent import pattern
-
-        rank = self._ranks[0]
-        return pattern.reader(self._plan.pattern or {}, rank.rank, rank.log, self._plan.spool)
-
     # ---- loop
 
     def _loop(self) -> None:
@@ -115,14 +107,14 @@ class Round:
                 self._reporter.begin(now)
                 next_tick = now + _TICK
             self._reporter.sample(now)
-            if self._reader is not None:
-                self._reader.look()
+            if self._guests is not None:
+                self._guests.look()
             if self._escalate(now):
                 return
             self._wait(next_tick)
 
     def _wait(self, next_tick: float) -> None:
-        look = None if self._reader is None else time.monotonic() + self._reader.look_seconds
+        look = None if self._guests is None else self._guests.next_look(time.monotonic())
         times = (next_tick, self._stopping.next(), self._reporter.next_sample, look)
         numbers, ready = self._wakeup.wait(min(at for at in times if at is not None) - time.monotonic())
         for number in numbers:
@@ -180,7 +172,7 @@ class Round:
     def _watch(self, now: float) -> None:
         if self._stopping.begun:
             return
-        asked = ended_as_asked(self._shipper.streams) if self._plan.open else None
+        asked = self._guests.ended_as_asked() if self._guests is not None else None
         if asked is not None:
             self._verdict = asked
             self._stopping.begin(now, _GRACE)
@@ -197,14 +189,8 @@ class Round:
             self._stopping.begin(now, _STACKS if self._ask_for_stacks(hang.rank) else 0.0)
 
     def _ask_for_stacks(self, number: int | None) -> bool:
-        """SIGUSR1 to the first process of the rank's tree that listens to it (a rank may begin with a wrapper)."""
-        for rank in self._ranks:
-            if rank.rank == number and rank.pid is not None:
-                for pid in [rank.pid, *self._job.proc.descendants(rank.pid)]:
-                    if self._job.proc.catches(pid, SIGUSR1):
-                        os.kill(pid, SIGUSR1)
-                        return True
-        return False
+        rank = next((rank for rank in self._ranks if rank.rank == number), None)
+        return rank is not None and processes.ask_for_stacks(rank, self._job.proc)
 
     # ---- ends
 
@@ -282,8 +268,8 @@ class Round:
     def _settle(self, tally: result.Tally) -> int:
         """The last events and samples; what cannot be shipped stays in the spool. Returns the agent's exit code."""
         code = result.WRITTEN
-        parts = [self._reporter.finish, self._hear, self._shipper.finish]
-        for last in parts if self._reader is None else [self._reader.finish, *parts]:
+        guests = [] if self._guests is None else [self._guests.finish]
+        for last in [self._reporter.finish, *guests, self._shipper.finish]:
             try:
                 self._job.warnings += last()
             except Exception as error:
@@ -294,19 +280,11 @@ class Round:
         tally.ranks = [rank.record(streams[rank.rank]) for rank in present(self._ranks, streams)]
         return code
 
-    def _hear(self) -> list[str]:
-        """What ranks that were not started here said besides their events, before the spool goes."""
-        if not self._plan.open:
-            return []
-        self._hello = Hello(self._plan.spool)
-        return self._hello.warnings()
-
     def _decide(self) -> Verdict:
-        if self._verdict is None and self._plan.open:
-            self._verdict = ended_as_asked(self._shipper.streams)
-        if self._verdict is not None:
+        good = self._guests.ended_as_asked() if self._guests is not None else None
+        if self._verdict is not None and self._verdict.state != "SUCCEEDED":
             return self._verdict
-        if self._failures:
+        if self._failures and good is None:
             before, after = self._oom_before, self._job.proc.oom_kills()
             risen = after - before if before is not None and after is not None else 0
             return blame(self._failures, self._lines, risen)
@@ -314,13 +292,8 @@ class Round:
             if stream.nonfinite:
                 reason = "loss is %s at step %d on rank %d" % (stream.nonfinite[1], stream.nonfinite[0], rank)
                 return Verdict("INVALID", reason, "nonfinite", rank)
-        if (
-            self._hello is not None
-            and self._plan.probe
-            and not any(stream.steps for stream in self._shipper.streams.values())
-        ):
-            return silence(self._plan, self._hello)
-        return Verdict("SUCCEEDED", "all ranks ended well")
+        silent = self._guests.silence() if self._guests is not None else None
+        return good or silent or Verdict("SUCCEEDED", "all ranks ended well")
 
     def _lines(self, number: int) -> list[str]:
         for rank in self._ranks:

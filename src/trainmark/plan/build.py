@@ -119,14 +119,18 @@ def _argv(case: Case, places: Places) -> tuple[str, ...]:
 
 
 def _environment(case: Case) -> dict[str, str]:
+    """A command finds its parameters there; what it prints shall be read while it runs."""
     workload = case.found.workload
-    return {**workload.env, **commands.variables(case.values)} if workload.command else {}
+    if not workload.command:
+        return {}
+    prompt = {} if workload.pattern is None else {"PYTHONUNBUFFERED": "1"}
+    return {**prompt, **workload.env, **commands.variables(case.values)}
 
 
 def _path(case: Case, places: Places) -> tuple[str, ...]:
-    """What is first on the ranks' PYTHONPATH: the probe, or for programs that do not know of it its hooks."""
+    """What is first on the ranks' PYTHONPATH: the probe, and for programs that may not know of it its hooks."""
     workload, folder = case.found.workload, case.found.folder
     own = tuple(str((folder / extra).resolve()) for extra in workload.path)
     if not workload.command:
         return places.probe, *own
-    return own if workload.pattern is not None else (str(Path(places.probe) / "site"), *own)
+    return own if workload.pattern is not None else (str(Path(places.probe) / "site"), places.probe, *own)

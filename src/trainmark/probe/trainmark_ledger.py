@@ -85,7 +85,9 @@ class Ledger:
         if not trained and self._loaders:
             return None
         waited = sum(source.waited_ns for source in trained)
-        taken = sum([self._take(source, place) for place, source in enumerate(trained)])
+        # A pass that is over and the one that follows may be in one step.
+        over = sum(len(source.pending) for source in trained if not source.passed)
+        taken = sum([self._take(source, place, over) for place, source in enumerate(trained)])
         for source in [source for source in self._sources if not source.trained]:
             self._drop(source)
         self._backwards = 0
@@ -115,9 +117,9 @@ class Ledger:
             if source is self._current or source.learning:
                 source.trained = True
 
-    def _take(self, source: Source, place: int) -> int:
+    def _take(self, source: Source, place: int, over: int) -> int:
         """The samples of a step. A loader that is one batch ahead of the backward passes has fetched the next one."""
-        ahead = self._backwards > 0 and len(source.pending) == self._backwards + 1
+        ahead = source.passed > 0 and self._backwards > 0 and over + len(source.pending) == self._backwards + 1
         now, source.pending = (source.pending[:-1], source.pending[-1:]) if ahead else (source.pending, [])
         if place == len(self._loaders):
             self._loaders.append([0, 0])
@@ -149,7 +151,6 @@ class Chooser:
     def __init__(self) -> None:
         self._sizes: dict[int, int] = {}
         self._stepped: set[int] = set()
-        self._waiting: int | None = None  # stepped while a larger one had not yet
         self.chosen: int | None = None
 
     def made(self, key: int, size: int) -> None:
@@ -164,26 +165,25 @@ class Chooser:
         return len(self._stepped)
 
     def stepped(self, key: int) -> int:
-        """An optimizer has stepped: how many steps that makes (2: one was held back until it was sure)."""
+        """An optimizer has stepped: how many steps that makes. 0 while a larger one may still follow; when it is sure
+        that none does, the step before counts too."""
+        again = key in self._stepped
         self._stepped.add(key)
-        if key == self.chosen:
-            return 1
         size = self._sizes.setdefault(key, 0)
-        if self.chosen is not None and size <= self._sizes[self.chosen]:
-            return 0
-        if self._waiting != key and any(other > size for other in self._sizes.values()):
-            self._waiting = key
-            return 0
-        held = int(self._waiting == key and self.chosen is None)
-        self.chosen, self._waiting = key, None
-        return 1 + held
+        if self.chosen is not None and size > self._sizes[self.chosen]:
+            self.chosen = key
+        elif self.chosen is None and again:
+            self.settle()
+            return 1 + (key == self.chosen)
+        elif self.chosen is None and not any(other > size for other in self._sizes.values()):
+            self.chosen = key
+        return int(key == self.chosen)
 
     def settle(self) -> bool:
-        """A new batch came, or the end: True when the step that was held back counts after all."""
-        if self._waiting is None or self.chosen is not None:
-            self._waiting = None
+        """A new batch came, or the end: True when a step that did not count yet does after all."""
+        if self.chosen is not None or not self._stepped:
             return False
-        self.chosen, self._waiting = self._waiting, None
+        self.chosen = max(self._stepped, key=self._sizes.__getitem__)
         return True
 
 

@@ -19,7 +19,7 @@
     probe.finish(converged=True)
 
 Each event is one JSON line in the file named by TRAINMARK_SPOOL and is there when the call returns, so it
-survives `kill -9`. Without TRAINMARK_SPOOL every call does nothing. A write that fails raises OSError: a lost
+survives `kill -9`. Without trainmark around it every call does nothing. A write that fails raises OSError: a lost
 number must not pass for a whole result. The probe belongs to one thread; it has no locks.
 """
 
@@ -451,7 +451,15 @@ def _no_block(name: str) -> Any:  # noqa: ARG001
     return _NOTHING
 
 
-_recorder = _Recorder(os.environ.get("TRAINMARK_SPOOL", ""), rank())
+def _spool() -> str:
+    """The file of this process; below a command that trainmark did not split into ranks, its rank names it."""
+    folder = os.environ.get("TRAINMARK_SPOOLS")
+    own = os.path.join(folder, "rank%d.jsonl" % rank()) if folder else ""
+    return os.environ.get("TRAINMARK_SPOOL") or own
+
+
+_path = _spool()
+_recorder = _Recorder(_path, rank())
 active = _recorder.active
 init = _recorder.init
 init_end = _recorder.init_end
@@ -467,7 +475,7 @@ note = _recorder.note
 train_end = _recorder.train_end
 finish = _recorder.finish
 
-if os.environ.get("TRAINMARK_SPOOL"):
+if _path:
     os.register_at_fork(after_in_child=_recorder.mute)
 else:  # a program that runs without trainmark pays nothing
     init = init_end = resume = train_start = epoch_begin = epoch_end = _no_call

@@ -28,7 +28,7 @@ class RankSteps(msgspec.Struct):
     block_steps: list[int] = []
     block_t: list[int] = []
     seq: int = -1
-    # Records that cannot be true: time or steps running backwards, samples below zero (which is: not known).
+    # Records that cannot be true: time or steps running backwards, samples below one.
     odd: int = 0
 
     def samples(self) -> int:
@@ -65,9 +65,10 @@ def by_rank(events: Iterable[Event], world: int | None = None) -> list[RankSteps
 
 
 def _add_step(own: RankSteps, event: Event, paused: int) -> None:
+    # Of a program that was not written for trainmark it may not be known how many samples a step has.
     step, samples = event.step or 0, event.n or 0
     backwards = bool(own.step) and (step <= own.step[-1] or event.t < own.t[-1])
-    if step < 1 or not 0 <= samples <= MOST_SAMPLES or backwards:
+    if step < 1 or not (event.n is None or 1 <= samples <= MOST_SAMPLES) or backwards:
         own.odd += 1
         return
     own.step.append(step)

@@ -59,7 +59,7 @@ def _missing_ranks(events: Iterable[Event]) -> str:
 
 def _no_samples(events: Iterable[Event]) -> str:
     steps = [event.n for event in events if event.k == "STEP_END"]
-    if not steps or any(steps):
+    if not steps or any(samples is not None for samples in steps):
         return ""
     return "how many samples a step trains is not known: no batch of a DataLoader was seen; say it with --batch"
 
