@@ -45,3 +45,16 @@ def test_a_pattern_without_an_end_does_not_hold_the_agent(trainmark_exec: Exec) 
 def test_a_pattern_that_fits_nothing_is_told(trainmark_exec: Exec) -> None:
     found = trainmark_exec("--pattern", r"Schritt (?P<step>\d+)", "--", "python", "-c", "print('step 1')", code=1)
     assert "no line of the output told one: check --pattern" in found.case["reason"]
+
+
+def test_a_named_pattern_brings_the_batch_and_its_unit(trainmark_exec: Exec) -> None:
+    line = (
+        " [2024-05-01 10:00:00] iteration %8d/  500000 | consumed samples: %12d |"
+        " elapsed time per iteration (ms): 500.0 | learning rate: 1.5E-04 |"
+        " global batch size:   256 | lm loss: 7.5E+00 | loss scale: 1.0 |"
+    )
+    text = f"for i in range(10, 101, 10): print({line!r} % (i, i * 256), flush=True)\n"
+    found = trainmark_exec("--pattern", "megatron-lm", "--", "python", trainmark_exec.script("talk.py", text))
+    assert found.counts(0) == (100, 25600)
+    assert found.value("throughput") == pytest.approx(512.0)
+    assert found.steps(0)[-1]["loss"] == 7.5

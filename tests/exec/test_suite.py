@@ -29,7 +29,7 @@ def test_a_command_is_repeated_and_varied(cli: Cli) -> None:
         f"""
   - command: [{sys.executable}, train.py, --batch, "{{batch}}", "--procs={{nproc}}", "{{kept}} as it is"]
     name: mine
-    pattern: plain
+    pattern: 'step (?P<step>\\d+)'
     unit: images
     cwd: job
     matrix: {{batch: [4, 8], procs: [1, 2]}}

@@ -90,7 +90,8 @@ class Reader:
         self._out = Appender(spool_file)
         self._seq = 0
         self._step = 0  # steps told so far
-        self._shown: int | None = None  # the program's own number of the last one
+        self._shown: int | None = None  # the program's own number of the last one, and its epoch
+        self._epoch = 0.0
         self._first: tuple[dict[str, float], int] | None = None  # how many steps it tells is known at the second line
         self._clock: int | None = None
         self._timeouts = 0
@@ -134,16 +135,18 @@ class Reader:
         if "step" not in found:
             self._tell(found, self._pattern.every if found else 0, now)
         elif self._shown is None:
-            self._shown = int(found["step"])
+            self._shown, self._epoch = int(found["step"]), found.get("epoch", 0.0)
             self._first = found, now
         else:
             self._numbered(found, now)
 
     def _numbered(self, found: dict[str, float], now: int) -> None:
         shown, before = int(found["step"]), self._shown or 0
-        # A smaller number begins a new epoch; the same one is another rank's line.
-        count = shown - before if shown >= before else max(shown, 1)
-        self._shown = shown
+        epoch = found.get("epoch", self._epoch)
+        # In a new epoch steps may count from 1 again; the same number in the same epoch is another rank's line.
+        anew = shown < before or (shown == before and epoch > self._epoch)
+        count = max(shown, 1) if anew else shown - before
+        self._shown, self._epoch = shown, epoch
         if count and self._first is not None:
             self._tell_first(count)
         self._tell(found, min(count, _MOST_STEPS), now)

@@ -6,7 +6,7 @@ import msgspec
 
 from trainmark.frameworks import Command
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.pattern import Pattern
+from trainmark.spec.log_lines import Pattern
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines, Target
 
