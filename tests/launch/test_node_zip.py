@@ -46,6 +46,6 @@ def test_the_hooks_for_unmodified_programs_load_from_it(tmp_path: Path, python: 
     done = subprocess.run([python, "-c", "import torch"], env=env, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "the next one\n"), done.stderr
     words = [line.split(" ", 2) for line in (tmp_path / "hello").read_text().splitlines()]
-    assert [word[0] for word in words] == ["python", "torch"] and words[1][2] == "none"
+    assert [word[0] for word in words] == ["python", "torch", "broken"] and words[1][2] == "none"
     # This torch has no optimizers to watch; the program does not suffer from it.
     assert "training is not measured: KeyError" in done.stderr

@@ -70,7 +70,8 @@ def _hook_optimizers(watch: Watch, guard: Callable[..., Any]) -> None:
 
 
 def _hook_scaler(watch: Watch, guard: Callable[..., Any]) -> None:
-    scaler = sys.modules["torch.amp.grad_scaler"].GradScaler
+    older = sys.modules.get("torch.cuda.amp.grad_scaler")  # where torch 2.2 has it
+    scaler = sys.modules.get("torch.amp.grad_scaler", older).GradScaler  # type: ignore[union-attr]
     step, scale = scaler.step, scaler.scale
 
     def watched_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

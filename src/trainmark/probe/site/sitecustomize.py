@@ -56,19 +56,21 @@ def _install(torch: Any) -> None:
 
         trainmark_torch_hooks.install(torch, _spools, _config)
     except Exception as error:
-        sys.stderr.write("trainmark: training is not measured: %s: %s\n" % (type(error).__name__, error))
+        text = "%s: %s" % (type(error).__name__, error)
+        sys.stderr.write("trainmark: training is not measured: %s\n" % text)
+        _say("broken %d %s" % (os.getpid(), text))
     finally:
         sys.path.remove(folder)
 
 
-def _say_hello() -> None:
-    """Says that this Python is not beyond reach: whoever stays silent was started with -I, -E, -S, or is no Python."""
+def _say(text: str) -> None:
+    """A word to the agent. A Python that never says one was started with -I, -E or -S."""
     try:
         file = os.open(os.path.join(_spools, "hello"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     except OSError:
         return
     try:
-        os.write(file, b"python %d\n" % os.getpid())
+        os.write(file, (text + "\n").encode("utf-8", "replace"))
     finally:
         os.close(file)
 
@@ -92,6 +94,6 @@ _here = os.path.dirname(os.path.abspath(__file__))
 _spools = os.environ.get("TRAINMARK_SPOOLS", "")
 _config = os.environ.get("TRAINMARK_CONFIG", "")
 if _spools:
-    _say_hello()
+    _say("python %d" % os.getpid())
     sys.meta_path.insert(0, _Finder())
 _chain()
