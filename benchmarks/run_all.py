@@ -11,7 +11,10 @@ from typing import Any
 import machine
 from lab import HERE
 
-BENCHMARKS = ("noop", "first_step", "probe_event", "overhead", "sampler", "scoring", "verdicts", "reference_speed")
+BENCHMARKS = (
+    "noop", "first_step", "probe_event", "overhead", "exec_overhead", "sampler", "scoring", "verdicts",
+    "reference_speed",
+)  # fmt: skip
 DEADLINE_SECONDS = 600
 INTRODUCTION = """\
 # trainmark beside its peers

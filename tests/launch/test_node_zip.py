@@ -29,3 +29,23 @@ def test_it_runs_alone_on_other_pythons(tmp_path: Path, python: str) -> None:
     done = subprocess.run([python, "-I", "-S", str(file), "selftest"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["ok"]
+
+
+@pytest.mark.parametrize("python", old_pythons() or [sys.executable])
+def test_the_hooks_for_unmodified_programs_load_from_it(tmp_path: Path, python: str) -> None:
+    """A package called torch is imported from a file, and the hooks are called with it."""
+    file = node_zip.write(tmp_path)
+    (tmp_path / "torch.py").write_text("__version__ = 'none'\n")
+    (tmp_path / "config.json").write_text('{"exec": {"batch": 3}}')
+    (tmp_path / "sitecustomize.py").write_text("print('the next one')\n")
+    env = {
+        "PYTHONPATH": f"{file}/trainmark/probe/site:{tmp_path}",
+        "TRAINMARK_SPOOLS": str(tmp_path),
+        "TRAINMARK_CONFIG": str(tmp_path / "config.json"),
+    }
+    done = subprocess.run([python, "-c", "import torch"], env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "the next one\n"), done.stderr
+    words = [line.split(" ", 2) for line in (tmp_path / "hello").read_text().splitlines()]
+    assert [word[0] for word in words] == ["python", "torch", "broken"] and words[1][2] == "none"
+    # This torch has no optimizers to watch; the program does not suffer from it.
+    assert "training is not measured: KeyError" in done.stderr

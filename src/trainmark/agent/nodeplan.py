@@ -57,6 +57,8 @@ class NodePlan:
         self.ranks = [RankPlan(rank) for rank in raw["ranks"]]
         self.deadlines: dict[str, float] = dict(_DEADLINES, **(raw.get("deadlines") or {}))
         self.probe: bool = bool(raw.get("probe", True))
+        self.open: bool = bool(raw.get("open", False))  # ranks are not started here: a command of the user does that
+        self.pattern: dict[str, Any] | None = raw.get("pattern")  # steps are read from the output instead
         self.sample_seconds: float = float(raw.get("sample_seconds") or 0.0)
         self.tuning: dict[str, Any] = raw.get("tuning") or {}
         self.containment: str = raw.get("containment") or "auto"

@@ -7,13 +7,14 @@ import select
 
 from trainmark.agent import linux
 from trainmark.agent.lean import signals
-from trainmark.agent.wake import SIGKILL, forget_signals
+from trainmark.agent.wake import SIGKILL, SIGUSR1, forget_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
     from trainmark.agent.contain import Containment
+    from trainmark.agent.linux import Proc
     from trainmark.agent.nodeplan import NodePlan, RankPlan
     from trainmark.agent.stream import Stream
     from trainmark.agent.tuning import Settings
@@ -143,6 +144,15 @@ def start(rank: Rank, launch: Launch, containment: Containment) -> None:
     os.close(read_end)
     if said:
         raise SpawnError("%s: %s" % (launch.program, said))
+
+
+def ask_for_stacks(rank: Rank, proc: Proc) -> bool:
+    """SIGUSR1 to the first process of the rank's tree that listens to it (a rank may begin with a wrapper)."""
+    for pid in [] if rank.pid is None else [rank.pid, *proc.descendants(rank.pid)]:
+        if proc.catches(pid, SIGUSR1):
+            os.kill(pid, SIGUSR1)
+            return True
+    return False
 
 
 def _hear(read_end: int) -> str:

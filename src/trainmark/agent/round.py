@@ -9,12 +9,13 @@ from trainmark.agent import ranks as processes
 from trainmark.agent import result
 from trainmark.agent.contain import clear
 from trainmark.agent.control import Control
+from trainmark.agent.guests import Guests, present
 from trainmark.agent.record import is_disk_full, make_reserve, replace_json
 from trainmark.agent.ship import Shipper, spool_file
 from trainmark.agent.status import Reporter
 from trainmark.agent.stopping import Stopping
 from trainmark.agent.verdict import Ended, Verdict, blame, disk_verdict, last_lines
-from trainmark.agent.wake import SIGINT, SIGTERM, SIGUSR1
+from trainmark.agent.wake import SIGINT, SIGTERM
 from trainmark.agent.watch import Seen, overdue
 
 TYPE_CHECKING = False
@@ -52,7 +53,8 @@ class Round:
         self._oom_before = job.proc.oom_kills()
         make_reserve(plan.dir)
         replace_json(plan.file("config.json"), plan.config)
-        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks])
+        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open)
+        self._guests = Guests(plan, self._ranks[0], self._shipper.streams) if plan.open else None
         self._reporter = Reporter(job, self._ranks, self._shipper.streams)
         self._reporter.status("STARTING", plan.epoch)
 
@@ -72,12 +74,12 @@ class Round:
         """Starts all ranks; False when one could not be started."""
         plan, settings, ports = self._plan, self._settings, self._job.ports
         for index, rank in enumerate(self._ranks):
-            own = {
-                "TRAINMARK_TOKEN": plan.token,
-                "TRAINMARK_SPOOL": spool_file(plan.spool, rank.rank),
-                "TRAINMARK_RANK": str(rank.rank),
-                "TRAINMARK_CONFIG": plan.file("config.json"),
-            }
+            own = {"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file("config.json")}
+            if plan.open:  # who is which rank is decided below the command
+                own["TRAINMARK_SPOOLS"] = plan.spool
+            else:
+                own["TRAINMARK_SPOOL"] = spool_file(plan.spool, rank.rank)
+                own["TRAINMARK_RANK"] = str(rank.rank)
             env = processes.environment(plan, rank.plan, settings, os.environ, own)
             env = {name: processes.fill_ports(value, ports) for name, value in env.items()}
             argv = [processes.fill_ports(word, ports) for word in rank.plan.argv]
@@ -105,12 +107,15 @@ class Round:
                 self._reporter.begin(now)
                 next_tick = now + _TICK
             self._reporter.sample(now)
+            if self._guests is not None:
+                self._guests.look()
             if self._escalate(now):
                 return
             self._wait(next_tick)
 
     def _wait(self, next_tick: float) -> None:
-        times = (next_tick, self._stopping.next(), self._reporter.next_sample)
+        look = None if self._guests is None else self._guests.next_look(time.monotonic())
+        times = (next_tick, self._stopping.next(), self._reporter.next_sample, look)
         numbers, ready = self._wakeup.wait(min(at for at in times if at is not None) - time.monotonic())
         for number in numbers:
             if number in (SIGTERM, SIGINT):
@@ -167,8 +172,13 @@ class Round:
     def _watch(self, now: float) -> None:
         if self._stopping.begun:
             return
+        asked = self._guests.ended_as_asked() if self._guests is not None else None
+        if asked is not None:
+            self._verdict = asked
+            self._stopping.begin(now, _GRACE)
+            return
         running = []
-        for rank in self._ranks:
+        for rank in present(self._ranks, self._shipper.streams):
             if rank.running:
                 stream = self._shipper.streams[rank.rank]
                 quiet = self._reporter.quiet(stream)
@@ -179,14 +189,8 @@ class Round:
             self._stopping.begin(now, _STACKS if self._ask_for_stacks(hang.rank) else 0.0)
 
     def _ask_for_stacks(self, number: int | None) -> bool:
-        """SIGUSR1 to the first process of the rank's tree that listens to it (a rank may begin with a wrapper)."""
-        for rank in self._ranks:
-            if rank.rank == number and rank.pid is not None:
-                for pid in [rank.pid, *self._job.proc.descendants(rank.pid)]:
-                    if self._job.proc.catches(pid, SIGUSR1):
-                        os.kill(pid, SIGUSR1)
-                        return True
-        return False
+        rank = next((rank for rank in self._ranks if rank.rank == number), None)
+        return rank is not None and processes.ask_for_stacks(rank, self._job.proc)
 
     # ---- ends
 
@@ -216,7 +220,8 @@ class Round:
         """Notes ranks that ended badly and gives the others a moment."""
         self._ship()
         for rank in ended:
-            mute = self._plan.probe and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
+            speaks = self._plan.probe and not self._plan.open
+            mute = speaks and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
             if rank.exit != 0 or mute:
                 self._failures.append(Ended(rank.rank, rank.exit, rank.signal, mute))
         if self._failures:
@@ -263,20 +268,23 @@ class Round:
     def _settle(self, tally: result.Tally) -> int:
         """The last events and samples; what cannot be shipped stays in the spool. Returns the agent's exit code."""
         code = result.WRITTEN
-        for last in (self._reporter.finish, self._shipper.finish):
+        guests = [] if self._guests is None else [self._guests.finish]
+        for last in [self._reporter.finish, *guests, self._shipper.finish]:
             try:
                 self._job.warnings += last()
             except Exception as error:
                 code = max(code, self._broken(error))
         tally.samples = self._reporter.count
         tally.events = self._shipper.shipped
-        tally.ranks = [rank.record(self._shipper.streams[rank.rank]) for rank in self._ranks]
+        streams = self._shipper.streams
+        tally.ranks = [rank.record(streams[rank.rank]) for rank in present(self._ranks, streams)]
         return code
 
     def _decide(self) -> Verdict:
-        if self._verdict is not None:
+        good = self._guests.ended_as_asked() if self._guests is not None else None
+        if self._verdict is not None and self._verdict.state != "SUCCEEDED":
             return self._verdict
-        if self._failures:
+        if self._failures and good is None:
             before, after = self._oom_before, self._job.proc.oom_kills()
             risen = after - before if before is not None and after is not None else 0
             return blame(self._failures, self._lines, risen)
@@ -284,7 +292,8 @@ class Round:
             if stream.nonfinite:
                 reason = "loss is %s at step %d on rank %d" % (stream.nonfinite[1], stream.nonfinite[0], rank)
                 return Verdict("INVALID", reason, "nonfinite", rank)
-        return Verdict("SUCCEEDED", "all ranks ended well")
+        silent = self._guests.silence() if self._guests is not None else None
+        return good or silent or Verdict("SUCCEEDED", "all ranks ended well")
 
     def _lines(self, number: int) -> list[str]:
         for rank in self._ranks:

@@ -21,9 +21,10 @@ SPOOL = "spool"
 class Shipper:
     """All local ranks' streams into events.jsonl, one write at a time."""
 
-    def __init__(self, folder: str, spool: str, ranks: list[int]) -> None:
+    def __init__(self, folder: str, spool: str, ranks: list[int], is_open: bool = False) -> None:
         make_spool(folder, spool)
         self._folder = folder
+        self._spool = spool if is_open else None  # where ranks may appear that nobody announced
         self._events = Appender(os.path.join(folder, EVENTS))
         self.streams = {rank: Stream(rank, spool_file(spool, rank)) for rank in ranks}
         self.shipped = 0
@@ -33,6 +34,10 @@ class Shipper:
         """Moves what is new; whether there was any, be it a part of a line."""
         if self._lost:
             return False
+        if self._spool is not None:
+            for rank in _spoken(self._spool):
+                if rank not in self.streams:
+                    self.streams[rank] = Stream(rank, spool_file(self._spool, rank))
         data = b"".join(stream.take(now_ns) for stream in self.streams.values())
         if data:
             self._lost = True

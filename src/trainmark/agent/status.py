@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from trainmark.agent.guests import present
 from trainmark.agent.lean import dumps
 from trainmark.agent.record import Appender, replace_json
 from trainmark.devices import host
@@ -12,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from trainmark.agent.guests import Guest
     from trainmark.agent.ranks import Rank
     from trainmark.agent.result import Job
     from trainmark.agent.stream import Stream
@@ -24,6 +26,7 @@ class Reporter:
     """Writes the node's view of the round: the state each second, samples at their own pace."""
 
     def __init__(self, job: Job, ranks: list[Rank], streams: dict[int, Stream]) -> None:
+        """`streams` may grow: ranks that were not started here are shown from their first event on."""
         self._job = job
         self._ranks = ranks
         self._streams = streams
@@ -50,12 +53,12 @@ class Reporter:
             "state": state,
             "uptime": round(now - self._job.started, 3),
             "epoch": epoch,
-            "ranks": [self._rank(rank) for rank in self._ranks],
+            "ranks": [self._rank(rank) for rank in present(self._ranks, self._streams)],
             "rate": self._rate(now),
         }
         replace_json(self._job.plan.file("status.json"), record)
 
-    def _rank(self, rank: Rank) -> dict[str, Any]:
+    def _rank(self, rank: Rank | Guest) -> dict[str, Any]:
         stream = self._streams[rank.rank]
         return {
             "rank": rank.rank,

@@ -49,6 +49,7 @@ class Stream:
         self.steps = 0  # how many steps ended here
         self.samples = 0
         self.last_ns: int | None = None  # when it spoke last
+        self.ended_as_asked = False  # after the number of steps it was told
         self.nonfinite: tuple[int, str] | None = None  # step and value of the first loss that is no number
 
     def take(self, now_ns: int) -> bytes:
@@ -108,6 +109,7 @@ class Stream:
         if b'"STEP_END"' in chunk or b'"LOSS"' in chunk:
             self._look_at_steps(chunk)
         self.started = self.started or bool(self.steps) or b'"TRAIN_START"' in chunk
+        self.ended_as_asked = self.ended_as_asked or b'"ended_after"' in chunk
 
     def _look_at_steps(self, chunk: bytes) -> None:
         step_end, count, step, overflow, losses, exponent = _compiled()

@@ -93,6 +93,8 @@ def choose(plan: NodePlan, machine: Machine, inherited: Mapping[str, str]) -> Se
 
 def _threads(settings: Settings, plan: NodePlan, machine: Machine, asked: dict[str, str], kept: dict[str, str]) -> None:
     wanted = plan.tuning.get("threads", "auto")
+    if wanted == "none":
+        return
     usable = len(machine.cpus)
     if machine.quota is not None and machine.quota < usable:
         usable = max(1, int(machine.quota))

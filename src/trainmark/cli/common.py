@@ -54,6 +54,10 @@ def add_suite(parser: argparse.ArgumentParser) -> None:
         "--preset", metavar="NAME", help=f"size of a case given by id: {', '.join(PRESETS)} (default: quick)"
     )
     add_set(parser)
+    add_seed(parser)
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed",
         type=int,
@@ -73,11 +77,16 @@ def add_set(parser: argparse.ArgumentParser) -> None:
 
 
 def overrides(args: argparse.Namespace) -> dict[str, str]:
+    return pairs(args.set, "--set")
+
+
+def pairs(texts: list[str], option: str) -> dict[str, str]:
+    """KEY=VALUE words as a mapping."""
     found: dict[str, str] = {}
-    for text in args.set:
+    for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise UserError(f"--set {text}: expected KEY=VALUE")
+            raise UserError(f"{option} {text}: expected KEY=VALUE")
         found[key] = value
     return found
 
@@ -96,10 +105,13 @@ def load_site(args: argparse.Namespace) -> sites.Site:
 
 def make_plan(args: argparse.Namespace) -> Plan:
     """Suite, site and options → plan. Reads files, starts nothing."""
-    loaded, site = load_suite(args), load_site(args)
+    return plan_suite(load_suite(args), load_site(args), overrides(args), args.seed)
+
+
+def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str], seed: int | None) -> Plan:
     LAUNCHERS.check(site.launcher, f"site `{site.name}`")
-    cases = suites.expand(loaded, site, overrides(args))
-    seed = args.seed if args.seed is not None else loaded.suite.seed
+    cases = suites.expand(loaded, site, changed)
+    seed = seed if seed is not None else loaded.suite.seed
     if seed is None:
         seed = int.from_bytes(os.urandom(4), "big") >> 1
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})

@@ -38,6 +38,12 @@ cases:
   # FlagPerf's way: key and data path.
   # - mnist:pytorch:cpu:1:1:1: /data/mnist
 
+  # A training command of your own, unmodified; `{batch}` stands for the value (docs/exec.md).
+  # - command: [python, train.py, --batch-size, "{batch}"]
+  #   batch: 32
+  #   unit: images
+  #   repeat: 3
+
   # A matrix: every combination is a case of its own.
   # - matrix:
   #     workload: resnet50

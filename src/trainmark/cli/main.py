@@ -13,6 +13,7 @@ from trainmark.errors import BAD_INPUT, SITE_UNUSABLE, STOPPED, UserError, did_y
 # verb → (module, what it does)
 VERBS = {
     "run": ("trainmark.cli.run", "run a suite or a case and print its result"),
+    "exec": ("trainmark.cli.exec", "measure a training command of your own, unmodified"),
     "plan": ("trainmark.cli.plan", "show what run would do, without doing it"),
     "explain": ("trainmark.cli.explain", "show every value of a case and where it came from"),
     "list": ("trainmark.cli.list", "list runs, suites, workloads, devices, …"),

@@ -41,5 +41,9 @@ class Start(msgspec.Struct, frozen=True):
 
 REGISTRY = Registry(
     "framework",
-    {"pytorch": "trainmark.frameworks.pytorch:PyTorch", "none": "trainmark.frameworks.plain:Plain"},
+    {
+        "pytorch": "trainmark.frameworks.pytorch:PyTorch",
+        "none": "trainmark.frameworks.plain:Plain",
+        "exec": "trainmark.frameworks.command:Exec",
+    },
 )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from trainmark.launch import AttemptSpec, NodeJob
-from trainmark.plan.records import NodePlan
+from trainmark.plan.records import CasePlan, NodePlan
 from trainmark.spec.site import Site
 from trainmark.store.rundir import LEASE, node_dir
 
@@ -39,17 +39,41 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "config": _config(spec, node, folder),
             "env": case.env,
             "unset": site.unset,
-            "cwd": None,
+            "cwd": case.cwd,
             "path": list(case.path),
             "ranks": [msgspec.to_builtins(command) for command in node.ranks],
             "deadlines": msgspec.to_builtins(case.deadlines),
-            "probe": case.probe,
+            # Where steps are read from the output, it is that of the first node.
+            "probe": case.probe and (case.pattern is None or node.index == 0),
+            "open": case.open,
+            "pattern": _pattern(case) if node.index == 0 else None,
             "sample_seconds": 1.0,
-            "tuning": msgspec.to_builtins(site.tuning),
+            "tuning": _tuning(case, site),
             "containment": site.containment,
-            "device": {"vendor": case.vendor, "visible": case.visible},
+            "device": {"vendor": case.vendor, "visible": None if case.open else case.visible},
         },
     )
+
+
+def _tuning(case: CasePlan, site: Site) -> dict[str, Any]:
+    """A command of the user's own runs as its user would run it: only what the site asks for is set."""
+    asked: dict[str, Any] = msgspec.to_builtins(site.tuning)
+    if case.open:
+        left_alone = {"threads": "none", "affinity": "none", "allocator": "default"}
+        asked = {name: left_alone[name] if value == "auto" else value for name, value in asked.items()}
+    return asked
+
+
+def _told(case: CasePlan) -> dict[str, Any]:
+    """What the user said of a command's steps."""
+    return {"unit": case.unit, "batch": case.params.get("batch"), "steps": case.params.get("steps")}
+
+
+def _pattern(case: CasePlan) -> dict[str, Any] | None:
+    if case.pattern is None:
+        return None
+    devices = case.id.nnodes * case.id.nproc
+    return {**msgspec.to_builtins(case.pattern), **_told(case), "devices": devices}
 
 
 def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
@@ -70,5 +94,6 @@ def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
         "checkpoints": str(spec.attempt_dir.parent / "checkpoints" / f"node{node.index}"),
         "seed": spec.seed,
         "nnodes": len(case.nodes),
-        "nproc": len(case.nodes[0].ranks),
+        "nproc": case.id.nproc if case.open else len(case.nodes[0].ranks),
+        "exec": _told(case) if case.open else None,
     }

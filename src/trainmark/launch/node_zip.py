@@ -17,7 +17,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def sources() -> list[Path]:
     """What goes into the zip: the agent, the probe, and the half of `devices` that nodes use."""
-    rooms = [*(_PACKAGE / "agent").glob("*.py"), *(_PACKAGE / "probe").glob("*.py")]
+    rooms = [file for room in ("agent", "probe", "probe/site") for file in (_PACKAGE / room).glob("*.py")]
     devices = [_PACKAGE / "devices" / "__init__.py", *(_PACKAGE / "devices").glob("host*.py")]
     return sorted([_PACKAGE / "__init__.py", *rooms, *devices])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from trainmark.devices import catalog
@@ -9,6 +11,7 @@ from trainmark.errors import UserError
 from trainmark.frameworks import REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
+from trainmark.spec import command as commands
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import LONGEST
 from trainmark.spec.site import Site
@@ -73,7 +76,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     device = catalog.get(case.vendor, case_id.device, site.name)
     backend = device.backend.get(case_id.framework, "")
     hosts = tuple(site.hosts[: case_id.nnodes])
-    argv = (places.python, "-u", str(folder / workload.entry[case_id.framework]))
+    argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
     start = framework.start(Topology(hosts, case_id.nproc, backend), argv)
     band, band_missing = bands.choose(
@@ -109,8 +112,8 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         probe=workload.probe,
         deadlines=case.deadlines,
         ports=(site.master_port,) * start.ports,
-        env=dict(site.env),
-        path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
+        env={**site.env, **_environment(case)},
+        path=_path(case, places),
         repeat=_repeat(case),
         auto=case.auto,
         nodes=tuple(
@@ -120,4 +123,32 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         band_missing=band_missing,
         loss_falls=workload.loss == "falling",
         window=case.window,
+        open=bool(workload.command),
+        cwd=str(case.found.folder) if workload.command else None,
+        pattern=commands.pattern_of(workload, f"case `{case_id}`: pattern"),
     )
+
+
+def _argv(case: Case, places: Places) -> tuple[str, ...]:
+    workload = case.found.workload
+    if workload.command:
+        return commands.fill(workload.command, case.values)
+    return places.python, "-u", str(case.found.folder / workload.entry[case.id.framework])
+
+
+def _environment(case: Case) -> dict[str, str]:
+    """A command finds its parameters there; what it prints shall be read while it runs."""
+    workload = case.found.workload
+    if not workload.command:
+        return {}
+    prompt = {} if workload.pattern is None else {"PYTHONUNBUFFERED": "1"}
+    return {**prompt, **workload.env, **commands.variables(case.values)}
+
+
+def _path(case: Case, places: Places) -> tuple[str, ...]:
+    """What is first on the ranks' PYTHONPATH: the probe, and for programs that may not know of it its hooks."""
+    workload, folder = case.found.workload, case.found.folder
+    own = tuple(str((folder / extra).resolve()) for extra in workload.path)
+    if not workload.command:
+        return places.probe, *own
+    return own if workload.pattern is not None else (str(Path(places.probe) / "site"), places.probe, *own)

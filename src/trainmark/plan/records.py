@@ -9,6 +9,7 @@ import msgspec
 from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.log_lines import Pattern
 from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.window import FixedWindow
@@ -60,14 +61,19 @@ class CasePlan(msgspec.Struct, frozen=True):
     # Set when the pilot decides how many rounds there are; `repeat` is then the most there can be.
     auto: RepeatAuto | None = None
     window: FixedWindow | None = None
+    # A command of the user's own: ranks are not known before they speak, and it runs where its user would run it.
+    open: bool = False
+    cwd: str | None = None
+    pattern: Pattern | None = None
 
     @property
     def id(self) -> CaseId:
         return CaseId.parse(self.case)
 
     @property
-    def world(self) -> int:
-        return sum(len(node.ranks) for node in self.nodes)
+    def world(self) -> int | None:
+        """How many ranks there are; None when only they know."""
+        return None if self.open else sum(len(node.ranks) for node in self.nodes)
 
 
 def bare(case: CaseId, nodes: tuple[NodePlan, ...], deadlines: Deadlines, **more: Any) -> CasePlan:

@@ -19,7 +19,7 @@
     probe.finish(converged=True)
 
 Each event is one JSON line in the file named by TRAINMARK_SPOOL and is there when the call returns, so it
-survives `kill -9`. Without TRAINMARK_SPOOL every call does nothing. A write that fails raises OSError: a lost
+survives `kill -9`. Without trainmark around it every call does nothing. A write that fails raises OSError: a lost
 number must not pass for a whole result. The probe belongs to one thread; it has no locks.
 """
 
@@ -248,9 +248,10 @@ class _Recorder:
             import faulthandler
 
             # `signal` itself takes milliseconds to import.
-            from _signal import SIGUSR1  # type: ignore[import-not-found]
+            from _signal import SIG_DFL, SIGUSR1, getsignal  # type: ignore[import-not-found]
 
-            faulthandler.register(SIGUSR1, all_threads=True)
+            if getsignal(SIGUSR1) == SIG_DFL:  # a program may have a use for it, such as to save before it is preempted
+                faulthandler.register(SIGUSR1, all_threads=True)
         except (ImportError, AttributeError, ValueError, OSError, RuntimeError):
             pass  # standard error is not a file here, or the system has no such signal
 
@@ -287,12 +288,13 @@ class _Recorder:
             parts.append(b',"loss":' + _dumps(loss).encode())
         return b"".join(parts)
 
-    def _emit(self, kind: str, **fields: Any) -> None:
+    def _emit(self, kind: str, at: int | None = None, **fields: Any) -> None:
         if not self._open:
             self.init()
         if self._fd < 0:
             return
-        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (_quote(kind), self._rank, self._seq, monotonic_ns())
+        now = monotonic_ns() if at is None else at
+        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (_quote(kind), self._rank, self._seq, now)
         more = "".join(",%s:%s" % (_quote(name), _dumps(value)) for name, value in fields.items())
         self._seq += 1
         self._write((head + more + "}\n").encode())
@@ -449,7 +451,15 @@ def _no_block(name: str) -> Any:  # noqa: ARG001
     return _NOTHING
 
 
-_recorder = _Recorder(os.environ.get("TRAINMARK_SPOOL", ""), rank())
+def _spool() -> str:
+    """The file of this process; below a command that trainmark did not split into ranks, its rank names it."""
+    folder = os.environ.get("TRAINMARK_SPOOLS")
+    own = os.path.join(folder, "rank%d.jsonl" % rank()) if folder else ""
+    return os.environ.get("TRAINMARK_SPOOL") or own
+
+
+_path = _spool()
+_recorder = _Recorder(_path, rank())
 active = _recorder.active
 init = _recorder.init
 init_end = _recorder.init_end
@@ -465,7 +475,7 @@ note = _recorder.note
 train_end = _recorder.train_end
 finish = _recorder.finish
 
-if os.environ.get("TRAINMARK_SPOOL"):
+if _path:
     os.register_at_fork(after_in_child=_recorder.mute)
 else:  # a program that runs without trainmark pays nothing
     init = init_end = resume = train_start = epoch_begin = epoch_end = _no_call

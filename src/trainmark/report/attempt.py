@@ -12,7 +12,7 @@ from trainmark.cache import cache_dir
 from trainmark.devices import catalog
 from trainmark.plan.records import CasePlan
 from trainmark.report.records import RunSeries
-from trainmark.score import convergence
+from trainmark.score import convergence, told
 from trainmark.score.compute import Peak
 from trainmark.score.measurement import SCORER_VERSION
 from trainmark.score.run import Question, RunScore, score_run
@@ -34,6 +34,8 @@ class Scored(msgspec.Struct, frozen=True):
     # Ranks that ended without saying so; steps at which ranks went on from a checkpoint.
     unfinished: list[int] = []
     resumed: list[int] = []
+    # What the hooks in an unmodified program say of how they counted.
+    remarks: list[str] = []
     series: RunSeries | None = None
 
 
@@ -72,7 +74,7 @@ def question(case: CasePlan) -> Question:
         target=convergence.target(case.target, case.params),
         flops_per_sample=case.flops_per_sample,
         peak=Peak(
-            peak.flops * case.world if peak is not None else None,
+            peak.flops * case.world if peak is not None and case.world else None,
             "the case does not say its number format" if dtype is None else unknown,
         ),
     )
@@ -92,6 +94,7 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
         warnings=read.warnings,
         unfinished=[rank.rank for rank in read.ranks if rank.mark("FINISHED") is None],
         resumed=sorted(resumed),
+        remarks=told.remarks(read.ranks),
         series=curves,
     )
 

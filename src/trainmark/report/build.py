@@ -84,6 +84,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         scored.append(found)
         notes.extend(_notes(folder, case))
         notes.extend(_told(found, ref, case))
+        notes.extend(found.remarks)
     if case.auto is not None and outcome is JobState.SUCCEEDED:
         notes.append(reason)  # why it ended after this many rounds
     # Speed of a case that computed wrongly is no speed.

@@ -36,7 +36,7 @@ def _missing_checkpoint(case: CasePlan) -> str | None:
 
 def _missing_unit(case: CasePlan) -> str | None:
     dtype = case.params.get("dtype")
-    if case.vendor != "cpu" or dtype not in _CPU_UNITS:
+    if case.open or case.vendor != "cpu" or dtype not in _CPU_UNITS:
         return None
     from trainmark.devices import host
 

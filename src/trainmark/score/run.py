@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trainmark.score import compute, contention, convergence, phases
+from trainmark.score import compute, contention, convergence, phases, told
 from trainmark.score import energy as energies
 from trainmark.score import steps as grids
 from trainmark.score import window as windows
@@ -74,7 +74,7 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     lives = phases.longest(ranks)
     figures = {
         "steps": Figure(float(min((_count(rank) for rank in ranks), default=0))),
-        "samples": Figure(float(samples)),
+        "samples": Figure(float(samples)) if samples or not made else Figure(None, told.NO_SAMPLES),
         "throughput": throughput,
         "sustained_throughput": _rate(window, window.sustained_seconds if window else None, reason),
         **_in_window(grid, found, ranks),
@@ -120,7 +120,7 @@ def _flaws(ranks: Sequence[RankColumns], world: int | None) -> str:
     silent = sorted(set(range(world)) - set(made)) if world is not None else []
     if silent and made and not any(rank.speaks_for_all for rank in ranks):
         return f"{len(silent)} of {world} ranks told no steps: {names(silent)}"
-    return ""
+    return told.doubt(ranks)
 
 
 def _uneven(ranks: Sequence[RankColumns]) -> list[str]:

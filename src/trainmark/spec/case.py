@@ -91,8 +91,8 @@ def resolve(
 ) -> Case:
     """Settle all layers. The id that comes back lists exactly what differs from what a bare id would mean."""
     workload = found.workload
-    if case_id.framework not in workload.entry:
-        known = workload.entry
+    if case_id.framework not in workload.frameworks:
+        known = workload.frameworks
         raise UserError(
             f"{place}: workload `{workload.name}` has no entry for framework `{case_id.framework}`"
             f"{did_you_mean(case_id.framework, known)}; it has {one_of(known)}"

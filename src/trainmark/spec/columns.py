@@ -23,7 +23,7 @@ LARGEST_FLOAT = 1e150
 
 
 class Steps(msgspec.Struct, frozen=True, eq=False):
-    """One rank's steps in order: number, end on its own clock, samples, wait for data (ns), loss (NaN: none said)."""
+    """A rank's steps in order: number, end on its own clock, samples (0: not said), wait for data (ns), loss or NaN."""
 
     step: Ints
     t: Ints

@@ -24,3 +24,4 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     value: Any = None
     timing: str | None = None
     scope: str | None = None
+    world: int | None = None

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.spec import command as commands
 from trainmark.spec import repeats, yamlfile
 from trainmark.spec import workload as workloads
 from trainmark.spec.case import Case, Layer, resolve
@@ -49,11 +50,15 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A suite, the file it came from, and the folders of its own workloads."""
+    """A suite, the file it came from, and the folders of its own workloads.
+
+    `cwd` is where the command line was, for a command that was given there.
+    """
 
     suite: Suite
     file: Path
     folders: tuple[Path, ...] = ()
+    cwd: Path | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,15 +116,22 @@ def single(case_text: str, preset: str) -> Loaded:
     return Loaded(suite, Path("command line"))
 
 
+def of_command(item: dict[str, Any], cwd: Path) -> Loaded:
+    """A suite of one command given on the command line."""
+    name = item.get("name") or commands.default_name(item["command"])
+    suite = Suite(schema=1, name=name, cases=[item], preset="full")
+    return Loaded(suite, Path("command line"), cwd=cwd)
+
+
 def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Case]:
     """Every case of the suite, settled. No two share an identity."""
     cases: list[Case] = []
     places: dict[str, str] = {}
     found_cache: dict[str, workloads.Found] = {}
-    for place, case_id, entry in _entries(loaded):
-        if case_id.workload not in found_cache:
+    for place, case_id, entry, own in _entries(loaded):
+        if own is None and case_id.workload not in found_cache:
             found_cache[case_id.workload] = workloads.find(case_id.workload, loaded.folders, place)
-        case = _settle(loaded, site, overrides, found_cache[case_id.workload], place, case_id, entry)
+        case = _settle(loaded, site, overrides, own or found_cache[case_id.workload], place, case_id, entry)
         identity = case.id.identity
         if identity in places:
             raise UserError(
@@ -169,23 +181,50 @@ def _settle(
     return msgspec.structs.replace(case, window=suite.window)
 
 
-def _entries(loaded: Loaded) -> Iterator[tuple[str, CaseId, Entry]]:
-    """(place, id, entry) for every case, whichever of the four spellings was used."""
+# Where a case stands, its id, what else is said there, and its workload if that is said there too.
+_Item = tuple[str, CaseId, Entry, workloads.Found | None]
+
+
+def _entries(loaded: Loaded) -> Iterator[_Item]:
+    """Every case, whichever of the five spellings was used."""
     raw, file = loaded.suite.cases, loaded.file
     if isinstance(raw, dict):  # FlagPerf's CASES: key → data path
         for key, value in raw.items():
             yield from _from_pair(f"{file}: cases[{key}]", key, value)
     elif isinstance(raw, list):
         for position, item in enumerate(raw):
-            yield from _from_item(str(file), f"cases[{position}]", item)
+            if isinstance(item, dict) and "command" in item:
+                yield from _from_command(loaded, f"cases[{position}]", item)
+            else:
+                yield from _from_item(str(file), f"cases[{position}]", item)
     else:
         raise UserError(f"{file}: cases: expected a list of cases or a mapping `case: data path`; found {raw!r}")
 
 
-def _from_item(file: str, path: str, item: Any) -> Iterator[tuple[str, CaseId, Entry]]:
+def _from_command(loaded: Loaded, path: str, item: dict[str, Any]) -> Iterator[_Item]:
+    """A command is a workload of its own, and a matrix varies its parameters."""
+    file, place = loaded.file, f"{loaded.file}: {path}"
+    given = convert(item, commands.CommandEntry, str(file), path)
+    check_deadlines(given.deadlines, f"{place}.deadlines")
+    folder = (loaded.cwd or file.parent.resolve()) / (given.cwd or "")
+    found = commands.found(given, folder, loaded.suite.preset, place)
+    if loaded.cwd is None:
+        commands.check_words(found.workload, place)
+    entry = Entry(deadlines=given.deadlines, repeat=given.repeat)
+    case_id = commands.case_id(given, found.workload.name, place)
+    if given.matrix is None:
+        yield place, case_id, entry, found
+        return
+    axes = {"device": given.device, "nodes": given.nnodes, "procs": given.nproc, **given.matrix}
+    matrix = {**axes, "workload": case_id.workload, "framework": workloads.EXEC}
+    for cell in _matrix(msgspec.structs.replace(entry, matrix=matrix), place):
+        yield f"{place}.matrix", cell, entry, found
+
+
+def _from_item(file: str, path: str, item: Any) -> Iterator[_Item]:
     place = f"{file}: {path}"
     if isinstance(item, str):
-        yield place, _parse(item, place), Entry()
+        yield place, _parse(item, place), Entry(), None
         return
     if not isinstance(item, dict):
         raise UserError(f"{place}: expected a case id or a mapping; found {item!r}")
@@ -200,16 +239,16 @@ def _from_item(file: str, path: str, item: Any) -> Iterator[tuple[str, CaseId, E
         case_id = _parse(entry.case, f"{place}.case")
         if entry.repeat is not None:
             case_id = msgspec.structs.replace(case_id, repeat=_repeat(entry.repeat, f"{place}.repeat"))
-        yield f"{place}.case", case_id, entry
+        yield f"{place}.case", case_id, entry, None
         return
     for case_id in _matrix(entry, place):
-        yield f"{place}.matrix", case_id, entry
+        yield f"{place}.matrix", case_id, entry, None
 
 
-def _from_pair(place: str, key: Any, value: Any) -> Iterator[tuple[str, CaseId, Entry]]:
+def _from_pair(place: str, key: Any, value: Any) -> Iterator[_Item]:
     if value is not None and not isinstance(value, str):
         raise UserError(f"{place}: expected the path of its data; found {value!r}")
-    yield place, _parse(str(key), place), Entry(data=value or None)
+    yield place, _parse(str(key), place), Entry(data=value or None), None
 
 
 def _parse(text: str, place: str) -> CaseId:

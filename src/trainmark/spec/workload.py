@@ -104,14 +104,18 @@ class Deadlines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop: float = 10.0
 
 
-class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`workload.yaml`, checked."""
+# The framework of every workload that is a command.
+EXEC = "exec"
+
+
+class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`workload.yaml`, checked. It has either programs for frameworks (`entry`) or a `command`."""
 
     schema: Literal[1]
     name: str
     title: str
     unit: str
-    entry: dict[str, str]
+    entry: dict[str, str] = {}
     presets: dict[str, dict[str, Value]]
     parameters: dict[str, Parameter] = {}
     path: list[str] = []
@@ -123,6 +127,15 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loss: Literal["falling"] | None = None
     devices: dict[str, dict[str, Value]] = {}
     deadlines: Deadlines = Deadlines()
+    # A command of its own, where it runs, what else is in its environment, and how its output is read.
+    command: list[str] = []
+    cwd: str | None = None
+    env: dict[str, str] = {}
+    pattern: str | None = None
+
+    @property
+    def frameworks(self) -> list[str]:
+        return [EXEC] if self.command else list(self.entry)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -146,6 +159,8 @@ def read(folder: Path) -> Found:
             for name, value in values.items():
                 parameter = named_parameter(workload, name, f"{file}: {layer}.{key}.{name}")
                 parameter.accept(value, f"{file}: {layer}.{key}.{name}")
+    if bool(workload.command) == bool(workload.entry):
+        raise UserError(f"{file}: give either `entry:` or `command:`")
     for framework, script in workload.entry.items():
         if not (folder / script).is_file():
             raise UserError(f"{file}: entry.{framework}: no such file `{script}`")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 20
 _LARGEST = 2**63 - 1
+# Of a program that was not written for trainmark it may not be known how many samples a step has.
+UNKNOWN = -1
 _INTS = ("rank", "seq", "t", "step", "n", "data")
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, ValueError)
 
@@ -34,7 +36,7 @@ class _Line(msgspec.Struct, gc=False):
     seq: int
     t: int
     step: int = 0
-    n: int = 0
+    n: int = UNKNOWN
     data: int = 0
     loss: float | str | None = None
 
@@ -211,7 +213,8 @@ def _plausible(table: _Table) -> tuple[_Table, int]:
     """Without the records that cannot be true, and how many those were."""
     import numpy as np
 
-    good = (table.ints["step"] >= 1) & (table.ints["n"] >= 1) & (table.ints["n"] <= MOST_SAMPLES)
+    n = table.ints["n"]
+    good = (table.ints["step"] >= 1) & ((n == UNKNOWN) | ((n >= 1) & (n <= MOST_SAMPLES)))
     good &= table.ints["data"] >= 0
     kept = table if good.all() else table.take(good)
     step, t = kept.ints["step"], kept.ints["t"]
@@ -235,7 +238,7 @@ def _steps(table: _Table, blocks: _Table | None, losses: list[Event]) -> Steps:
     return Steps(
         step,
         table.ints["t"],
-        table.ints["n"],
+        np.maximum(table.ints["n"], 0),
         table.ints["data"],
         loss,
         blocks.ints["step"] if blocks is not None else empty,

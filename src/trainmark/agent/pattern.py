@@ -1,0 +1,228 @@
+"""Steps read from what a program prints: a pattern over the lines of its output, live, written down as events.
+
+The node plan brings the expression and what its groups mean; nothing is known here of any program. Where a line tells
+how long its steps took, that is their time; else it is the time at which the line came.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from trainmark.agent.lean import dumps, signals
+from trainmark.agent.lines import Lines
+from trainmark.agent.record import Appender
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LONGEST = 2048  # characters of a line that is looked at
+_PATIENCE = 0.2  # seconds for one line: a bad expression may take for ever
+_MOST_TIMEOUTS = 3
+_MOST_STEPS = 100000  # between two lines
+_MOST_SAMPLES = 1e12
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+class _TooLong(Exception):
+    """The expression did not come to an end."""
+
+
+def _give_up(*_: object) -> None:
+    raise _TooLong
+
+
+class Pattern:
+    """What the node plan says of the lines, and what the user said of a step."""
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self._expression = re.compile(raw["regex"])
+        self._context = re.compile(raw["context"]) if raw.get("context") else None
+        self._needs: list[str] = list(raw.get("needs") or ())
+        self._zero = bool(raw.get("zero"))
+        self._product = bool(raw.get("product"))
+        self._devices: int = int(raw.get("devices") or 1) if raw.get("per_device") else 1
+        self._before: dict[str, Any] = {}  # what an earlier line told that belongs to this one
+        self.every = max(1, int(raw.get("every") or 1))
+        self.whole = bool(raw.get("whole"))
+        self.batch: int | None = raw.get("batch")
+        self.steps: int | None = raw.get("steps")
+        self.unit: str = raw.get("unit") or "samples"
+
+    def read(self, line: str) -> dict[str, float]:
+        """The figures in a line; empty when it tells no step."""
+        context = self._context.search(line) if self._context is not None else None
+        if context:
+            self._before = context.groupdict()
+            return {}
+        match = self._expression.search(line) if all(need in line for need in self._needs) else None
+        found = _figures(dict(self._before, **match.groupdict())) if match else {}
+        if "ms" in found:
+            found["seconds"] = found.pop("ms") / 1000
+        if "rate" in found:
+            found["rate"] *= self._devices
+        if "step" in found:
+            found["step"] = found["step"] * (found.get("epoch") or 1 if self._product else 1) + self._zero
+        return found
+
+
+def _figures(groups: dict[str, Any]) -> dict[str, float]:
+    found = {}
+    for name, text in groups.items():
+        try:
+            found[name] = float(text.replace(",", ""))
+        except (AttributeError, ValueError):
+            continue  # the group took no part, or is no number
+    return found
+
+
+class Reader:
+    """One process's output on its way to events of `rank`."""
+
+    look_seconds = 0.05  # between two looks: how late a line may be seen
+
+    def __init__(self, pattern: Pattern, rank: int, log: str, spool_file: str) -> None:
+        self._pattern = pattern
+        self._rank = rank
+        self._lines = Lines(log)
+        self._out = Appender(spool_file)
+        self._seq = 0
+        self._step = 0  # steps told so far
+        self._shown: int | None = None  # the program's own number of the last one, and its epoch
+        self._epoch = 0.0
+        self._first: tuple[dict[str, float], int] | None = None  # how many steps it tells is known at the second line
+        self._clock: int | None = None
+        self._timeouts = 0
+        self._done = False
+        signals.signal(signals.SIGALRM, _give_up)
+
+    def look(self) -> None:
+        """Reads what is new."""
+        now = time.monotonic_ns()
+        text = self._lines.take().decode("utf-8", "replace").replace("\r", "\n")
+        for line in text.split("\n"):
+            if self._done or self._timeouts >= _MOST_TIMEOUTS:
+                return
+            if line and len(line) <= _LONGEST:
+                self._one(line, now)
+
+    def finish(self) -> list[str]:
+        """Reads the rest. Warns of lines that were left out."""
+        self.look()
+        while self._lines.moved:
+            self.look()
+        if self._first is not None:
+            self._tell_first(self._pattern.every)
+        if self._seq and not self._done:
+            self._end({})
+        self._out.close()
+        self._lines.close()
+        if self._timeouts:
+            return ["the pattern took more than %g s for a line, which was left out" % _PATIENCE]
+        return []
+
+    def _one(self, line: str, now: int) -> None:
+        signals.setitimer(signals.ITIMER_REAL, _PATIENCE)
+        try:
+            found = self._pattern.read(_COLOURS.sub("", line))
+        except _TooLong:
+            self._timeouts += 1
+            return
+        finally:
+            signals.setitimer(signals.ITIMER_REAL, 0)
+        if "step" not in found:
+            self._tell(found, self._pattern.every if found else 0, now)
+        elif self._shown is None:
+            self._shown, self._epoch = int(found["step"]), found.get("epoch", 0.0)
+            self._first = found, now
+        else:
+            self._numbered(found, now)
+
+    def _numbered(self, found: dict[str, float], now: int) -> None:
+        shown, before = int(found["step"]), self._shown or 0
+        epoch = found.get("epoch", self._epoch)
+        # In a new epoch steps may count from 1 again; the same number in the same epoch is another rank's line.
+        anew = shown < before or (shown == before and epoch > self._epoch)
+        count = max(shown, 1) if anew else shown - before
+        self._shown, self._epoch = shown, epoch
+        if count and self._first is not None:
+            self._tell_first(count)
+        self._tell(found, min(count, _MOST_STEPS), now)
+
+    def _tell_first(self, interval: int) -> None:
+        """The first line tells of as many steps as the next one, if there were so many."""
+        if self._first is not None:
+            (found, now), self._first = self._first, None
+            self._tell(found, max(1, min(int(found["step"]), interval)), now)
+
+    def _tell(self, found: dict[str, float], count: int, now: int) -> None:
+        """`count` steps ended with a line; what it tells is spread over them."""
+        if not count or self._done:
+            return
+        seconds = self._seconds(found, count)
+        samples = self._samples(found, seconds, count, now)
+        if self._clock is None:
+            self._begin(now - int(count * (seconds or 0.0) * 1e9))
+        begun = self._clock if self._clock is not None else now
+        self._clock = now if seconds is None else begun + int(count * seconds * 1e9)
+        for index in range(1, count + 1):
+            self._step += 1
+            more: dict[str, Any] = {"loss": _plain(found["loss"])} if "loss" in found and index == count else {}
+            if samples:
+                more["n"] = samples * index // count - samples * (index - 1) // count
+            self._say("STEP_END", self._clock, step=self._step, **more)
+        self._say("BLOCK", self._clock, step=self._step)
+        if self._pattern.steps is not None and self._step >= self._pattern.steps:
+            self._done = True
+            self._end({"ended_after": self._step})
+
+    def _begin(self, at: int) -> None:
+        self._clock = at
+        # Times of single steps are not known, only those of lines: as on a device that works behind the program.
+        told = {"wall": time.time_ns(), "unit": self._pattern.unit, "timing": "host-enqueue", "world": 1}
+        self._say("INIT_START", at, **told)
+        self._say("TRAIN_START", at)
+
+    def _end(self, values: dict[str, Any]) -> None:
+        at = self._clock or time.monotonic_ns()
+        self._say("TRAIN_END", at)
+        self._say("FINISHED", at, values=values)
+
+    def _seconds(self, found: dict[str, float], count: int) -> float | None:
+        """Of one step, as the program says."""
+        seconds: float | None = None
+        per_step = found.get("samples") or self._pattern.batch
+        if found.get("seconds", 0.0) > 0:
+            seconds = found["seconds"] / (count if self._pattern.whole else 1)
+        elif found.get("steps_per_second", 0.0) > 0:
+            seconds = 1 / found["steps_per_second"]
+        elif per_step and found.get("rate", 0.0) > 0:
+            seconds = per_step / found["rate"]
+        return seconds if seconds is not None and seconds < 1e6 else None
+
+    def _samples(self, found: dict[str, float], seconds: float | None, count: int, now: int) -> int:
+        """Of all steps of a line; 0 when nothing tells."""
+        per_step = found.get("samples") or self._pattern.batch
+        samples = (per_step or 0) * count
+        if not per_step and found.get("rate"):
+            lasted = count * seconds if seconds is not None else (now - (self._clock or now)) / 1e9
+            samples = found["rate"] * lasted
+        return round(samples) if 0 < samples < _MOST_SAMPLES else 0
+
+    def _say(self, kind: str, at: int, **more: Any) -> None:
+        event = dict({"k": kind, "rank": self._rank, "seq": self._seq, "t": at}, **more)
+        self._out.append((dumps(event) + "\n").encode())
+        self._seq += 1
+
+
+def _plain(value: float) -> float | str:
+    """JSON has no word for what is not finite."""
+    if value - value == 0:
+        return value
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+
+
+def reader(raw: dict[str, Any], rank: int, log: str, spool: str) -> Reader:
+    return Reader(Pattern(raw), rank, log, os.path.join(spool, "rank%d.jsonl" % rank))

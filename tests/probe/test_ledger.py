@@ -1,0 +1,93 @@
+"""What counts as a step: the bookkeeping behind `exec`, without torch."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.probe.conftest import PROBE
+
+sys.path.insert(0, str(PROBE))
+from trainmark_ledger import Chooser, Ledger, Source, samples_in
+
+
+def fetch(ledger: Ledger, source: Source, samples: int, learning: bool = True) -> None:
+    ledger.fetched(source, samples, learning, 1000, 10)
+
+
+@given(
+    passes=st.lists(st.lists(st.integers(1, 64), min_size=1, max_size=12), min_size=1, max_size=4),
+    accumulate=st.integers(1, 5),
+    ahead=st.booleans(),
+    checks=st.booleans(),
+)
+def test_every_sample_is_counted_once_in_its_step(
+    passes: list[list[int]], accumulate: int, ahead: bool, checks: bool
+) -> None:
+    """Whether the program reads one batch ahead or not, accumulates or not, evaluates carelessly or not."""
+    ledger, steps, since, trained = Ledger(), [], [], 0
+    for batches in passes:
+        source = Source()
+        queue = iter(batches)
+        for index, samples in enumerate(batches):
+            wanted = 2 if ahead and index == 0 else 1
+            for given_now in islice(queue, wanted):
+                fetch(ledger, source, given_now)
+            if ahead and index == len(batches) - 1:
+                ledger.ended(source, 0)
+            ledger.backward()
+            since.append(samples)
+            trained += 1
+            if trained % accumulate == 0:
+                found = ledger.step()
+                assert found is not None
+                steps.append((found[0], sum(since)))
+                since = []
+        if not ahead:
+            ledger.ended(source, 0)
+        if checks and not since:
+            check = Source()
+            fetch(ledger, check, 1000)
+            ledger.ended(check, 0)
+    counted, true = [sum(pair) for pair in zip(*steps, strict=True)] if steps else [0, 0]
+    assert counted == true == ledger.samples
+    # Each step has its own batches; reading ahead across passes may only move them by a step.
+    if not ahead:
+        assert all(one == other for one, other in steps)
+
+
+def test_several_updates_on_one_batch_are_one_step_and_the_scorer_is_told() -> None:
+    ledger, source = Ledger(), Source()
+    for _ in range(3):
+        fetch(ledger, source, 8)
+        for _ in range(5):
+            ledger.backward()
+            ledger.step()
+    counted = ledger.counted()
+    assert (counted["steps"], counted["updates"], counted["samples"]) == (3, 15, 24)
+
+
+def test_the_largest_optimizer_that_is_used_is_chosen() -> None:
+    chooser = Chooser()
+    for key, size in ((1, 10), (2, 100), (3, 1000)):
+        chooser.made(key, size)
+    # 3 is never used: when 1 steps again, that is sure, and the first step of 2 counts after all.
+    assert [chooser.stepped(key) for key in (1, 2, 1, 2, 1, 2)] == [0, 0, 1, 1, 0, 1]
+    assert chooser.chosen == 2 and not chooser.settle()
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "expected"),
+    [
+        ([[1, 2, 3]], None, 3),
+        ([["a", "b"], ["c", "d"]], 2, 2),
+        ({"text": "no tensor"}, 4, 0),
+        ("text", None, 0),
+    ],
+)
+def test_batches_without_tensors(batch: object, size: int | None, expected: int) -> None:
+    assert samples_in(batch, Source(size)) == expected
