@@ -253,7 +253,7 @@ def write_run(
         records += [begun, msgspec.structs.replace(begun, k=journal.ENDED, state=state, reason="made up")]
         if shape is not None:
             folder = run.attempt(plan.cases[0], ref, 1)
-            write_attempt(folder, shape, plan.cases[0].world // len(names), names, seed + ref.round, load)
+            write_attempt(folder, shape, (plan.cases[0].world or 1) // len(names), names, seed + ref.round, load)
     records.append(journal.Record(journal.FINISHED, 1, 1, state=JobState.SUCCEEDED))
     (run.path / journal.NAME).write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
     return run
