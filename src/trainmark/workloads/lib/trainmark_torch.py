@@ -30,7 +30,7 @@ CPU_UNITS = {
 # The measured peak: matrices of this many rows, products between two looks at the clock, seconds in all.
 MATMUL_SIZE = {"cpu": 2048, "other": 8192}
 MATMUL_REPEATS = 2
-MATMUL_SECONDS = 1.5
+MATMUL_SECONDS = 1.0
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
