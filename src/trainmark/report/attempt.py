@@ -86,7 +86,7 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
     if series:
         from trainmark.report.series import curves_of
 
-        curves = curves_of(read, nodes)
+        curves = curves_of(read, nodes, case.band)
     resumed = {step for rank in read.ranks for step in rank.notes("resumed_from_step") if isinstance(step, int)}
     return Scored(
         score=score_run(read, nodes, question(case)),
@@ -119,6 +119,6 @@ def _key(content: bytes, folder: Path, case: CasePlan, series: bool) -> str:
         for file in sorted(folder.glob(f"*/{name}")):
             digest.update(file.parent.name.encode() + hashlib.sha256(file.read_bytes()).digest())
     # Warnings name the folder; a moved run is read again.
-    for part in (SCORER_VERSION, __version__, question(case), series, str(folder)):
+    for part in (SCORER_VERSION, __version__, question(case), case.band, series, str(folder)):
         digest.update(msgspec.json.encode(part, order="deterministic"))
     return digest.hexdigest()

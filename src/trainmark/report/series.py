@@ -5,45 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from trainmark.report.charts.thin import thin
 from trainmark.report.records import Curve, RunSeries
 from trainmark.score import convergence
 from trainmark.score.steps import grid
+from trainmark.spec.band import Stretch
 from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
 
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats
 
-MOST_POINTS = 400
 _SAMPLED = (("cpu", "fraction"), ("mem_used", "bytes"), ("power_w", "W"))
 
 
-def curves_of(read: Columns, nodes: Sequence[NodeSamples]) -> RunSeries:
+def curves_of(read: Columns, nodes: Sequence[NodeSamples], band: Sequence[Stretch]) -> RunSeries:
     ranks = read.ranks
     made = [rank for rank in ranks if rank.steps is not None]
     return RunSeries(
         step_time=_step_time(ranks) if made else None,
         loss=_loss(made) if made else None,
         evaluations=_evaluations(ranks),
+        band_low=_edge("lowest", band, [part.low for part in band]),
+        band_high=_edge("highest", band, [part.high for part in band]),
         utilisation=[curve for samples in nodes for curve in _sampled(samples, ranks)],
     )
 
 
-def thin(x: Sequence[float], y: Sequence[float | None]) -> tuple[list[float], list[float | None]]:
-    """At most MOST_POINTS of the points; of each stretch its lowest and its highest stay."""
-    if len(x) <= MOST_POINTS:
-        return list(x), list(y)
-    stretches = MOST_POINTS // 2
-    kept: list[int] = []
-    for number in range(stretches):
-        stretch = range(number * len(x) // stretches, (number + 1) * len(x) // stretches)
-        known = [(value, at) for at in stretch if (value := y[at]) is not None]
-        kept += sorted({min(known)[1], max(known)[1]}) if known else [stretch[0]]
-    return [x[at] for at in kept], [y[at] for at in kept]
+def _edge(name: str, band: Sequence[Stretch], values: Sequence[float]) -> Curve | None:
+    """One edge of the reference band: level over each stretch of steps."""
+    if not band:
+        return None
+    x = [float(step) for part in band for step in (part.first, part.last)]
+    return Curve(name, "", x, [value for value in values for _ in range(2)])
 
 
 def _curve(name: str, unit: str, x: Sequence[float], y: Sequence[float | None]) -> Curve:
     known = [float(value) if value is not None and is_number(value) else None for value in y]
-    return Curve(name, unit, *thin([float(value) for value in x], known))
+    xs, ys = thin([float(value) for value in x], known)
+    return Curve(name, unit, list(xs), list(ys))
 
 
 def _step_time(ranks: Sequence[RankColumns]) -> Curve | None:
