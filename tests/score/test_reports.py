@@ -14,7 +14,7 @@ import pytest
 import trainmark
 from tests.conftest import Cli
 from trainmark.report import attempt, build, text
-from trainmark.report.series import MOST_POINTS, thin
+from trainmark.report.charts.thin import MOST, thin
 from trainmark.score.definitions import DEFINITIONS, EVALUATION
 from trainmark.store.rundir import EVENTS
 from trainmark.testing.synthetic import Load, Shape, write_run
@@ -40,7 +40,7 @@ def test_a_report_has_rounds_curves_and_what_stands_behind_the_headline(tmp_path
     assert len(first.histogram_edges) == len(first.histogram_counts) + 1
     series = first.series
     assert series is not None and series.step_time is not None and series.loss is not None
-    assert len(series.step_time.x) <= MOST_POINTS and max(series.step_time.y) == pytest.approx(  # type: ignore[type-var]
+    assert len(series.step_time.x) <= MOST and max(series.step_time.y) == pytest.approx(  # type: ignore[type-var]
         max(first.step_time["max"], 0.3), rel=0.2
     )
     assert series.loss.y[-1] == pytest.approx(1.0) and series.evaluations[0].x == [400, 800, 1200]
@@ -88,7 +88,7 @@ def test_thinning_keeps_extremes_and_gaps() -> None:
     y[1234], y[7777] = 99.0, -5.0
     y[5000:6000] = [None] * 1000
     kept_x, kept_y = thin(x, y)
-    assert len(kept_x) <= MOST_POINTS and kept_x == sorted(kept_x)
+    assert len(kept_x) <= MOST and kept_x == sorted(kept_x)
     known = [value for value in kept_y if value is not None]
     assert (max(known), min(known)) == (99.0, -5.0) and None in kept_y
 
