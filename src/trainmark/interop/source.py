@@ -119,7 +119,7 @@ class Lines:
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         try:
-            with _opened(self._kept.path) as stream:
+            with opened(self._kept.path) as stream:
                 yield from self._each(stream)
         except (EOFError, zlib.error) as error:
             self.remark("cut off", self._lines, f"the compressed data ends early or is broken: {error}")
@@ -178,8 +178,14 @@ class Lines:
         return Counted(self.place, self._lines, self._taken, other, self._flagged)
 
 
+def is_packed(head: bytes) -> bool:
+    """Whether a file that begins like this is compressed."""
+    return head.startswith((_GZIP, _ZSTD))
+
+
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """What a file holds, unpacked."""
     with path.open("rb") as plain:
         head = plain.read(4)
         plain.seek(0)

@@ -16,7 +16,7 @@ import msgspec
 from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.frameworks import Command
-from trainmark.interop.records import Begin, CaseFields, Counted, End, Flag, Item, Missing, Told, Verbatim
+from trainmark.interop.records import Begin, CaseFields, Counted, End, Flag, Item, Missing, Sampled, Told, Verbatim
 from trainmark.plan.records import SCHEMA as PLAN_SCHEMA
 from trainmark.plan.records import CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec.site import Site
@@ -30,6 +30,18 @@ from trainmark.store.rundir import Imported, Manifest, RunDir, node_dir
 EXAMPLES = 5
 # Ends that a native run would try again have no meaning here: nobody can.
 _FAILED = (JobState.FAILED, JobState.INVALID, JobState.SUCCEEDED, JobState.TIMEOUT)
+
+# What a sample of an imported run may hold. `devices` is a list with one record for each card.
+SAMPLE_UNITS = {
+    "cpu": "fraction",
+    "mem": "fraction",
+    "power_w": "watts",
+    "devices.temperature_c": "°C",
+    "devices.power_w": "watts",
+    "devices.memory_used": "bytes",
+    "devices.memory_total": "bytes",
+    "devices.utilisation": "fraction",
+}
 
 
 class Case:
@@ -60,6 +72,10 @@ class Writer:
             if self._round is None:
                 raise ValueError("an event outside of a round")
             self._round.tell(item)
+        elif isinstance(item, Sampled):
+            if self._round is None:
+                raise ValueError("a sample outside of a round")
+            self._round.sample(item)
         elif isinstance(item, Flag):
             self.flags[item.kind] += 1
             self.counts["flagged_rows"] += item.rows
@@ -134,6 +150,7 @@ class _Round:
         self._node = -1
         self._out: IO[bytes] | None = None
         self._told: Counter[int] = Counter()
+        self._samples: dict[int, IO[bytes]] = {}
 
     def tell(self, item: Told) -> None:
         if item.node != self._node or self._out is None:
@@ -155,6 +172,15 @@ class _Round:
         self._told[self._node] += 1
         self.events += 1
 
+    def sample(self, item: Sampled) -> None:
+        out = self._samples.get(item.node)
+        if out is None:
+            folder = self._dir(item.node)
+            folder.mkdir(parents=True, exist_ok=True)
+            out = self._samples[item.node] = (folder / rundir.SAMPLES).open("wb")
+            out.write(msgspec.json.encode({"schema": 1, "units": {"t": "ns", **SAMPLE_UNITS}}) + b"\n")
+        out.write(msgspec.json.encode({"t": item.t, **item.values}) + b"\n")
+
     def _dir(self, node: int) -> Path:
         if not 0 <= node < len(self.case.hosts):
             raise UserError(f"node {node} of a case with {len(self.case.hosts)}: the source contradicts itself")
@@ -173,6 +199,8 @@ class _Round:
             self._open(0)
         assert self._out is not None  # noqa: S101 - for the type checker
         self._out.close()
+        for samples in self._samples.values():
+            samples.close()
         for node, events in (self._told or {0: 0}).items():
             result = {"imported": self._begin.label, "state": end.state, "events": events, "warnings": []}
             write_json(self._dir(node) / rundir.RESULT, result)

@@ -1,0 +1,1 @@
+"""FlagPerf: its run directories in and out, and its configuration in."""
