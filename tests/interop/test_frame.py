@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
+import tarfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -154,7 +157,8 @@ def test_a_hostile_tree(tmp_path: Path, toy: Toy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "complaint"), [(b"", "no round"), (b"PK\x03\x04", "unpack it"), (None, "no such file")]
+    ("data", "complaint"),
+    [(b"", "no round"), (b"PK\x03\x04", "broken archive"), (b"7z\xbc\xaf", "unpack it"), (None, "no such file")],
 )
 def test_what_cannot_be_imported_leaves_nothing(tmp_path: Path, data: bytes | None, complaint: str) -> None:
     class Nothing(Toy):
@@ -169,6 +173,37 @@ def test_what_cannot_be_imported_leaves_nothing(tmp_path: Path, data: bytes | No
     with pytest.raises(UserError, match=complaint):
         bring("toy", file, tmp_path / "runs", {"batch": 4})
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+def pack(kind: str, file: Path, members: dict[str, bytes]) -> None:
+    if kind == "zip":
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+        return
+    with tarfile.open(file, f"w:{kind}") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        link = tarfile.TarInfo("secret.log")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+
+
+@pytest.mark.parametrize("kind", ["zip", "", "gz", "bz2", "xz"])
+def test_archives_are_read_and_never_unpacked(tmp_path: Path, toy: Toy, kind: str) -> None:
+    file = tmp_path / "in" / "logs.dat"
+    file.parent.mkdir()
+    pack(
+        kind, file, {"../../out.log": LOG.encode(), "/abs.log": LOG.encode(), "b/readme": b"", "b/a.log": LOG.encode()}
+    )
+    before = sorted(tmp_path.rglob("*"))
+    items = read(toy, file)
+    assert sorted(item.label for item in items if isinstance(item, Begin)) == ["abs.log", "b/a.log", "out.log"]
+    assert sorted(tmp_path.rglob("*")) == before and not [item for item in items if isinstance(item, Flag)]
+    file.write_bytes(file.read_bytes()[:-200] if kind != "" else file.read_bytes()[:2000])
+    assert "broken archive" in {item.kind for item in read(toy, file) if isinstance(item, Flag)}
 
 
 def test_a_million_lines_need_no_memory(tmp_path: Path, toy: Toy) -> None:

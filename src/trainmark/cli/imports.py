@@ -74,7 +74,9 @@ def call(args: argparse.Namespace) -> int:
         for one in brought.verbatim:
             _write(args.output, one)
     if args.json:
-        own: Any = brought.verbatim[0].content if brought.verbatim else brought
+        own: Any = {one.name: one.content for one in brought.verbatim} or brought
+        if len(brought.verbatim) == 1:
+            own = brought.verbatim[0].content
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(own), indent=4) + b"\n")
         return 0
     imported = brought.imported
@@ -101,7 +103,7 @@ def _write(folder: Path, one: Verbatim) -> None:
     file = folder / one.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        data = one.content if isinstance(one.content, bytes) else msgspec.json.encode(one.content)
+        data = msgspec.json.encode(one.content) if one.name.endswith(".json") else one.text.encode()
         file.write_bytes(data)
     except OSError as error:
         raise UserError(f"--output {file}: cannot be written: {error.strerror}") from None

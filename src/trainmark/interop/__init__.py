@@ -11,7 +11,15 @@ from trainmark.plugins import Registry, guarded
 if TYPE_CHECKING:
     from trainmark.interop.format import Format
 
-REGISTRY = Registry("format", {})
+REGISTRY = Registry(
+    "format",
+    {
+        "csv": "trainmark.interop.tabular:Csv",
+        "dlperf": "trainmark.interop.dlperf:DlPerf",
+        "junit": "trainmark.interop.junit:JUnit",
+        "prometheus": "trainmark.interop.prometheus:Prometheus",
+    },
+)
 
 
 def formats() -> Iterator[tuple[str, Format]]:

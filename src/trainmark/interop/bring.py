@@ -57,8 +57,7 @@ def bring(name: str, path: Path, runs: Path, options: Mapping[str, Any]) -> Brou
 
 def _bring(name: str, form: Format, path: Path, runs: Path, part: Path, options: Mapping[str, Any]) -> Brought:
     writer = Writer(part)
-    wanted = source.find(path, form.wants, writer.take)
-    kept = [file for file in (source.keep(*one, part / RAW, writer.take) for one in wanted) if file is not None]
+    kept = source.keep_all(path, form.wants, part / RAW, writer.take)
     if not kept:
         raise UserError(f"import {name}: {path}: nothing to read here{_why(writer)}")
     for item in form.read(kept, options):
@@ -69,7 +68,7 @@ def _bring(name: str, form: Format, path: Path, runs: Path, part: Path, options:
     if not writer.rounds:
         raise UserError(f"import {name}: {path}: no round in {len(kept)} file(s){_why(writer)}")
     imported = _imported(name, form, path, kept, writer, options)
-    key = _key(name, form, imported.sha256, options)
+    key = _key(name, form, imported.sha256, options, writer.identities())
     same = next((run for run in run_ids(runs) if run.endswith(f"-{key}")), None)
     run = RunDir(runs / (same or f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{key}"))
     if same is None:
@@ -84,9 +83,10 @@ def _why(writer: Writer) -> str:
     return "".join(f"\n  {example}" for example in writer.examples)
 
 
-def _key(name: str, form: Format, sha256: str, options: Mapping[str, Any]) -> str:
+def _key(name: str, form: Format, sha256: str, options: Mapping[str, Any], cases: list[str]) -> str:
+    """The same for the same bytes, read in the same way: names of files count as far as they change the cases."""
     telling = {option.name: options.get(option.name) for option in form.import_options or () if option.identity}
-    return hashlib.sha256(msgspec.json.encode([name, sha256, sorted(telling.items())])).hexdigest()[:_KEY_LENGTH]
+    return hashlib.sha256(msgspec.json.encode([name, sha256, sorted(telling.items()), cases])).hexdigest()[:_KEY_LENGTH]
 
 
 def _imported(

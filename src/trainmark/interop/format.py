@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
+from trainmark.errors import UserError
 from trainmark.interop.records import Item, Kept
+from trainmark.report.records import Report
 from trainmark.store.rundir import RunDir
 
 
@@ -39,6 +42,37 @@ class Format(Protocol):
 
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:
         """Writes the runs as the format has it; gives what was written."""
+
+
+class WriteOnly:
+    """The half of a format that only writes. A subclass gives `render`: the runs' reports as one file's content."""
+
+    import_options: tuple[Option, ...] | None = None
+    export_options: tuple[Option, ...] | None = ()
+
+    def wants(self, name: str) -> bool:  # noqa: ARG002
+        return False
+
+    def read(self, files: Sequence[Kept], options: Mapping[str, Any]) -> Iterator[Item]:  # noqa: ARG002
+        return iter(())
+
+    def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
+        from trainmark.report.build import build
+
+        data = self.render([build(run) for run in runs])
+        part = path.with_name(f".{path.name}.part")
+        try:
+            # At once or not at all: whoever collects the file never sees half of it.
+            part.write_bytes(data)
+            part.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise UserError(f"--output {path}: cannot be written: {error.strerror}") from None
+        return [path]
+
+    def render(self, reports: Sequence[Report]) -> bytes:
+        raise NotImplementedError
 
 
 def defaults(options: tuple[Option, ...] | None) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class Kept(msgspec.Struct, frozen=True):
     path: Path
     sha256: str
     size: int
+    # Name of the folder that holds it all: some tools tell things by it.
+    above: str = ""
 
 
 class CaseFields(msgspec.Struct, frozen=True):
@@ -120,11 +122,10 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class Verbatim(msgspec.Struct, frozen=True):
-    """What the source's own tool would have written: a file's name and its content."""
+    """What the source's own tool would have written: `content` in a file named `….json`, `text` in any other."""
 
     name: str
     content: Any
-    # Text for a terminal, when it differs from the content as JSON.
     text: str = ""
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from trainmark.errors import UserError
+from trainmark.interop import archive
 from trainmark.interop.records import Counted, Flag, Kept
 
 LONGEST_LINE = 1 << 20
@@ -19,7 +20,6 @@ DEEPEST = 64
 _CHUNK = 1 << 20
 # Told from their content, not from their names.
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_ARCHIVES = ((0, b"PK\x03\x04", "zip"), (257, b"ustar", "tar"), (0, b"7z\xbc\xaf", "7z"), (0, b"BZh", "bzip2"))
 
 Say = Callable[[Flag], None]
 
@@ -54,29 +54,60 @@ def find(top: Path, wants: Callable[[str], bool], say: Say) -> list[tuple[str, P
     return sorted(found)
 
 
-def keep(name: str, path: Path, into: Path, say: Say) -> Kept | None:
+def keep_all(top: Path, wants: Callable[[str], bool], into: Path, say: Say) -> list[Kept]:
+    """Copies of all wanted files of a file, a folder, or an archive, sorted by name."""
+    whole = top.resolve()
+    kept: list[Kept] = []
+    kind = None if whole.is_dir() else _archive_kind(whole)
+    if kind in ("zip", "tar"):
+        above = whole.name.partition(".")[0]
+        archive.each_member(whole, kind, wants, say, lambda name, stream: kept.append(_copy(name, stream, into, above)))
+        return sorted(kept, key=lambda file: file.name)
+    above = whole.name if whole.is_dir() else whole.parent.name
+    for name, path in find(top, wants, say):
+        file = keep(name, path, into, say, above)
+        if file is not None:
+            kept.append(file)
+    return kept
+
+
+def _open(path: Path) -> IO[bytes]:
+    # Without O_NONBLOCK a pipe with no writer would hold us for ever.
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def _archive_kind(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    try:
+        with _open(path) as stream:
+            return archive.kind_of(stream.read(4096))
+    except OSError:
+        # `keep` says what is the matter.
+        return None
+
+
+def keep(name: str, path: Path, into: Path, say: Say, above: str = "") -> Kept | None:
     """Copies a file to `into`/<sha256 of its bytes>; None, and a flag, for what is no plain file."""
     place = shown(name)
     try:
-        # Without O_NONBLOCK a pipe with no writer would hold us for ever.
-        source = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        stream = _open(path)
     except OSError as error:
         say(Flag("unreadable", place, error.strerror or str(error)))
         return None
-    with os.fdopen(source, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(source).st_mode):
+    with stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             say(Flag("no plain file", place, "a pipe, device or socket, passed over"))
             return None
-        head = stream.read(512)
-        archive = next((kind for at, mark, kind in _ARCHIVES if head[at:].startswith(mark)), None)
-        if archive is not None:
-            say(Flag("archive", place, f"a {archive} archive, not opened: unpack it and import the folder"))
+        kind = archive.kind_of(stream.read(4096))
+        if kind is not None:
+            say(Flag("archive", place, f"a {kind} archive, passed over: import it by itself, or unpack it"))
             return None
         stream.seek(0)
-        return _copy(name, stream, into)
+        return _copy(name, stream, into, above)
 
 
-def _copy(name: str, stream: IO[bytes], into: Path) -> Kept:
+def _copy(name: str, stream: IO[bytes], into: Path, above: str) -> Kept:
     into.mkdir(exist_ok=True)
     part, digest, size = into / ".part", hashlib.sha256(), 0
     with part.open("wb") as out:
@@ -86,7 +117,7 @@ def _copy(name: str, stream: IO[bytes], into: Path) -> Kept:
             out.write(chunk)
     kept = into / digest.hexdigest()
     part.replace(kept)
-    return Kept(shown(name), kept, digest.hexdigest(), size)
+    return Kept(shown(name), kept, digest.hexdigest(), size, shown(above))
 
 
 def source_hash(files: list[Kept]) -> str:

@@ -103,6 +103,10 @@ class Writer:
     def cases(self) -> int:
         return len(self._cases)
 
+    def identities(self) -> list[str]:
+        """Which cases there are, and how often each ran."""
+        return sorted(f"{identity} {len(case.ends)}" for identity, case in self._cases.items())
+
     def _begin(self, item: Begin) -> None:
         identity = item.case.id(1).identity
         case = self._cases.get(identity)

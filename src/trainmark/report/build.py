@@ -24,18 +24,15 @@ def build(run: RunDir) -> Report:
     state = RunState.replay(manifest.plan, past.records)
     warnings = list(past.warnings)
     cases = [_case(run, state, index, warnings) for index in range(len(manifest.plan.cases))]
-    cases = [_marked(case, manifest.imported) for case in cases]
-    return Report(run.id, present_state(run, state), manifest.plan.suite, cases, warnings, str(run.path))
+    report = Report(run.id, present_state(run, state), manifest.plan.suite, cases, warnings, str(run.path))
+    return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
 
 
-def _marked(case: CaseReport, imported: Imported | bool) -> CaseReport:
-    """A figure of another tool is never taken for one of ours."""
-    if not isinstance(imported, Imported):
-        return case
-    notes = [f"imported from {imported.format}"]
-    notes += [f"the source does not tell: {what}" for what in imported.missing]
-    notes += [f"flagged while reading: {kind} ({count})" for kind, count in sorted(imported.flags.items())]
-    return msgspec.structs.replace(case, notes=[*case.notes, *notes])
+def _marked(report: Report, imported: Imported) -> Report:
+    """A figure of another tool is never taken for one of ours, wherever the case is shown."""
+    note = f"imported from {imported.format}"
+    cases = [msgspec.structs.replace(case, notes=[*case.notes, note]) for case in report.cases]
+    return msgspec.structs.replace(report, cases=cases, imported=imported)
 
 
 def present_state(run: RunDir, state: RunState) -> JobState:

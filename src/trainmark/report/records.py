@@ -8,6 +8,7 @@ import msgspec
 
 from trainmark.score.measurement import Measurement
 from trainmark.spec.states import JobState
+from trainmark.store.rundir import Imported
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -92,3 +93,5 @@ class Report(msgspec.Struct, frozen=True):
     created: float | None = None
     # Hosts, packages, code, settings: the manifest's provenance, in groups of name → value.
     environment: dict[str, dict[str, str]] = {}
+    # For a run that another tool did: which, what it does not tell, what was flagged while reading.
+    imported: Imported | None = None

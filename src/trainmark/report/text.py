@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainmark.report.records import CaseReport, Report
 from trainmark.score.measurement import Measurement
 from trainmark.spec.states import JobState
+from trainmark.store.rundir import Imported
 
 _HEAD = ("case", "state", "runs", "throughput", "95 % interval")
 
@@ -16,9 +17,16 @@ def render(report: Report) -> str:
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     for case in report.cases:
         lines += _remarks(case)
+    lines += _imported(report.imported) if report.imported else []
     lines += [f"warning: {warning}" for warning in report.warnings]
     lines += ["", f"kept in {report.dir}"]
     return "\n".join(lines) + "\n"
+
+
+def _imported(found: Imported) -> list[str]:
+    lines = ["", f"imported from {found.format}: {found.source} (sha256 {found.sha256[:12]}…)"]
+    lines += [f"  not told: {what}" for what in found.missing]
+    return lines + [f"  flagged while reading: {kind} ({count})" for kind, count in sorted(found.flags.items())]
 
 
 def _row(case: CaseReport) -> tuple[str, ...]:

@@ -154,7 +154,8 @@ def run_ids(runs: Path) -> list[str]:
         names = os.listdir(runs)
     except OSError:
         return []
-    return sorted(name for name in names if _is_run(runs / name))
+    # A name with a dot is a run that is still being imported.
+    return sorted(name for name in names if not name.startswith(".") and _is_run(runs / name))
 
 
 def _is_run(path: Path) -> bool:

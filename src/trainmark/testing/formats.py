@@ -31,8 +31,7 @@ def read(form: Format, path: Path, options: Mapping[str, Any] | None = None) -> 
     """Everything a format says of a file or folder."""
     with tempfile.TemporaryDirectory() as folder:
         said: list[Item] = []
-        found = source.find(path, form.wants, said.append)
-        kept = [file for file in (source.keep(*one, Path(folder) / RAW, said.append) for one in found) if file]
+        kept = source.keep_all(path, form.wants, Path(folder) / RAW, said.append)
         chosen = {**defaults(form.import_options), **(options or {})}
         return [*said, *(form.read(kept, chosen) if kept else ())]
 
@@ -124,8 +123,8 @@ class FormatContract:
     def test_compressed_is_the_same(self, form: Format, sample: Path, tmp_path: Path, options: dict[str, Any]) -> None:
         if not sample.is_file():
             pytest.skip("a folder")
-        packed = tmp_path / "packed" / sample.name
-        packed.parent.mkdir()
+        packed = tmp_path / "packed" / sample.parent.name / sample.name
+        packed.parent.mkdir(parents=True)
         packed.write_bytes(gzip.compress(sample.read_bytes()))
         assert read(form, packed, options) == read(form, sample, options)
 
@@ -147,6 +146,45 @@ class FormatContract:
             damage()
         finally:
             victim.write_bytes(good)
+
+
+class ExportContract:
+    """For formats that write. A subclass overrides `name` and `runs`."""
+
+    @pytest.fixture
+    def name(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def runs(self, tmp_path: Path) -> list[RunDir]:
+        """At least one run that the format can write."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def output(self, tmp_path: Path) -> Path:
+        """A file or folder that is not there yet."""
+        return tmp_path / "output"
+
+    def write(self, name: str, runs: list[RunDir], output: Path) -> list[Path]:
+        form: Format = REGISTRY.get(name)
+        return form.write(runs, output, defaults(form.export_options))
+
+    def test_it_writes_what_it_says(self, name: str, runs: list[RunDir], output: Path) -> None:
+        before = [_tree(run.path) for run in runs]
+        written = self.write(name, runs, output)
+        assert sorted(written) == _files(output) and all(file.stat().st_size for file in written)
+        assert [_tree(run.path) for run in runs] == before, "a run was changed"
+
+    def test_the_same_runs_give_the_same_bytes(self, name: str, runs: list[RunDir], output: Path) -> None:
+        self.write(name, runs, output)
+        first = _tree(output)
+        self.write(name, runs, output)
+        assert first and _tree(output) == first
+
+    def test_a_place_that_cannot_be_written(self, name: str, runs: list[RunDir], tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("in the way")
+        with pytest.raises(UserError, match="--output"):
+            self.write(name, runs, tmp_path / "file" / "below")
 
 
 def _copy(source_file: Path, target: Path) -> None:

@@ -1,0 +1,121 @@
+"""Runs as DLPerf would show them: its JSON, its table, and logs under the names it gives them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.errors import UserError
+from trainmark.interop.bring import LISTING, RAW
+from trainmark.interop.dlperf.result import Speed, result, table
+from trainmark.interop.records import clean
+from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.score.case import score_run
+from trainmark.store import events, journal
+from trainmark.store.rundir import RunDir, node_dir, rank_log
+from trainmark.store.state import Attempt, RunState
+
+# DLPerf's own words for them.
+_MODELS = {"resnet50": "rn50"}
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """One round as a log of DLPerf."""
+
+    speed: Speed
+    framework: str
+    workload: str
+    text: Path | None
+
+
+def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
+    """Writes `<bzN>_result.json`, `<bzN>_result.md` for each batch size and dtype, and `logs…/`."""
+    logs = [log for run in runs for log in _logs(run)]
+    if not logs:
+        raise UserError(f"export dlperf: no round of {', '.join(run.id for run in runs)} has a speed and a `batch`")
+    written: list[Path] = []
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for group, members in _groups(logs).items():
+            content = result([log.speed for log in members], "time")
+            written += _write(path / group, content)
+            written += [file for log in members if (file := _log(path, log)) is not None]
+    except OSError as error:
+        raise UserError(f"--output {path}: cannot be written: {error.strerror}") from None
+    return written
+
+
+def _groups(logs: list[_Log]) -> dict[str, list[_Log]]:
+    """By batch size, as DLPerf's folders; by framework and dtype too where several share one."""
+    kinds = {(log.speed.batch, log.framework, log.speed.dtype) for log in logs}
+    found: dict[str, list[_Log]] = {}
+    for log in logs:
+        alike = [kind for kind in kinds if kind[0] == log.speed.batch]
+        extra = "" if len(alike) == 1 else f"_{log.framework}_{log.speed.dtype or 'dtype'}"
+        found.setdefault(f"bz{log.speed.batch}{extra}", []).append(log)
+    return found
+
+
+def _write(base: Path, content: dict[str, Any]) -> list[Path]:
+    data, page = base.with_name(f"{base.name}_result.json"), base.with_name(f"{base.name}_result.md")
+    data.write_bytes(msgspec.json.encode(content))
+    page.write_text("\n".join(f"{model}\n\n{table(cells)}" for model, cells in content.items()), encoding="utf-8")
+    return [data, page]
+
+
+def _logs(run: RunDir) -> Iterator[_Log]:
+    plan = run.manifest().plan
+    state = RunState.replay(plan, journal.read(run.path).records)
+    raw = _raw_files(run)
+    for index, case in enumerate(plan.cases):
+        batch = case.params.get("batch")
+        if not isinstance(batch, int):
+            continue
+        for number, (ref, attempt) in enumerate(state.counted(index), 1):
+            folder = run.attempt(case, ref, attempt.number)
+            speed = score_run(events.read_attempt(folder).events, case.world).throughput
+            if speed is None:
+                continue
+            # They become names of files: what came in with an import is not trusted to be one.
+            model = clean(str(case.params.get("model", _MODELS.get(case.workload, case.workload))))
+            dtype = clean(str(case.params["dtype"])) if "dtype" in case.params else None
+            size = f"{case.id.nnodes}n{case.id.nproc}g"
+            own = Speed(model, size, number, batch, dtype, round(speed, 2))
+            yield _Log(own, case.id.framework, case.id.workload, _text(run, case, ref, attempt, raw))
+
+
+def _raw_files(run: RunDir) -> dict[str, str]:
+    """Name → hash of what an imported run was made of."""
+    try:
+        lines = (run.path / RAW / LISTING).read_bytes().splitlines()
+    except OSError:
+        return {}
+    rows = [msgspec.json.decode(line) for line in lines]
+    return {row["name"]: row["sha256"] for row in rows}
+
+
+def _text(run: RunDir, case: CasePlan, ref: RoundRef, attempt: Attempt, raw: dict[str, str]) -> Path | None:
+    """The log of a round: the imported file, or what rank 0 printed."""
+    folder = run.attempt(case, ref, attempt.number)
+    for found in events.results(folder):
+        if found.get("imported") in raw:
+            return run.path / RAW / raw[found["imported"]]
+    file = rank_log(node_dir(folder, case.nodes[0].host, 0), 0)
+    return file if file.is_file() else None
+
+
+def _log(path: Path, log: _Log) -> Path | None:
+    """`logs_fp32/pytorch/resnet50/bz128/1n8g/rn50_b128_fp32_1.log`."""
+    if log.text is None:
+        return None
+    speed = log.speed
+    dtype = speed.dtype or "fp32"
+    folder = path / f"logs_{dtype}" / log.framework / log.workload / f"bz{speed.batch}" / speed.case
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{speed.model}_b{speed.batch}_{dtype}_{speed.repeat}.log"
+    shutil.copyfile(log.text, file)
+    return file

@@ -1,0 +1,47 @@
+"""`export csv`: a row for every figure of every case."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from trainmark.interop.format import WriteOnly
+from trainmark.report.records import CaseReport, Report
+from trainmark.spec.case_id import CaseId
+
+# fmt: off
+HEAD = (
+    "run", "suite", "case", "workload", "framework", "device", "nnodes", "nproc", "state", "reason", "rounds",
+    "counted", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "note",
+)
+# fmt: on
+
+
+class Csv(WriteOnly):
+    summary = "a table: one row for every figure of every case"
+
+    def render(self, reports: Sequence[Report]) -> bytes:
+        out = io.StringIO()
+        writer = csv.writer(out)
+        writer.writerow(HEAD)
+        for report in reports:
+            for case in report.cases:
+                writer.writerows([_safe(cell) for cell in row] for row in _rows(report, case))
+        return out.getvalue().encode()
+
+
+def _rows(report: Report, case: CaseReport) -> Iterator[Sequence[object]]:
+    found = CaseId.parse(case.case)
+    head = (report.run, report.suite, case.case, found.workload, found.framework_text, found.device)
+    size = (found.nnodes, found.nproc, str(case.state), case.reason, case.rounds, case.counted)
+    if not case.measurements:
+        yield (*head, *size, *[None] * 7, "; ".join(case.notes))
+    for one in case.measurements.values():
+        note = "; ".join([*([one.reason] if one.reason else []), *case.notes])
+        yield (*head, *size, one.name, one.value, one.unit, one.n, one.ci_low, one.ci_high, one.method, note)
+
+
+def _safe(cell: object) -> object:
+    """A spreadsheet takes text that begins like a formula for one, and text of other tools may be anything."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
