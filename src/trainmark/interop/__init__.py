@@ -16,6 +16,7 @@ REGISTRY = Registry(
     {
         "csv": "trainmark.interop.tabular:Csv",
         "dlperf": "trainmark.interop.dlperf:DlPerf",
+        "flagperf": "trainmark.interop.flagperf:FlagPerf",
         "junit": "trainmark.interop.junit:JUnit",
         "prometheus": "trainmark.interop.prometheus:Prometheus",
     },
