@@ -108,7 +108,9 @@ class _Rank:
         elif kind in ("INIT_EVALUATION", "EVALUATE"):
             told = event.values if isinstance(event.values, dict) else {}
             self._last["evaluation"] = told
-            named = {name if name.startswith("eval_") or name == "time" else f"eval_{name}": told[name] for name in told}
+            named = {
+                name if name.startswith("eval_") or name == "time" else f"eval_{name}": told[name] for name in told
+            }
             step = event.step if event.step is not None else self._step
             yield self._line(kind, t_ms, value={"global_steps": step, **named})
         elif kind == "FINISHED":

@@ -149,7 +149,9 @@ class RoundReader:
             yield Missing("power, memory and utilisation of devices")
         for log in logs:
             if not monitors.readable(log.monitor):
-                yield Flag("monitor not read", log.file.name, f"`{log.monitor}` has no line format that can be relied on")
+                yield Flag(
+                    "monitor not read", log.file.name, f"`{log.monitor}` has no line format that can be relied on"
+                )
         good = [log for log in logs if monitors.readable(log.monitor)]
         for node in sorted({log.node for log in good}):
             read = [(log, Lines(log.file)) for log in good if log.node == node]
