@@ -1,4 +1,4 @@
-"""`export parquet`: a folder with two tables, `measurements.parquet` and `steps.parquet`, for data tools of any kind."""
+"""`export parquet`: a folder with two tables, `measurements.parquet` and `steps.parquet`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from trainmark.errors import UserError
 from trainmark.interop.extras import load
 from trainmark.interop.format import WriteOnly
-from trainmark.interop.own import Heard, rounds
+from trainmark.interop.own import Heard, real, rounds
 from trainmark.interop.tabular import HEAD, rows
 from trainmark.report.build import build
 from trainmark.store.rundir import RunDir
@@ -68,8 +68,6 @@ def _steps(runs: Sequence[RunDir]) -> Iterator[Sequence[object]]:
 
 
 def _loss(event: Heard, late: Mapping[tuple[int, int], Any]) -> float | None:
-    from trainmark.interop.own import real
-
     return real(event.loss if event.loss is not None else late.get((event.rank, event.step or 0)))
 
 

@@ -47,8 +47,8 @@ def _round(out: Output, top: str, done: Done) -> None:
     for index, host, folder in done.nodes():
         lead = index * max(1, world // max(1, len(done.case.nodes)))
         writer = _Rank(done, lead, samples)
-        clock, lines = Clock(), []
-        losses = Losses()
+        clock, losses = Clock(), Losses()
+        lines: list[str] = []
         for event in done.heard(folder):
             losses.hear(event)
         for event in done.heard(folder):

@@ -60,7 +60,8 @@ def _host(name: str, lines: Lines) -> Iterator[Seen]:
 
 
 def _cards(row: re.Pattern[str], lines: Lines) -> Iterator[Seen]:
-    seconds, cards = None, []
+    seconds: int | None = None
+    cards: list[dict[str, float]] = []
     for _, text in lines:
         time = _TIME.fullmatch(text.rstrip())
         if time is not None:

@@ -103,10 +103,13 @@ def case_of(key: str, options: Mapping[str, Any]) -> CaseFields:
 
 
 # What one sample is, for models whose figures are known (docs/flagperf.md).
+# fmt: off
 _IMAGES = (
-    "resnet50 vit swin_transformer efficientnet mobilenetv2 detr mask_rcnn faster_rcnn retinanet bigtransfer".split()
+    "resnet50", "vit", "swin_transformer", "efficientnet", "mobilenetv2", "detr", "mask_rcnn", "faster_rcnn",
+    "retinanet", "bigtransfer",
 )
-_SEQUENCES = "bert bert_hf cpm glm gpt2 distilbert longformer t5_small transformer_xl".split()
+_SEQUENCES = ("bert", "bert_hf", "cpm", "glm", "gpt2", "distilbert", "longformer", "t5_small", "transformer_xl")
+# fmt: on
 
 
 def unit_of(workload: str, keys: Sequence[str]) -> str:

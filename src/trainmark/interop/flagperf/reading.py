@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from trainmark.interop import source
 from trainmark.interop.flagperf import monitors, perflog
 from trainmark.interop.flagperf.look import Looked, factor, look
 from trainmark.interop.flagperf.paths import Log, Round, unit_of
@@ -163,7 +162,8 @@ class RoundReader:
 
     def _node_samples(self, node: int, seen: Iterator[monitors.Seen]) -> Iterator[Sampled]:
         ahead: float | None = None
-        second, values = 0, {}
+        second = 0
+        values: dict[str, Any] = {}
         for one in seen:
             if ahead is None:
                 ahead = self._ahead(one.seconds)

@@ -63,8 +63,8 @@ def row(record: dict[str, Any]) -> Row:
     value = raw if isinstance(raw, dict) else {}
     step = _whole(value, "global_steps", "step")
     loss = value.get("loss")
-    finite = isinstance(loss, int | float) and not isinstance(loss, bool) and abs(loss) < 1e300
-    real = float(loss) if finite else math.nan
+    good = isinstance(loss, int | float) and not isinstance(loss, bool) and abs(loss) < 1e300
+    real = float(loss) if good else math.nan  # type: ignore[arg-type]
     return Row(step, time_ms(record), _whole(value, "num_trained_samples"), _whole(value, "samples"), real)
 
 

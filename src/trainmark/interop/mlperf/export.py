@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.interop.mlperf.reading import TOKEN, WORKLOADS
+from trainmark.interop.mlperf.reading import MARK, WORKLOADS
+from trainmark.interop.mlperf.system import describe
 from trainmark.interop.own import Clock, Done, Heard, Output, real, rounds
 from trainmark.interop.records import clean
 from trainmark.spec.states import JobState
@@ -36,14 +37,14 @@ def export(runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> li
             system = clean(options.get("system") or name)
             groups.setdefault((system, _BENCHMARKS.get(key.workload, key.workload)), []).append(done)
     for (system, benchmark), tried in groups.items():
-        _describe(out, org, system, tried[0])
+        describe(out, org, system, tried[0])
         _results(out, org, system, benchmark, tried)
     return out.written
 
 
 def _results(out: Output, org: str, system: str, benchmark: str, tried: list[Done]) -> None:
     folder = f"{org}/results/{system}/{benchmark}"
-    logs = []
+    logs: list[dict[str, Any]] = []
     for number, done in enumerate(tried):
         log = _Log(done, org, system, benchmark)
         text = log.text()
@@ -159,7 +160,7 @@ class _Log:
         self._number += 1
         where = {"file": "trainmark", "lineno": self._number, **metadata}
         record = {"namespace": "", "time_ms": t_ms, "event_type": kind, "key": key, "value": value, "metadata": where}
-        return f"{TOKEN} {json.dumps(record)}\n"
+        return f"{MARK} {json.dumps(record)}\n"
 
     def _head(self, t_ms: int) -> Iterator[str]:
         params = self._done.case.params
@@ -242,42 +243,3 @@ def _quality(event: Heard) -> float | None:
     named = [values[name] for name in ("accuracy", "eval_accuracy", "mlm_accuracy", "acc1") if name in values]
     figures = [real(value) for value in [*named, *values.values()]]
     return next((figure for figure in figures if figure is not None and figure - figure == 0), None)
-
-
-_FIELDS = (
-    "submitter division status system_name number_of_nodes host_processors_per_node host_processor_model_name "
-    "host_processor_core_count host_processor_vcpu_count host_processor_frequency host_processor_caches "
-    "host_processor_interconnect host_memory_capacity host_storage_type host_storage_capacity host_networking "
-    "host_networking_topology host_memory_configuration accelerators_per_node accelerator_model_name "
-    "accelerator_host_interconnect accelerator_frequency accelerator_on-chip_memories "
-    "accelerator_memory_configuration accelerator_memory_capacity accelerator_interconnect "
-    "accelerator_interconnect_topology cooling hw_notes framework other_software_stack operating_system sw_notes"
-).split()
-
-
-def _describe(out: Output, org: str, system: str, done: Done) -> None:
-    """systems/<name>.json: every field is there, and empty where nobody looked."""
-    facts, case = done.facts(), done.case
-    cpu = facts.get("cpu") if isinstance(facts.get("cpu"), dict) else {}
-    memory = facts.get("memory_bytes")
-    known: dict[str, Any] = {
-        "submitter": org,
-        "division": "open",
-        "status": "Research, Development, or Internal (RDI)",
-        "system_name": system,
-        "number_of_nodes": len(case.nodes),
-        "host_processors_per_node": cpu.get("sockets"),
-        "host_processor_model_name": cpu.get("model"),
-        "host_processor_core_count": cpu.get("cores"),
-        "host_processor_vcpu_count": cpu.get("threads"),
-        "host_processor_frequency": f"{cpu['max_mhz']} MHz" if cpu.get("max_mhz") else None,
-        "host_memory_capacity": f"{memory / (1 << 30):.1f} GiB" if isinstance(memory, int) else None,
-        "accelerators_per_node": 0 if case.vendor == "cpu" else case.id.nproc,
-        "accelerator_model_name": "" if case.vendor == "cpu" else case.device,
-        "framework": case.framework,
-        "operating_system": facts.get("os"),
-        "hw_notes": facts.get("machine_model"),
-        "other_software_stack": f"Python {facts['python']}" if facts.get("python") else None,
-    }
-    described = {name: "" if known.get(name) is None else str(known[name]) for name in _FIELDS}
-    out.write(f"{org}/systems/{system}.json", msgspec.json.format(msgspec.json.encode(described), indent=2) + b"\n")

@@ -15,7 +15,7 @@ from trainmark.interop.source import Lines
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
 
-TOKEN = ":::MLLOG"
+MARK = ":::MLLOG"
 _MS = 1_000_000
 _MOST_MS = 9_000_000_000_000
 _MOST = 10**15
@@ -67,10 +67,10 @@ class _LogReader:
     def items(self) -> Iterator[Item]:
         lines = Lines(self._file)
         for _, text in lines:
-            at = text.find(TOKEN)
+            at = text.find(MARK)
             if at < 0:
                 continue
-            record = _record(text[at + len(TOKEN) :])
+            record = _record(text[at + len(MARK) :])
             if isinstance(record, str):
                 lines.flag("broken line", record)
             else:
