@@ -45,6 +45,8 @@ class RoundReader:
         self._fields = one.fields
         self._finished: list[tuple[str, dict[str, Any]]] = []
         self._first_t: int | None = None
+        # Rank and node of the log whose steps are the round's: one record speaks for all ranks.
+        self._speaker = (0, 0)
         # Whether the last iteration that was planned was done; None where a log does not say.
         self._whole: bool | None = None
         self._ending: tuple[str, ...] = ()
@@ -58,8 +60,11 @@ class RoundReader:
                 yield Flag("outside the case", log.file.name, f"the case has {size}; not read")
             else:
                 logs.append(log)
-        ranked = [(log, look(log.file)) for log in logs if not log.monitor]
+        programs = sorted((log for log in logs if not log.monitor), key=lambda log: (log.node, self._rank_of(log)))
+        ranked = [(log, look(log.file)) for log in programs]
         lead = next((index for index, (_, looked) in enumerate(ranked) if looked.steps), 0)
+        if ranked:
+            self._speaker = self._rank_of(ranked[lead][0]), ranked[lead][0].node
         yield self._begin(ranked[lead][1] if ranked else Looked(), logs)
         for index, (log, looked) in enumerate(ranked):
             self._ending = self._ending or tuple(looked.ending)
@@ -78,10 +83,12 @@ class RoundReader:
         timing = "derived" if looked.pattern and pattern(looked.pattern).clock == "rate" else "log"
         return Begin(self._fields, self._round.label, timing, hosts=named)
 
+    def _rank_of(self, log: Log) -> int:
+        return log.rank if log.rank is not None else log.node * self._fields.nproc
+
     def _rank(self, log: Log, looked: Looked, leads: bool) -> Iterator[Item]:
-        rank = log.rank if log.rank is not None else log.node * self._fields.nproc
         if not looked.perflog:
-            yield from self._text(log, rank, looked, leads)
+            yield from self._text(log, looked, leads)
             return
         batch = self._options.get("batch")
         counting, scale = looked.counting, 1.0
@@ -96,7 +103,7 @@ class RoundReader:
         if leads and scale > 1 and counting == "total":
             text = "its steps count the samples of one device, FINISHED those of all: multiplied"
             yield Flag("samples per device", log.file.name, text)
-        teller = Teller(rank, log.node, leads, counting, scale)
+        teller = Teller(*self._speaker, leads, counting, scale, f"FINISHED of rank {self._rank_of(log)}")
         yield from _perflog(log, teller)
         self._hear(teller.first_t)
         if teller.finished is not None:
@@ -106,7 +113,7 @@ class RoundReader:
         if t is not None and (self._first_t is None or t < self._first_t):
             self._first_t = t
 
-    def _text(self, log: Log, rank: int, looked: Looked, leads: bool) -> Iterator[Item]:
+    def _text(self, log: Log, looked: Looked, leads: bool) -> Iterator[Item]:
         """A log without PerfLog: lines of the training program, and the figures it prints at its end."""
         chosen = pattern(looked.pattern or "megatron-lm")
         reader, follower, lines = LineReader(chosen), Follower(chosen, self._options.get("batch")), Lines(log.file)
@@ -129,15 +136,15 @@ class RoundReader:
                     self._hear(at)
                     more = {"step": taken.step, "n": taken.samples}
                     told_loss = {} if taken.loss is None else {"loss": number(taken.loss)}
-                    yield Told("STEP_END", at, {**more, **told_loss}, rank, log.node)
-                    yield Told("BLOCK", at, {"step": taken.step}, rank, log.node)
+                    yield Told("STEP_END", at, {**more, **told_loss}, *self._speaker)
+                    yield Told("BLOCK", at, {"step": taken.step}, *self._speaker)
                     self._count(text)
             yield from lines.said()
         yield from lines.said()
         yield lines.counted()
         if figures:
             self._finished.append((log.file.name, figures))
-            yield Told("FINISHED", at, {"values": tidy(figures)}, rank, log.node)
+            yield Told("FINISHED", at, {"values": tidy(figures)}, *self._speaker)
 
     def _count(self, text: str) -> None:
         if planned := _ITERATION.search(text):
@@ -230,7 +237,7 @@ def _perflog(log: Log, teller: Teller) -> Iterator[Item]:
     except (EOFError, zlib.error, OSError) as error:
         yield Flag("cut off", f"{place}:{lines}", f"the file ends early or is broken: {error}")
     if teller.repeated:
-        text = f"{teller.repeated} step(s) of a rank that repeats the round's: counted once"
+        text = f"{teller.repeated} record(s) of a rank that repeats what another tells of all: counted once"
         yield Flag("other rank", place, text)
     yield Counted(place, lines, taken, other, flagged)
 

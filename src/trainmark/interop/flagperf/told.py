@@ -82,15 +82,21 @@ def _whole(values: dict[str, Any], *names: str) -> int:
 
 
 class Teller:
-    """Turns the records of one rank's log into events. `leads`: its steps are the round's, others only repeat them."""
+    """Turns the records of one rank's log into events of the rank that speaks for the round.
 
-    def __init__(self, rank: int, node: int, leads: bool, counting: Counting, factor: float) -> None:
+    `leads`: the log is that rank's own. Others repeat it; only their FINISHED is kept, as a note called `aside`.
+    """
+
+    def __init__(
+        self, rank: int, node: int, leads: bool, counting: Counting, factor: float, aside: str = "FINISHED"
+    ) -> None:
         self.finished: dict[str, Any] | None = None
         self.first_t: int | None = None
         self.repeated = 0
         self.step = 0
         self._rank, self._node = rank, node
         self._leads, self._counting, self._factor = leads, counting, factor
+        self._aside = aside
         self._total, self._t = 0, -1
 
     def step_end(self, one: Row, told_loss: Any = None) -> Iterator[Told]:
@@ -128,7 +134,11 @@ class Teller:
         """Every event but a step."""
         event, when = record["event"], time_ms(record)
         t = when * MS if 0 < when < MOST_MS else max(self._t, 0)
-        if event == "INIT_START":
+        if event == "FINISHED":
+            yield from self._finish(t, record.get("value"))
+        elif not self._leads:
+            self.repeated += 1
+        elif event == "INIT_START":
             if self.first_t is None:
                 yield self._told(event, t)
         elif event in PLAIN_EVENTS:
@@ -136,15 +146,18 @@ class Teller:
             yield self._told(event, t, {"epoch": epoch} if isinstance(epoch, int) and abs(epoch) < MOST else {})
         elif event in EVALUATIONS:
             yield from self._evaluation(event, t, record.get("value"))
-        elif event == "FINISHED":
-            if self.finished is not None:
-                raise Odd("second FINISHED", "this rank had finished already")
-            value = record.get("value")
-            self.finished = value if isinstance(value, dict) else {}
-            yield self._told(event, t, {"values": tidy(self.finished)})
         else:
             rest = {key: value for key, value in record.items() if key not in ("event", "metadata")}
             yield self._told("NOTE", t, {"name": f"perflog {tidy(event[:80])}", "value": tidy(rest)})
+
+    def _finish(self, t: int, value: Any) -> Iterator[Told]:
+        if self.finished is not None:
+            raise Odd("second FINISHED", "this rank had finished already")
+        self.finished = value if isinstance(value, dict) else {}
+        if self._leads:
+            yield self._told("FINISHED", t, {"values": tidy(self.finished)})
+        else:
+            yield self._told("NOTE", t, {"name": self._aside, "value": tidy(self.finished)})
 
     def _evaluation(self, event: str, t: int, value: Any) -> Iterator[Told]:
         values = value if isinstance(value, dict) else {}
