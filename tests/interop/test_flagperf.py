@@ -100,7 +100,12 @@ def test_the_real_lines(tmp_path: Path) -> None:
     folder = logs.put(tmp_path, "cpm:pytorch:A100:1:8:1", logs.CPM)
     found = items(folder.parent.parent)
     (begin,) = [item for item in found if isinstance(item, Begin)]
-    assert (begin.case.workload, begin.case.nproc, begin.case.unit, begin.hosts) == ("cpm", 8, "sequences", ("10.1.2.3",))
+    assert (begin.case.workload, begin.case.nproc, begin.case.unit, begin.hosts) == (
+        "cpm",
+        8,
+        "sequences",
+        ("10.1.2.3",),
+    )
     told = {item.k: item for item in found if isinstance(item, Told)}
     assert told["STEP_END"].more == {"step": 3397, "n": 869632, "loss": 2.679504871368408}
     values = told["FINISHED"].more["values"]
@@ -126,7 +131,9 @@ def test_every_node_finishes_and_is_counted_once(tmp_path: Path) -> None:
     assert kinds(found) == {"nodes disagree": 1, "other rank": 1, "outside the case": 1}
     told = [item for item in found if isinstance(item, Told)]
     assert [item.more["values"]["converged"] for item in told if item.k == "FINISHED"] == [True]
-    assert [item.more["value"]["converged"] for item in told if item.more.get("name") == "FINISHED of rank 8"] == [False]
+    assert [item.more["value"]["converged"] for item in told if item.more.get("name") == "FINISHED of rank 8"] == [
+        False
+    ]
     (report,) = cases(tmp_path, tmp_path / "runs")
     assert speed(report) == pytest.approx(16.0)
 
@@ -180,7 +187,13 @@ def test_hostile_lines_are_flagged_one_by_one(tmp_path: Path) -> None:
     folder = logs.put(tmp_path, CASE, "")
     (folder / "rank0.out.log").write_bytes((good + nan + "".join(odd) + both).encode() + b"\xff\xfe[PerfLog] {\xff\n")
     found = items(tmp_path)
-    assert kinds(found) == {"broken line": 5, "long line": 1, "odd number": 1, "step backwards": 1, "second FINISHED": 1}
+    assert kinds(found) == {
+        "broken line": 5,
+        "long line": 1,
+        "odd number": 1,
+        "step backwards": 1,
+        "second FINISHED": 1,
+    }
     (counted,) = [item for item in found if isinstance(item, Counted)]
     whole = good.count("\n") + len(odd) + 3
     assert (counted.lines, counted.flagged) == (whole, 9)
@@ -207,10 +220,10 @@ def test_a_monitor_without_a_line_format_is_kept_and_said(tmp_path: Path) -> Non
 
 
 def test_megatron_text(tmp_path: Path) -> None:
-    """The line's shape is that of https://github.com/epfLLM/Megatron-LLM/issues/11; figures as FlagPerf prints them."""
+    """The line is shaped as in https://github.com/epfLLM/Megatron-LLM/issues/11, the figures as FlagPerf's."""
     rows = [
-        f" iteration {n:8}/     100 | consumed samples: {n * 512:12} | elapsed time per iteration (ms): 2000.0 | learning "
-        f"rate: 3.0E-06 | global batch size:   512 | lm loss: {5 / n:.6E} | loss scale: 1.0 | grad norm: 0.2 |\n"
+        f" iteration {n:8}/     100 | consumed samples: {n * 512:12} | elapsed time per iteration (ms): 2000.0 | "
+        f"learning rate: 3.0E-06 | global batch size:   512 | lm loss: {5 / n:.6E} | loss scale: 1.0 |\n"
         for n in range(1, 101)
     ]
     tail = "System tokens per second:  524288.0\nTokens/p/s:  8192.0\nTheory TFLOPS:  312.0\nMFU:  0.4\n"
@@ -303,7 +316,9 @@ def test_columns_are_the_same_however_they_are_read(tmp_path: Path, odd: str, mo
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
     text = logs.log(count=3000)
     if odd == "broken line in the middle":
-        text = text.replace('"loss": 0.001,', '"loss": NaN,') + "[PerfLog] {\n" + "y" * 20_000 + "\n" + logs.log(count=50)
+        text = (
+            text.replace('"loss": 0.001,', '"loss": NaN,') + "[PerfLog] {\n" + "y" * 20_000 + "\n" + logs.log(count=50)
+        )
     elif odd:
         text += odd
     plain, packed = tmp_path / "plain", tmp_path / "packed"

@@ -163,8 +163,9 @@ class _Round:
             self._seq[item.rank] = 0
             unit = {"unit": self.case.fields.unit, "timing": self._begin.timing, "scope": self._begin.scope}
             self._write("INIT_START", item.rank, item.t, {**unit, "imported": self._begin.label})
-            if item.k == "INIT_START":
-                return
+        if item.k == "INIT_START":
+            # The first one tells what the times are; a second would take that back.
+            return
         self._write(item.k, item.rank, item.t, item.more)
 
     def _write(self, kind: str, rank: int, t: int, more: dict[str, Any]) -> None:

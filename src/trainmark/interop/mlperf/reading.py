@@ -108,8 +108,12 @@ class _LogReader:
         self._waiting = []
 
     def _told(self, key: str, value: Any, t: int, metadata: dict[str, Any]) -> Iterator[Told]:
-        simple = {"init_start": "INIT_START", "init_stop": "INIT_END", "run_start": "TRAIN_START"}
-        if key in simple:
+        simple = {"init_stop": "INIT_END", "run_start": "TRAIN_START"}
+        if key == "init_start":
+            # Settings may be logged before it; a rank's first event is this one.
+            if not self._begun and not (self._waiting and self._waiting[0].k == "INIT_START"):
+                self._waiting.insert(0, Told("INIT_START", t))
+        elif key in simple:
             yield Told(simple[key], t)
         elif key == "eval_start":
             yield Told("PHASE_BEGIN", t, {"name": "evaluate"})
