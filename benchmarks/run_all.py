@@ -11,7 +11,7 @@ from typing import Any
 import machine
 from lab import HERE
 
-BENCHMARKS = ("noop", "first_step", "probe_event", "overhead", "sampler")
+BENCHMARKS = ("noop", "first_step", "probe_event", "overhead", "sampler", "ingest")
 DEADLINE_SECONDS = 600
 INTRODUCTION = """\
 # trainmark beside its peers

@@ -1,5 +1,5 @@
-"""FlagPerf logs for tests. The five lines of CPM are a real run's, from FlagPerf's README ("training/README.md", the tail
-of rank0.out.log of CPM on 8 A100); all others are made after the same shape, as the documentation and code describe it.
+"""FlagPerf logs for tests. The five lines of CPM are a real run's, from FlagPerf's training/README.md (the tail of
+rank0.out.log of CPM on 8 A100); all others are made after the same shape, as documentation and code describe it.
 The line formats of monitors are those of FlagPerf's `*_monitor.py`."""
 
 from __future__ import annotations

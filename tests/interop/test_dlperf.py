@@ -196,6 +196,24 @@ def test_slips_are_told(tmp_path: Path) -> None:
     assert set(ours) == {"rn50_b128_fp32", "rn50_b256_fp16"}
 
 
+def test_folders_of_one_name_are_two_results(tmp_path: Path) -> None:
+    for model in ("resnet50", "bert"):
+        put(tmp_path / "logs" / model, logs.tf2_bert(Run(150)))
+    found = [item.name for item in read(DlPerf(), tmp_path / "logs") if isinstance(item, Verbatim)]
+    assert found == ["logs_bert_bz128_result.json", "logs_resnet50_bz128_result.json"]
+
+
+def test_a_bad_name_does_not_hide_the_others(tmp_path: Path) -> None:
+    good = logs.tf2_bert(Run(150))
+    put(tmp_path, good, "999999n999999g")
+    (tmp_path / "bz128" / "1n1g").mkdir()
+    (tmp_path / "bz128" / "1n1g" / f"x_b1_{'y' * 220}_1.log").write_text(good)
+    items = read(DlPerf(), put(tmp_path, good))
+    check(items)
+    assert [item.kind for item in items if isinstance(item, Flag)] == ["no such case"] * 2
+    assert sum(isinstance(item, End) for item in items) == 1
+
+
 def test_names_are_read_from_the_right(tmp_path: Path) -> None:
     folder = put(tmp_path, logs.oneflow_bert(Run(150)), "4n8g", name="bert_base", batch=96)
     (found,) = [item for item in read(DlPerf(), folder) if isinstance(item, Verbatim)]
@@ -254,8 +272,15 @@ def test_the_program(cli: Cli) -> None:
     report = json.loads(cli("report", "--format", "json").stdout)
     case = {case["case"]: case for case in report["cases"]}["resnet50:mindspore:V100:1:2:3@batch=128,dtype=fp32"]
     assert case["measurements"]["throughput"]["value"] == pytest.approx(640.0)
+    assert case["measurements"]["data_wait"]["value"] is None, "unknown is never 0"
     assert "imported from dlperf" in case["notes"] and report["imported"]["missing"]
     assert "not told: hardware" in cli("report").stdout
+
+    assert "was imported" in cli("resume", code=2).stderr
+    cli("stop")
+    cli("status")
+    assert "epoch time: 4000.000 ms" in cli("logs").stdout
+    assert json.loads(cli("report", "--format", "json").stdout) == report, "looking at it changed it"
 
     files = cli("export", "dlperf", "-o", "again").stdout.split()
     assert "again/logs_fp32/mindspore/resnet50/bz128/1n2g/rn50_b128_fp32_3.log" in files

@@ -33,6 +33,7 @@ class Toy:
     """`step N took S s`, one step of 4 samples a line."""
 
     summary = "made for a test"
+    tools: Mapping[str, str] = {}
     import_options: tuple[Option, ...] | None = (Option("batch", "samples in a step", "int", 4),)
     export_options: tuple[Option, ...] | None = None
 

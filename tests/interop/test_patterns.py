@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from itertools import pairwise
 
 import pytest
@@ -11,8 +13,8 @@ from hypothesis import strategies as st
 from trainmark.errors import UserError
 from trainmark.interop import patterns
 from trainmark.interop.follow import Follower, Odd, Progress
-from trainmark.interop.pattern_table import BY_NAME, TABLE, Pattern
-from trainmark.interop.patterns import LineReader, Reading
+from trainmark.interop.patterns import LONGEST_RECORD, LineReader, Reading
+from trainmark.spec.log_lines import BY_NAME, TABLE, Pattern, live
 
 # (pattern, where the shape of the line is from, line, what it says)
 LINES = [
@@ -118,6 +120,25 @@ def test_intervals_stand_for_all_their_steps() -> None:
     assert told == [(1, 8, 2.5), (10, 80, 2.0), (20, 160, 4.0)]
 
 
+def test_a_watcher_gets_what_it_can_use() -> None:
+    line = {name: line for name, _, line, _ in reversed(LINES)}
+    found = {}
+    for name in line:
+        regex, scale, first = live(BY_NAME[name])
+        match = re.search(regex, line[name])
+        assert match is not None
+        found[name] = (match.groupdict(), scale, first)
+    assert found["megatron-lm"] == (
+        {"step": "11", "seconds": "2716.5", "samples": "1024", "loss": "1.192634E+01"},
+        {"seconds": 0.001},
+        1,
+    )
+    # A rate of one device, and the time of many steps, are left to the watcher's own clock.
+    assert found["torchtitan"] == ({"step": "22", "loss": "6.2250"}, {}, 1)
+    assert found["paddlenlp"] == ({"step": "20", "loss": "2.785"}, {}, 1)
+    assert found["nemo"][2] == 0
+
+
 def test_an_expression_of_ones_own() -> None:
     own = patterns.get(r"it (?P<step>\d+) .* (?P<rate>[\d.]+) img/s")
     (_, two) = follow(own, ["it 1 loss 3 at 64.0 img/s", "noise", "it 2 loss 3 at 32.0 img/s"], batch=32)
@@ -166,4 +187,28 @@ def test_whatever_lines_say_time_and_steps_only_grow(pattern: Pattern, said: lis
     for before, after in pairwise(taken):
         assert after.step == before.step + after.steps and after.steps > 0
         assert after.at >= before.at and after.seconds is not None and after.seconds >= 0
-    assert all(one.samples >= 0 and one.at == one.at for one in taken)
+    assert all(one.samples >= 0 and abs(one.at * 1e9) < 2**63 for one in taken)
+
+
+@pytest.mark.parametrize("pattern", TABLE, ids=lambda pattern: pattern.name)
+def test_no_line_keeps_a_pattern_busy(pattern: Pattern) -> None:
+    """Pieces of good lines, repeated without an end: found or not, the answer comes at once."""
+    reader = LineReader(pattern)
+    pieces = [
+        *pattern.needs,
+        *(line for _, _, line, _ in LINES),
+        "1",
+        "1.",
+        " ",
+        "1 ",
+        "2020-09-01 12:00:00 ",
+        "\\x1b[0m",
+    ]
+    whole = " ".join(pattern.needs)
+    begin = time.process_time()
+    for piece in pieces:
+        for cut in (len(piece), max(1, len(piece) * 2 // 3)):
+            reader.read((whole + piece[:cut] * 5000)[:LONGEST_RECORD])
+            reader.read((piece[:cut] * 5000)[: LONGEST_RECORD - len(whole)] + whole)
+    # Not a speed: what goes wrong here takes minutes.
+    assert time.process_time() - begin < 20

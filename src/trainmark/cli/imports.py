@@ -50,13 +50,16 @@ def add_options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) ->
             parser.add_argument(flag, dest=option.name, action="store_true", help=help_text)
             continue
         shown = help_text if option.default is None else f"{help_text} (default: {option.default})"
+        many = len(option.choices) > 5
+        if many:
+            shown += f"; one of {', '.join(option.choices)}"
         parser.add_argument(
             flag,
             dest=option.name,
             type=_TYPES[option.type],
             default=option.default,
             choices=option.choices or None,
-            metavar=None if option.choices else option.name.rpartition("_")[2].upper(),
+            metavar=None if option.choices and not many else "N" if option.type == "int" else "NAME",
             help=shown,
         )
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from trainmark.cli import common, drive
+from trainmark.errors import UserError
 from trainmark.run import session
 from trainmark.store.rundir import RunDir
 
@@ -22,7 +23,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     run: RunDir = common.find_run(args)
-    plan = run.manifest().plan
+    manifest = run.manifest()
+    if manifest.imported:
+        raise UserError(f"run {run.id} was imported: another tool ran it, so there is nothing here to go on with")
+    plan = manifest.plan
     if session.nothing_left(run, plan) and not args.json:
         sys.stdout.write(f"run {run.id} has nothing left to do\n")
     return drive.drive(run, plan, args)

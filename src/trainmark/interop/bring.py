@@ -17,11 +17,9 @@ from trainmark.errors import UserError
 from trainmark.interop import REGISTRY, source
 from trainmark.interop.format import Format
 from trainmark.interop.records import Kept, Verbatim
-from trainmark.interop.writer import Writer, discard
+from trainmark.interop.writer import LISTING, RAW, Writer, discard
 from trainmark.store.rundir import Imported, RunDir, run_ids
 
-RAW = "raw"
-LISTING = "files.jsonl"
 _KEY_LENGTH = 12
 
 
@@ -99,7 +97,7 @@ def _imported(
         sha256=source.source_hash(kept),
         files=len(kept),
         bytes=sum(file.size for file in kept),
-        tools={"trainmark": __version__, **getattr(form, "tools", {})},
+        tools={"trainmark": __version__, **form.tools},
         options={key: value for key, value in options.items() if value is not None},
         missing=writer.missing,
         flags=dict(writer.flags),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from trainmark.interop.pattern_table import Clock, Pattern
 from trainmark.interop.patterns import Reading
+from trainmark.spec.log_lines import Clock, Pattern
 
 DAY = 86400.0
 # A step, a batch or a duration beyond these is a broken number.
@@ -14,7 +14,8 @@ MOST_STEPS = 10**12
 NEAR = 50
 MOST_SAMPLES = 10**12
 MOST_SECONDS = 1e8
-MOST_STAMP = 1e11
+# Nanoseconds of it are the largest that fit into 63 bits.
+MOST_STAMP = 9e9
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -73,6 +74,8 @@ class Follower:
         taken = self._time(found, steps, samples, clock)
         if isinstance(taken, Odd):
             return taken
+        if taken[0] >= MOST_STAMP:
+            return Odd("odd number", "later than any clock can tell")
         if clock == "stamp" and found.samples is None and self._batch is None and taken[1] is not None:
             samples = (self._rate(found) or 0) * taken[1]
         if not 0.5 <= samples <= MOST_SAMPLES:

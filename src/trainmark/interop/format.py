@@ -31,6 +31,8 @@ class Format(Protocol):
     """A format reads, writes, or both. What it cannot do has None for its options."""
 
     summary: str
+    # Versions of what it was made after, kept in the manifest of imported runs.
+    tools: Mapping[str, str]
     import_options: tuple[Option, ...] | None
     export_options: tuple[Option, ...] | None
 
@@ -47,6 +49,7 @@ class Format(Protocol):
 class WriteOnly:
     """The half of a format that only writes. A subclass gives `render`: the runs' reports as one file's content."""
 
+    tools: Mapping[str, str] = {}
     import_options: tuple[Option, ...] | None = None
     export_options: tuple[Option, ...] | None = ()
 

@@ -1,4 +1,4 @@
-"""From a line of a training log to what it says: pure functions over the table of `pattern_table.py`.
+"""From a line of a training log to what it says: pure functions over the table in `spec/log_lines.py`.
 
 Used on files by `import` and line by line on a living program by `exec`; knows nothing of either.
 """
@@ -13,7 +13,10 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.interop.pattern_table import BY_NAME, Clock, Pattern
+from trainmark.spec.log_lines import BY_NAME, Clock, Pattern
+
+# No program prints a longer record; on longer lines a hostile text could keep an expression busy for ever.
+LONGEST_RECORD = 2048
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -41,6 +44,8 @@ class LineReader:
         self._before: dict[str, str] = {}
 
     def read(self, text: str) -> Reading | None:
+        if len(text) > LONGEST_RECORD:
+            return None
         if self._context is not None:
             before = self._context.search(text)
             if before:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from trainmark.errors import UserError
+from trainmark.plan.build import MOST_RANKS
 from trainmark.spec.case_id import CaseId, Value, is_name
 from trainmark.spec.states import JobState
 
@@ -49,6 +51,17 @@ class CaseFields(msgspec.Struct, frozen=True):
         # Refused here, with its own message, instead of by whoever reads the run.
         return CaseId.parse(str(found))
 
+    def trouble(self) -> str:
+        """Why there can be no such case; empty when there can."""
+        if not 1 <= self.nnodes * self.nproc <= MOST_RANKS:
+            return f"{self.nnodes} × {self.nproc} ranks, allowed are 1 to {MOST_RANKS}"
+        try:
+            # As long as it can become.
+            self.id(10**8)
+        except UserError as error:
+            return str(error)
+        return ""
+
     def fingerprint(self) -> str:
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
 
@@ -58,12 +71,14 @@ class Begin(msgspec.Struct, frozen=True):
 
     timing: `log` (the source's own time stamps or durations) or `derived` (computed from the rates it printed).
     scope: `global` (one record speaks for all ranks) or `rank`.
+    raw: hash of the file that is the round's log, if it is one file; `trainmark logs` shows it.
     """
 
     case: CaseFields
     label: str
     timing: str
     scope: str = "global"
+    raw: str = ""
     hosts: tuple[str, ...] = ()
 
 

@@ -120,6 +120,11 @@ def _copy(name: str, stream: IO[bytes], into: Path, above: str) -> Kept:
     return Kept(shown(name), kept, digest.hexdigest(), size, shown(above))
 
 
+def is_packed(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4).startswith((_GZIP, _ZSTD))
+
+
 def source_hash(files: list[Kept]) -> str:
     """One hash for one file (its own), or for a folder (of names and hashes)."""
     if len(files) == 1:
@@ -207,11 +212,6 @@ class Lines:
     def counted(self) -> Counted:
         other = self._lines - self._taken - self._flagged
         return Counted(self.place, self._lines, self._taken, other, self._flagged)
-
-
-def is_packed(head: bytes) -> bool:
-    """Whether a file that begins like this is compressed."""
-    return head.startswith((_GZIP, _ZSTD))
 
 
 @contextlib.contextmanager

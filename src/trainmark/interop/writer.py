@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -17,15 +18,19 @@ from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.frameworks import Command
 from trainmark.interop.records import Begin, CaseFields, Counted, End, Flag, Item, Missing, Sampled, Told, Verbatim
+from trainmark.interop.source import is_packed
 from trainmark.plan.records import SCHEMA as PLAN_SCHEMA
-from trainmark.plan.records import CasePlan, NodePlan, Plan, RoundRef
+from trainmark.plan.records import CasePlan, NodePlan, Plan, RoundRef, bare
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.spec.workload import Deadlines
 from trainmark.store import journal, rundir
 from trainmark.store.files import write_json
-from trainmark.store.rundir import Imported, Manifest, RunDir, node_dir
+from trainmark.store.rundir import Imported, Manifest, RunDir, node_dir, rank_log
 
+# Where the source's files lie, by their hashes, and the list of their names.
+RAW = "raw"
+LISTING = "files.jsonl"
 # Of each kind of flag the first few are kept word for word; all are counted.
 EXAMPLES = 5
 # Ends that a native run would try again have no meaning here: nobody can.
@@ -108,6 +113,8 @@ class Writer:
         return sorted(f"{identity} {len(case.ends)}" for identity, case in self._cases.items())
 
     def _begin(self, item: Begin) -> None:
+        if trouble := item.case.trouble():
+            raise UserError(f"{item.label}: {trouble}")
         identity = item.case.id(1).identity
         case = self._cases.get(identity)
         if case is None:
@@ -207,40 +214,30 @@ class _Round:
         for samples in self._samples.values():
             samples.close()
         for node, events in (self._told or {0: 0}).items():
-            result = {"imported": self._begin.label, "state": end.state, "events": events, "warnings": []}
-            write_json(self._dir(node) / rundir.RESULT, result)
+            result = {"imported": self._begin.label, "raw": self._begin.raw, "state": end.state, "events": events}
+            write_json(self._dir(node) / rundir.RESULT, {**result, "warnings": []})
+        self._link_log()
+
+    def _link_log(self) -> None:
+        """The source as the log of rank 0: another name for the kept file, not a copy."""
+        raw = self.case.folder.parent / RAW / self._begin.raw
+        if self._begin.raw and raw.is_file() and not is_packed(raw):
+            with contextlib.suppress(OSError):
+                os.link(raw, rank_log(self._dir(0), 0))
 
 
 def _plan(case: Case) -> CasePlan:
-    fields, repeat = case.fields, len(case.ends)
-    return CasePlan(
-        case=str(fields.id(repeat)),
+    fields = case.fields
+    return bare(
+        fields.id(len(case.ends)),
+        tuple(_node(index, host, fields.nproc) for index, host in enumerate(case.hosts)),
+        Deadlines(),
         fingerprint=fields.fingerprint(),
-        workload=fields.workload,
         unit=fields.unit,
-        framework=fields.framework,
-        device=fields.device,
-        vendor=fields.device,
-        visible=None,
-        backend="",
         preset="imported",
         division="open",
-        opened=(),
         params=fields.params,
         origins=dict.fromkeys(fields.params, "imported"),
-        data=None,
-        data_name=None,
-        data_required=False,
-        checkpoint=None,
-        flops_per_sample=None,
-        target=None,
-        probe=False,
-        deadlines=Deadlines(),
-        ports=(),
-        env={},
-        path=(),
-        repeat=repeat,
-        nodes=tuple(_node(index, host, fields.nproc) for index, host in enumerate(case.hosts)),
     )
 
 

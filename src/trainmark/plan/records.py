@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from trainmark.frameworks import Command
@@ -56,6 +58,31 @@ class CasePlan(msgspec.Struct, frozen=True):
     @property
     def world(self) -> int:
         return sum(len(node.ranks) for node in self.nodes)
+
+
+def bare(case: CaseId, nodes: tuple[NodePlan, ...], deadlines: Deadlines, **more: Any) -> CasePlan:
+    """A case of which only this is known: it needs no device, data, port or environment."""
+    known: dict[str, Any] = {
+        "case": str(case),
+        "fingerprint": "0" * 16,
+        "workload": case.workload,
+        "unit": "samples",
+        "framework": case.framework_text,
+        "device": case.device,
+        "vendor": case.device,
+        "preset": "smoke",
+        "division": "closed",
+        "repeat": int(case.repeat),
+        "params": {},
+        "origins": {},
+        **dict.fromkeys(("visible", "data", "data_name", "checkpoint", "flops_per_sample", "target")),
+        **dict.fromkeys(("opened", "ports", "path"), ()),
+        "backend": "",
+        "data_required": False,
+        "probe": False,
+        "env": {},
+    }
+    return CasePlan(nodes=nodes, deadlines=deadlines, **{**known, **more})
 
 
 class RoundRef(msgspec.Struct, frozen=True, order=True):

@@ -10,6 +10,7 @@ from trainmark.plan.records import CasePlan
 from trainmark.report.records import CaseReport, Report
 from trainmark.run import lease
 from trainmark.score.case import measure, score_run
+from trainmark.score.measurement import Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.event import Event
 from trainmark.spec.states import JobState
@@ -31,8 +32,23 @@ def build(run: RunDir) -> Report:
 def _marked(report: Report, imported: Imported) -> Report:
     """A figure of another tool is never taken for one of ours, wherever the case is shown."""
     note = f"imported from {imported.format}"
-    cases = [msgspec.structs.replace(case, notes=[*case.notes, note]) for case in report.cases]
+    cases = [
+        msgspec.structs.replace(
+            case,
+            notes=[*case.notes, note],
+            measurements={name: _told(one, imported) for name, one in case.measurements.items()},
+        )
+        for case in report.cases
+    ]
     return msgspec.structs.replace(report, cases=cases, imported=imported)
+
+
+def _told(one: Measurement, imported: Imported) -> Measurement:
+    """A log that says nothing of waiting for data does not say that nobody waited."""
+    if one.name != "data_wait" or one.value:
+        return one
+    reason = f"not told by {imported.format}"
+    return msgspec.structs.replace(one, value=None, n=0, method="", inputs=[], reason=reason)
 
 
 def present_state(run: RunDir, state: RunState) -> JobState:

@@ -11,15 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY, source
-from trainmark.interop.bring import RAW, bring
+from trainmark.interop.bring import bring
 from trainmark.interop.format import Format, defaults
 from trainmark.interop.records import Begin, Counted, End, Flag, Item, Sampled, Told
+from trainmark.interop.writer import RAW
 from trainmark.report import build
 from trainmark.report.summary import summarise
 from trainmark.store.rundir import Imported, RunDir
@@ -43,7 +45,7 @@ def check(items: list[Item]) -> None:
         if isinstance(item, Begin):
             assert inside is None, "a round inside a round"
             inside = item
-            item.case.id(1)
+            assert not item.case.trouble()
         elif isinstance(item, End):
             assert inside is not None and item.state.ended
             assert item.state == "SUCCEEDED" or item.reason, "a bad end without a reason"
@@ -126,7 +128,7 @@ class FormatContract:
         packed = tmp_path / "packed" / sample.parent.name / sample.name
         packed.parent.mkdir(parents=True)
         packed.write_bytes(gzip.compress(sample.read_bytes()))
-        assert read(form, packed, options) == read(form, sample, options)
+        assert _said(read(form, packed, options)) == _said(read(form, sample, options))
 
     def test_any_damage_is_survived(self, form: Format, sample: Path, options: dict[str, Any]) -> None:
         """Cut off, overwritten, mixed with anything: every line is still accounted for and nothing breaks."""
@@ -185,6 +187,11 @@ class ExportContract:
         (tmp_path / "file").write_text("in the way")
         with pytest.raises(UserError, match="--output"):
             self.write(name, runs, tmp_path / "file" / "below")
+
+
+def _said(items: list[Item]) -> list[Item]:
+    """Without the hashes of files."""
+    return [msgspec.structs.replace(item, raw="") if isinstance(item, Begin) else item for item in items]
 
 
 def _copy(source_file: Path, target: Path) -> None:

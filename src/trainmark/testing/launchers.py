@@ -12,7 +12,8 @@ import pytest
 from trainmark.frameworks import Command
 from trainmark.launch import AttemptSpec, Ended, Job
 from trainmark.launch.launcher import Launcher
-from trainmark.plan.records import CasePlan, NodePlan
+from trainmark.plan.records import CasePlan, NodePlan, bare
+from trainmark.spec.case_id import CaseId
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines
 from trainmark.store import events
@@ -23,35 +24,8 @@ PATIENCE = 60.0
 
 def case_plan(argv: tuple[str, ...], hosts: list[str], case: str = "thing:none:cpu:1:1:1") -> CasePlan:
     """A case that runs `argv` once on each host, and says nothing through the probe."""
-    return CasePlan(
-        case=case,
-        fingerprint="0" * 16,
-        workload="thing",
-        unit="things",
-        framework="none",
-        device="cpu",
-        vendor="cpu",
-        visible=None,
-        backend="",
-        preset="smoke",
-        division="closed",
-        opened=(),
-        params={},
-        origins={},
-        data=None,
-        data_name=None,
-        data_required=False,
-        checkpoint=None,
-        flops_per_sample=None,
-        target=None,
-        probe=False,
-        deadlines=Deadlines(start=20, step=20, total=60, stop=2),
-        ports=(),
-        env={},
-        path=(),
-        repeat=1,
-        nodes=tuple(NodePlan(i, host, (Command(i, 0, argv, {"RANK": str(i)}),)) for i, host in enumerate(hosts)),
-    )
+    nodes = tuple(NodePlan(i, host, (Command(i, 0, argv, {"RANK": str(i)}),)) for i, host in enumerate(hosts))
+    return bare(CaseId.parse(case), nodes, Deadlines(start=20, step=20, total=60, stop=2), unit="things")
 
 
 class LauncherContract:

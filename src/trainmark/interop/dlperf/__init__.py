@@ -23,11 +23,12 @@ _NOT_TOLD = (
 class DlPerf:
     """Reads what DLPerf's scripts read, `CASE/MODEL_bN_DTYPE_REPEAT.log`, and gives their numbers or better ones."""
 
-    summary = "DLPerf: training logs of 27 kinds in, its result JSON and tables out"
+    summary = "DLPerf: training logs of every kind it reads in, its result JSON and tables out"
+    tools: Mapping[str, str] = {"DLPerf scripts": "c89430b"}
     import_options: tuple[Option, ...] | None = (
         Option("variant", "kind of log, instead of telling it from the content", choices=tuple(BY_SCRIPT)),
-        Option("warmup_batches", "steps before the window; default: as the kind's own script", "int"),
-        Option("train_batches", "last step of the window; default: as the kind's own script", "int"),
+        Option("warmup_batches", "steps before the window (default: as the kind's own script)", "int"),
+        Option("train_batches", "last step of the window (default: as the kind's own script)", "int"),
         Option(
             "method",
             "`time`: samples ÷ time (harmonic mean where a log holds only rates); `dlperf`: DLPerf's own number",
@@ -62,7 +63,10 @@ class DlPerf:
             content = result.result(only, method)
             text = f"speeds by method {method}:\n" + result.log_lines(speeds)
             tables = "".join(f"\n{model}\n\n{result.table(cells)}" for model, cells in content.items())
-            yield Verbatim(f"{group}_result.json", content, text + tables)
+            # The last part of the folder's name, as DLPerf has it, unless two folders share it.
+            short = group.rpartition("/")[2]
+            alone = sum(other.rpartition("/")[2] == short for other in groups) == 1
+            yield Verbatim(f"{short if alone else group.replace('/', '_')}_result.json", content, text + tables)
 
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
         from trainmark.interop.dlperf.export import export

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.interop.bring import LISTING, RAW
 from trainmark.interop.dlperf.result import Speed, result, table
 from trainmark.interop.records import clean
-from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.interop.writer import RAW
+from trainmark.plan.records import CasePlan
 from trainmark.score.case import score_run
 from trainmark.store import events, journal
 from trainmark.store.rundir import RunDir, node_dir, rank_log
-from trainmark.store.state import Attempt, RunState
+from trainmark.store.state import RunState
 
 # DLPerf's own words for them.
 _MODELS = {"resnet50": "rn50"}
@@ -70,7 +70,6 @@ def _write(base: Path, content: dict[str, Any]) -> list[Path]:
 def _logs(run: RunDir) -> Iterator[_Log]:
     plan = run.manifest().plan
     state = RunState.replay(plan, journal.read(run.path).records)
-    raw = _raw_files(run)
     for index, case in enumerate(plan.cases):
         batch = case.params.get("batch")
         if not isinstance(batch, int):
@@ -85,26 +84,13 @@ def _logs(run: RunDir) -> Iterator[_Log]:
             dtype = clean(str(case.params["dtype"])) if "dtype" in case.params else None
             size = f"{case.id.nnodes}n{case.id.nproc}g"
             own = Speed(model, size, number, batch, dtype, round(speed, 2))
-            yield _Log(own, case.id.framework, case.id.workload, _text(run, case, ref, attempt, raw))
+            yield _Log(own, case.id.framework, case.id.workload, _text(run, folder, case))
 
 
-def _raw_files(run: RunDir) -> dict[str, str]:
-    """Name → hash of what an imported run was made of."""
-    try:
-        lines = (run.path / RAW / LISTING).read_bytes().splitlines()
-    except OSError:
-        return {}
-    rows = [msgspec.json.decode(line) for line in lines]
-    return {row["name"]: row["sha256"] for row in rows}
-
-
-def _text(run: RunDir, case: CasePlan, ref: RoundRef, attempt: Attempt, raw: dict[str, str]) -> Path | None:
+def _text(run: RunDir, folder: Path, case: CasePlan) -> Path | None:
     """The log of a round: the imported file, or what rank 0 printed."""
-    folder = run.attempt(case, ref, attempt.number)
-    for found in events.results(folder):
-        if found.get("imported") in raw:
-            return run.path / RAW / raw[found["imported"]]
-    file = rank_log(node_dir(folder, case.nodes[0].host, 0), 0)
+    raw = next((found["raw"] for found in events.results(folder) if found.get("raw")), None)
+    file = run.path / RAW / raw if raw else rank_log(node_dir(folder, case.nodes[0].host, 0), 0)
     return file if file.is_file() else None
 
 

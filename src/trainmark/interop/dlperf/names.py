@@ -59,7 +59,7 @@ def parse(file: Kept, options: Mapping[str, Any]) -> Name | str:
     batch = int(found["batch"]) if found else options.get("batch_size_per_device")
     above = parts[:-2] if in_case else parts[:-1]
     return Name(
-        group=above[-1] if above else "",
+        group="/".join(above),
         case=f"{size[0]}n{size[1]}g",
         nodes=size[0],
         cards=size[1],

@@ -9,8 +9,9 @@ from typing import Any
 
 from trainmark.errors import UserError
 from trainmark.interop.dlperf import names
+from trainmark.interop.dlperf.meter import Meter
 from trainmark.interop.dlperf.result import Speed
-from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Meter, Script
+from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Script
 from trainmark.interop.follow import Follower, Odd, Progress
 from trainmark.interop.patterns import LineReader
 from trainmark.interop.records import UNKNOWN, Begin, CaseFields, End, Flag, Item, Kept, Told, Verbatim, number
@@ -85,8 +86,13 @@ class LogReader:
             text = "its name is not MODEL_bN_DTYPE_REPEAT.log; say --batch-size-per-device"
             yield Flag("no batch", self._file.name, text)
             return
+        job = Job(name.batch, name.nodes, name.cards)
+        case = self._case(name, script, job)
+        if trouble := case.trouble():
+            yield Flag("no such case", self._file.name, trouble)
+            return
         yield from self._about(script)
-        yield from self._round(name, script, Job(name.batch, name.nodes, name.cards))
+        yield from self._round(name, script, job, case)
 
     def _script(self, model: str) -> Script | None:
         chosen = self._options.get("variant")
@@ -107,7 +113,7 @@ class LogReader:
             raise UserError(f"--warmup-batches {warmup} --train-batches {train}: the first must be below the second")
         return warmup, train
 
-    def _round(self, name: names.Name, script: Script, job: Job) -> Iterator[Item]:
+    def _round(self, name: names.Name, script: Script, job: Job, case: CaseFields) -> Iterator[Item]:
         warmup, train = self._edges(script)
         meter, window = Meter(script, warmup, train, job), Window(warmup, train)
         follower, reader, lines = (
@@ -135,7 +141,7 @@ class LogReader:
             lines.take()
             if not begun:
                 begun = True
-                yield Begin(self._case(name, script, job), self._file.name, follower.timing)
+                yield Begin(case, self._file.name, follower.timing, raw=self._file.sha256)
             window.add(taken)
             at, loss = round(taken.at * 1e9), taken.loss
             yield from _told(taken, at)

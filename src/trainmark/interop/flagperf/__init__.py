@@ -25,6 +25,7 @@ class FlagPerf:
         Option("batch", "samples of a step of all devices, where the log does not tell them", "int"),
     )
     export_options: tuple[Option, ...] | None = ()
+    tools: Mapping[str, str] = {}
 
     def wants(self, name: str) -> bool:
         return paths.wanted(name)

@@ -46,6 +46,7 @@ class FlagPerfConfig:
         Option("preset", "preset of the suite, on which the cases' own values are laid", default="full"),
     )
     export_options: tuple[Option, ...] | None = None
+    tools: Mapping[str, str] = {}
 
     def wants(self, name: str) -> bool:
         last = name.rpartition("/")[2]

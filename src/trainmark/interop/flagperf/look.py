@@ -55,6 +55,7 @@ def _edges(file: Kept, found: Looked) -> tuple[bytes, bytes]:
     """The first and last part of a log; on the way, whether it holds PerfLog lines and steps."""
     head = tail = carried = b""
     try:
+        packed = source.is_packed(file.path)
         with source.opened(file.path) as stream:
             while data := stream.read(_CHUNK):
                 seen = carried + data
@@ -63,7 +64,7 @@ def _edges(file: Kept, found: Looked) -> tuple[bytes, bytes]:
                 carried = data[-16:]
                 head = head or data[:_EDGE]
                 tail = (tail + data)[-_EDGE:]
-                if found.steps and stream.seekable() and not source.is_packed(head[:4]) and file.size > 4 * _CHUNK:
+                if found.steps and file.size > 4 * _CHUNK and not packed:
                     # All that is left to know stands at the end.
                     stream.seek(max(stream.tell(), file.size - _EDGE - 16))
     except (EOFError, OSError, zlib.error):

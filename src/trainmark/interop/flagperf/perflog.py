@@ -88,13 +88,13 @@ def blocks(path: Path) -> Iterator[Block]:
     """All blocks of a file, in order. Memory does not grow with the file."""
     helpers = min(_MOST_HELPERS, len(os.sched_getaffinity(0)))
     # A process with threads must not fork.
-    if helpers > 1 and threading.active_count() == 1 and os.path.getsize(path) > _WORTH_HELPERS:
+    alone = threading.active_count() == 1
+    if helpers > 1 and alone and os.path.getsize(path) > _WORTH_HELPERS and not source.is_packed(path):
         with path.open("rb") as plain:
-            if not source.is_packed(plain.read(4)):
-                yield from _in_parallel(plain.fileno(), helpers)
-                return
-    with source.opened(path) as stream:
-        yield from _in_order(stream)
+            yield from _in_parallel(plain.fileno(), helpers)
+    else:
+        with source.opened(path) as stream:
+            yield from _in_order(stream)
 
 
 def _in_order(stream: IO[bytes]) -> Iterator[Block]:

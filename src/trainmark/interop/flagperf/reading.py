@@ -53,6 +53,10 @@ class RoundReader:
 
     def items(self) -> Iterator[Item]:
         fields = self._round.fields
+        if trouble := fields.trouble():
+            for log in self._round.logs:
+                yield Flag("no case", log.file.name, f"not read: {trouble}")
+            return
         logs, world = [], fields.nnodes * fields.nproc
         for log in self._round.logs:
             if log.node >= fields.nnodes or (log.rank or 0) >= world:
@@ -65,7 +69,8 @@ class RoundReader:
         lead = next((index for index, (_, looked) in enumerate(ranked) if looked.steps), 0)
         if ranked:
             self._speaker = self._rank_of(ranked[lead][0]), ranked[lead][0].node
-        yield self._begin(ranked[lead][1] if ranked else Looked(), logs)
+        begin = self._begin(ranked[lead][1] if ranked else Looked(), logs)
+        yield msgspec.structs.replace(begin, raw=ranked[lead][0].file.sha256 if ranked else "")
         for index, (log, looked) in enumerate(ranked):
             self._ending = self._ending or tuple(looked.ending)
             yield from self._rank(log, looked, index == lead)

@@ -22,6 +22,7 @@ class MlPerf:
         Option("org", "submission_org", default="unknown"),
         Option("system", "submission_platform (default: the device and size of the case)"),
     )
+    tools: Mapping[str, str] = {}
 
     def wants(self, name: str) -> bool:
         last = name.rpartition("/")[2]

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from trainmark.errors import UserError
 from trainmark.interop.records import UNKNOWN, Begin, CaseFields, End, Flag, Item, Kept, Missing, Told, clean, tidy
 from trainmark.interop.source import Lines
 from trainmark.spec.case_id import CaseId
@@ -103,7 +102,7 @@ class _LogReader:
 
     def _begin(self) -> Iterator[Item]:
         self._begun = True
-        yield Begin(self._case(), self._file.name, "log", hosts=())
+        yield Begin(self._case(), self._file.name, "log", raw=self._file.sha256)
         yield from self._waiting
         self._waiting = []
 
@@ -176,11 +175,7 @@ class _LogReader:
             _UNITS.get(benchmark, "samples"),
             {"batch": int(batch)} if batch and 0 < batch < _MOST else {},
         )
-        try:
-            fields.id(1)
-        except UserError:
-            return CaseFields(UNKNOWN, UNKNOWN, 1, 1)
-        return fields
+        return CaseFields(UNKNOWN, UNKNOWN, 1, 1) if fields.trouble() else fields
 
     def _end(self) -> End:
         if self._status == "success":

@@ -134,3 +134,17 @@ TABLE: tuple[Pattern, ...] = (
 )
 # fmt: on
 BY_NAME = {pattern.name: pattern for pattern in TABLE}
+
+
+def live(pattern: Pattern) -> tuple[str, dict[str, float], int]:
+    """For a program that is watched while it runs: expression, factors of its groups, number of the first step.
+
+    Only `step`, `samples`, `seconds`, `rate` and `loss` are left, all of one step and of all devices: the watcher has a
+    clock of its own, which is better than a group that means something else.
+    """
+    kept = {"step", "samples", "loss"}
+    kept |= set() if pattern.whole else {"seconds", "ms"}
+    kept |= set() if pattern.per_device else {"rate"}
+    regex = re.sub(r"\(\?P<([a-z_]+)>", lambda found: found[0] if found[1] in kept else "(?:", pattern.regex)
+    scale = {"seconds": 0.001} if "(?P<ms>" in regex else {}
+    return regex.replace("(?P<ms>", "(?P<seconds>"), scale, 0 if pattern.zero else 1
