@@ -227,12 +227,12 @@ def test_megatron_text(tmp_path: Path) -> None:
         for n in range(1, 101)
     ]
     tail = "System tokens per second:  524288.0\nTokens/p/s:  8192.0\nTheory TFLOPS:  312.0\nMFU:  0.4\n"
-    folder = logs.put(tmp_path, "llama2_70B:megatron:A100:4:8:1", "")
+    folder = logs.put(tmp_path / "r", "llama2_70B:megatron:A100:4:8:1", "")
     (folder / "rank0.out.log").rename(folder / "rank0.log.txt")
     (folder / "rank0.log.txt").write_text("".join(rows) + tail)
-    (report,) = cases(tmp_path, tmp_path / "runs")
+    (report,) = cases(tmp_path / "r", tmp_path / "runs")
     assert report.state == "SUCCEEDED" and speed(report) == pytest.approx(256.0)
-    (finished,) = [item for item in items(tmp_path) if isinstance(item, Told) and item.k == "FINISHED"]
+    (finished,) = [item for item in items(tmp_path / "r") if isinstance(item, Told) and item.k == "FINISHED"]
     assert finished.more["values"]["Tokens/p/s"] == 8192.0 and finished.more["values"]["MFU"] == 0.4
 
 

@@ -13,7 +13,6 @@ from trainmark.interop.curves import points
 from trainmark.interop.extras import load
 from trainmark.interop.format import WriteOnly
 from trainmark.interop.own import rounds
-from trainmark.report.build import build
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 
@@ -57,6 +56,8 @@ def _files_allowed() -> Iterator[None]:
 
 
 def _run(client: Any, entities: Any, run: RunDir) -> None:
+    from trainmark.report.build import build
+
     report = build(run)
     figures = {case.case: case.measurements for case in report.cases}
     known = client.get_experiment_by_name(report.suite)

@@ -11,7 +11,6 @@ from trainmark.interop.extras import load
 from trainmark.interop.format import WriteOnly
 from trainmark.interop.own import Heard, real, rounds
 from trainmark.interop.tabular import HEAD, rows
-from trainmark.report.build import build
 from trainmark.store.rundir import RunDir
 
 _NUMBERS = {"nnodes": int, "nproc": int, "rounds": int, "counted": int, "n": int}
@@ -45,6 +44,8 @@ class Parquet(WriteOnly):
 
 
 def _figures(runs: Sequence[RunDir]) -> Iterator[Sequence[object]]:
+    from trainmark.report.build import build
+
     for run in runs:
         report = build(run)
         for case in report.cases:

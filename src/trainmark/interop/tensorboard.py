@@ -11,7 +11,6 @@ from trainmark.interop.curves import points
 from trainmark.interop.extras import load
 from trainmark.interop.format import WriteOnly
 from trainmark.interop.own import Done, rounds
-from trainmark.report.build import build
 from trainmark.store.rundir import RunDir
 
 # TensorBoard takes any file with this in its name; one of our own does not change from export to export.
@@ -22,6 +21,8 @@ class TensorBoard(WriteOnly):
     summary = "TensorBoard: losses, evaluations, speed and figures of every round"
 
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
+        from trainmark.report.build import build
+
         proto = load("tensorboardX.proto.event_pb2", "tensorboardX", "tensorboard")
         summaries = load("tensorboardX.summary", "tensorboardX", "tensorboard")
         records = load("tensorboardX.record_writer", "tensorboardX", "tensorboard")

@@ -83,7 +83,9 @@ class _Rank:
         self._at: dict[str, int] = {}
         self._phase: dict[str, int] = {}
         self._spent: Counter[str] = Counter()
-        self._last: dict[str, Any] = {}
+        # The last evaluation, and how long the one took that is not yet told of.
+        self._evaluation: dict[str, Any] = {}
+        self._evaluating: int | None = None
         self._step = 0
 
     def lines(self, event: Heard, clock: Clock, losses: Losses) -> Iterator[str]:
@@ -98,8 +100,10 @@ class _Rank:
         elif kind == "PHASE_BEGIN" and event.name:
             self._phase[event.name] = event.t
         elif kind == "PHASE_END" and event.name in self._phase:
-            self._spent[event.name] += event.t - self._phase.pop(event.name)
-            self._last[event.name] = self._spent[event.name]
+            took = event.t - self._phase.pop(event.name)
+            self._spent[event.name] += took
+            if event.name == "evaluate":
+                self._evaluating = took
         elif kind == "STEP_END" and event.step is not None:
             self._step = event.step
             self._spent["data"] += event.data or 0
@@ -107,7 +111,10 @@ class _Rank:
             yield self._line(kind, t_ms, value={**value, "num_trained_samples": self._samples.get(event.step)})
         elif kind in ("INIT_EVALUATION", "EVALUATE"):
             told = event.values if isinstance(event.values, dict) else {}
-            self._last["evaluation"] = told
+            self._evaluation = told
+            if self._evaluating is not None and "time" not in told:
+                told = {**told, "time": self._evaluating * _NS}
+                self._evaluating = None
             named = {
                 name if name.startswith("eval_") or name == "time" else f"eval_{name}": told[name] for name in told
             }
@@ -148,12 +155,14 @@ class _Rank:
         )
         known = dict(zip(FINISHED_KEYS, figures, strict=True))
         metrics = {f"final_{name.removeprefix('eval_')}": value for name, value in self._evaluated().items()}
+        if known["final_loss"] is not None:
+            metrics.pop("final_loss", None)
         unit = self._done.case.unit
         rate = {f"training_{unit}_per_second": known["throughput(ips)_raw"]} if unit != "steps" else {}
         return {**known, **rate, **metrics, **{key: value for key, value in said.items() if value is not None}}
 
     def _evaluated(self) -> dict[str, Any]:
-        told = self._last.get("evaluation") or {}
+        told = self._evaluation
         return {name: value for name, value in told.items() if name != "time" and real(value) is not None}
 
 
