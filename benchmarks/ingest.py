@@ -19,13 +19,15 @@ from typing import Any
 from figures import Figure, at_most, show, spread, times_less
 from lab import HERE, Lab, interleaved, lab
 
+from trainmark.interop.flagperf import perflog
+
 LINES = 1_000_000
 # What other text stands between PerfLog lines in a real log.
 NOISE_EVERY = 200
 REPEATS = 5
 PEER = "re + json"
 HOW = (
-    f"wall time of a fresh process from its first statement to the last row, {LINES} PerfLog lines and "
+    f"wall time in a fresh process, modules imported, from opening the file to the last row, {LINES} PerfLog lines and "
     f"{LINES // NOISE_EVERY} others (file in the page cache), median of {REPEATS} interleaved repeats; "
     "memory: peak of the process and of its largest helper, added; growth: the same for three times as many lines"
 )
@@ -61,8 +63,6 @@ def make(file: Path, lines: int) -> None:
 
 
 def ours(path: Path) -> list[float]:
-    from trainmark.interop.flagperf import perflog
-
     # Rows, and the sums of steps, times, samples, losses: every block is gone when the next one comes.
     sums = [0.0] * 5
     for block in perflog.blocks(path):

@@ -21,12 +21,16 @@ import msgspec
 from trainmark.interop import source
 
 MARK = b"[PerfLog]"
+_BEGIN = MARK + b" "
+_PREFIX = len(_BEGIN)
 UNKNOWN = -1
 BLOCK = 1 << 20
 # Smaller files are read before helpers would have started.
 _WORTH_HELPERS = 4 * BLOCK
 _MOST_HELPERS = 8
 _PIPE = 1 << 20
+_PIECE = 16 << 20
+_MORE = 1 << 16
 _LENGTH = struct.Struct("<Q")
 # Lines are decoded in slices that fit into a processor's cache.
 _SLICE = 1 << 16
@@ -121,7 +125,7 @@ def _in_parallel(file: int, helpers: int) -> Iterator[Block]:
         for index in range(count):
             message = _receive(started[index % helpers][1])
             # A helper that was killed (memory) leaves its work to us.
-            yield _UNPACK.decode(message) if message is not None else parse(_lines_of(file, index))
+            yield _UNPACK.decode(message) if message is not None else _Blocks(file).parse(index)
     finally:
         for pid, pipe in started:
             os.close(pipe)
@@ -144,11 +148,14 @@ def _helper(file: int, mine: range, others: list[int]) -> tuple[int, int]:
         os.close(writing)
         return pid, reading
     try:
+        # glibc gives memory back at once, page by page, until a larger piece than any we use was freed.
+        bytes(_PIECE)
         for pipe in (reading, *others):
             os.close(pipe)
+        blocks = _Blocks(file)
         with os.fdopen(writing, "wb", buffering=0) as out:
             for index in mine:
-                data = msgspec.msgpack.encode(parse(_lines_of(file, index)))
+                data = msgspec.msgpack.encode(blocks.parse(index))
                 for part in (_LENGTH.pack(len(data)), data):
                     view = memoryview(part)
                     while view:
@@ -173,38 +180,44 @@ def _exactly(pipe: int, size: int) -> bytes | None:
     return b"".join(parts)
 
 
-def _lines_of(file: int, index: int) -> bytes:
-    """The lines that begin in a block, the last one up to its end (or until it is too long)."""
-    low = index * BLOCK
-    before = 1 if low else 0
-    data = _read(file, BLOCK + before, low - before)
-    begin = data.find(b"\n") + 1 if before else 0
-    if before and not begin:
-        return b""
-    data = data[begin:]
-    at = low - before + begin + len(data)
-    while data and data[-1:] != b"\n":
-        more = _read(file, 1 << 16, at)
-        end = more.find(b"\n") + 1
-        data += more[:end] if end else more
-        at += len(more)
-        if end or not more or len(data) - data.rfind(b"\n") > source.LONGEST_LINE + 1:
-            break
-    return data
+class _Blocks:
+    """The blocks of a file: the lines that begin in each, the last one up to its end (or until it is too long)."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        # Always the same memory: fresh memory costs more than reading into it.
+        self._buffer = bytearray(1 + BLOCK + source.LONGEST_LINE + _MORE)
+
+    def parse(self, index: int) -> Block:
+        low = index * BLOCK
+        before = 1 if low else 0
+        buffer = self._buffer
+        filled = self._read(0, before + BLOCK, low - before)
+        begin = buffer.find(b"\n", 0, filled) + 1 if before else 0
+        if before and not begin:
+            return Block()
+        last = buffer.rfind(b"\n", begin, filled) + 1 or begin
+        while 0 < filled - last <= source.LONGEST_LINE:
+            more = self._read(filled, _MORE, low - before + filled)
+            end = buffer.find(b"\n", filled, filled + more) + 1
+            filled = end or filled + more
+            if end or not more:
+                break
+        return parse(buffer, begin, filled)
+
+    def _read(self, at: int, size: int, where: int) -> int:
+        return os.preadv(self._file, [memoryview(self._buffer)[at : at + size]], where)
 
 
-def _read(file: int, size: int, at: int) -> bytes:
-    return os.pread(file, size, at)
-
-
-def parse(data: bytes) -> Block:
+def parse(data: bytes | bytearray, at: int = 0, stop: int | None = None) -> Block:
     """Whole lines → a block."""
+    stop = len(data) if stop is None else stop
+    block, whole = Block(rare=[], long=[]), memoryview(data)
     rows: list[Columns] = []
-    block = Block(rare=[], long=[])
-    at, done = 0, 0
-    while at < len(data):
-        end = data.rfind(b"\n", at, at + _SLICE) + 1 or data.find(b"\n", at + _SLICE) + 1 or len(data)
-        lines = data[at:end]
+    done = 0
+    while at < stop:
+        end = data.rfind(b"\n", at, min(at + _SLICE, stop)) + 1 or data.find(b"\n", at + _SLICE, stop) + 1 or stop
+        lines = bytes(whole[at:end])
         rows.append(_quick(lines, block, done) or _patient(lines, block, done))
         done += len(rows[-1][0])
         at = end
@@ -216,12 +229,13 @@ def parse(data: bytes) -> Block:
 
 def _quick(data: bytes, block: Block, done: int) -> Columns | None:
     """For lines that are all as FlagPerf writes them; None for others."""
-    whole = data.endswith(b"\n")
-    head, *texts = (b"\n" + (data[:-1] if whole else data)).split(b"\n" + MARK + b" ")
-    between = [(index, text) for index, text in enumerate(texts) if b"\n" in text]
-    for index, text in between:
-        texts[index] = text[: text.index(b"\n")]
-    if MARK in head or any(MARK in text for _, text in between) or len(data) > source.LONGEST_LINE:
+    if len(data) > source.LONGEST_LINE:
+        return None
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    texts = [line[_PREFIX:] for line in lines if line[:_PREFIX] == _BEGIN]
+    if len(texts) < len(lines) and any(MARK in line for line in lines if line[:_PREFIX] != _BEGIN):
         return None
     try:
         told = _DECODER.decode_lines(b"\n".join(texts))
@@ -240,9 +254,8 @@ def _quick(data: bytes, block: Block, done: int) -> Columns | None:
             elif line.event != "STEP_BEGIN":
                 block.rare.append((done + rows, 0, text))
                 rare += 1
-    lines = data.count(b"\n") + (not whole)
-    block.lines += lines
-    block.other += lines - len(texts)
+    block.lines += len(lines)
+    block.other += len(lines) - len(texts)
     block.taken += len(told) - rare
     return columns
 
