@@ -162,7 +162,7 @@ def oneflow_resnet(run: Run) -> str:
 
 
 def oneflow_bert(run: Run) -> str:
-    return every(run, lambda i: f"step: {i} , total_loss: 11.1 , throughput: 149.2 , {run.unix(i):.6f}")
+    return every(run, lambda i: f"step: {i - 1} , total_loss: 11.1 , throughput: 149.2 , {run.unix(i):.6f}")
 
 
 def put(top: Path, text: str, case: str = "1n1g", repeat: int = 1, name: str = "rn50", batch: int = 128) -> Path:

@@ -99,7 +99,8 @@ class Meter:
             return None
         if script.formula is thousand:
             return lambda _: not self._edge, self._thousand_later
-        shift = 1 if script.pattern.zero else 0
+        # Written as the log counts.
+        shift = int(script.pattern.zero) - script.shift
         texts = [
             edge.replace("{}", str(at - shift))
             for edge, at in zip(script.edges, (self._warmup, self._train), strict=True)

@@ -115,7 +115,8 @@ class LogReader:
 
     def _round(self, name: names.Name, script: Script, job: Job, case: CaseFields) -> Iterator[Item]:
         warmup, train = self._edges(script)
-        meter, window = Meter(script, warmup, train, job), Window(warmup, train)
+        meter, window = Meter(script, warmup, train, job), Window(warmup + script.shift, train + script.shift)
+        train += script.shift
         follower, reader, lines = (
             Follower(script.pattern, job.samples, job.ranks),
             LineReader(script.pattern),

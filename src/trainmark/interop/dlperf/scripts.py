@@ -55,6 +55,8 @@ class Script(msgspec.Struct, frozen=True):
     least: int = -1
     # Lines picked by their own number: how the script spells warm-up and end.
     edges: tuple[str, str] | None = None
+    # Added to the script's own numbers of steps, where it takes those of a log that counts from 0.
+    shift: int = 0
     pattern_name: str = ""
     # Digits of average_speed.
     digits: int = 2
@@ -213,7 +215,7 @@ TABLE: tuple[Script, ...] = (
     Script("oneflow-resnet50", "oneflow", "resnet50", ("train:",), r"\s([\d.]+)\s*$", _strict_edges,
            edges=("train: epoch \\d+,? iter {},? ", "train: epoch \\d+,? iter {},? ")),
     Script("oneflow-bert", "oneflow", "bert", ("step:",), r"\s([\d.]+)\s*$", _strict_edges, 19, 119,
-           edges=("^step: *{}\\b", "^step: *{}\\b")),
+           edges=("^step: *{}\\b", "^step: *{}\\b"), shift=1),
     Script("oneflow-wdl", "oneflow", "wide-deep", (" time ", " loss "), r"^\d+ time ([\d.]+) loss", thousand,
            edges=("first", "first + 1000"), result="latency"),
     Script("oneflow-wdl-models", "oneflow", "wide-deep", ("[rank:0] iter: ",), r"latency\(ms\): *([\d.]+)", _inner,
