@@ -84,7 +84,8 @@ def call(args: argparse.Namespace) -> int:
         return 0
     imported = brought.imported
     said = "was already imported as" if brought.again else "is now"
-    print(f"{imported.source}: {brought.rounds} round(s) of {brought.cases} case(s) {said} {brought.run}")
+    if brought.run:
+        print(f"{imported.source}: {brought.rounds} round(s) of {brought.cases} case(s) {said} {brought.run}")
     counts = imported.counts
     if counts.get("lines"):
         print(
@@ -96,7 +97,8 @@ def call(args: argparse.Namespace) -> int:
         print(f"not told by the source: {what}")
     for one in brought.verbatim:
         sys.stdout.write(one.text)
-    print(f"kept in {brought.dir}")
+    if brought.run:
+        print(f"kept in {brought.dir}")
     return 0
 
 

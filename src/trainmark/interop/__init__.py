@@ -16,8 +16,14 @@ REGISTRY = Registry(
     {
         "csv": "trainmark.interop.tabular:Csv",
         "dlperf": "trainmark.interop.dlperf:DlPerf",
+        "flagperf": "trainmark.interop.flagperf:FlagPerf",
+        "flagperf-config": "trainmark.interop.flagperf.config:FlagPerfConfig",
         "junit": "trainmark.interop.junit:JUnit",
+        "mlflow": "trainmark.interop.mlflow:MLflow",
+        "mlperf": "trainmark.interop.mlperf:MlPerf",
+        "parquet": "trainmark.interop.parquet:Parquet",
         "prometheus": "trainmark.interop.prometheus:Prometheus",
+        "tensorboard": "trainmark.interop.tensorboard:TensorBoard",
     },
 )
 

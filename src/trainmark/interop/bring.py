@@ -24,7 +24,7 @@ _KEY_LENGTH = 12
 
 
 class Brought(msgspec.Struct, frozen=True):
-    """What an import did. `again` when the same source had been imported before."""
+    """What an import did. `again` when the same source had been imported before; no run for a configuration."""
 
     run: str
     dir: str
@@ -60,6 +60,9 @@ def _bring(name: str, form: Format, path: Path, runs: Path, part: Path, options:
         raise UserError(f"import {name}: {path}: nothing to read here{_why(writer)}")
     for item in form.read(kept, options):
         writer.take(item)
+    if not writer.rounds and writer.verbatim:
+        # A configuration: files to write, nothing to keep.
+        return Brought("", "", False, 0, 0, _imported(name, form, path, kept, writer, options), writer.verbatim)
     if not writer.rounds:
         raise UserError(f"import {name}: {path}: no round in {len(kept)} file(s){_why(writer)}")
     imported = _imported(name, form, path, kept, writer, options)

@@ -1,6 +1,6 @@
 """What a format says while it reads: a flat stream of small records, so that a file of any size fits into memory.
 
-Begin, Told …, End        once for each round, in the order rounds are numbered
+Begin, Told or Sampled …, End        once for each round, in the order rounds are numbered
 Flag, Missing, Counted, Verbatim        at any place between
 """
 
@@ -92,6 +92,14 @@ class Told(msgspec.Struct, frozen=True):
     node: int = 0
 
 
+class Sampled(msgspec.Struct, frozen=True):
+    """What a monitor saw of a node at `t`, on the clock of the round's events, by the names of samples.jsonl."""
+
+    t: int
+    values: dict[str, Any]
+    node: int = 0
+
+
 class End(msgspec.Struct, frozen=True):
     """The round is over. `last_lines` are shown where it failed."""
 
@@ -136,7 +144,7 @@ class Verbatim(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-Item = Begin | Told | End | Flag | Missing | Counted | Verbatim
+Item = Begin | Told | Sampled | End | Flag | Missing | Counted | Verbatim
 
 
 def clean(text: str) -> str:
@@ -151,4 +159,25 @@ def number(value: float) -> float | str:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+_DEEPEST = 16
+_MOST = 1 << 63
+
+
+def tidy(value: Any, depth: int = 0) -> Any:
+    """A value from a foreign file that can be written as JSON whatever it is."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if -_MOST <= value < _MOST else str(value)
+    if isinstance(value, dict | list) and depth >= _DEEPEST:
+        return "…"
+    if isinstance(value, dict):
+        return {tidy(str(key)): tidy(inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [tidy(inner, depth + 1) for inner in value]
     return value

@@ -155,7 +155,7 @@ class Lines:
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         try:
-            with _opened(self._kept.path) as stream:
+            with opened(self._kept.path) as stream:
                 yield from self._each(stream)
         except (EOFError, zlib.error) as error:
             self.remark("cut off", self._lines, f"the compressed data ends early or is broken: {error}")
@@ -215,7 +215,8 @@ class Lines:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """What a file holds, unpacked."""
     with path.open("rb") as plain:
         head = plain.read(4)
         plain.seek(0)

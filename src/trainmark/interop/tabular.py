@@ -27,11 +27,11 @@ class Csv(WriteOnly):
         writer.writerow(HEAD)
         for report in reports:
             for case in report.cases:
-                writer.writerows([_safe(cell) for cell in row] for row in _rows(report, case))
+                writer.writerows([_safe(cell) for cell in row] for row in rows(report, case))
         return out.getvalue().encode()
 
 
-def _rows(report: Report, case: CaseReport) -> Iterator[Sequence[object]]:
+def rows(report: Report, case: CaseReport) -> Iterator[Sequence[object]]:
     found = CaseId.parse(case.case)
     head = (report.run, report.suite, case.case, found.workload, found.framework_text, found.device)
     size = (found.nnodes, found.nproc, str(case.state), case.reason, case.rounds, case.counted)

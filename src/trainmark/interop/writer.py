@@ -17,7 +17,7 @@ import msgspec
 from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.frameworks import Command
-from trainmark.interop.records import Begin, CaseFields, Counted, End, Flag, Item, Missing, Told, Verbatim
+from trainmark.interop.records import Begin, CaseFields, Counted, End, Flag, Item, Missing, Sampled, Told, Verbatim
 from trainmark.interop.source import is_packed
 from trainmark.plan.records import SCHEMA as PLAN_SCHEMA
 from trainmark.plan.records import CasePlan, NodePlan, Plan, RoundRef, bare
@@ -35,6 +35,18 @@ LISTING = "files.jsonl"
 EXAMPLES = 5
 # Ends that a native run would try again have no meaning here: nobody can.
 _FAILED = (JobState.FAILED, JobState.INVALID, JobState.SUCCEEDED, JobState.TIMEOUT)
+
+# What a sample of an imported run may hold. `devices` is a list with one record for each card.
+SAMPLE_UNITS = {
+    "cpu": "fraction",
+    "mem": "fraction",
+    "power_w": "watts",
+    "devices.temperature_c": "°C",
+    "devices.power_w": "watts",
+    "devices.memory_used": "bytes",
+    "devices.memory_total": "bytes",
+    "devices.utilisation": "fraction",
+}
 
 
 class Case:
@@ -65,6 +77,10 @@ class Writer:
             if self._round is None:
                 raise ValueError("an event outside of a round")
             self._round.tell(item)
+        elif isinstance(item, Sampled):
+            if self._round is None:
+                raise ValueError("a sample outside of a round")
+            self._round.sample(item)
         elif isinstance(item, Flag):
             self.flags[item.kind] += 1
             self.counts["flagged_rows"] += item.rows
@@ -145,6 +161,7 @@ class _Round:
         self._node = -1
         self._out: IO[bytes] | None = None
         self._told: Counter[int] = Counter()
+        self._samples: dict[int, IO[bytes]] = {}
 
     def tell(self, item: Told) -> None:
         if item.node != self._node or self._out is None:
@@ -153,8 +170,9 @@ class _Round:
             self._seq[item.rank] = 0
             unit = {"unit": self.case.fields.unit, "timing": self._begin.timing, "scope": self._begin.scope}
             self._write("INIT_START", item.rank, item.t, {**unit, "imported": self._begin.label})
-            if item.k == "INIT_START":
-                return
+        if item.k == "INIT_START":
+            # The first one tells what the times are; a second would take that back.
+            return
         self._write(item.k, item.rank, item.t, item.more)
 
     def _write(self, kind: str, rank: int, t: int, more: dict[str, Any]) -> None:
@@ -165,6 +183,15 @@ class _Round:
         self._out.write(head + rest + b"\n")  # type: ignore[union-attr]
         self._told[self._node] += 1
         self.events += 1
+
+    def sample(self, item: Sampled) -> None:
+        out = self._samples.get(item.node)
+        if out is None:
+            folder = self._dir(item.node)
+            folder.mkdir(parents=True, exist_ok=True)
+            out = self._samples[item.node] = (folder / rundir.SAMPLES).open("wb")
+            out.write(msgspec.json.encode({"schema": 1, "units": {"t": "ns", **SAMPLE_UNITS}}) + b"\n")
+        out.write(msgspec.json.encode({"t": item.t, **item.values}) + b"\n")
 
     def _dir(self, node: int) -> Path:
         if not 0 <= node < len(self.case.hosts):
@@ -184,6 +211,8 @@ class _Round:
             self._open(0)
         assert self._out is not None  # noqa: S101 - for the type checker
         self._out.close()
+        for samples in self._samples.values():
+            samples.close()
         for node, events in (self._told or {0: 0}).items():
             result = {"imported": self._begin.label, "raw": self._begin.raw, "state": end.state, "events": events}
             write_json(self._dir(node) / rundir.RESULT, {**result, "warnings": []})

@@ -20,7 +20,7 @@ from trainmark.errors import UserError
 from trainmark.interop import REGISTRY, source
 from trainmark.interop.bring import bring
 from trainmark.interop.format import Format, defaults
-from trainmark.interop.records import Begin, Counted, End, Flag, Item, Told
+from trainmark.interop.records import Begin, Counted, End, Flag, Item, Sampled, Told
 from trainmark.interop.writer import RAW
 from trainmark.report import build
 from trainmark.report.summary import summarise
@@ -52,6 +52,8 @@ def check(items: list[Item]) -> None:
             inside = None
         elif isinstance(item, Told):
             assert inside is not None and item.rank >= 0
+        elif isinstance(item, Sampled):
+            assert inside is not None and item.node >= 0
     assert inside is None, "a round without an end"
     counted = [item for item in items if isinstance(item, Counted)]
     assert all(one.lines == one.taken + one.other + one.flagged and one.other >= 0 for one in counted)

@@ -1,0 +1,314 @@
+"""PerfLog lines into columns, a block of lines at a time, on all processors.
+
+Nearly every line of a long log is a step: those become rows of plain arrays. All else (other events, numbers that are
+not finite, broken lines) is handed on as bytes, to be looked at with more patience.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import threading
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import msgspec
+
+from trainmark.interop import source
+
+MARK = b"[PerfLog]"
+_BEGIN = MARK + b" "
+_PREFIX = len(_BEGIN)
+UNKNOWN = -1
+BLOCK = 1 << 20
+# Smaller files are read before helpers would have started.
+_WORTH_HELPERS = 4 * BLOCK
+_MOST_HELPERS = 8
+_PIPE = 1 << 20
+_PIECE = 16 << 20
+_MORE = 1 << 16
+_LENGTH = struct.Struct("<Q")
+# Lines are decoded in slices that fit into a processor's cache.
+_SLICE = 1 << 16
+
+if TYPE_CHECKING:
+    # step, t_ms, total, n, loss
+    Columns = tuple[array[int], array[int], array[int], array[int], array[float]]
+
+
+class Block(msgspec.Struct, array_like=True):
+    """What some whole lines hold: lines = other + taken + rare + long.
+
+    Columns are the bytes of arrays (`columns`). -1 is unknown, and NaN a loss that was not told.
+    """
+
+    lines: int = 0
+    other: int = 0
+    # Steps (one row each) and beginnings of steps (which tell nothing more).
+    taken: int = 0
+    step: bytes = b""
+    t_ms: bytes = b""
+    # Samples since the beginning, and of this record alone: whichever the program tells.
+    total: bytes = b""
+    n: bytes = b""
+    loss: bytes = b""
+    # (rows before it, line in the block or 0, from the mark on)
+    rare: list[tuple[int, int, bytes]] = []
+    # Lines that are too long to be looked at.
+    long: list[int] = []
+
+    def columns(self) -> Columns:
+        whole = [array("q", data) for data in (self.step, self.t_ms, self.total, self.n)]
+        return whole[0], whole[1], whole[2], whole[3], array("d", self.loss)
+
+
+class _Value(msgspec.Struct, frozen=True, gc=False):
+    global_steps: int = UNKNOWN
+    step: int = UNKNOWN
+    num_trained_samples: int = UNKNOWN
+    samples: int = UNKNOWN
+    loss: float = float("nan")
+
+
+class _Metadata(msgspec.Struct, frozen=True, gc=False):
+    time_ms: int = UNKNOWN
+
+
+class _Line(msgspec.Struct, frozen=True, gc=False):
+    event: str
+    value: _Value = _Value()
+    metadata: _Metadata = _Metadata()
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    """All blocks of a file, in order. Memory does not grow with the file."""
+    helpers = min(_MOST_HELPERS, len(os.sched_getaffinity(0)))
+    # A process with threads must not fork.
+    alone = threading.active_count() == 1
+    if helpers > 1 and alone and os.path.getsize(path) > _WORTH_HELPERS and not source.is_packed(path):
+        with path.open("rb") as plain:
+            yield from _in_parallel(plain.fileno(), helpers)
+    else:
+        with source.opened(path) as stream:
+            yield from _in_order(stream)
+
+
+def _in_order(stream: IO[bytes]) -> Iterator[Block]:
+    rest = b""
+    while data := stream.read(BLOCK):
+        end = data.rfind(b"\n") + 1
+        if not end:
+            # Of a line that is too long, only so much is kept that it is seen to be.
+            rest = (rest + data)[: source.LONGEST_LINE + 1]
+            continue
+        yield parse(rest + data[:end])
+        rest = data[end:]
+    if rest:
+        yield parse(rest)
+
+
+def _in_parallel(file: int, helpers: int) -> Iterator[Block]:
+    """Helper h parses blocks h, h + helpers, …; their results are taken in turn, so the order is the file's."""
+    started: list[tuple[int, int]] = []
+    try:
+        count = -(-os.fstat(file).st_size // BLOCK)
+        for number in range(helpers):
+            started.append(_helper(file, range(number, count, helpers), [pipe for _, pipe in started]))
+        for index in range(count):
+            message = _receive(started[index % helpers][1])
+            # A helper that was killed (memory) leaves its work to us.
+            yield _UNPACK.decode(message) if message is not None else _Blocks(file).parse(index)
+    finally:
+        for pid, pipe in started:
+            os.close(pipe)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+_UNPACK = msgspec.msgpack.Decoder(Block)
+
+
+def _helper(file: int, mine: range, others: list[int]) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    try:
+        # So that a helper can be a few blocks ahead.
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE)
+    except OSError:
+        pass
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    try:
+        # glibc gives memory back at once, page by page, until a larger piece than any we use was freed.
+        bytes(_PIECE)
+        for pipe in (reading, *others):
+            os.close(pipe)
+        blocks = _Blocks(file)
+        with os.fdopen(writing, "wb", buffering=0) as out:
+            for index in mine:
+                data = msgspec.msgpack.encode(blocks.parse(index))
+                for part in (_LENGTH.pack(len(data)), data):
+                    view = memoryview(part)
+                    while view:
+                        view = view[out.write(view) :]
+    finally:
+        os._exit(0)
+
+
+def _receive(pipe: int) -> bytes | None:
+    head = _exactly(pipe, _LENGTH.size)
+    return _exactly(pipe, _LENGTH.unpack(head)[0]) if head is not None else None
+
+
+def _exactly(pipe: int, size: int) -> bytes | None:
+    parts = []
+    while size:
+        part = os.read(pipe, size)
+        if not part:
+            return None
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+class _Blocks:
+    """The blocks of a file: the lines that begin in each, the last one up to its end (or until it is too long)."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        # Always the same memory: fresh memory costs more than reading into it.
+        self._buffer = bytearray(1 + BLOCK + source.LONGEST_LINE + _MORE)
+
+    def parse(self, index: int) -> Block:
+        low = index * BLOCK
+        before = 1 if low else 0
+        buffer = self._buffer
+        filled = self._read(0, before + BLOCK, low - before)
+        begin = buffer.find(b"\n", 0, filled) + 1 if before else 0
+        if before and not begin:
+            return Block()
+        last = buffer.rfind(b"\n", begin, filled) + 1 or begin
+        while 0 < filled - last <= source.LONGEST_LINE:
+            more = self._read(filled, _MORE, low - before + filled)
+            end = buffer.find(b"\n", filled, filled + more) + 1
+            filled = end or filled + more
+            if end or not more:
+                break
+        return parse(buffer, begin, filled)
+
+    def _read(self, at: int, size: int, where: int) -> int:
+        return os.preadv(self._file, [memoryview(self._buffer)[at : at + size]], where)
+
+
+def parse(data: bytes | bytearray, at: int = 0, stop: int | None = None) -> Block:
+    """Whole lines → a block."""
+    stop = len(data) if stop is None else stop
+    block, whole = Block(rare=[], long=[]), memoryview(data)
+    rows: list[Columns] = []
+    done = 0
+    while at < stop:
+        end = data.rfind(b"\n", at, min(at + _SLICE, stop)) + 1 or data.find(b"\n", at + _SLICE, stop) + 1 or stop
+        lines = bytes(whole[at:end])
+        rows.append(_quick(lines, block, done) or _patient(lines, block, done))
+        done += len(rows[-1][0])
+        at = end
+    names = ("step", "t_ms", "total", "n", "loss")
+    for name, parts in zip(names, zip(*rows, strict=True), strict=False):
+        setattr(block, name, b"".join(part.tobytes() for part in parts))
+    return block
+
+
+def _quick(data: bytes, block: Block, done: int) -> Columns | None:
+    """For lines that are all as FlagPerf writes them; None for others."""
+    if len(data) > source.LONGEST_LINE:
+        return None
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    texts = [line[_PREFIX:] for line in lines if line[:_PREFIX] == _BEGIN]
+    if len(texts) < len(lines) and any(MARK in line for line in lines if line[:_PREFIX] != _BEGIN):
+        return None
+    try:
+        told = _DECODER.decode_lines(b"\n".join(texts))
+        steps = [line for line in told if line.event == "STEP_END"]
+        columns = _columns(steps)
+    except (*_BAD, OverflowError):
+        return None
+    if len(told) != len(texts):
+        return None
+    rare = 0
+    if len(steps) < len(told):
+        rows = 0
+        for line, text in zip(told, texts, strict=True):
+            if line.event == "STEP_END":
+                rows += 1
+            elif line.event != "STEP_BEGIN":
+                block.rare.append((done + rows, 0, text))
+                rare += 1
+    block.lines += len(lines)
+    block.other += len(lines) - len(texts)
+    block.taken += len(told) - rare
+    return columns
+
+
+def _columns(steps: list[_Line]) -> Columns:
+    values = [line.value for line in steps]
+    step = array("q", [value.global_steps for value in values])
+    if UNKNOWN in step:
+        step = array("q", [_step(value) for value in values])
+    t_ms = array("q", [line.metadata.time_ms for line in steps])
+    total = array("q", [value.num_trained_samples for value in values])
+    # Few programs tell it, and those do not tell the total.
+    n = array("q", [value.samples for value in values] if UNKNOWN in total else [UNKNOWN] * len(total))
+    return step, t_ms, total, n, array("d", [value.loss for value in values])
+
+
+def _step(value: _Value) -> int:
+    return value.step if value.global_steps == UNKNOWN else value.global_steps
+
+
+def _patient(data: bytes, block: Block, done: int) -> Columns:
+    """Line by line: one odd line spoils only itself."""
+    found = data.split(b"\n")
+    if not found[-1]:
+        found.pop()
+    steps: list[_Line] = []
+    for number, line in enumerate(found, block.lines + 1):
+        at = line.find(MARK)
+        if len(line) > source.LONGEST_LINE:
+            block.long.append(number)
+        elif at < 0:
+            block.other += 1
+        else:
+            payload = line[at + len(MARK) :]
+            told = _typed(payload)
+            if told is None or told.event not in ("STEP_END", "STEP_BEGIN"):
+                block.rare.append((done + len(steps), number, payload))
+                continue
+            block.taken += 1
+            if told.event == "STEP_END":
+                steps.append(told)
+    block.lines += len(found)
+    return _columns(steps)
+
+
+_BIG = 1 << 62
+
+
+def _typed(payload: bytes) -> _Line | None:
+    try:
+        line = _DECODER.decode(payload)
+    except _BAD:
+        return None
+    value = line.value
+    whole = (value.global_steps, value.step, value.num_trained_samples, value.samples, line.metadata.time_ms)
+    return line if all(-_BIG < number < _BIG for number in whole) else None

@@ -1,0 +1,154 @@
+"""Our own runs, as those who write them for other tools need them: rounds, nodes, every field of every event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.errors import UserError
+from trainmark.plan.records import CasePlan
+from trainmark.spec.event import Event
+from trainmark.spec.states import JobState
+from trainmark.store import journal
+from trainmark.store.rundir import EVENTS, FACTS, SAMPLES, RunDir, node_dir
+from trainmark.store.state import RunState
+
+
+class Heard(Event, frozen=True):
+    """An event with all that docs/events.md lists."""
+
+    wall: int | None = None
+    epoch: int | None = None
+    unit: str | None = None
+    scope: str | None = None
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The last attempt of a round."""
+
+    case: CasePlan
+    round: int
+    state: JobState
+    reason: str
+    folder: Path
+
+    def nodes(self) -> list[tuple[int, str, Path]]:
+        """Index, host and folder of each node that left one."""
+        found = [(node.index, node.host, node_dir(self.folder, node.host, node.index)) for node in self.case.nodes]
+        return [one for one in found if one[2].is_dir()]
+
+    def heard(self, node: Path) -> Iterator[Heard]:
+        """Events of a node; a broken line, of which reports tell, is passed over."""
+        try:
+            with (node / EVENTS).open("rb") as lines:
+                for line in lines:
+                    try:
+                        yield _HEARD.decode(line)
+                    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                        continue
+        except FileNotFoundError:
+            return
+
+    def samples(self, node: Path) -> Iterator[dict[str, Any]]:
+        try:
+            with (node / SAMPLES).open("rb") as lines:
+                for line in lines:
+                    try:
+                        found = msgspec.json.decode(line)
+                    except (msgspec.DecodeError, UnicodeDecodeError):
+                        continue
+                    if isinstance(found, dict) and isinstance(found.get("t"), int):
+                        yield found
+        except FileNotFoundError:
+            return
+
+    def facts(self) -> dict[str, Any]:
+        """What the first node is made of; empty where nobody looked."""
+        for _, _, folder in self.nodes():
+            try:
+                found = msgspec.json.decode((folder / FACTS).read_bytes())
+            except (OSError, msgspec.DecodeError):
+                continue
+            if isinstance(found, dict):
+                return found
+        return {}
+
+
+_HEARD = msgspec.json.Decoder(Heard)
+
+
+def rounds(run: RunDir) -> list[Done]:
+    """Every round that was tried, case by case."""
+    plan = run.manifest().plan
+    state = RunState.replay(plan, journal.read(run.path).records)
+    found = []
+    for ref in sorted(state.rounds):
+        last = state.rounds[ref].last()
+        if last is not None:
+            case = plan.cases[ref.case]
+            folder = run.attempt(case, ref, last.number)
+            found.append(Done(case, ref.round, last.state, last.reason, folder))
+    return found
+
+
+class Clock:
+    """From a rank's monotonic clock to the time of day, as its first event tells it."""
+
+    def __init__(self) -> None:
+        self._ahead: dict[int, int] = {}
+
+    def hear(self, event: Heard) -> None:
+        if event.k == "INIT_START":
+            self._ahead[event.rank] = event.wall - event.t if event.wall is not None else 0
+
+    def ms(self, rank: int, t: int) -> int:
+        return (t + self._ahead.get(rank, 0)) // 1_000_000
+
+
+class Losses:
+    """Losses by step: told with the step, or after it when they were read from the device."""
+
+    def __init__(self) -> None:
+        self.by_step: dict[int, float] = {}
+
+    def hear(self, event: Heard) -> None:
+        if event.k == "STEP_END" and event.step is not None and event.loss is not None:
+            self._keep(event.step, event.loss)
+        elif event.k == "LOSS" and isinstance(event.values, list):
+            for step, loss in zip(event.steps, event.values, strict=False):
+                self._keep(step, loss)
+
+    def _keep(self, step: int, loss: Any) -> None:
+        value = real(loss)
+        if value is not None:
+            self.by_step[step] = value
+
+
+def real(value: Any) -> float | None:
+    """A number as events spell it; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+class Output:
+    """The files that an export writes, below one folder."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.written: list[Path] = []
+
+    def write(self, name: str, data: bytes) -> None:
+        file = self.top / name
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+        except OSError as error:
+            raise UserError(f"--output {file}: cannot be written: {error.strerror}") from None
+        self.written.append(file)

@@ -1,0 +1,349 @@
+"""FlagPerf's run directories, in and out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.interop import flagperf_logs as logs
+from trainmark.interop import REGISTRY
+from trainmark.interop.bring import Brought, bring
+from trainmark.interop.flagperf import perflog
+from trainmark.interop.flagperf.export import FINISHED_KEYS
+from trainmark.interop.format import defaults
+from trainmark.interop.records import Begin, Counted, End, Flag, Item, Sampled, Told
+from trainmark.report import build
+from trainmark.report.records import CaseReport
+from trainmark.store.rundir import RunDir
+from trainmark.testing.formats import ExportContract, FormatContract, check, read
+
+CASE = "resnet50:pytorch_1.8:A100:1:8:2"
+
+
+def items(path: Path, **options: Any) -> list[Item]:
+    found = read(REGISTRY.get("flagperf"), path, options)
+    check(found)
+    return found
+
+
+def imported(path: Path, runs: Path, **options: Any) -> Brought:
+    return bring("flagperf", path, runs, {**defaults(REGISTRY.get("flagperf").import_options), **options})
+
+
+def cases(path: Path, runs: Path, **options: Any) -> list[CaseReport]:
+    return build.build(RunDir(Path(imported(path, runs, **options).dir))).cases
+
+
+def kinds(found: list[Item]) -> dict[str, int]:
+    flags: dict[str, int] = {}
+    for item in found:
+        if isinstance(item, Flag):
+            flags[item.kind] = flags.get(item.kind, 0) + 1
+    return flags
+
+
+def speed(case: CaseReport) -> float:
+    value = case.measurements["throughput"].value
+    assert value is not None
+    return value
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Two rounds of a case on one node."""
+    folder = logs.put(tmp_path / "result", CASE, logs.log())
+    logs.monitors(folder)
+    logs.put(tmp_path / "result", CASE, logs.log(), round=2)
+    return tmp_path / "result"
+
+
+class TestFolder(FormatContract):
+    @pytest.fixture
+    def name(self) -> str:
+        return "flagperf"
+
+    @pytest.fixture
+    def sample(self, tree: Path) -> Path:
+        return tree
+
+
+class TestOneFile(FormatContract):
+    @pytest.fixture
+    def name(self) -> str:
+        return "flagperf"
+
+    @pytest.fixture
+    def sample(self, tmp_path: Path) -> Path:
+        (tmp_path / "rank0.out.log").write_text(logs.CPM)
+        return tmp_path / "rank0.out.log"
+
+
+class TestExport(ExportContract):
+    @pytest.fixture
+    def name(self) -> str:
+        return "flagperf"
+
+    @pytest.fixture
+    def runs(self, tmp_path: Path, tree: Path) -> list[RunDir]:
+        return [RunDir(Path(imported(tree, tmp_path / "runs").dir))]
+
+
+def test_the_real_lines(tmp_path: Path) -> None:
+    folder = logs.put(tmp_path, "cpm:pytorch:A100:1:8:1", logs.CPM)
+    found = items(folder.parent.parent)
+    (begin,) = [item for item in found if isinstance(item, Begin)]
+    assert (begin.case.workload, begin.case.nproc, begin.case.unit, begin.hosts) == (
+        "cpm",
+        8,
+        "sequences",
+        ("10.1.2.3",),
+    )
+    told = {item.k: item for item in found if isinstance(item, Told)}
+    assert told["STEP_END"].more == {"step": 3397, "n": 869632, "loss": 2.679504871368408}
+    values = told["FINISHED"].more["values"]
+    assert values["converged"] is True
+    assert told["STEP_END"].more["n"] / values["raw_train_time"] == pytest.approx(
+        values["training_sequences_per_second"]
+    )
+
+
+def test_its_speed_is_that_of_its_running_totals(tree: Path, tmp_path: Path) -> None:
+    (case,) = cases(tree, tmp_path / "runs")
+    assert (case.case, case.counted) == (CASE, 2)
+    assert speed(case) == pytest.approx(16.0)
+    assert case.measurements["throughput"].unit == "images/s"
+
+
+def test_every_node_finishes_and_is_counted_once(tmp_path: Path) -> None:
+    case = "bert:pytorch:A100:2:8:1"
+    logs.put(tmp_path, case, logs.log())
+    folder = logs.put(tmp_path, case, logs.log(converged=False), host="10.1.2.4", node=1, rank=8)
+    (folder / "rank16.out.log").write_text(logs.log())
+    found = items(tmp_path)
+    assert kinds(found) == {"nodes disagree": 1, "other rank": 1, "outside the case": 1}
+    told = [item for item in found if isinstance(item, Told)]
+    assert [item.more["values"]["converged"] for item in told if item.k == "FINISHED"] == [True]
+    assert [item.more["value"]["converged"] for item in told if item.more.get("name") == "FINISHED of rank 8"] == [
+        False
+    ]
+    (report,) = cases(tmp_path, tmp_path / "runs")
+    assert speed(report) == pytest.approx(16.0)
+
+
+def test_samples_of_one_device_are_multiplied(tmp_path: Path) -> None:
+    """BERT's steps count the samples of one device, its FINISHED those of all."""
+    logs.put(tmp_path, "bert:pytorch:A100:1:8:1", logs.log(per_device=8))
+    assert kinds(items(tmp_path)) == {"samples per device": 1}
+    assert speed(cases(tmp_path, tmp_path / "runs")[0]) == pytest.approx(16.0)
+
+
+def test_without_samples_the_user_names_the_batch_or_steps_are_counted(tmp_path: Path) -> None:
+    text = "".join(line for line in logs.log().splitlines(keepends=True) if "FINISHED" not in line)
+    text = text.replace("num_trained_samples", "whatever") + logs.line("FINISHED", 200_000, value={"converged": True})
+    logs.put(tmp_path / "r", "glm:pytorch:A100:1:8:1", text)
+    (plain,) = cases(tmp_path / "r", tmp_path / "runs")
+    assert (speed(plain), plain.measurements["throughput"].unit) == (pytest.approx(2.0), "steps/s")
+    (named,) = cases(tmp_path / "r", tmp_path / "runs", batch=8)
+    assert (speed(named), named.measurements["throughput"].unit) == (pytest.approx(16.0), "sequences/s")
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory\n", "out of memory"),
+        ("Traceback (most recent call last):\n", "an exception"),
+        ("", "no FINISHED"),
+    ],
+)
+def test_a_round_without_an_end_failed(tmp_path: Path, tail: str, reason: str) -> None:
+    logs.put(tmp_path, CASE, logs.log(end=False) + tail)
+    (end,) = [item for item in items(tmp_path) if isinstance(item, End)]
+    assert end.state == "FAILED" and reason in end.reason
+
+
+def test_hostile_lines_are_flagged_one_by_one(tmp_path: Path) -> None:
+    good = logs.log(count=100)
+    nan = logs.line("STEP_END", 60_000, value={"loss": float("nan"), "global_steps": 110, "num_trained_samples": 880})
+    assert "NaN" in nan
+    odd = [
+        '[PerfLog] {"event": "STEP_END", "value": {"global_st\n',
+        "[PerfLog] no json\n",
+        '[PerfLog] {"value": 1}\n',
+        "x" * (perflog.source.LONGEST_LINE + 1) + "\n",
+        f'[PerfLog] {{"event": "STEP_END", "value": {{"global_steps": {"9" * 40}}}}}\n',
+        "[PerfLog] " + "[" * 100_000 + "\n",
+        logs.line("STEP_END", 5000, value={"global_steps": 10, "num_trained_samples": 80}),
+        logs.line("FINISHED", 70_000, value={}),
+    ]
+    both = "tqdm 10% " + logs.line("EPOCH_END", 1).strip() + logs.line("EPOCH_BEGIN", 2)
+    folder = logs.put(tmp_path, CASE, "")
+    (folder / "rank0.out.log").write_bytes((good + nan + "".join(odd) + both).encode() + b"\xff\xfe[PerfLog] {\xff\n")
+    found = items(tmp_path)
+    assert kinds(found) == {
+        "broken line": 5,
+        "long line": 1,
+        "odd number": 1,
+        "step backwards": 1,
+        "second FINISHED": 1,
+    }
+    (counted,) = [item for item in found if isinstance(item, Counted)]
+    whole = good.count("\n") + len(odd) + 3
+    assert (counted.lines, counted.flagged) == (whole, 9)
+    told = [item for item in found if isinstance(item, Told)]
+    assert [item.more.get("loss") for item in told if item.k == "STEP_END"][-1] == "NaN"
+    assert [item.k for item in told][-2:] == ["EPOCH_END", "EPOCH_BEGIN"]
+
+
+def test_monitors_are_on_the_clock_of_the_events(tree: Path) -> None:
+    found = items(tree)
+    samples = [item for item in found if isinstance(item, Sampled)]
+    assert len(samples) == 12
+    # They began 30 s before the first step; FlagPerf writes local time, here eight hours ahead.
+    assert samples[0].t == (logs.START_MS - 30_000) * 1_000_000
+    assert samples[0].values["cpu"] == 0.25
+    assert [card["power_w"] for card in samples[0].values["devices"]] == [55.0, 65.0]
+    assert kinds(found) == {"monitor line": 1}
+
+
+def test_a_monitor_without_a_line_format_is_kept_and_said(tmp_path: Path) -> None:
+    folder = logs.put(tmp_path, CASE, logs.log())
+    (folder / "ascend_monitor.log").write_text("2024-01-01-00:00:00\n+---+\n")
+    assert kinds(items(tmp_path)) == {"monitor not read": 1}
+
+
+def test_megatron_text(tmp_path: Path) -> None:
+    """The line is shaped as in https://github.com/epfLLM/Megatron-LLM/issues/11, the figures as FlagPerf's."""
+    rows = [
+        f" iteration {n:8}/     100 | consumed samples: {n * 512:12} | elapsed time per iteration (ms): 2000.0 | "
+        f"learning rate: 3.0E-06 | global batch size:   512 | lm loss: {5 / n:.6E} | loss scale: 1.0 |\n"
+        for n in range(1, 101)
+    ]
+    tail = "System tokens per second:  524288.0\nTokens/p/s:  8192.0\nTheory TFLOPS:  312.0\nMFU:  0.4\n"
+    folder = logs.put(tmp_path / "r", "llama2_70B:megatron:A100:4:8:1", "")
+    (folder / "rank0.out.log").rename(folder / "rank0.log.txt")
+    (folder / "rank0.log.txt").write_text("".join(rows) + tail)
+    (report,) = cases(tmp_path / "r", tmp_path / "runs")
+    assert report.state == "SUCCEEDED" and speed(report) == pytest.approx(256.0)
+    (finished,) = [item for item in items(tmp_path / "r") if isinstance(item, Told) and item.k == "FINISHED"]
+    assert finished.more["values"]["Tokens/p/s"] == 8192.0 and finished.more["values"]["MFU"] == 0.4
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        ("GLM_TORCH_DEMO_A100_1X8", "glm:pytorch:A100:1:8:1"),
+        ("bert:pytorch_1.8:A100:1:8:3@batch=4", "bert:pytorch_1.8:A100:1:8:1@batch=4"),
+        ("no case at all", "no-case-at-all:unknown:unknown:1:1:1"),
+    ],
+)
+def test_names_of_cases(tmp_path: Path, name: str, case: str) -> None:
+    logs.put(tmp_path, name, logs.log())
+    assert [report.case for report in cases(tmp_path, tmp_path / "runs")] == [case]
+
+
+def test_there_and_back(tree: Path, tmp_path: Path) -> None:
+    first = RunDir(Path(imported(tree, tmp_path / "runs").dir))
+    written = REGISTRY.get("flagperf").write([first], tmp_path / "out", {})
+    names = {file.name for file in written}
+    assert names == {"rank0.out.log", "cpu_monitor.log", "nvidia_monitor.log"}
+    log = next(file for file in written if file.name == "rank0.out.log").read_text()
+    events = [json.loads(line.removeprefix("[PerfLog] ")) for line in log.splitlines()]
+    assert events[-1]["event"] == "FINISHED" and set(events[-1]["value"]) >= set(FINISHED_KEYS)
+    assert all(set(event["metadata"]) == {"file", "lineno", "time_ms", "rank"} for event in events)
+    (before,) = build.build(first).cases
+    (after,) = cases(tmp_path / "out", tmp_path / "again")
+    assert after.case == before.case and speed(after) == pytest.approx(speed(before))
+    assert [item for item in items(tmp_path / "out") if isinstance(item, Sampled)]
+
+
+_LINES = st.lists(
+    st.one_of(
+        st.builds(
+            lambda step, total, at: logs.line(
+                "STEP_END", at, value={"global_steps": step, "num_trained_samples": total, "loss": 0.5}
+            ).encode(),
+            st.integers(-(2**70), 2**70),
+            st.integers(-5, 10**6),
+            st.integers(-5, 10**6),
+        ),
+        st.binary(max_size=60).map(lambda data: data.replace(b"\n", b"") + b"\n"),
+        st.binary(max_size=60).map(lambda data: b"[PerfLog] {" + data.replace(b"\n", b"") + b"\n"),
+        st.sampled_from(["EVALUATE", "FINISHED", "TRAIN_END", "NEW"]).map(
+            lambda event: logs.line(event, 5, value={"time": 1, "x": [float("inf"), "\ud800", 2**80]}).encode()
+        ),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_LINES)
+def test_any_log_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+    folder = logs.put(tmp_path_factory.mktemp("log"), CASE, "")
+    data = b"".join(lines)
+    (folder / "rank0.out.log").write_bytes(data)
+    top = folder.parent.parent
+    found = items(top)
+    (counted,) = [item for item in found if isinstance(item, Counted)]
+    assert counted.lines == data.count(b"\n")
+    # What was said can also be written.
+    imported(top, top / "runs")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=200), st.sampled_from(["cpu", "nvidia", "mthreads"]))
+def test_any_monitor_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, junk: bytes, name: str) -> None:
+    folder = logs.put(tmp_path_factory.mktemp("log"), CASE, logs.log(count=20))
+    good = b"2022-11-21-20:00:00\n31C 55W 1024MiB 40536MiB 97%\n" if name != "cpu" else b"2022-11-21-20:00:00\t0.5\n"
+    (folder / f"{name}_monitor.log").write_bytes(good + junk + good)
+    items(folder.parent.parent)
+
+
+@pytest.mark.parametrize("odd", ["", "noise without end", "broken line in the middle"])
+def test_columns_are_the_same_however_they_are_read(tmp_path: Path, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By helpers from a plain file, and in order from a compressed one, with lines across the edges of blocks."""
+    monkeypatch.setattr(perflog, "BLOCK", 5000)
+    monkeypatch.setattr(perflog, "_SLICE", 1500)
+    monkeypatch.setattr(perflog, "_WORTH_HELPERS", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    text = logs.log(count=3000)
+    if odd == "broken line in the middle":
+        text = (
+            text.replace('"loss": 0.001,', '"loss": NaN,') + "[PerfLog] {\n" + "y" * 20_000 + "\n" + logs.log(count=50)
+        )
+    elif odd:
+        text += odd
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    plain.write_text(text)
+    packed.write_bytes(gzip.compress(text.encode()))
+    assert _joined(plain) == _joined(packed)
+    assert len(_joined(plain)[0]) >= 299
+
+
+def _joined(path: Path) -> tuple[Any, ...]:
+    blocks = list(perflog.blocks(path))
+    columns = [b"".join(getattr(block, name) for block in blocks) for name in ("step", "t_ms", "total", "n")]
+    steps = memoryview(columns[0]).cast("q").tolist()
+    counts = [sum(getattr(block, name) for block in blocks) for name in ("lines", "other", "taken")]
+    return steps, columns, counts, [payload for block in blocks for _, _, payload in block.rare]
+
+
+def test_a_helper_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perflog, "BLOCK", 5000)
+    monkeypatch.setattr(perflog, "_WORTH_HELPERS", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    file = tmp_path / "log"
+    file.write_text(logs.log(count=2000))
+    whole = _joined(file)
+    me = os.getpid()
+    real = msgspec.msgpack.encode
+    monkeypatch.setattr(msgspec.msgpack, "encode", lambda block: real(block) if os.getpid() == me else os._exit(9))
+    assert _joined(file) == whole
