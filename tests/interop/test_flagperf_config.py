@@ -28,7 +28,7 @@ FLAGPERF_LOG_PATH = FLAGPERF_PATH + "/result/"
 SHM_SIZE = os.environ.get("SHM", "32G")
 CASES = {
     "resnet50:pytorch_1.8:A100:1:8:1": "/raid/resnet50/train/",
-    "bert:pytorch_1.8:A100:1:8:1": "/raid/bert/",
+    "glm:pytorch_1.8:A100:1:8:1": "/raid/bert/",
 }
 """
 CONFIG = """\
@@ -73,7 +73,7 @@ def test_what_could_not_be_read_is_listed(tree: Path) -> None:
     unread = [item.place.rpartition("/")[2] for item in items if isinstance(item, Flag) and item.rows]
     assert unread == ["config_A100x1x8.py:5", "config_A100x1x8.py:6", "test_conf.py:6"]
     (left,) = [item.place for item in items if isinstance(item, Flag) and item.kind == "left out"]
-    assert left == "bert:pytorch_1.8:A100:1:8:1"
+    assert left == "glm:pytorch_1.8:A100:1:8:1"
 
 
 def test_several_hosts_are_entered_by_ssh(tree: Path, tmp_path: Path) -> None:
