@@ -74,20 +74,23 @@ def disk_verdict(error: BaseException) -> Verdict:
 class Ended:
     """A rank that ended badly: by a code, by a signal, or well but without a word to the probe."""
 
-    __slots__ = ("exit", "mute", "rank", "signal")
+    __slots__ = ("_who", "exit", "mute", "rank", "signal")
 
-    def __init__(self, rank: int, code: int | None, signal: int | None, mute: bool = False) -> None:
+    def __init__(
+        self, rank: int, code: int | None, signal: int | None, mute: bool = False, who: str | None = None
+    ) -> None:
         self.rank = rank
+        self._who = who or "rank %d" % rank
         self.exit = code
         self.signal = signal
         self.mute = mute
 
     def words(self) -> str:
         if self.mute:
-            return "rank %d ended without speaking to the probe" % self.rank
+            return "%s ended without speaking to the probe" % self._who
         if self.signal is not None:
-            return "rank %d was killed by signal %d (%s)" % (self.rank, self.signal, signal_name(self.signal))
-        return "rank %d exited with code %s" % (self.rank, self.exit)
+            return "%s was killed by signal %d (%s)" % (self._who, self.signal, signal_name(self.signal))
+        return "%s exited with code %s" % (self._who, self.exit)
 
 
 def blame(failures: Sequence[Ended], last_lines: Callable[[int], list[str]], oom_kills: int) -> Verdict:

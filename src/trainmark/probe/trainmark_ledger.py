@@ -88,8 +88,7 @@ class Ledger:
         # A pass that is over and the one that follows may be in one step.
         over = sum(len(source.pending) for source in trained if not source.passed)
         taken = sum([self._take(source, place, over) for place, source in enumerate(trained)])
-        for source in [source for source in self._sources if not source.trained]:
-            self._drop(source)
+        self._drop_untrained()
         self._backwards = 0
         self.steps += 1
         samples = taken if self.batch is None else self.batch
@@ -99,6 +98,7 @@ class Ledger:
     def close(self) -> None:
         """Nothing more comes."""
         self._settle_over()
+        self._drop_untrained()
 
     def counted(self) -> dict[str, Any]:
         """The figures that a scorer checks against each other."""
@@ -134,6 +134,10 @@ class Ledger:
         over, self._over = self._over, None
         if over is not None:
             self._drop(over)
+
+    def _drop_untrained(self) -> None:
+        for source in [source for source in self._sources if not source.trained]:
+            self._drop(source)
 
     def _drop(self, source: Source) -> None:
         """It was read and not trained on."""
