@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from trainmark.frameworks import Command
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.log_lines import Pattern
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines, Target
 
@@ -52,7 +53,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     # A command of the user's own: ranks are not known before they speak, and it runs where its user would run it.
     open: bool = False
     cwd: str | None = None
-    pattern: Pattern | None = None
+    # How its output is read, as the node plan says it.
+    pattern: dict[str, Any] | None = None
 
     @property
     def id(self) -> CaseId:
