@@ -107,7 +107,7 @@ TABLE: tuple[Pattern, ...] = (
     _row("oneflow-resnet50", "OneFlow ResNet-50", ("train: epoch ", "iter "),
          r"^train: epoch *<epoch>,? iter *<step>,?(?: .*?loss: *<loss>)?.*\s<unix>\s*$", "stamp"),
     _row("oneflow-bert", "OneFlow BERT", ("step:",),
-         r"^step: *<step>\b(?: .*?loss: *<loss>)?.*\s<unix>\s*$", "stamp"),
+         r"^step: *<step>\b(?: .*?loss: *<loss>)?.*\s<unix>\s*$", "stamp", zero=True),
     _row("oneflow-wdl", "OneFlow Wide & Deep, benchmark repository", (" time ", " loss "),
          r"^<step> time <unix> loss <loss>", "stamp", zero=True),
     _row("oneflow-wdl-models", "OneFlow Wide & Deep, models repository", ("[rank:0] iter: ", "latency(ms): "),
