@@ -179,7 +179,7 @@ def test_everything_in_the_example_suite_can_be_switched_on(cli: Cli) -> None:
     on = [line.replace("# ", "", 1) if line.startswith(("  # - ", "  #   ")) else line for line in lines]
     suite.write_text("\n".join(on) + "\n")
     text = cli("plan", str(suite)).stdout
-    assert text.count("fingerprint") == 8, text
+    assert text.count("fingerprint") == 9, text
 
 
 def test_lost_output_does_not_lose_the_run(cli: Cli) -> None:
