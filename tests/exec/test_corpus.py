@@ -21,6 +21,7 @@ PLAIN = {
     "two_loaders.py": (10, 120, 0),
     "lists_and_maps.py": (9, 41, 0),
     "frozen_teacher.py": (20, 160, 0),
+    "checkpointed.py": (10, 80, 0),
 }
 
 

@@ -14,7 +14,7 @@ SILENT = "no training step was seen because "
 
 def test_a_failing_command_is_the_failure_of_the_case(trainmark_exec: Exec) -> None:
     found = trainmark_exec("--", "python", "-c", "print('so long'); raise SystemExit(3)", code=1)
-    assert found.state == ("FAILED", "rank 0 exited with code 3")
+    assert found.state == ("FAILED", "the command exited with code 3")
     assert found.case["failure"]["last_lines"] == ["so long"]
 
 

@@ -223,7 +223,8 @@ class Round:
             speaks = self._plan.probe and not self._plan.open
             mute = speaks and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
             if rank.exit != 0 or mute:
-                self._failures.append(Ended(rank.rank, rank.exit, rank.signal, mute))
+                who = "the command" if self._plan.open else None
+                self._failures.append(Ended(rank.rank, rank.exit, rank.signal, mute, who))
         if self._failures:
             self._stopping.begin(time.monotonic(), _GRACE)
 

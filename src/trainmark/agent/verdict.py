@@ -74,20 +74,23 @@ def disk_verdict(error: BaseException) -> Verdict:
 class Ended:
     """A rank that ended badly: by a code, by a signal, or well but without a word to the probe."""
 
-    __slots__ = ("exit", "mute", "rank", "signal")
+    __slots__ = ("exit", "mute", "rank", "signal", "who")
 
-    def __init__(self, rank: int, code: int | None, signal: int | None, mute: bool = False) -> None:
+    def __init__(
+        self, rank: int, code: int | None, signal: int | None, mute: bool = False, who: str | None = None
+    ) -> None:
         self.rank = rank
+        self.who = who or "rank %d" % rank
         self.exit = code
         self.signal = signal
         self.mute = mute
 
     def words(self) -> str:
         if self.mute:
-            return "rank %d ended without speaking to the probe" % self.rank
+            return "%s ended without speaking to the probe" % self.who
         if self.signal is not None:
-            return "rank %d was killed by signal %d (%s)" % (self.rank, self.signal, signal_name(self.signal))
-        return "rank %d exited with code %s" % (self.rank, self.exit)
+            return "%s was killed by signal %d (%s)" % (self.who, self.signal, signal_name(self.signal))
+        return "%s exited with code %s" % (self.who, self.exit)
 
 
 def blame(failures: Sequence[Ended], last_lines: Callable[[int], list[str]], oom_kills: int) -> Verdict:
@@ -110,11 +113,7 @@ def _explain(ended: Ended, lines: list[str], oom_kills: int) -> Verdict:
     elif oom_kills > 0 and (ended.signal == 9 or _line_with(("killed",), lines) is not None):
         kind = "oom"
         how = "was killed" if ended.signal == 9 else reason.split(" ", 2)[2]
-        reason = "out of memory: rank %d %s and the kernel's oom_kill count rose by %d" % (
-            ended.rank,
-            how,
-            oom_kills,
-        )
+        reason = "out of memory: %s %s and the kernel's oom_kill count rose by %d" % (ended.who, how, oom_kills)
     elif said is not None:
         kind, reason = "oom", "out of memory: %s and its log says: %s" % (reason, said)
     else:

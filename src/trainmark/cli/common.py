@@ -128,7 +128,9 @@ def places(site: sites.Site, data: set[str]) -> Places:
     if not os.access(os.path.expanduser(python), os.X_OK):
         raise SiteError(f"site `{site.name}`: python: no program at {python}; name one that can train")
     probe = Path(trainmark.__file__).resolve().parent / "probe"
-    return Places(python=os.path.expanduser(python), probe=str(probe), data=_data_places(data - {SYNTHETIC}))
+    return Places(
+        python=os.path.expanduser(python), probe=str(probe), data=_data_places(data - {SYNTHETIC}), here=os.getcwd()
+    )
 
 
 def _data_places(names: set[str]) -> dict[str, str]:

@@ -73,7 +73,7 @@ def _pattern(case: CasePlan) -> dict[str, Any] | None:
     if case.pattern is None:
         return None
     devices = case.id.nnodes * case.id.nproc
-    return {**msgspec.to_builtins(case.pattern), **_told(case), "devices": devices}
+    return {**case.pattern, **_told(case), "devices": devices}
 
 
 def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from trainmark.errors import UserError
 from trainmark.frameworks import REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
-from trainmark.spec import command as commands
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import LONGEST
 from trainmark.spec.site import Site
@@ -26,6 +25,8 @@ class Places(msgspec.Struct, frozen=True):
     python: str
     probe: str
     data: dict[str, str] = {}
+    # What paths of data that are not absolute start from.
+    here: str = ""
 
 
 def build(suite: str, division: str, retries: int, cases: list[Case], site: Site, places: Places, seed: int) -> Plan:
@@ -80,7 +81,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
     start = framework.start(Topology(hosts, case_id.nproc, backend), argv)
     band, band_missing = bands.choose(
-        bands.read(folder),
+        bands.read(folder) if not workload.command else (),
         preset=case.preset,
         framework=case_id.framework,
         data=case.data,
@@ -88,7 +89,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         world=case_id.nnodes * case_id.nproc,
         checkpoint=case.checkpoint,
     )
-    return CasePlan(
+    planned = CasePlan(
         case=str(case_id),
         fingerprint=case.fingerprint,
         workload=workload.name,
@@ -103,7 +104,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         opened=case.opened,
         params=case.values,
         origins={name: setting.origin for name, setting in case.params.items()},
-        data={**places.data, **site.data}.get(case.data, case.data) if case.data else None,
+        data=_data(case, site, places),
         data_name=case.data if case.data in places.data else None,
         data_required=bool(workload.data and workload.data.required),
         checkpoint=case.checkpoint,
@@ -112,8 +113,8 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         probe=workload.probe,
         deadlines=case.deadlines,
         ports=(site.master_port,) * start.ports,
-        env={**site.env, **_environment(case)},
-        path=_path(case, places),
+        env=dict(site.env),
+        path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=_repeat(case),
         auto=case.auto,
         nodes=tuple(
@@ -123,32 +124,45 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         band_missing=band_missing,
         loss_falls=workload.loss == "falling",
         window=case.window,
-        open=bool(workload.command),
-        cwd=str(case.found.folder) if workload.command else None,
-        pattern=commands.pattern_of(workload, f"case `{case_id}`: pattern"),
     )
+    return _with_command(planned, case) if workload.command else planned
+
+
+def _data(case: Case, site: Site, places: Places) -> str | None:
+    """Where the data lies. Ranks have a folder of their own, so a path must not depend on where they are."""
+    if case.data is None:
+        return None
+    found = {**places.data, **site.data}.get(case.data, case.data)
+    return str(Path(places.here, found)) if "/" in found else found
 
 
 def _argv(case: Case, places: Places) -> tuple[str, ...]:
     workload = case.found.workload
-    if workload.command:
-        return commands.fill(workload.command, case.values)
-    return places.python, "-u", str(case.found.folder / workload.entry[case.id.framework])
+    if not workload.command:
+        return places.python, "-u", str(case.found.folder / workload.entry[case.id.framework])
+    from trainmark.spec.command import fill  # few cases are commands
+
+    return fill(workload.command, case.values)
 
 
-def _environment(case: Case) -> dict[str, str]:
-    """A command finds its parameters there; what it prints shall be read while it runs."""
+def _with_command(planned: CasePlan, case: Case) -> CasePlan:
+    """What is different for a command: it runs in its own folder, finds its parameters in the environment, and is
+    watched by hooks, or by what it prints, which then shall be read while it runs."""
+    from trainmark.spec.command import pattern_of, variables
+
     workload = case.found.workload
-    if not workload.command:
-        return {}
-    prompt = {} if workload.pattern is None else {"PYTHONUNBUFFERED": "1"}
-    return {**prompt, **workload.env, **commands.variables(case.values)}
-
-
-def _path(case: Case, places: Places) -> tuple[str, ...]:
-    """What is first on the ranks' PYTHONPATH: the probe, and for programs that may not know of it its hooks."""
-    workload, folder = case.found.workload, case.found.folder
-    own = tuple(str((folder / extra).resolve()) for extra in workload.path)
-    if not workload.command:
-        return places.probe, *own
-    return own if workload.pattern is not None else (str(Path(places.probe) / "site"), places.probe, *own)
+    pattern = pattern_of(workload, f"case `{case.id}`: pattern")
+    hooks = str(Path(planned.path[0]) / "site")
+    return msgspec.structs.replace(
+        planned,
+        env={
+            **planned.env,
+            **({} if pattern is None else {"PYTHONUNBUFFERED": "1"}),
+            **workload.env,
+            **variables(case.values),
+        },
+        path=(hooks, *planned.path) if pattern is None else planned.path,
+        open=True,
+        cwd=str(case.found.folder),
+        pattern=pattern,
+    )

@@ -9,7 +9,6 @@ import msgspec
 from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.log_lines import Pattern
 from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.window import FixedWindow
@@ -64,7 +63,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     # A command of the user's own: ranks are not known before they speak, and it runs where its user would run it.
     open: bool = False
     cwd: str | None = None
-    pattern: Pattern | None = None
+    # How its output is read, as the node plan says it.
+    pattern: dict[str, Any] | None = None
 
     @property
     def id(self) -> CaseId:

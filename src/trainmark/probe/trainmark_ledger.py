@@ -23,6 +23,7 @@ class Source:
         self.began_ns = 0  # this pass; it may be over while a step is still to take its last batches
         self.last_ns = 0
         self.passed = 0  # batches of this pass
+        self.held = False  # its last batch was left for the next step
         self.trained = False  # a backward pass came after one of its batches
         self.learning = True  # nothing speaks against training: gradients are on, the model is in training mode
 
@@ -42,10 +43,13 @@ class Ledger:
         self._current: Source | None = None  # that gave the last batch
         self._over: Source | None = None  # at its end, before anything has told whether it was trained on
         self._backwards = 0
+        self._ended = False  # a loader that was trained on came to its end since the last step
+        self._may_be_ahead = True  # until the program shows that it does not read ahead
 
     def fetched(self, source: Source, samples: int, learning: bool, now_ns: int, waited_ns: int) -> None:
         """A loader gave a batch; it took `waited_ns` until `now_ns`."""
         self._settle_over()
+        self._ended = False
         if not source.passed:
             source.began_ns = now_ns - waited_ns
         source.passed += 1
@@ -62,6 +66,7 @@ class Ledger:
         if not source.passed:
             return
         source.last_ns = now_ns
+        self._ended = source.trained
         if not source.trained:
             self._over = source
             if not source.learning:
@@ -82,15 +87,16 @@ class Ledger:
         if not self._backwards:
             self._mark()  # gradients were made in another way
         trained = [source for source in self._sources if source.trained]
-        if not trained and self._loaders:
+        # One that reads ahead has its loader at the end before the last backward pass; that step is one all the same.
+        if not trained and self._loaders and not (self._ended and self._backwards):
             return None
         waited = sum(source.waited_ns for source in trained)
         # A pass that is over and the one that follows may be in one step.
         over = sum(len(source.pending) for source in trained if not source.passed)
         taken = sum([self._take(source, place, over) for place, source in enumerate(trained)])
-        for source in [source for source in self._sources if not source.trained]:
-            self._drop(source)
+        self._drop_untrained()
         self._backwards = 0
+        self._ended = False
         self.steps += 1
         samples = taken if self.batch is None else self.batch
         self.samples += samples
@@ -99,6 +105,7 @@ class Ledger:
     def close(self) -> None:
         """Nothing more comes."""
         self._settle_over()
+        self._drop_untrained()
 
     def counted(self) -> dict[str, Any]:
         """The figures that a scorer checks against each other."""
@@ -119,7 +126,11 @@ class Ledger:
 
     def _take(self, source: Source, place: int, over: int) -> int:
         """The samples of a step. A loader that is one batch ahead of the backward passes has fetched the next one."""
-        ahead = source.passed > 0 and self._backwards > 0 and over + len(source.pending) == self._backwards + 1
+        fits = source.passed > 0 and self._backwards > 0 and over + len(source.pending) == self._backwards + 1
+        ahead = fits and self._may_be_ahead
+        if source.held and source.passed and not ahead:
+            self._may_be_ahead = False  # it has several batches for each backward pass
+        source.held = ahead
         now, source.pending = (source.pending[:-1], source.pending[-1:]) if ahead else (source.pending, [])
         if place == len(self._loaders):
             self._loaders.append([0, 0])
@@ -134,6 +145,10 @@ class Ledger:
         over, self._over = self._over, None
         if over is not None:
             self._drop(over)
+
+    def _drop_untrained(self) -> None:
+        for source in [source for source in self._sources if not source.trained]:
+            self._drop(source)
 
     def _drop(self, source: Source) -> None:
         """It was read and not trained on."""

@@ -119,10 +119,16 @@ def _hook_loaders(watch: Watch, guard: Callable[..., Any]) -> None:
 
 def _hook_backward(torch: Any, watch: Watch, guard: Callable[..., Any]) -> None:
     original = torch.autograd.backward
+    depth = [0]
 
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        guard(watch.backward, tensors)
-        return original(tensors, *args, **kwargs)
+        if not depth[0]:  # gradient checkpointing calls it again from inside, on whatever thread
+            guard(watch.backward, tensors)
+        depth[0] += 1
+        try:
+            return original(tensors, *args, **kwargs)
+        finally:
+            depth[0] -= 1
 
     torch.autograd.backward = functools.wraps(original)(backward)
 

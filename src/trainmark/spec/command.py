@@ -17,7 +17,6 @@ import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec.case_id import CaseId, Value, is_name, value_text
-from trainmark.spec.log_lines import Pattern
 from trainmark.spec.pattern import find_pattern
 from trainmark.spec.secrets import looks_secret
 from trainmark.spec.workload import EXEC, Deadlines, Found, Parameter, Workload
@@ -27,7 +26,7 @@ PLACES = ("nnodes", "nproc", "node_rank", "master_addr", "master_port")
 # Nothing is known of a program that was not written for trainmark: it gets time.
 DEADLINES = Deadlines(start=1800.0, step=1800.0, total=86400.0)
 DEFAULT_NAME = "command"
-_WORD = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+_WORD = r"\{([a-z_][a-z0-9_]*)\}"
 _LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun", "srun", "bash", "sh", "env")
 
 
@@ -132,7 +131,7 @@ def check_words(workload: Workload, place: str) -> None:
     """A word that is nothing but a placeholder must have a value."""
     known = [*workload.parameters, *PLACES]
     for position, word in enumerate(workload.command):
-        whole = _WORD.fullmatch(word)
+        whole = re.fullmatch(_WORD, word)
         if whole and whole[1] not in known:
             raise UserError(
                 f"{place}.command[{position}]: nothing is called `{whole[1]}`{did_you_mean(whole[1], known)}; "
@@ -143,7 +142,8 @@ def check_words(workload: Workload, place: str) -> None:
 def fill(argv: Sequence[str], values: Mapping[str, Value]) -> tuple[str, ...]:
     """The words with every known placeholder replaced; other braces are the program's own."""
     return tuple(
-        _WORD.sub(lambda match: value_text(values[match[1]]) if match[1] in values else match[0], word) for word in argv
+        re.sub(_WORD, lambda match: value_text(values[match[1]]) if match[1] in values else match[0], word)
+        for word in argv
     )
 
 
@@ -152,5 +152,6 @@ def variables(values: Mapping[str, Value]) -> dict[str, str]:
     return {f"TRAINMARK_PARAM_{name.upper()}": value_text(value) for name, value in values.items()}
 
 
-def pattern_of(workload: Workload, place: str) -> Pattern | None:
-    return None if workload.pattern is None else find_pattern(workload.pattern, place)
+def pattern_of(workload: Workload, place: str) -> dict[str, Any] | None:
+    """How its output is read, in plain words for the node."""
+    return None if workload.pattern is None else msgspec.to_builtins(find_pattern(workload.pattern, place))

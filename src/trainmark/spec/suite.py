@@ -10,7 +10,6 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import command as commands
 from trainmark.spec import repeats, yamlfile
 from trainmark.spec import workload as workloads
 from trainmark.spec.case import Case, Layer, resolve
@@ -118,6 +117,8 @@ def single(case_text: str, preset: str) -> Loaded:
 
 def of_command(item: dict[str, Any], cwd: Path) -> Loaded:
     """A suite of one command given on the command line."""
+    from trainmark.spec import command as commands
+
     name = item.get("name") or commands.default_name(item["command"])
     suite = Suite(schema=1, name=name, cases=[item], preset="full")
     return Loaded(suite, Path("command line"), cwd=cwd)
@@ -203,6 +204,8 @@ def _entries(loaded: Loaded) -> Iterator[_Item]:
 
 def _from_command(loaded: Loaded, path: str, item: dict[str, Any]) -> Iterator[_Item]:
     """A command is a workload of its own, and a matrix varies its parameters."""
+    from trainmark.spec import command as commands  # few suites have one
+
     file, place = loaded.file, f"{loaded.file}: {path}"
     given = convert(item, commands.CommandEntry, str(file), path)
     check_deadlines(given.deadlines, f"{place}.deadlines")
