@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from trainmark.errors import UserError
+from trainmark.testing.lab import layout
 from trainmark.testing.lab.lab import Lab, wait_for
 from trainmark.testing.lab.layout import HEAD
 
@@ -33,7 +34,7 @@ def _tries(lab: Lab) -> Iterator[Try]:
             "ssh between hosts",
             lambda: lab.ssh(first, "ssh", second, "hostname", check=False).stdout.strip() == second,
         )
-    yield "a host has its own /tmp", lambda: lab.on("node1", "findmnt", "/tmp", check=False).returncode == 0
+    yield "a host has its own /tmp", lambda: lab.on("node1", "findmnt", layout.PRIVATE[0], check=False).returncode == 0
     if lab.layout.options.docker:
         yield from _engines(lab)
     if lab.layout.options.slurm:

@@ -19,13 +19,14 @@ import trainmark
 from trainmark.errors import SiteError
 from trainmark.launch import process
 from trainmark.store.files import read_json, write_json
-from trainmark.testing.lab import access, layout, packages
+from trainmark.testing.lab import access, layout, packages, wires
 from trainmark.testing.lab.layout import HEAD, Layout, Options
 
 _FIRST = Path(__file__).with_name("pid1.py")
 _SECONDS = 30.0
 _ENV = {"PATH": packages.PATH, "HOME": "/root", "USER": "root", "LANG": "C.UTF-8"}
 Say = Callable[[str], None]
+Done = subprocess.CompletedProcess[str]
 
 
 def quiet(text: str) -> None:
@@ -73,7 +74,7 @@ class Lab:
 
             engines.write(plan)
         _write(plan)
-        _ensure_bridge(plan)
+        wires.ensure_bridge(plan)
         self._start(*[host for host in plan.hosts if not self.alive(host)])
         self._say(f"{len(plan.hosts)} hosts: {' '.join(plan.hosts)}")
         if plan.options.docker:
@@ -93,10 +94,10 @@ class Lab:
             for host in self.layout.hosts:
                 self._kill(host)
             for host in self.layout.hosts:
-                _ip("link", "del", self.layout.wire(host), check=False)
+                wires.ip("link", "del", self.layout.wire(host), check=False)
                 for folder in Path("/sys/fs/cgroup").glob(f"*/{self.layout.cgroup(host)}"):
-                    _remove_cgroup(folder)
-            _ip("link", "del", self.layout.bridge, check=False)
+                    wires.remove_cgroup(folder)
+            wires.ip("link", "del", self.layout.bridge, check=False)
             shutil.rmtree(self.layout.base)
 
     # ---- hosts
@@ -149,7 +150,7 @@ class Lab:
     def _begin(self, host: str) -> subprocess.Popen[str]:
         root = self.layout.host(host)
         write_json(root / "boot.json", self._boot_spec(host))
-        _ip("link", "del", self.layout.wire(host), check=False)
+        wires.ip("link", "del", self.layout.wire(host), check=False)
         with (root / "log" / "boot.log").open("a") as log:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_FIRST), str(root / "boot.json")],
@@ -195,8 +196,8 @@ class Lab:
             raise SiteError(f"{host} did not start; {self._boot_log(host)}")
         write_json(self.layout.host(host) / "pid.json", {"pid": int(pid), "start_ticks": process.start_ticks(int(pid))})
         wire = self.layout.wire(host)
-        _ip("link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", pid)
-        _ip("link", "set", wire, "master", self.layout.bridge, "up")
+        wires.ip("link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", pid)
+        wires.ip("link", "set", wire, "master", self.layout.bridge, "up")
         if first.stdin:
             first.stdin.write("go\n")
             first.stdin.flush()
@@ -216,9 +217,7 @@ class Lab:
             wait_for(lambda: not self.alive(host), f"the end of {host}")
         (self.layout.host(host) / "pid.json").unlink(missing_ok=True)
 
-    def on(
-        self, host: str, *argv: str, check: bool = True, timeout: float = _SECONDS
-    ) -> subprocess.CompletedProcess[str]:
+    def on(self, host: str, *argv: str, check: bool = True, timeout: float = _SECONDS) -> Done:
         """Runs a command inside a host, as root and without ssh."""
         done = subprocess.run(
             self.enter(host, *argv), capture_output=True, text=True, env=_ENV, timeout=timeout, check=False
@@ -247,9 +246,7 @@ class Lab:
                 start_new_session=True,
             ).wait()
 
-    def ssh(
-        self, host: str, *argv: str, check: bool = True, timeout: float = _SECONDS
-    ) -> subprocess.CompletedProcess[str]:
+    def ssh(self, host: str, *argv: str, check: bool = True, timeout: float = _SECONDS) -> Done:
         """Runs a command in a host the way a user would."""
         words = ["ssh", "-F", str(self.layout.ssh_config), "-o", "ConnectTimeout=5", host, *argv]
         return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=check)
@@ -263,10 +260,10 @@ class Lab:
 
     def unplug(self, host: str) -> None:
         """The cable out: packets go nowhere, nobody is told."""
-        _ip("link", "set", self.layout.wire(host), "down")
+        wires.ip("link", "set", self.layout.wire(host), "down")
 
     def plug(self, host: str) -> None:
-        _ip("link", "set", self.layout.wire(host), "up")
+        wires.ip("link", "set", self.layout.wire(host), "up")
 
 
 def wait_for(what: Callable[[], Any], name: str, seconds: float = _SECONDS) -> Any:
@@ -324,38 +321,12 @@ def _claim(base: Path, options: Options) -> Layout:
         raise SiteError(f"{base}: hosts have their own {', '.join(layout.PRIVATE)}: keep labs elsewhere")
     for subnet in range(1, 255):
         plan = Layout(base, subnet, options)
-        if _ip("link", "add", plan.bridge, "type", "bridge", check=False).returncode == 0:
+        if wires.ip("link", "add", plan.bridge, "type", "bridge", check=False).returncode == 0:
             base.mkdir(parents=True, exist_ok=True)
             base.chmod(0o755)
             _write(plan)
             return plan
     raise SiteError("no free subnet for another lab; `python -m trainmark.testing.lab list` shows those there are")
-
-
-def _ensure_bridge(plan: Layout) -> None:
-    _ip("link", "add", plan.bridge, "type", "bridge", check=False)
-    _ip("addr", "replace", f"{plan.gateway}/24", "dev", plan.bridge)
-    _ip("link", "set", plan.bridge, "up")
-
-
-def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, env=_ENV, check=False)
-    if check and done.returncode:
-        raise SiteError(f"ip {' '.join(words)}: {done.stderr.strip()}")
-    return done
-
-
-def _remove_cgroup(folder: Path) -> None:
-    """From the leaves up; a process that is just being reaped keeps its group for a moment."""
-    for inner, _, _ in os.walk(folder, topdown=False):
-        for _ in range(50):
-            try:
-                Path(inner).rmdir()
-                break
-            except FileNotFoundError:
-                break
-            except OSError:
-                time.sleep(0.05)
 
 
 def labs(home: Path = layout.HOME) -> list[Lab]:

@@ -90,7 +90,7 @@ def _mount_sys(hierarchies: list[str] | None) -> None:
 
 
 def _mount_devices(new: Path, gpus: int) -> None:
-    """A /dev of the host's own. Its GPUs are stand-ins that behave as /dev/null: enough to be counted and handed out."""
+    """A /dev of the host's own. Its GPUs are stand-ins that act as /dev/null: enough to be counted and handed out."""
     _do("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(new))
     for name in _DEVICES:
         if Path("/dev", name).exists():

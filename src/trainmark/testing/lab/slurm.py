@@ -1,4 +1,4 @@
-"""A real Slurm over a lab's hosts: slurmctld, slurmdbd and MariaDB on the head, munge everywhere, slurmd on each node."""
+"""A real Slurm over a lab's hosts: slurmctld, slurmdbd and MariaDB on the head, munge on all, slurmd on each node."""
 
 from __future__ import annotations
 
