@@ -58,6 +58,12 @@ def _blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...
     return tuple(blocks)
 
 
+def _network(site: Site) -> dict[str, str]:
+    """Which interface the ranks of several hosts meet on, in the words of the libraries that ask."""
+    names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+    return dict.fromkeys(names, site.interface) if site.interface else {}
+
+
 def _case(case: Case, site: Site, places: Places) -> CasePlan:
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
     if case_id.repeat == AUTO:
@@ -67,7 +73,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     device = catalog.get(case.vendor, case_id.device, site.name)
     backend = device.backend.get(case_id.framework, "")
     hosts = tuple(site.hosts[: case_id.nnodes])
-    argv = (places.python, "-u", str(folder / workload.entry[case_id.framework]))
+    argv = (places.python, "-u", str(folder.resolve() / workload.entry[case_id.framework]))
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
     start = framework.start(Topology(hosts, case_id.nproc, backend), argv)
     return CasePlan(
@@ -94,10 +100,11 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         probe=workload.probe,
         deadlines=case.deadlines,
         ports=(site.master_port,) * start.ports,
-        env=dict(site.env),
+        env={**_network(site), **site.env},
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=int(case_id.repeat),
         nodes=tuple(
             NodePlan(index, host, ranks) for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
         ),
+        folder=str(folder.resolve()),
     )

@@ -48,6 +48,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     repeat: int
     nodes: tuple[NodePlan, ...]
+    # The workload's own folder on the machine of the controller; empty for one that has none.
+    folder: str = ""
 
     @property
     def id(self) -> CaseId:

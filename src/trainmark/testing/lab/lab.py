@@ -19,7 +19,7 @@ import trainmark
 from trainmark.errors import SiteError
 from trainmark.launch import process
 from trainmark.store.files import read_json, write_json
-from trainmark.testing.lab import access, layout, packages, wires
+from trainmark.testing.lab import access, layout, packages, site, wires
 from trainmark.testing.lab.layout import HEAD, Layout, Options
 
 _FIRST = Path(__file__).with_name("pid1.py")
@@ -65,6 +65,7 @@ class Lab:
         plan.shared.mkdir(parents=True, exist_ok=True)
         plan.shared.chmod(0o1777)
         access.write(plan)
+        site.write(plan)
         if plan.options.slurm:
             from trainmark.testing.lab import slurm
 

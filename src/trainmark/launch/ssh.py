@@ -1,0 +1,285 @@
+"""Hosts over ssh: one connection each, one agent each. Nothing needs to be installed there but Python and sshd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trainmark.cache import cache_dir
+from trainmark.errors import SiteError
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome, remote_plan
+from trainmark.launch.remote_plan import REACH
+from trainmark.launch.ssh_attempt import NEVER_BEGAN, Attempt, Node, is_here, reach_of
+from trainmark.launch.ssh_link import Fleet, Link, Reply
+from trainmark.launch.trees import Tree, pack
+from trainmark.plan.records import Plan
+from trainmark.spec.site import Site
+from trainmark.spec.states import JobState
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import CONTROL, NODE_PLAN
+
+# For one question to a host that answers; reaching it has a time of its own.
+_ANSWER_SECONDS = 90.0
+_COLLECT_SECONDS = 20.0
+
+
+class SshLauncher:
+    def __init__(self) -> None:
+        self.fleet = Fleet()
+        self._attempts: dict[str, Attempt] = {}
+        self._by_dir: dict[tuple[int, str], Node] = {}
+        self._trees: dict[tuple[str, ...], Tree] = {}
+        self._swept: set[Path] = set()
+        self._zip: Path | None = None
+
+    # ---- what every launcher can do
+
+    def check(self, site: Site, plan: Plan | None) -> list[Finding]:
+        from trainmark.launch.ssh_check import findings
+
+        return findings(self.fleet, self.zip(), site, plan)
+
+    def render(self, spec: AttemptSpec, site: Site) -> Request:
+        self.fleet.limit = site.ssh.fan_out
+        roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
+        tree = self._tree(roots) if roots else None
+        nodes = [remote_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
+        return Request(spec.attempt_dir, spec.token, tuple(nodes))
+
+    def submit(self, request: Request) -> Job:
+        nodes = [self._node(job.dir, job.plan) for job in request.nodes]
+        for node in nodes:
+            node.link.users += 1
+        try:
+            self._reach(nodes)
+            self._end_abandoned(request.attempt_dir, nodes)
+            self._ship(nodes)
+            self._agree_on_ports(nodes)
+            self._write_down(nodes)
+            self._start(nodes)
+        except SiteError:
+            for node in nodes:
+                node.link.users -= 1
+            raise
+        except OSError as error:
+            raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
+        return self._follow(nodes, request.attempt_dir, request.token)
+
+    def find(self, attempt_dir: Path, token: str) -> Job | None:
+        nodes = self._read_nodes(attempt_dir, token)
+        if not nodes:
+            return None
+        job = Job(_handle(nodes), attempt_dir, token)
+        if job.handle in self._attempts:
+            return job
+        self._attach(nodes, job)
+        # A host that cannot be asked may well have an agent: only a plain no from all counts.
+        never = all(node.ended and node.ended.reason == NEVER_BEGAN for node in nodes)
+        if never:
+            del self._attempts[job.handle]
+        return None if never else job
+
+    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+        attempts = {job.handle: self._attempt(job) for job in jobs}
+
+        def news() -> bool:
+            for attempt in attempts.values():
+                attempt.follow()
+            return any(attempt.over for attempt in attempts.values())
+
+        self.fleet.until(news, seconds)
+        return {handle: attempt.state() for handle, attempt in attempts.items()}
+
+    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+        attempt = self._attempt(job)
+        if how != "destroy" and not outcome.command(job.attempt_dir, epoch, how, reason):
+            return
+        attempt.asked_to_end = True
+        for node in attempt.nodes:
+            if node.ended is None:
+                self._pass_on(node, destroy=how == "destroy")
+        self.fleet.step(0.0)
+
+    def adopt(self, job: Job, epoch: int) -> None:
+        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        replies = [self._pass_on(node) for node in self._attempt(job).nodes if node.ended is None]
+        self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+
+    def collect(self, job: Job) -> None:
+        """Everything arrived before a node's end was told; here the hosts are freed of it."""
+        attempt = self._attempt(job)
+        whole = attempt.over and attempt.state().state is JobState.SUCCEEDED
+        replies = []
+        for node in attempt.nodes:
+            if node.collected or node.ended is None or node.ended.state is JobState.LOST or not node.link.ready:
+                continue
+            node.collected = True
+            # A round that is done needs its checkpoints no more.
+            kept = [node.plan["config"]["checkpoints"]] if whole else []
+            replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *kept]))
+        self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+
+    # ---- starting
+
+    def zip(self) -> Path:
+        """The node side as one file, made once."""
+        if self._zip is None:
+            self._zip = node_zip.write(cache_dir() / "node")
+        return self._zip
+
+    def _tree(self, roots: tuple[str, ...]) -> Tree:
+        """Packed once: all rounds of a run train with the same files."""
+        if roots not in self._trees:
+            self._trees[roots] = pack(roots)
+        return self._trees[roots]
+
+    def _node(self, folder: Path, plan: dict[str, Any]) -> Node:
+        link = self.fleet.link(reach_of(plan), self.zip())
+        link.on_frame = lambda header, data: self._frame(link, header, data)
+        return Node(folder, plan, link)
+
+    def _reach(self, nodes: list[Node]) -> None:
+        """All hosts at once; each gets one full try, or what is left of it."""
+        links = {id(node.link): node.link for node in nodes}.values()
+        for link in links:
+            if link.down:
+                link.retry_at, link.tries = 0.0, 0
+        seconds = max(link.reach.connect_seconds for link in links)
+        turns = -(-len(links) // self.fleet.limit)
+        self.fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links), seconds * turns + 1.0)
+        dead = [node for node in nodes if not node.link.ready]
+        if dead:
+            raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))
+
+    def _ship(self, nodes: list[Node]) -> None:
+        trees = {tree.name: tree for tree in self._trees.values()}
+        wanted = [(node, node.plan[REACH]["tree"]) for node in nodes if node.plan[REACH]["tree"]]
+        asked = [(node, name, node.link.ask("have", trees=[name])) for node, name in wanted]
+        self._answers([(node, reply) for node, _, reply in asked], "look for the workload's files")
+        sent = []
+        for node, name, reply in asked:
+            if (reply.value or {}).get("missing"):
+                sent.append((node, node.link.ask("tree", trees[name].content, name=name)))
+        self._answers(sent, "take the workload's files")
+
+    def _agree_on_ports(self, nodes: list[Node]) -> None:
+        """Found free on the first node, where the ranks will meet."""
+        first = nodes[0]
+        wanted = list(first.plan["ports"])
+        if not wanted or len(nodes) == 1:
+            return
+        reply = first.link.ask("ports", wanted=wanted)
+        self._answers([(first, reply)], "hold a port")
+        numbers = [int(number) for number in (reply.value or {})["numbers"]]
+        for node in nodes:
+            node.plan = remote_plan.fill_ports(node.plan, numbers)
+
+    def _write_down(self, nodes: list[Node]) -> None:
+        """Before anything starts, so that whoever takes over knows where to look."""
+        for node in nodes:
+            node.folder.mkdir(parents=True)
+            write_json(node.folder / NODE_PLAN, node.plan)
+
+    def _start(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            self._by_dir[id(node.link), _inner(node)] = node
+        replies = [(node, _start(node)) for node in nodes]
+        try:
+            self._answers(replies, "start the agent")
+        except SiteError:
+            # One that did not start makes the others useless.
+            ended = [node.link.ask("destroy", **node.address) for node, reply in replies if reply.ok]
+            self.fleet.until(lambda: all(reply.done for reply in ended), _COLLECT_SECONDS)
+            raise
+
+    def _answers(self, replies: list[tuple[Node, Reply]], what: str) -> None:
+        """Waits for all; SiteError names every host that could not, and why."""
+        self.fleet.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
+        bad = [f"{node.host} could not {what}: {reply.why}" for node, reply in replies if not reply.ok]
+        if bad:
+            raise SiteError("; ".join(bad[:5]))
+
+    def _end_abandoned(self, attempt_dir: Path, nodes: list[Node]) -> None:
+        """Agents of earlier attempts that were given up may still work on these hosts; they do not any more."""
+        run_dir = attempt_dir.parents[2]
+        links = {node.host: node.link for node in nodes}
+        living = {node.folder for attempt in self._attempts.values() for node in attempt.nodes if node.ended is None}
+        replies = []
+        for file in run_dir.glob(f"*/round*/attempt*/*/{NODE_PLAN}"):
+            folder, plan = file.parent, read_json(file)
+            if folder in self._swept or folder in living or not isinstance(plan, dict) or plan.get("host") not in links:
+                continue
+            if is_here(folder, plan["token"]):
+                self._swept.add(folder)
+                continue
+            old = Node(folder, plan, links[plan["host"]])
+            replies.append((old, old.link.ask("destroy", **old.address)))
+            self._swept.add(folder)
+        self._answers(replies, "end an earlier attempt")
+
+    # ---- following
+
+    def _follow(self, nodes: list[Node], attempt_dir: Path, token: str) -> Job:
+        job = Job(_handle(nodes), attempt_dir, token)
+        self._attempts[job.handle] = Attempt(nodes)
+        for node in nodes:
+            node.link.on_ready.append(node.watch)
+        return job
+
+    def _attempt(self, job: Job) -> Attempt:
+        if job.handle not in self._attempts:
+            self._attach(self._read_nodes(job.attempt_dir, job.token), job)
+        return self._attempts[job.handle]
+
+    def _read_nodes(self, attempt_dir: Path, token: str) -> list[Node]:
+        plans = [(folder, read_json(folder / NODE_PLAN)) for folder in outcome.node_dirs(attempt_dir)]
+        return [self._node(folder, plan) for folder, plan in plans if plan and plan.get("token") == token]
+
+    def _attach(self, nodes: list[Node], job: Job) -> None:
+        """Takes up an attempt that another controller started: from its results here, else from the hosts."""
+        self._attempts[job.handle] = Attempt(nodes)
+        waiting = []
+        for node in nodes:
+            node.link.users += 1
+            if is_here(node.folder, node.plan["token"]):
+                node.gone(None)
+            else:
+                waiting.append(node)
+                self._by_dir[id(node.link), _inner(node)] = node
+                node.link.on_ready.append(node.watch)
+                if node.link.ready:
+                    node.watch()
+        seconds = max((node.link.reach.connect_seconds for node in waiting), default=0.0)
+        self.fleet.until(lambda: all(node.looked_for for node in waiting), seconds)
+        self._attempts[job.handle].follow()
+
+    def _frame(self, link: Link, header: dict[str, Any], data: bytes) -> None:
+        inner = str(header.get("dir", "")).removeprefix(str(link.hello.get("work", "")))
+        node = self._by_dir.get((id(link), inner))
+        if node is None or node.ended is not None:
+            return
+        if header["op"] == "file":
+            node.take(header, data)
+        elif header["op"] == "gone":
+            node.gone(header.get("exit"))
+
+    def _pass_on(self, node: Node, *, destroy: bool = False) -> Reply:
+        """The standing order to the node's agent."""
+        if destroy:
+            return node.link.ask("destroy", **node.address)
+        return node.link.ask("order", control=read_json(node.folder / CONTROL), **node.address)
+
+
+def _start(node: Node) -> Reply:
+    return node.link.ask("start", plan=node.plan, argv=node.plan[REACH]["argv"], **node.address)
+
+
+def _inner(node: Node) -> str:
+    """The node's folder below the host's work folder."""
+    return str(node.plan["dir"]).removeprefix(remote_plan.WORK)
+
+
+def _handle(nodes: list[Node]) -> str:
+    plan = nodes[0].plan
+    return f"ssh://{plan[REACH]['site']}/{plan['run']}/{plan['token'][:16]}"
