@@ -86,8 +86,19 @@ def start(lab: Lab) -> None:
     for host in lab.nodes:
         wait_for(lambda host=host: has_docker(lab, host), f"docker on {host}")  # type: ignore[misc]
         for engine in ("docker", "podman"):
-            if lab.on(host, engine, "image", "inspect", IMAGE, check=False).returncode:
-                lab.on(host, engine, "import", str(lab.layout.base / "image.tar"), IMAGE)
+            _bring_image(lab, host, engine)
+
+
+def _bring_image(lab: Lab, host: str, engine: str) -> None:
+    """Made once per engine and copied: an image that is made again has another id."""
+    if lab.on(host, engine, "image", "inspect", IMAGE, check=False).returncode == 0:
+        return
+    copy = lab.layout.base / f"image-{engine}.tar"
+    if copy.exists():
+        lab.on(host, engine, "load", "--input", str(copy))
+        return
+    lab.on(host, engine, "import", str(lab.layout.base / "image.tar"), IMAGE)
+    lab.on(host, engine, "save", "--output", str(copy), IMAGE)
 
 
 def has_docker(lab: Lab, host: str) -> bool:

@@ -30,8 +30,10 @@ def container(engine: str) -> dict[str, Any]:
     """A container with the machine's own programs mounted into the lab's empty image."""
     from trainmark.testing.lab.engines import IMAGE, MOUNTS
 
-    places = {*MOUNTS, sys.prefix, str(Path(sys.base_prefix).resolve()), str(Path(trainmark.__file__).parents[1])}
-    return {"engine": engine, "image": IMAGE, "mounts": [f"{place}:{place}:ro" for place in sorted(places)]}
+    wanted = {Path(place).resolve() for place in (*MOUNTS, *sys.path, sys.base_prefix, trainmark.__path__[0]) if place}
+    wanted = {place for place in wanted if place.is_dir()} | {Path(sys.prefix)}
+    tops = sorted(place for place in wanted if not wanted.intersection(place.parents))
+    return {"engine": engine, "image": IMAGE, "mounts": [f"{place}:{place}:ro" for place in tops]}
 
 
 def write(plan: Layout) -> None:
