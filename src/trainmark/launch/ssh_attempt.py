@@ -16,7 +16,7 @@ from trainmark.launch.ssh_link import Link, Reply
 from trainmark.launch.ssh_words import Reach
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_all
-from trainmark.store.rundir import CLAIM, CONTROL, LEASE, NODE_PLAN, RESULT
+from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN, RESULT
 
 NEVER_BEGAN = "the controller ended before the agent began"
 # The others of a failed node may still have something to say, and then must be told to stop.
@@ -58,7 +58,7 @@ class Node:
         found = {}
         for path in self.folder.rglob("*"):
             name = str(path.relative_to(self.folder))
-            if path.is_file() and name not in (NODE_PLAN, CONTROL, CLAIM):
+            if path.is_file() and name not in (NODE_PLAN, CONTROL, CLAIM, CLOCK):
                 found[name] = path.stat().st_size
         return found
 
@@ -108,6 +108,8 @@ class Node:
                 self.link.on_ready.remove(self.watch)
 
     def lost(self, why: str) -> None:
+        """Given up without its own word. Its files stay on the host until they are known to be nobody's."""
+        self.collected = True
         self.end(Ended(JobState.LOST, why))
 
     def follow(self, now: float, asked_to_end: bool) -> None:
