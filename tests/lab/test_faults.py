@@ -185,7 +185,7 @@ def test_controller_and_a_relay_killed_in_docker(cli: Cli, hosts: Lab, running: 
 
 
 @pytest.mark.lab
-def test_engine_down_and_image_missing_at_start(cli: Cli, hosts: Lab, pair: Path, site_file: Any) -> None:
+def test_image_missing_at_start(cli: Cli, hosts: Lab, pair: Path, site_file: Any) -> None:
     container = {**site.container("docker"), "image": "no/such:image"}
     cli("run", str(pair), "--site", str(site_file(container=container)), "--no-check", code=1)
     assert "node1 could not start the agent: image no/such:image is not here" in only_case(cli)["reason"]

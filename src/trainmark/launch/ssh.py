@@ -117,6 +117,8 @@ class SshLauncher:
         for node, clock in zip(nodes, measure(self.fleet, [node.link for node in nodes]), strict=True):
             write_json(node.folder / CLOCK, {**(read_json(node.folder / CLOCK) or {}), "end": clock.record()})
             node.collected = True
+            if node.left_there:
+                continue
             # A round that is done needs its checkpoints no more.
             kept = [node.plan["config"]["checkpoints"]] if whole else []
             replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *kept]))
@@ -192,7 +194,10 @@ class SshLauncher:
             self._answers(replies, "start the agent")
         except SiteError:
             # One that did not start makes the others useless.
-            ended = [node.link.ask("destroy", **node.address) for node, reply in replies if reply.ok]
+            ended = []
+            for node, _ in replies:
+                ended.append(node.link.ask("destroy", **node.address))
+                ended.append(node.link.ask("forget", dirs=[node.plan["dir"]]))
             self.fleet.until(lambda: all(reply.done for reply in ended), _COLLECT_SECONDS)
             raise
 
@@ -265,6 +270,8 @@ class SshLauncher:
             return
         if header["op"] == "file":
             node.take(header, data)
+        elif header["op"] == "kept":
+            node.keep(header)
         elif header["op"] == "gone":
             node.gone(header.get("exit"))
 

@@ -19,6 +19,8 @@ from trainmark.store.files import read_json, write_all
 from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN, RESULT
 
 NEVER_BEGAN = "the controller ended before the agent began"
+# Names the files of a node that stayed where they were.
+LEFT_THERE = "left_on_host.txt"
 # The others of a failed node may still have something to say, and then must be told to stop.
 PEER_SECONDS = 4.0
 # How long a host without contact may keep somebody waiting who has asked for the end.
@@ -34,6 +36,7 @@ class Node:
         self.ended: Ended | None = None
         self.collected = False
         self.silent_since: float | None = None
+        self.left_there = False
         self._watching: Reply | None = None
 
     @property
@@ -58,7 +61,7 @@ class Node:
         found = {}
         for path in self.folder.rglob("*"):
             name = str(path.relative_to(self.folder))
-            if path.is_file() and name not in (NODE_PLAN, CONTROL, CLAIM, CLOCK):
+            if path.is_file() and name not in (NODE_PLAN, CONTROL, CLAIM, CLOCK, LEFT_THERE):
                 found[name] = path.stat().st_size
         return found
 
@@ -83,6 +86,12 @@ class Node:
                 write_all(handle, data[size - at :])
         finally:
             os.close(handle)
+
+    def keep(self, header: dict[str, Any]) -> None:
+        """A file too large to be brought here: it stays on its host, and its place is told."""
+        self.left_there = True
+        with (self.folder / LEFT_THERE).open("a", encoding="utf-8") as out:
+            out.write(f"{self.host}:{header['dir']}/{header['name']}\n")
 
     def watch(self) -> None:
         """After every new connection: goes on where the last one ended, and repeats the standing order."""
