@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome, remote_plan
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, images, node_zip, outcome, remote_plan
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_attempt import NEVER_BEGAN, Attempt, Node, is_here, reach_of
 from trainmark.launch.ssh_clock import Clock, measure
-from trainmark.launch.ssh_link import Fleet, Link, Reply
+from trainmark.launch.ssh_fleet import Fleet
+from trainmark.launch.ssh_link import Link, Reply
 from trainmark.launch.trees import Tree, pack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN
+from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN, RUN_LOG
 
 # For one question to a host that answers; reaching it has a time of its own.
 _ANSWER_SECONDS = 90.0
 _COLLECT_SECONDS = 20.0
+# How often all nodes are looked at while they send.
+_LOOK_SECONDS = 0.05
 
 
 class SshLauncher:
@@ -33,6 +37,9 @@ class SshLauncher:
         self._trees: dict[tuple[str, ...], Tree] = {}
         self._swept: set[Path] = set()
         self._zip: Path | None = None
+        self._want: images.Wanted | None = None
+        self._provider: images.Provider | None = None
+        self._note: Callable[[str], None] = _silent
 
     # ---- what every launcher can do
 
@@ -45,6 +52,7 @@ class SshLauncher:
         self.fleet.limit = site.ssh.fan_out
         roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
         tree = self._tree(roots) if roots else None
+        self._want = images.wanted(site, remote_plan.WORK)
         nodes = [remote_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
         return Request(spec.attempt_dir, spec.token, tuple(nodes))
 
@@ -57,6 +65,7 @@ class SshLauncher:
             self._end_abandoned(request.attempt_dir, nodes)
             clocks = measure(self.fleet, [node.link for node in nodes])
             self._ship(nodes)
+            self._provide(nodes, request.attempt_dir)
             self._agree_on_ports(nodes)
             self._write_down(nodes, clocks)
             self._start(nodes)
@@ -90,7 +99,7 @@ class SshLauncher:
                 attempt.follow()
             return any(attempt.over for attempt in attempts.values())
 
-        self.fleet.until(news, seconds)
+        self.fleet.until(news, seconds, every=_LOOK_SECONDS)
         return {handle: attempt.state() for handle, attempt in attempts.items()}
 
     def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
@@ -157,15 +166,31 @@ class SshLauncher:
             raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))
 
     def _ship(self, nodes: list[Node]) -> None:
-        trees = {tree.name: tree for tree in self._trees.values()}
-        wanted = [(node, node.plan[REACH]["tree"]) for node in nodes if node.plan[REACH]["tree"]]
-        asked = [(node, name, node.link.ask("have", trees=[name])) for node, name in wanted]
-        self._answers([(node, reply) for node, _, reply in asked], "look for the workload's files")
-        sent = []
-        for node, name, reply in asked:
-            if (reply.value or {}).get("missing"):
-                sent.append((node, node.link.ask("tree", trees[name].content, name=name)))
-        self._answers(sent, "take the workload's files")
+        """The workload's files, to those who lack them."""
+        for tree in self._trees.values():
+            links = [node.link for node in nodes if node.plan[REACH]["tree"] == tree.name]
+            self._send_tree(links, tree)
+
+    def _provide(self, nodes: list[Node], attempt_dir: Path) -> None:
+        """Images and packages; what happens is told in the run's log, since it may take long."""
+        if self._want is None:
+            return
+        log = attempt_dir.parents[2] / RUN_LOG
+
+        def note(text: str) -> None:
+            with log.open("a", encoding="utf-8") as out:
+                out.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+
+        self._note = note
+        if self._provider is None:
+            self._provider = images.Provider(self.fleet, self._send_tree, lambda text: self._note(text))
+        self._provider.provide([node.link for node in nodes], self._want)
+
+    def _send_tree(self, links: list[Link], tree: Tree) -> None:
+        asked = [(link, link.ask("have", trees=[tree.name])) for link in links]
+        self._heard(asked, "look for files")
+        lacking = [link for link, reply in asked if (reply.value or {}).get("missing")]
+        self._heard([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
 
     def _agree_on_ports(self, nodes: list[Node]) -> None:
         """Found free on the first node, where the ranks will meet."""
@@ -202,9 +227,12 @@ class SshLauncher:
             raise
 
     def _answers(self, replies: list[tuple[Node, Reply]], what: str) -> None:
+        self._heard([(node.link, reply) for node, reply in replies], what)
+
+    def _heard(self, replies: list[tuple[Link, Reply]], what: str) -> None:
         """Waits for all; SiteError names every host that could not, and why."""
         self.fleet.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
-        bad = [f"{node.host} could not {what}: {reply.why}" for node, reply in replies if not reply.ok]
+        bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
         if bad:
             raise SiteError("; ".join(bad[:5]))
 
@@ -264,6 +292,9 @@ class SshLauncher:
         self._attempts[job.handle].follow()
 
     def _frame(self, link: Link, header: dict[str, Any], data: bytes) -> None:
+        if header["op"] == "progress":
+            self._note(f"{link.reach.host}: {header['text']}")
+            return
         inner = str(header.get("dir", "")).removeprefix(str(link.hello.get("work", "")))
         node = self._by_dir.get((id(link), inner))
         if node is None or node.ended is not None:
@@ -282,8 +313,14 @@ class SshLauncher:
         return node.link.ask("order", control=read_json(node.folder / CONTROL), **node.address)
 
 
+def _silent(text: str) -> None:
+    """Until there is a log to write to."""
+
+
 def _start(node: Node) -> Reply:
-    return node.link.ask("start", plan=node.plan, argv=node.plan[REACH]["argv"], **node.address)
+    about = node.plan[REACH]
+    more = {"argv": about["argv"], "clear_caches": about["clear_caches"]}
+    return node.link.ask("start", plan=node.plan, **more, **node.address)
 
 
 def _inner(node: Node) -> str:

@@ -34,10 +34,27 @@ class Ssh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost_seconds: float = 120.0
 
 
+class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An image made from a folder with a Dockerfile, on the first host, and copied to the others."""
+
+    build: str
+
+
+class Prepare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is installed for the ranks before they start, once per host and image. Paths are relative to the site."""
+
+    requirements: str | None = None
+    index: str | None = None
+    # Folders with a setup of their own (pyproject.toml), such as compiled extensions.
+    extensions: list[str] = []
+    options: list[str] = []
+
+
 class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What ranks run in. `options` go to the engine as they are."""
 
-    image: str
+    image: str | Build
+    pull: Literal["never", "missing"] = "never"
     engine: Literal["docker", "podman"] = "docker"
     python: str = "python3"
     runtime: str | None = None
@@ -70,6 +87,10 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shared_dir: str | None = None
     ssh: Ssh = Ssh()
     container: Container | None = None
+    prepare: Prepare | None = None
+    env_file: str | None = None
+    # Before every round; needs root or `sudo -n`, and the result says when it could not be done.
+    clear_caches: bool = False
     interface: str | None = None
     devices: dict[str, str] = {}
     data: dict[str, str] = {}
@@ -89,7 +110,7 @@ def load(path: Path | None, hostname: str) -> Site:
     named = hostlist.expand(site.hosts, str(path))
     if site.hosts_file is not None:
         named += hostlist.read(path.parent / Path(site.hosts_file).expanduser())
-    site = msgspec.structs.replace(site, hosts=named or [hostname])
+    site = _resolved(msgspec.structs.replace(site, hosts=named or [hostname]), path)
     if site.launcher == "local":
         _check_local(site, path)
     else:
@@ -100,8 +121,50 @@ def load(path: Path | None, hostname: str) -> Site:
         if site.launcher != "local":
             raise UserError(f"{path}: python: found {python!r}, allowed is a name or an absolute path on the hosts")
         python = str(path.parent.resolve() / python)
-    config = site.ssh.config and str(path.parent.resolve() / Path(site.ssh.config).expanduser())
-    return msgspec.structs.replace(site, python=python, ssh=msgspec.structs.replace(site.ssh, config=config))
+    return msgspec.structs.replace(site, python=python)
+
+
+_RECIPES = ("Dockerfile", "Containerfile")
+
+
+def _resolved(site: Site, path: Path) -> Site:
+    """Every file of this machine that the site names, from the folder the site lies in."""
+
+    def here(name: str) -> str:
+        return str(path.parent.resolve() / Path(name).expanduser())
+
+    replace = msgspec.structs.replace
+    if site.ssh.config:
+        site = replace(site, ssh=replace(site.ssh, config=here(site.ssh.config)))
+    if site.container and isinstance(site.container.image, Build):
+        site = replace(site, container=replace(site.container, image=Build(here(site.container.image.build))))
+    if site.prepare:
+        requirements = site.prepare.requirements and here(site.prepare.requirements)
+        extensions = [here(name) for name in site.prepare.extensions]
+        site = replace(site, prepare=replace(site.prepare, requirements=requirements, extensions=extensions))
+        for name in [*extensions, *([requirements] if requirements else [])]:
+            if not Path(name).exists():
+                raise UserError(f"{path}: prepare: there is no {name}")
+    if site.env_file:
+        site = replace(site, env={**_read_env(Path(here(site.env_file))), **site.env})
+    return site
+
+
+def _read_env(path: Path) -> dict[str, str]:
+    """NAME=VALUE on each line; empty lines and comments are passed over. No shell reads it."""
+    found = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not equals or not name.isidentifier():
+            raise UserError(f"{path}: line {number}: found {line!r}, allowed is NAME=VALUE")
+        found[name] = value.strip("'\"")
+    return found
 
 
 def _check_local(site: Site, path: Path) -> None:
@@ -130,8 +193,11 @@ def _check_remote(site: Site, path: Path) -> None:
     for name in ("user", "config"):
         if (getattr(ssh, name) or "").startswith("-"):
             raise UserError(f"{path}: ssh.{name}: found {getattr(ssh, name)!r}, which ssh would take for an option")
-    if site.container and site.container.image.startswith("-"):
-        raise UserError(f"{path}: container.image: found {site.container.image!r}, which looks like an option")
+    image = site.container.image if site.container else ""
+    if isinstance(image, str) and image.startswith("-"):
+        raise UserError(f"{path}: container.image: found {image!r}, which looks like an option")
+    if isinstance(image, Build) and not any((Path(image.build) / name).is_file() for name in _RECIPES):
+        raise UserError(f"{path}: container.image.build: no {' or '.join(_RECIPES)} in {image.build}")
 
 
 def _check(site: Site, path: Path) -> None:
