@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,17 @@ from trainmark.errors import SiteError
 from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, images, node_zip, outcome, remote_plan
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_attempt import NEVER_BEGAN, Attempt, Node, is_here, reach_of
-from trainmark.launch.ssh_clock import Clock, measure
+from trainmark.launch.ssh_clock import measure
 from trainmark.launch.ssh_fleet import Fleet
 from trainmark.launch.ssh_link import Link, Reply
+from trainmark.launch.ssh_start import Starter
 from trainmark.launch.trees import Tree, pack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN, RUN_LOG
+from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN
 
-# For one question to a host that answers; reaching it has a time of its own.
-_ANSWER_SECONDS = 90.0
 _COLLECT_SECONDS = 20.0
 # How often all nodes are looked at while they send.
 _LOOK_SECONDS = 0.05
@@ -35,11 +33,8 @@ class SshLauncher:
         self._attempts: dict[str, Attempt] = {}
         self._by_dir: dict[tuple[int, str], Node] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
-        self._swept: set[Path] = set()
         self._zip: Path | None = None
-        self._want: images.Wanted | None = None
-        self._provider: images.Provider | None = None
-        self._note: Callable[[str], None] = _silent
+        self._starter = Starter(self.fleet)
 
     # ---- what every launcher can do
 
@@ -52,7 +47,7 @@ class SshLauncher:
         self.fleet.limit = site.ssh.fan_out
         roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
         tree = self._tree(roots) if roots else None
-        self._want = images.wanted(site, remote_plan.WORK)
+        self._starter.wanted = images.wanted(site, remote_plan.WORK)
         nodes = [remote_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
         return Request(spec.attempt_dir, spec.token, tuple(nodes))
 
@@ -61,21 +56,21 @@ class SshLauncher:
         for node in nodes:
             node.link.users += 1
         try:
-            self._reach(nodes)
-            self._end_abandoned(request.attempt_dir, nodes)
-            clocks = measure(self.fleet, [node.link for node in nodes])
-            self._ship(nodes)
-            self._provide(nodes, request.attempt_dir)
-            self._agree_on_ports(nodes)
-            self._write_down(nodes, clocks)
-            self._start(nodes)
-        except SiteError:
+            self._starter.prepare(nodes, request.attempt_dir, self._trees.values(), self._living())
+            for node in nodes:
+                self._by_dir[id(node.link), _inner(node)] = node
+            self._starter.start(nodes)
+        except (SiteError, OSError) as error:
             for node in nodes:
                 node.link.users -= 1
-            raise
-        except OSError as error:
+            if isinstance(error, SiteError):
+                raise
             raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
-        return self._follow(nodes, request.attempt_dir, request.token)
+        job = Job(_handle(nodes), request.attempt_dir, request.token)
+        self._attempts[job.handle] = Attempt(nodes)
+        for node in nodes:
+            node.link.on_ready.append(node.watch)
+        return job
 
     def find(self, attempt_dir: Path, token: str) -> Job | None:
         nodes = self._read_nodes(attempt_dir, token)
@@ -133,7 +128,7 @@ class SshLauncher:
             replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *kept]))
         self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
-    # ---- starting
+    # ---- what is sent
 
     def zip(self) -> Path:
         """The node side as one file, made once."""
@@ -152,117 +147,11 @@ class SshLauncher:
         link.on_frame = lambda header, data: self._frame(link, header, data)
         return Node(folder, plan, link)
 
-    def _reach(self, nodes: list[Node]) -> None:
-        """All hosts at once; each gets one full try, or what is left of it."""
-        links = {id(node.link): node.link for node in nodes}.values()
-        for link in links:
-            if link.down:
-                link.retry_at, link.tries = 0.0, 0
-        seconds = max(link.reach.connect_seconds for link in links)
-        turns = -(-len(links) // self.fleet.limit)
-        self.fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links), seconds * turns + 1.0)
-        dead = [node for node in nodes if not node.link.ready]
-        if dead:
-            raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))
-
-    def _ship(self, nodes: list[Node]) -> None:
-        """The workload's files, to those who lack them."""
-        for tree in self._trees.values():
-            links = [node.link for node in nodes if node.plan[REACH]["tree"] == tree.name]
-            self._send_tree(links, tree)
-
-    def _provide(self, nodes: list[Node], attempt_dir: Path) -> None:
-        """Images and packages; what happens is told in the run's log, since it may take long."""
-        if self._want is None:
-            return
-        log = attempt_dir.parents[2] / RUN_LOG
-
-        def note(text: str) -> None:
-            with log.open("a", encoding="utf-8") as out:
-                out.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-
-        self._note = note
-        if self._provider is None:
-            self._provider = images.Provider(self.fleet, self._send_tree, lambda text: self._note(text))
-        self._provider.provide([node.link for node in nodes], self._want)
-
-    def _send_tree(self, links: list[Link], tree: Tree) -> None:
-        asked = [(link, link.ask("have", trees=[tree.name])) for link in links]
-        self._heard(asked, "look for files")
-        lacking = [link for link, reply in asked if (reply.value or {}).get("missing")]
-        self._heard([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
-
-    def _agree_on_ports(self, nodes: list[Node]) -> None:
-        """Found free on the first node, where the ranks will meet."""
-        first = nodes[0]
-        wanted = list(first.plan["ports"])
-        if not wanted or len(nodes) == 1:
-            return
-        reply = first.link.ask("ports", wanted=wanted)
-        self._answers([(first, reply)], "hold a port")
-        numbers = [int(number) for number in (reply.value or {})["numbers"]]
-        for node in nodes:
-            node.plan = remote_plan.fill_ports(node.plan, numbers)
-
-    def _write_down(self, nodes: list[Node], clocks: list[Clock]) -> None:
-        """Before anything starts, so that whoever takes over knows where to look."""
-        for node, clock in zip(nodes, clocks, strict=True):
-            node.folder.mkdir(parents=True)
-            write_json(node.folder / NODE_PLAN, node.plan)
-            write_json(node.folder / CLOCK, {"start": clock.record()})
-
-    def _start(self, nodes: list[Node]) -> None:
-        for node in nodes:
-            self._by_dir[id(node.link), _inner(node)] = node
-        replies = [(node, _start(node)) for node in nodes]
-        try:
-            self._answers(replies, "start the agent")
-        except SiteError:
-            # One that did not start makes the others useless.
-            ended = []
-            for node, _ in replies:
-                ended.append(node.link.ask("destroy", **node.address))
-                ended.append(node.link.ask("forget", dirs=[node.plan["dir"]]))
-            self.fleet.until(lambda: all(reply.done for reply in ended), _COLLECT_SECONDS)
-            raise
-
-    def _answers(self, replies: list[tuple[Node, Reply]], what: str) -> None:
-        self._heard([(node.link, reply) for node, reply in replies], what)
-
-    def _heard(self, replies: list[tuple[Link, Reply]], what: str) -> None:
-        """Waits for all; SiteError names every host that could not, and why."""
-        self.fleet.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
-        bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
-        if bad:
-            raise SiteError("; ".join(bad[:5]))
-
-    def _end_abandoned(self, attempt_dir: Path, nodes: list[Node]) -> None:
-        """Agents of earlier attempts that were given up may still work on these hosts; they do not any more."""
-        run_dir = attempt_dir.parents[2]
-        links = {node.host: node.link for node in nodes}
-        living = {node.folder for attempt in self._attempts.values() for node in attempt.nodes if node.ended is None}
-        replies = []
-        for file in run_dir.glob(f"*/round*/attempt*/*/{NODE_PLAN}"):
-            folder, plan = file.parent, read_json(file)
-            if folder in self._swept or folder in living or not isinstance(plan, dict) or plan.get("host") not in links:
-                continue
-            if is_here(folder, plan["token"]):
-                self._swept.add(folder)
-                continue
-            old = Node(folder, plan, links[plan["host"]])
-            replies.append((old, old.link.ask("destroy", **old.address)))
-            replies.append((old, old.link.ask("forget", dirs=[plan["dir"]])))
-            self._swept.add(folder)
-        self._answers(replies, "end an earlier attempt")
-
     # ---- following
 
-    def _follow(self, nodes: list[Node], attempt_dir: Path, token: str) -> Job:
-        job = Job(_handle(nodes), attempt_dir, token)
-        self._attempts[job.handle] = Attempt(nodes)
-        for node in nodes:
-            node.link.on_ready.append(node.watch)
-        return job
+    def _living(self) -> set[Path]:
+        """Attempts that this controller still follows."""
+        return {node.folder for attempt in self._attempts.values() for node in attempt.nodes if node.ended is None}
 
     def _attempt(self, job: Job) -> Attempt:
         if job.handle not in self._attempts:
@@ -287,13 +176,13 @@ class SshLauncher:
                 node.link.on_ready.append(node.watch)
                 if node.link.ready:
                     node.watch()
-        seconds = max((node.link.reach.connect_seconds for node in waiting), default=0.0)
+        seconds = max((node.link.patience for node in waiting), default=0.0)
         self.fleet.until(lambda: all(node.looked_for for node in waiting), seconds)
         self._attempts[job.handle].follow()
 
     def _frame(self, link: Link, header: dict[str, Any], data: bytes) -> None:
         if header["op"] == "progress":
-            self._note(f"{link.reach.host}: {header['text']}")
+            self._starter.note(f"{link.reach.host}: {header['text']}")
             return
         inner = str(header.get("dir", "")).removeprefix(str(link.hello.get("work", "")))
         node = self._by_dir.get((id(link), inner))
@@ -311,16 +200,6 @@ class SshLauncher:
         if destroy:
             return node.link.ask("destroy", **node.address)
         return node.link.ask("order", control=read_json(node.folder / CONTROL), **node.address)
-
-
-def _silent(text: str) -> None:
-    """Until there is a log to write to."""
-
-
-def _start(node: Node) -> Reply:
-    about = node.plan[REACH]
-    more = {"argv": about["argv"], "clear_caches": about["clear_caches"]}
-    return node.link.ask("start", plan=node.plan, **more, **node.address)
 
 
 def _inner(node: Node) -> str:

@@ -50,7 +50,7 @@ def _ordered(hosts: list[str], found: list[Finding]) -> list[Finding]:
 
 def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, node_zip: str) -> Iterator[Finding]:
     turns = -(-len(links) // site.ssh.fan_out)
-    seconds = site.ssh.connect_seconds * turns + 1.0
+    seconds = max(link.patience for link in links.values()) * turns
     fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
     alive = {host: link for host, link in links.items() if link.ready}
     for host, link in links.items():

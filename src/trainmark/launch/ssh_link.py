@@ -17,6 +17,7 @@ from trainmark.launch.ssh_words import Reach, command_line, explain
 SILENT_SECONDS = 15.0
 _BACK_OFF = (0.5, 1.0, 2.0, 4.0, 8.0)
 _STDERR = 8192
+_GRACE_SECONDS = 3.0
 
 
 class Keeper(Protocol):
@@ -74,6 +75,11 @@ class Link:
         self._questions = 0
 
     @property
+    def patience(self) -> float:
+        """Seconds until it is known whether a host can be reached."""
+        return self.reach.connect_seconds + _GRACE_SECONDS + 1.0
+
+    @property
     def connecting(self) -> bool:
         return self._process is not None and not self.ready
 
@@ -103,7 +109,8 @@ class Link:
         argv = command_line(self.reach, self._zip.name, self._zip.stat().st_size)
         self._in, self._said, self._decoder, self._greeted = b"", b"", Decoder(), False
         self._out.clear()
-        self._deadline = time.monotonic() + self.reach.connect_seconds
+        # A little longer than ssh itself tries: its own words tell more.
+        self._deadline = time.monotonic() + self.reach.connect_seconds + _GRACE_SECONDS
         try:
             self._process = subprocess.Popen(
                 argv,

@@ -200,12 +200,18 @@ def _check_remote(site: Site, path: Path) -> None:
         raise UserError(f"{path}: container.image.build: no {' or '.join(_RECIPES)} in {image.build}")
 
 
+_SECRET_CURES = {
+    True: "export it instead: ranks inherit the environment",
+    False: "set it on the hosts themselves: ranks inherit what a login there gives",
+}
+
+
 def _check(site: Site, path: Path) -> None:
     for name, value in site.env.items():
         if looks_secret(name, value):
             raise UserError(
                 f"{path}: env.{name} looks like a secret, and results keep the site; "
-                "export it instead: ranks inherit the environment"
+                + _SECRET_CURES[site.launcher == "local"]
             )
     for position, host in enumerate(site.hosts):
         if not is_name(host.replace(":", "")):
