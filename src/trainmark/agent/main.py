@@ -25,6 +25,8 @@ _USAGE = """usage: agent run NODEPLAN.json   do what the plan says, write result
        agent complete DIR        bring events a killed agent left in its spool into events.jsonl
        agent facts               print what is known of this host
        agent selftest            try each kind of containment on this host
+       agent share DIR TOKEN     look whether DIR is the folder in which another host holds the token's lock
+       agent serve WORK          talk to a controller on standard input and output; keeps its files in WORK
 """
 
 
@@ -54,6 +56,11 @@ def run(path: str) -> int:
 def _attempt(job: Job) -> int:
     plan = job.plan
     linux.seal_descriptors()
+    if plan.active:
+        from trainmark.agent.neighbours import Neighbours
+
+        job.neighbours = Neighbours(plan.active, plan.host, plan.token)
+        job.neighbours.enter()
     wakeup = Wakeup()
     containment, job.why = contain.choose(plan.containment, plan.token, job.proc)
     job.containment = containment
@@ -126,6 +133,14 @@ def main(argv: list[str]) -> int:
 
         report = selftest()
         return _print(report) or int(not report["ok"])
+    if verb == "share" and len(rest) == 2:
+        from trainmark.agent.relay_check import Share
+
+        return _print({"why": Share(rest[0], rest[1]).step("look")})
+    if verb == "serve" and len(rest) == 1:
+        from trainmark.agent.relay import serve
+
+        return serve(rest[0])
     sys.stderr.write(_USAGE)
     return 2
 

@@ -98,10 +98,15 @@ def blame(failures: Sequence[Ended], last_lines: Callable[[int], list[str]], oom
     complain of a lost neighbour. `oom_kills` is how far the kernel's count rose during the round."""
     chosen = failures[0]
     for ended in failures if len(failures) > 1 else ():
-        if _line_with(_PEER, last_lines(ended.rank)) is None:
+        if not complains_of_peer(last_lines(ended.rank)):
             chosen = ended
             break
     return _explain(chosen, last_lines(chosen.rank), oom_kills)
+
+
+def complains_of_peer(lines: list[str]) -> bool:
+    """Whether a rank's last lines only tell that another one has gone."""
+    return _line_with(_PEER, lines) is not None
 
 
 def _explain(ended: Ended, lines: list[str], oom_kills: int) -> Verdict:

@@ -120,6 +120,10 @@ def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str],
 
 def places(site: sites.Site, data: set[str]) -> Places:
     """Where things lie on this machine; `data` is what the cases call their data."""
+    probe = Path(trainmark.__file__).resolve().parent / "probe"
+    if site.launcher != "local":
+        # Their own Python, found by their own PATH: nothing of it can be looked at from here.
+        return Places(python=site.python or "python3", probe=str(probe), data=_data_places(data - {SYNTHETIC}))
     python = site.python or sys.executable
     if "/" not in python:
         import shutil
@@ -127,7 +131,6 @@ def places(site: sites.Site, data: set[str]) -> Places:
         python = shutil.which(python) or python
     if not os.access(os.path.expanduser(python), os.X_OK):
         raise SiteError(f"site `{site.name}`: python: no program at {python}; name one that can train")
-    probe = Path(trainmark.__file__).resolve().parent / "probe"
     return Places(
         python=os.path.expanduser(python), probe=str(probe), data=_data_places(data - {SYNTHETIC}), here=os.getcwd()
     )

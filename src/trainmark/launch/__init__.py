@@ -72,4 +72,6 @@ class AttemptSpec(msgspec.Struct, frozen=True):
 How = Literal["stop", "kill", "destroy"]
 
 
-REGISTRY = Registry("launcher", {"local": "trainmark.launch.local:LocalLauncher"})
+REGISTRY = Registry(
+    "launcher", {"local": "trainmark.launch.local:LocalLauncher", "ssh": "trainmark.launch.ssh:SshLauncher"}
+)

@@ -14,17 +14,14 @@ from typing import Any
 import trainmark.agent
 from trainmark.agent import ship, sweep
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_plan, process
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_plan, outcome, process
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT
+from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
 
 _AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
-
-# The agent's own exit codes.
-_NO_ROOM, _SUPERSEDED = 75, 76
 
 
 class LocalLauncher:
@@ -81,7 +78,7 @@ class LocalLauncher:
             if how == "destroy":
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
-            if _command(job, epoch, how, reason):
+            if outcome.command(job.attempt_dir, epoch, how, reason):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
@@ -89,10 +86,10 @@ class LocalLauncher:
             os.close(handle)
 
     def adopt(self, job: Job, epoch: int) -> None:
-        _command(job, epoch, "adopt", "another controller took over")
+        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
     def collect(self, job: Job) -> None:
-        for folder in _node_dirs(job.attempt_dir):
+        for folder in outcome.node_dirs(job.attempt_dir):
             result = read_json(folder / RESULT)
             if not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
                 sweep.sweep(job.token)
@@ -105,21 +102,8 @@ class LocalLauncher:
         if handle is not None:
             os.close(handle)
             return Ended(JobState.RUNNING)
-        for folder in _node_dirs(job.attempt_dir):
-            result = read_json(folder / RESULT)
-            if isinstance(result, dict) and result.get("token") == job.token:
-                return Ended(JobState(result["state"]), result.get("reason", ""), result.get("first_failure"))
-        return self._without_result(job)
-
-    def _without_result(self, job: Job) -> Ended:
-        code = self._exit_codes.get(_pid(job))
-        if code == _NO_ROOM:
-            reason = f"the disk is full: nothing more could be written to {job.attempt_dir}"
-            return Ended(JobState.FAILED, reason, {"rank": None, "kind": "disk", "last_lines": []})
-        if code == _SUPERSEDED:
-            return Ended(JobState.LOST, "another controller had taken the run over before the agent began")
-        how = f" (signal {-code})" if code is not None and code < 0 else ""
-        return Ended(JobState.LOST, f"the agent was gone without a result{how}")
+        (folder,) = outcome.node_dirs(job.attempt_dir)
+        return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
 
     def _open(self, job: Job) -> int | None:
         """A pidfd on the attempt's agent, or None when it is gone. Reaps it if it was our child."""
@@ -175,22 +159,8 @@ def _pid(job: Job) -> int:
     return int(job.handle.rpartition("/")[2].partition(".")[0])
 
 
-def _node_dirs(attempt_dir: Path) -> list[Path]:
-    return sorted(path.parent for path in attempt_dir.glob(f"*/{NODE_PLAN}"))
-
-
-def _command(job: Job, epoch: int, command: str, reason: str) -> bool:
-    """Leaves an order for the agent; False when a controller that replaced this one has already spoken."""
-    for folder in _node_dirs(job.attempt_dir):
-        standing = read_json(folder / CONTROL)
-        if isinstance(standing, dict) and standing.get("epoch", 0) > epoch:
-            return False
-        write_json(folder / CONTROL, {"epoch": epoch, "command": command, "reason": reason})
-    return True
-
-
 def _claim(attempt_dir: Path) -> dict[str, Any] | None:
-    for folder in _node_dirs(attempt_dir):
+    for folder in outcome.node_dirs(attempt_dir):
         found = read_json(folder / CLAIM)
         if isinstance(found, dict):
             return found

@@ -70,6 +70,12 @@ def _repeat(case: Case) -> int:
     return case.auto.max if case.auto is not None else int(case.id.repeat)
 
 
+def _network(site: Site) -> dict[str, str]:
+    """Which interface the ranks of several hosts meet on, in the words of the libraries that ask."""
+    names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+    return dict.fromkeys(names, site.interface) if site.interface else {}
+
+
 def _case(case: Case, site: Site, places: Places) -> CasePlan:
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
     if case_id.nnodes > len(site.hosts):
@@ -113,7 +119,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         probe=workload.probe,
         deadlines=case.deadlines,
         ports=(site.master_port,) * start.ports,
-        env=dict(site.env),
+        env={**_network(site), **site.env},
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=_repeat(case),
         auto=case.auto,
@@ -124,6 +130,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         band_missing=band_missing,
         loss_falls=workload.loss == "falling",
         window=case.window,
+        folder=str(folder.resolve()),
     )
     return _with_command(planned, case) if workload.command else planned
 
@@ -139,7 +146,7 @@ def _data(case: Case, site: Site, places: Places) -> str | None:
 def _argv(case: Case, places: Places) -> tuple[str, ...]:
     workload = case.found.workload
     if not workload.command:
-        return places.python, "-u", str(case.found.folder / workload.entry[case.id.framework])
+        return places.python, "-u", str(case.found.folder.resolve() / workload.entry[case.id.framework])
     from trainmark.spec.command import fill  # few cases are commands
 
     return fill(workload.command, case.values)

@@ -65,6 +65,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     cwd: str | None = None
     # How its output is read, as the node plan says it.
     pattern: dict[str, Any] | None = None
+    # The workload's own folder on the machine of the controller; empty for one that has none.
+    folder: str = ""
 
     @property
     def id(self) -> CaseId:

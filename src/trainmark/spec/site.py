@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.spec import yamlfile
+from trainmark.spec import hostlist, yamlfile
 from trainmark.spec.case_id import is_name
 from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
@@ -22,6 +22,53 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allocator: Literal["auto", "tcmalloc", "glibc", "default"] = "auto"
 
 
+class Ssh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How hosts are entered. What is left out, ssh takes from the user's own configuration."""
+
+    user: str | None = None
+    port: int | None = None
+    config: str | None = None
+    fan_out: int = 32
+    connect_seconds: float = 20.0
+    # A host without contact for so long is given up; its agent still ends at its own deadline.
+    lost_seconds: float = 120.0
+
+
+class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An image made from a folder with a Dockerfile, on the first host, and copied to the others."""
+
+    build: str
+
+
+class Prepare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is installed for the ranks before they start, once per host and image. Paths are relative to the site."""
+
+    requirements: str | None = None
+    index: str | None = None
+    # Folders with a setup of their own (pyproject.toml), such as compiled extensions.
+    extensions: list[str] = []
+    options: list[str] = []
+
+
+class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What ranks run in. `options` go to the engine as they are."""
+
+    image: str | Build
+    pull: Literal["never", "missing"] = "never"
+    engine: Literal["docker", "podman"] = "docker"
+    python: str = "python3"
+    runtime: str | None = None
+    network: str = "host"
+    ipc: str = "host"
+    shm_size: str | None = None
+    user: str | None = None
+    capabilities: list[str] = []
+    devices: list[str] = []
+    mounts: list[str] = []
+    ulimits: dict[str, str] = {}
+    options: list[str] = []
+
+
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`site.yaml`, checked."""
 
@@ -29,7 +76,22 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str = "local"
     launcher: str = "local"
     hosts: list[str] = []
+    hosts_file: str | None = None
     python: str | None = None
+    venv: str | None = None
+    modules: list[str] = []
+    # The Python that runs the node side itself: 3.7 or newer, nothing else needed.
+    node_python: str = "python3"
+    # On the hosts. What is in `work_dir` is each host's own; `shared_dir` is seen by all, and proven to be.
+    work_dir: str = "~/.trainmark"
+    shared_dir: str | None = None
+    ssh: Ssh = Ssh()
+    container: Container | None = None
+    prepare: Prepare | None = None
+    env_file: str | None = None
+    # Before every round; needs root or `sudo -n`, and the result says when it could not be done.
+    clear_caches: bool = False
+    interface: str | None = None
     devices: dict[str, str] = {}
     data: dict[str, str] = {}
     env: dict[str, str] = {}
@@ -45,22 +107,119 @@ def load(path: Path | None, hostname: str) -> Site:
         return Site(hosts=[hostname])
     raw: Any = yamlfile.load(path)
     site = convert(raw, Site, str(path))
-    if site.launcher == "local" and len(site.hosts) > 1:
+    named = hostlist.expand(site.hosts, str(path))
+    if site.hosts_file is not None:
+        named += hostlist.read(path.parent / Path(site.hosts_file).expanduser())
+    site = _resolved(msgspec.structs.replace(site, hosts=named or [hostname]), path)
+    if site.launcher == "local":
+        _check_local(site, path)
+    else:
+        _check_remote(site, path)
+    _check(site, path)
+    python = site.python or (f"{site.venv.rstrip('/')}/bin/python" if site.venv else None)
+    if python is not None and "/" in python and not Path(python).expanduser().is_absolute():
+        if site.launcher != "local":
+            raise UserError(f"{path}: python: found {python!r}, allowed is a name or an absolute path on the hosts")
+        python = str(path.parent.resolve() / python)
+    return msgspec.structs.replace(site, python=python)
+
+
+_RECIPES = ("Dockerfile", "Containerfile")
+
+
+def _resolved(site: Site, path: Path) -> Site:
+    """Every file of this machine that the site names, from the folder the site lies in."""
+
+    def here(name: str) -> str:
+        return str(path.parent.resolve() / Path(name).expanduser())
+
+    replace = msgspec.structs.replace
+    if site.ssh.config:
+        site = replace(site, ssh=replace(site.ssh, config=here(site.ssh.config)))
+    if site.container and isinstance(site.container.image, Build):
+        site = replace(site, container=replace(site.container, image=Build(here(site.container.image.build))))
+    if site.prepare:
+        requirements = site.prepare.requirements and here(site.prepare.requirements)
+        extensions = [here(name) for name in site.prepare.extensions]
+        site = replace(site, prepare=replace(site.prepare, requirements=requirements, extensions=extensions))
+        for name in [*extensions, *([requirements] if requirements else [])]:
+            if not Path(name).exists():
+                raise UserError(f"{path}: prepare: there is no {name}")
+    if site.env_file:
+        site = replace(site, env={**_read_env(Path(here(site.env_file))), **site.env})
+    return site
+
+
+def _read_env(path: Path) -> dict[str, str]:
+    """NAME=VALUE on each line; empty lines and comments are passed over. No shell reads it."""
+    found = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not equals or not name.isidentifier():
+            raise UserError(f"{path}: line {number}: found {line!r}, allowed is NAME=VALUE")
+        found[name] = value.strip("'\"")
+    return found
+
+
+def _check_local(site: Site, path: Path) -> None:
+    if len(site.hosts) > 1:
         raise UserError(f"{path}: hosts: launcher `local` runs on this machine only, found {len(site.hosts)} hosts")
+    for name in ("container", "interface", "shared_dir"):
+        if getattr(site, name) is not None:
+            raise UserError(
+                f"{path}: {name}: launcher `local` has none; use launcher `ssh`, be it with this host alone"
+            )
+
+
+def _check_remote(site: Site, path: Path) -> None:
+    for name in ("work_dir", "shared_dir"):
+        value = getattr(site, name)
+        if value is not None and not value.startswith(("/", "~")):
+            raise UserError(f"{path}: {name}: found {value!r}, allowed is an absolute path on the hosts, or one from ~")
+    ssh = site.ssh
+    if ssh.port is not None and not 1 <= ssh.port <= 65535:
+        raise UserError(f"{path}: ssh.port: found {ssh.port}, allowed is 1 to 65535")
+    if ssh.fan_out < 1:
+        raise UserError(f"{path}: ssh.fan_out: found {ssh.fan_out}, allowed is 1 and more")
+    for name in ("connect_seconds", "lost_seconds"):
+        if not 1 <= getattr(ssh, name) <= 86400:
+            raise UserError(f"{path}: ssh.{name}: found {getattr(ssh, name):g}, allowed is 1 to 86400")
+    for name in ("user", "config"):
+        if (getattr(ssh, name) or "").startswith("-"):
+            raise UserError(f"{path}: ssh.{name}: found {getattr(ssh, name)!r}, which ssh would take for an option")
+    image = site.container.image if site.container else ""
+    if isinstance(image, str) and image.startswith("-"):
+        raise UserError(f"{path}: container.image: found {image!r}, which looks like an option")
+    if isinstance(image, Build) and not any((Path(image.build) / name).is_file() for name in _RECIPES):
+        raise UserError(f"{path}: container.image.build: no {' or '.join(_RECIPES)} in {image.build}")
+
+
+_SECRET_CURES = {
+    True: "export it instead: ranks inherit the environment",
+    False: "set it on the hosts themselves: ranks inherit what a login there gives",
+}
+
+
+def _check(site: Site, path: Path) -> None:
     for name, value in site.env.items():
         if looks_secret(name, value):
             raise UserError(
                 f"{path}: env.{name} looks like a secret, and results keep the site; "
-                "export it instead: ranks inherit the environment"
+                + _SECRET_CURES[site.launcher == "local"]
             )
     for position, host in enumerate(site.hosts):
         if not is_name(host.replace(":", "")):
             raise UserError(f"{path}: hosts[{position}]: found {host!r}, allowed is a host name or an address")
+    twice = sorted({host for host in site.hosts if site.hosts.count(host) > 1})
+    if twice:
+        raise UserError(f"{path}: hosts: {', '.join(twice)} named twice")
     if not 0 <= site.master_port <= 65535:
         raise UserError(f"{path}: master_port: found {site.master_port}, allowed is 0 (any free port) to 65535")
     if isinstance(site.tuning.threads, int) and site.tuning.threads < 1:
         raise UserError(f"{path}: tuning.threads: found {site.tuning.threads}, allowed is `auto` or 1 and more")
-    python = site.python
-    if python is not None and "/" in python and not Path(python).expanduser().is_absolute():
-        python = str(path.parent.resolve() / python)
-    return msgspec.structs.replace(site, hosts=site.hosts or [hostname], python=python)

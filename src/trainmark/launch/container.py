@@ -1,0 +1,47 @@
+"""An agent inside a container: the engine's command line. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trainmark.spec.site import Container
+
+LABEL = "trainmark"
+
+
+class Command(msgspec.Struct, frozen=True):
+    engine: str
+    name: str
+    image: str
+    argv: list[str]
+
+
+def command(
+    asked: Container, plan: dict[str, Any], agent: list[str], work: str, image: str, shared: str | None = None
+) -> Command:
+    """`engine run …`. Removed by the engine itself when it ends, named after the attempt, and never pulled."""
+    name = f"{LABEL}-{plan['token'][:16]}-{plan['node']}"
+    words = [asked.engine, "run", "--rm", "--pull=never", f"--name={name}"]
+    for key in ("run", "token"):
+        words.append(f"--label={LABEL}.{key}={plan[key]}")
+    words += [f"--network={asked.network}", f"--ipc={asked.ipc}"]
+    if asked.runtime:
+        words.append(f"--runtime={asked.runtime}")
+    if asked.shm_size:
+        words.append(f"--shm-size={asked.shm_size}")
+    # What it writes must be the account's own, or nobody could collect and remove it.
+    words.append(f"--user={asked.user or '%TRAINMARK_UID%:%TRAINMARK_GID%'}")
+    words += [f"--cap-add={capability}" for capability in asked.capabilities]
+    words += [f"--device={device}" for device in asked.devices]
+    words += [f"--ulimit={limit}={value}" for limit, value in asked.ulimits.items()]
+    words.append(f"--volume={work}:{work}")
+    data = plan["config"].get("data")
+    if data and data.startswith("/"):
+        words.append(f"--volume={data}:{data}:ro")
+    if shared:
+        words.append(f"--volume={shared}:{shared}")
+    words += [f"--volume={mount if ':' in mount else f'{mount}:{mount}'}" for mount in asked.mounts]
+    words += asked.options
+    return Command(asked.engine, name, image, [*words, "--entrypoint=", image, *agent])

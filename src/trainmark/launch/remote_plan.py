@@ -1,0 +1,118 @@
+"""Node plans for hosts that share nothing with the controller. Pure but for reading the workload's files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.launch import AttemptSpec, NodeJob, container, images, node_plan
+from trainmark.launch.ssh_words import Reach
+from trainmark.launch.trees import Tree, moved
+from trainmark.plan.records import NodePlan
+from trainmark.spec.site import Site
+
+# Stands for the host's work folder, which only the host itself can spell out.
+WORK = "%TRAINMARK_WORK%"
+REACH = "reach"
+
+
+def reach(site: Site, host: str) -> Reach:
+    ssh = site.ssh
+    return Reach(
+        host=host,
+        user=ssh.user,
+        port=ssh.port,
+        config=ssh.config,
+        work_dir=site.work_dir,
+        node_python=site.node_python,
+        connect_seconds=ssh.connect_seconds,
+        lost_seconds=ssh.lost_seconds,
+    )
+
+
+def run_key(run: str, run_dir: Path) -> str:
+    """A name on the hosts that no other controller's run has, even one with the same id."""
+    told = f"{os.uname().nodename}\0{run_dir}".encode()
+    return f"{run}-{hashlib.sha256(told).hexdigest()[:8]}"
+
+
+def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, node_zip: str) -> NodeJob:
+    """The node plan with every path as the host will see it, and how the host is reached."""
+    job = node_plan.render(spec, node, site)
+    run_dir = f"{WORK}/runs/{run_key(spec.run, spec.run_dir)}"
+    local = str(spec.run_dir)
+
+    def there(text: str) -> str:
+        return run_dir + text[len(local) :] if text == local or text.startswith(local + "/") else text
+
+    plan = dict(job.plan)
+    config = dict(plan["config"])
+    plan["dir"], plan["lease"] = there(plan["dir"]), there(plan["lease"])
+    for name in ("workdir", "checkpoints"):
+        config[name] = there(config[name])
+    plan["config"] = config
+    plan["active"] = f"{WORK}/active"
+    if tree is not None:
+        top = f"{WORK}/trees/{tree.name}"
+        plan["path"] = [moved(text, tree.places, top) for text in plan["path"]]
+        plan["ranks"] = [
+            {**rank, "argv": [moved(word, tree.places, top) for word in rank["argv"]]} for rank in plan["ranks"]
+        ]
+    prepared = images.prepared_dir(site, WORK)
+    if prepared:
+        plan["path"] = [*plan["path"], prepared]
+    plan[REACH] = {
+        "site": site.name,
+        "clear_caches": site.clear_caches,
+        "ssh": msgspec.to_builtins(reach(site, node.host)),
+        "tree": tree.name if tree else None,
+        "node_zip": node_zip,
+        **_program(site, plan, node_zip),
+    }
+    return NodeJob(job.host, job.dir, plan)
+
+
+def _program(site: Site, plan: dict[str, Any], node_zip: str) -> dict[str, Any]:
+    """What the relay starts: the agent, inside a container where the site asks for one."""
+    python = site.container.python if site.container else site.node_python
+    agent = [python, "-I", "-S", f"{WORK}/node/{node_zip}", "run", f"{plan['dir']}/node.json"]
+    if site.container:
+        image = images.image_name(site.container)
+        made = container.command(site.container, plan, agent, WORK, image, site.shared_dir)
+        return {"argv": made.argv, "container": {"engine": made.engine, "name": made.name, "image": made.image}}
+    return {"argv": with_modules(site.modules, agent), "container": None}
+
+
+# The modules are this text's arguments, never part of it.
+_LOAD = 'for module in "${@:2:$1}"; do module load "$module" || exit 97; done; shift $(($1 + 1)); exec "$@"'
+
+
+def with_modules(modules: list[str], argv: list[str]) -> list[str]:
+    """Environment modules exist only in a login shell."""
+    return ["bash", "-lc", _LOAD, "trainmark", str(len(modules)), *modules, *argv] if modules else argv
+
+
+def fill_ports(plan: dict[str, Any], ports: list[int]) -> dict[str, Any]:
+    """The agreed ports: held by the agent of the first node, plain numbers for all others."""
+    if plan["node"] == 0:
+        return {**plan, "ports": ports}
+
+    def fill(text: str) -> str:
+        for index, port in enumerate(ports):
+            text = text.replace(f"%PORT{index}%", str(port))
+        return text
+
+    ranks = [
+        {
+            **rank,
+            "argv": [fill(word) for word in rank["argv"]],
+            "env": {name: fill(value) for name, value in rank["env"].items()},
+        }
+        for rank in plan["ranks"]
+    ]
+    env = {name: fill(value) for name, value in plan["env"].items()}
+    return {**plan, "ports": [], "ranks": ranks, "env": env}

@@ -1,0 +1,43 @@
+"""The site file of a lab: what a user would write for hosts like these."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import trainmark
+from trainmark.testing.lab.layout import Layout
+
+
+def content(plan: Layout, **more: Any) -> dict[str, Any]:
+    """As YAML would be read. Hosts share two cores: threads that wait must not spin."""
+    return {
+        "schema": 1,
+        "name": plan.options.name,
+        "launcher": "ssh",
+        "hosts": plan.nodes,
+        "ssh": {"config": str(plan.ssh_config), "connect_seconds": 10, "lost_seconds": 10},
+        "python": sys.executable,
+        "interface": "eth0",
+        "env": {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"},
+        "tuning": {"affinity": "none"},
+        **more,
+    }
+
+
+def container(engine: str) -> dict[str, Any]:
+    """A container with the machine's own programs mounted into the lab's empty image."""
+    from trainmark.testing.lab.engines import IMAGE, MOUNTS
+
+    wanted = {Path(place).resolve() for place in (*MOUNTS, *sys.path, sys.base_prefix, trainmark.__path__[0]) if place}
+    wanted = {place for place in wanted if place.is_dir()} | {Path(sys.prefix)}
+    tops = sorted(place for place in wanted if not wanted.intersection(place.parents))
+    return {"engine": engine, "image": IMAGE, "mounts": [f"{place}:{place}:ro" for place in tops]}
+
+
+def write(plan: Layout) -> None:
+    import json
+
+    # JSON is YAML, too.
+    (plan.base / "site.yaml").write_text(json.dumps(content(plan), indent=1) + "\n")

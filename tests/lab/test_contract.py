@@ -1,0 +1,28 @@
+"""The ssh launcher keeps the contract of all launchers, on two real hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from trainmark.launch.launcher import Launcher
+from trainmark.launch.ssh import SshLauncher
+from trainmark.spec import site as sites
+from trainmark.spec.site import Site
+from trainmark.testing.launchers import LauncherContract
+
+pytestmark = pytest.mark.xdist_group("lab")
+
+
+class TestSsh(LauncherContract):
+    @pytest.fixture
+    def launcher(self) -> Iterator[Launcher]:
+        made = SshLauncher()
+        yield made
+        made.fleet.close()
+
+    @pytest.fixture
+    def site(self, site_file: Callable[..., Path]) -> Site:
+        return sites.load(site_file(), "here")
