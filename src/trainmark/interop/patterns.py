@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.errors import UserError, one_of
 from trainmark.spec.log_lines import BY_NAME, Clock, Pattern
+from trainmark.spec.pattern import find_pattern
 
 # No program prints a longer record; on longer lines a hostile text could keep an expression busy for ever.
 LONGEST_RECORD = 2048
@@ -111,27 +112,16 @@ _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("step", "epoch"), whole),
     "stamp": seconds_of,
 }
-# What a regular expression may name. Of one step: `samples`, `seconds`, `ms`. Per second: `rate`, `steps_per_second`.
-GROUPS = tuple(_NUMBERS)
 _TELLING_TIME = ("seconds", "ms", "rate", "steps_per_second", "stamp")
 
 
 def get(text: str, place: str = "pattern") -> Pattern:
-    """A pattern by its name, or made of a regular expression that has named groups."""
+    """A pattern by its name, or made of a regular expression; unlike on a living program, it must tell a time."""
+    found = find_pattern(text, place)
     if text in BY_NAME:
-        return BY_NAME[text]
-    if "(?P<" not in text:
-        raise UserError(
-            f"{place}: no pattern `{text}`{did_you_mean(text, BY_NAME)}; there is {one_of(BY_NAME)}, "
-            "or give a regular expression with named groups such as `step (?P<step>\\d+) .* (?P<rate>[\\d.]+) img/s`"
-        )
-    try:
-        names = set(re.compile(text).groupindex)
-    except re.error as error:
-        raise UserError(f"{place}: `{text}` is no regular expression: {error}") from None
-    if odd := sorted(names - set(GROUPS)):
-        raise UserError(f"{place}: group `{odd[0]}`{did_you_mean(odd[0], GROUPS)}; allowed are {one_of(GROUPS)}")
+        return found
+    names = set(re.compile(text).groupindex)
     if not names & set(_TELLING_TIME):
         raise UserError(f"{place}: `{text}` tells no time; name a group {one_of(_TELLING_TIME)}")
     clock: Clock = "stamp" if "stamp" in names else "seconds" if names & {"seconds", "ms"} else "rate"
-    return Pattern("own", "given as a regular expression", (), text, clock)
+    return msgspec.structs.replace(found, clock=clock)
