@@ -9,6 +9,7 @@ import json
 import random
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -112,7 +113,8 @@ def main() -> None:
         make(file, LINES)
         with long.open("wb") as out:
             for _ in range(3):
-                out.write(file.read_bytes())
+                with file.open("rb") as short:
+                    shutil.copyfileobj(short, out)
         found = interleaved({way: lambda way=way: measure(place, way, file) for way in ("ours", PEER)}, REPEATS)
         tripled = measure(place, "ours", long)
     for mine, peer in zip(found["ours"], found[PEER], strict=True):
