@@ -115,15 +115,18 @@ def test_the_host_is_known() -> None:
 
 def test_the_host_is_sampled() -> None:
     sampler = host.Sampler()
+    begin = time.monotonic()
     sampler.sample({7: os.getpid()})
     burn = time.process_time() + 0.1
     while time.process_time() < burn:
         pass
+    # On a busy machine it takes longer to burn as much; clock ticks are coarse.
+    least = 0.05 / (time.monotonic() - begin)
     sample = sampler.sample({7: os.getpid(), 8: 1 << 22})
     assert set(sample) - {"ranks"} == {name for name in host.UNITS if "." not in name}
-    assert sample["ranks"]["7"]["cpu"] > 0.3 and sample["ranks"]["7"]["rss"] > 1 << 20
+    assert sample["ranks"]["7"]["cpu"] > least and sample["ranks"]["7"]["rss"] > 1 << 20
     assert sample["ranks"]["8"] == {"cpu": None, "rss": None}
-    assert 0 < sample["cpu"] <= 1 and sample["agent_cpu"] > 0.3
+    assert 0 < sample["cpu"] <= 1 and sample["agent_cpu"] > least
     assert lean.dumps(sample)
 
 
