@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -17,7 +18,7 @@ import pytest
 from tests.conftest import Cli
 from trainmark.errors import UserError
 from trainmark.testing.lab import packages, site
-from trainmark.testing.lab.lab import Lab
+from trainmark.testing.lab.lab import Lab, labs
 from trainmark.testing.lab.layout import Options
 
 PROGRAM = """
@@ -52,12 +53,21 @@ def lab() -> Iterator[Lab]:
     why = packages.hindrance()
     if why:
         _skip(f"the lab {why}")
+    _remove_orphans()
     try:
         made = Lab.make(Options(name=f"test{os.getpid()}", nodes=2, docker=True), install=True)
     except UserError as error:
         _skip(f"no lab of real hosts: {error}")
     yield made
     made.down()
+
+
+def _remove_orphans() -> None:
+    """Labs of sessions that were killed: their names end with the pid of nobody."""
+    for made in labs():
+        owner = re.fullmatch(r"(?:test|side|slurm)(\d+)", made.layout.options.name)
+        if owner and not Path("/proc", owner[1]).exists():
+            made.down()
 
 
 def _skip(reason: str) -> None:

@@ -147,7 +147,7 @@ class Relay:
         path, payload = self._tree_path(header["name"]), header["payload"]
         if hashlib.sha256(payload).hexdigest()[: len(header["name"])] != header["name"]:
             raise ValueError("the files arrived damaged")
-        draft = "%s.%d.part" % (path, os.getpid())
+        draft = "%s.%s.%d.part" % (path, os.uname().nodename, os.getpid())  # all hosts may share this folder
         os.makedirs(draft)
         try:
             with tarfile.open(fileobj=io.BytesIO(payload)) as archive:

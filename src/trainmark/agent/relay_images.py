@@ -72,7 +72,7 @@ class Images:
     def _path(self, name: str) -> str:
         if not name.replace("-", "").isalnum():
             raise ValueError("%r is no name of a copy" % name)
-        return os.path.join(self._work, "images", name)
+        return os.path.join(self._work, "images", "%s-%s" % (os.uname().nodename, name))  # all hosts may share it
 
     def _save(self, asked: dict[str, Any]) -> dict[str, Any]:
         path = self._path(asked["name"])
@@ -108,6 +108,17 @@ class Images:
 
     def _prepare(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Installs into a folder named by what it is made from: once, whole, and for all later runs."""
+        import fcntl
+
+        os.makedirs(os.path.dirname(asked["target"]), exist_ok=True)
+        lock = os.open(asked["target"] + ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX)  # other runs, and other hosts where they share the folder
+            return self._prepare_alone(asked)
+        finally:
+            os.close(lock)
+
+    def _prepare_alone(self, asked: dict[str, Any]) -> dict[str, Any]:
         import shutil
 
         target, draft = asked["target"], asked["draft"]
