@@ -96,7 +96,7 @@ def write(name: str, bands: list[band.Band]) -> None:
 
     made = {
         "trainmark": __version__,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "machine": platform.machine(),
         "script": "tools/bands.py",
     }

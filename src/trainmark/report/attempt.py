@@ -88,8 +88,11 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
 
         curves = curves_of(read, nodes, case.band)
     resumed = {step for rank in read.ranks for step in rank.notes("resumed_from_step") if isinstance(step, int)}
+    score = score_run(read, nodes, question(case))
+    # Agents know of other runs on their host, which samples do not tell apart.
+    others = [str(why) for result in events.results(folder) for why in result.get("disturbed", [])]
     return Scored(
-        score=score_run(read, nodes, question(case)),
+        score=msgspec.structs.replace(score, disturbed=[*score.disturbed, *others]) if others else score,
         lines=read.lines,
         warnings=read.warnings,
         unfinished=[rank.rank for rank in read.ranks if rank.mark("FINISHED") is None],
