@@ -10,7 +10,14 @@ from pathlib import Path
 from trainmark.errors import SiteError
 from trainmark.testing.lab.layout import Options
 
-_HOSTS = {"sshd": "openssh-server", "ssh": "openssh-client", "ip": "iproute2", "nsenter": "util-linux"}
+_HOSTS = {
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    # For a host whose clock is wrong.
+    "faketime": "faketime",
+}
 _SLURM = {
     "munged": "munge",
     "slurmctld": "slurmctld",
