@@ -23,5 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     plan = common.make_plan(args)
+    if plan.site.launcher == "slurm":
+        from trainmark.launch import slurm_plan
+
+        slurm_plan.check_runs(plan.site, args.runs)
     run = session.create(plan, args.runs.resolve())
     return drive.drive(run, plan, args)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trainmark.agent.filling import agree_on
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome, remote_plan
@@ -120,6 +121,11 @@ class SshLauncher:
             replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *kept]))
         self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
+    def release(self, run_dir: Path) -> list[str]:
+        """Connections end with the controller; nothing else is held between rounds."""
+        del run_dir
+        return []
+
     # ---- starting
 
     def zip(self) -> Path:
@@ -173,7 +179,7 @@ class SshLauncher:
         self._answers([(first, reply)], "hold a port")
         numbers = [int(number) for number in (reply.value or {})["numbers"]]
         for node in nodes:
-            node.plan = remote_plan.fill_ports(node.plan, numbers)
+            node.plan = agree_on(node.plan, numbers)
 
     def _write_down(self, nodes: list[Node]) -> None:
         """Before anything starts, so that whoever takes over knows where to look."""

@@ -80,6 +80,8 @@ def drive(run: RunDir, plan: Plan, view: View, *, stopping: Literal["", "stop", 
         launcher = REGISTRY.get(plan.site.launcher)
         loop = Loop(run, plan, state, launcher, writer, lease.epoch, switch, unmet, view, lease.renew)
         final = loop.go()
+        for text in launcher.release(run.path):
+            view.note(f"warning: {text}")
         lease.release()
         return final
     except OSError as error:

@@ -9,6 +9,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.spec import hostlist, yamlfile
+from trainmark.spec import slurm as slurms
 from trainmark.spec.case_id import is_name
 from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
@@ -38,7 +39,7 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What ranks run in. `options` go to the engine as they are."""
 
     image: str
-    engine: Literal["docker", "podman"] = "docker"
+    engine: Literal["docker", "podman", "pyxis", "apptainer"] = "docker"
     python: str = "python3"
     runtime: str | None = None
     network: str = "host"
@@ -69,6 +70,7 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     work_dir: str = "~/.trainmark"
     shared_dir: str | None = None
     ssh: Ssh = Ssh()
+    slurm: slurms.Slurm | None = None
     container: Container | None = None
     interface: str | None = None
     devices: dict[str, str] = {}
@@ -89,6 +91,11 @@ def load(path: Path | None, hostname: str) -> Site:
     named = hostlist.expand(site.hosts, str(path))
     if site.hosts_file is not None:
         named += hostlist.read(path.parent / Path(site.hosts_file).expanduser())
+    if site.launcher == "slurm":
+        site = _with_slurm(site, path, named)
+        named = named or [f"any{number}" for number in range(_slurm(site).nodes or 0)]
+    elif site.slurm is not None:
+        raise UserError(f"{path}: slurm: only launcher `slurm` reads it, found launcher `{site.launcher}`")
     site = msgspec.structs.replace(site, hosts=named or [hostname])
     if site.launcher == "local":
         _check_local(site, path)
@@ -102,6 +109,41 @@ def load(path: Path | None, hostname: str) -> Site:
         python = str(path.parent.resolve() / python)
     config = site.ssh.config and str(path.parent.resolve() / Path(site.ssh.config).expanduser())
     return msgspec.structs.replace(site, python=python, ssh=msgspec.structs.replace(site.ssh, config=config))
+
+
+def _slurm(site: Site) -> slurms.Slurm:
+    return site.slurm or slurms.Slurm()
+
+
+def _with_slurm(site: Site, path: Path, named: list[str]) -> Site:
+    """A site for Slurm: the nodes are named, or Slurm chooses so many; all of them see `shared_dir`."""
+    slurm = _slurm(site)
+    slurms.check(slurm, path)
+    if slurm.nodes is not None and named:
+        raise UserError(f"{path}: slurm.nodes: `hosts` names the nodes already; give one of the two")
+    if slurm.nodes is None and not named:
+        raise UserError(f"{path}: slurm.nodes: missing; say how many nodes to ask for, or name them in `hosts`")
+    if site.shared_dir is None:
+        raise UserError(
+            f"{path}: shared_dir: missing; launcher `slurm` needs a folder that this machine and all nodes see, "
+            "such as a home folder on NFS; without one, use launcher `ssh`"
+        )
+    conf = slurm.conf and str(path.parent.resolve() / Path(slurm.conf).expanduser())
+    return msgspec.structs.replace(site, slurm=msgspec.structs.replace(slurm, conf=conf))
+
+
+_ENGINES = {"ssh": ("docker", "podman"), "slurm": ("pyxis", "apptainer")}
+
+
+def _check_container(container: Container, launcher: str, path: Path) -> None:
+    if container.image.startswith("-"):
+        raise UserError(f"{path}: container.image: found {container.image!r}, which looks like an option")
+    allowed = _ENGINES.get(launcher)
+    if allowed and container.engine not in allowed:
+        raise UserError(
+            f"{path}: container.engine: found {container.engine!r}, allowed with launcher `{launcher}`: "
+            f"{' or '.join(allowed)}"
+        )
 
 
 def _check_local(site: Site, path: Path) -> None:
@@ -130,8 +172,8 @@ def _check_remote(site: Site, path: Path) -> None:
     for name in ("user", "config"):
         if (getattr(ssh, name) or "").startswith("-"):
             raise UserError(f"{path}: ssh.{name}: found {getattr(ssh, name)!r}, which ssh would take for an option")
-    if site.container and site.container.image.startswith("-"):
-        raise UserError(f"{path}: container.image: found {site.container.image!r}, which looks like an option")
+    if site.container:
+        _check_container(site.container, site.launcher, path)
 
 
 def _check(site: Site, path: Path) -> None:

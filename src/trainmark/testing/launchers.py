@@ -115,7 +115,7 @@ class LauncherContract:
     def test_cancel_ends_it(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sleep", "1000")
         job = launcher.submit(launcher.render(spec, site))
-        assert launcher.poll([job], 0.5)[job.handle].state == "RUNNING"
+        assert launcher.poll([job], 0.5)[job.handle].state in ("PENDING", "RUNNING")
         launcher.cancel(job, 1, "a test", "stop")
         ended = self.wait(launcher, job)
         assert ended.state == "CANCELLED" and "a test" in ended.reason

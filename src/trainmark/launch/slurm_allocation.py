@@ -1,0 +1,142 @@
+"""An allocation: one Slurm job, its folder in the run, and the orders that its steward makes steps of."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from trainmark.agent.steward import BEAT, CONFIG, DONE, END, KILL, ORDER, TAKEN
+from trainmark.errors import SiteError
+from trainmark.launch.slurm_watch import call
+from trainmark.launch.slurm_words import SCRIPT
+from trainmark.store.files import read_json, write_json
+
+TOP = "slurm"
+JOB = "job.json"
+WITHDRAWN = ".withdrawn.json"
+GIVEN_UP = "given-up"
+# A steward beats every second; its file server may be slow to tell.
+SILENT_SECONDS = 15.0
+
+
+class Allocation:
+    """`folder` is `RUN/slurm/KEY.N`: the N-th job asked for under that key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._beat: tuple[Any, float] = (None, time.monotonic())
+
+    @property
+    def record(self) -> dict[str, Any]:
+        found = read_json(self.folder / JOB)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def job(self) -> str | None:
+        return self.record.get("job")
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may still be given orders."""
+        return bool(self.job) and not (self.folder / GIVEN_UP).exists() and not (self.folder / END).exists()
+
+    def give_up(self) -> None:
+        (self.folder / GIVEN_UP).touch()
+
+    def finish(self) -> None:
+        """Tells the steward to leave when its steps are done."""
+        (self.folder / END).touch()
+
+    def nodes(self) -> list[str]:
+        """The hosts Slurm gave, once its steward has told."""
+        found = read_json(self.folder / BEAT)
+        return list(found["nodes"]) if isinstance(found, dict) else []
+
+    def silent(self) -> float:
+        """For how long the steward has not been heard, as seen from here."""
+        found = read_json(self.folder / BEAT)
+        mark = found.get("wall") if isinstance(found, dict) else None
+        now = time.monotonic()
+        if mark != self._beat[0]:
+            self._beat = (mark, now)
+        return now - self._beat[1]
+
+    # ---- the job
+
+    def ask(self, argv: list[str], name: str, config: dict[str, Any], conf: str | None) -> None:
+        """Asks Slurm for it. Its name is written down first: a controller killed here can still find its job."""
+        self.folder.mkdir(parents=True)
+        write_json(self.folder / CONFIG, config)
+        script = self.folder / "job.sh"
+        script.write_text(SCRIPT)
+        record = {"name": name, "argv": argv, "conf": conf, "job": None}
+        write_json(self.folder / JOB, record, durable=True)
+        try:
+            said = call(argv, conf).strip()
+        except SiteError:
+            self.give_up()
+            raise
+        job = said.splitlines()[-1].partition(";")[0] if said else ""
+        if not job.isdigit():
+            self.give_up()
+            raise SiteError(f"sbatch gave no job id, but {said!r}")
+        write_json(self.folder / JOB, {**record, "job": job}, durable=True)
+
+    def recover(self) -> None:
+        """Finds the job of a controller that was killed before it could write its number down."""
+        record = self.record
+        if record.get("job") or not record.get("name"):
+            return
+        said = call(["squeue", "-h", "-t", "all", "-n", record["name"], "-o", "%i"], record.get("conf")).split()
+        if said and said[0].isdigit():
+            write_json(self.folder / JOB, {**record, "job": said[0]}, durable=True)
+        else:
+            self.give_up()
+
+    # ---- orders
+
+    def order(self, content: dict[str, Any]) -> str:
+        """Leaves an order; returns its name."""
+        used = [int(path.name.partition(".")[0]) for path in self.folder.iterdir() if path.name[:4].isdigit()]
+        name = f"{max(used, default=0) + 1:04d}"
+        write_json(self.folder / (name + ORDER), content)
+        return name
+
+    def withdraw(self, name: str) -> bool:
+        """Takes an order back that no steward has taken."""
+        try:
+            os.rename(self.folder / (name + ORDER), self.folder / (name + WITHDRAWN))
+        except OSError:
+            return False
+        return True
+
+    def kill(self, name: str) -> None:
+        (self.folder / (name + KILL)).touch()
+
+    def stage(self, name: str) -> str:
+        """`waiting`, `taken`, `withdrawn`, `done`, or `` for an order that was never given."""
+        names = set(os.listdir(self.folder)) if self.folder.is_dir() else set()
+        for ending, word in ((DONE, "done"), (WITHDRAWN, "withdrawn"), (TAKEN, "taken"), (ORDER, "waiting")):
+            if name + ending in names:
+                return word
+        return ""
+
+    def done(self, name: str) -> dict[str, Any]:
+        found = read_json(self.folder / (name + DONE))
+        return found if isinstance(found, dict) else {}
+
+
+def all_of(run_dir: Path) -> Iterator[Allocation]:
+    """Every allocation of a run, by key and age."""
+    folders = [path.parent for path in (run_dir / TOP).glob(f"*/{JOB}")]
+    for folder in sorted(folders, key=lambda path: (path.suffix, path.name)):
+        yield Allocation(folder)
+
+
+def of_key(run_dir: Path, key: str) -> list[Allocation]:
+    """Those asked for under a key, oldest first."""
+    found = [one for one in all_of(run_dir) if one.folder.stem == key]
+    return sorted(found, key=lambda one: int(one.folder.suffix[1:]))
