@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import WORKLOAD, Cli
 from tests.lab.conftest import make_lab
+from trainmark.run import session
+from trainmark.store import rundir
 from trainmark.testing.lab import site, slurm
 from trainmark.testing.lab.lab import Lab, wait_for
 from trainmark.testing.lab.layout import HEAD, Options
@@ -70,3 +72,76 @@ def slurm_site(cluster: Lab, shared: Path) -> Callable[..., Path]:
 @pytest.fixture
 def slurm_cli(shared: Path) -> Cli:
     return Cli(shared)
+
+
+PROGRAM = """
+import os, sys, time
+import trainmark_probe as probe
+
+probe.init(unit="things")
+probe.init_end()
+probe.train_start()
+hog = []
+for step in range(int(os.environ.get("STEPS", "5"))):
+    if os.environ.get("HOG"):
+        hog.append(bytearray(os.urandom(1 << 20)) * 64)
+    time.sleep(float(os.environ.get("STEP_SECONDS", "0.1")))
+    probe.step(8, loss=1.0 / (step + 1))
+probe.train_end()
+probe.finish()
+"""
+
+
+class Going:
+    """A run in the background, and what its folder tells."""
+
+    def __init__(self, cli: Cli, suite: Path, where: Path, *more: str) -> None:
+        self.cli, self._more = cli, more
+        self.process = cli.start("run", str(suite), "--site", str(where), "--seed", "1", *more)
+
+    def training(self, nodes: int = 2) -> None:
+        """Returns when so many nodes have trained a step."""
+        wait_for(lambda: len(self._stepping()) >= nodes or self.process.poll() is not None, "a step", 60)
+        assert self.process.poll() is None, self.process.communicate()
+
+    def _stepping(self) -> list[Path]:
+        files = self.cli.runs.glob("*/*/round*/attempt*/*/events.jsonl")
+        return [file for file in files if b"STEP_END" in file.read_bytes()]
+
+    def end(self, seconds: float = 120.0) -> tuple[int, str]:
+        out, err = self.process.communicate(timeout=seconds)
+        return self.process.returncode, out + err
+
+    def attempts(self, case: int = 0) -> list[tuple[str, str]]:
+        """State and reason of every attempt of a case."""
+        run = rundir.find(self.cli.runs, None)
+        state = session.state_of(run, run.manifest().plan)
+        return [
+            (str(one.state), one.reason)
+            for ref in sorted(state.rounds)
+            if ref.case == case
+            for one in state.rounds[ref].attempts
+        ]
+
+
+@pytest.fixture
+def go(
+    slurm_cli: Cli, slurm_site: Callable[..., Path], make_workload: Callable[..., Path], make_suite: Callable[..., Path]
+) -> Iterator[Callable[..., Going]]:
+    """Starts a suite: a case on both nodes (or `cases`), with settings for its program in the environment."""
+    begun: list[Going] = []
+
+    def start(
+        asked: dict[str, Any] | None = None, env: dict[str, str] | None = None, cases: str = "", retries: int = 0
+    ) -> Going:
+        make_workload(PROGRAM, yaml=WORKLOAD.replace("total: 60", "total: 600"))
+        suite = make_suite(cases or "  - thing:none:cpu:2:1:1", extra=f"retries: {retries}")
+        where = slurm_site(asked, env={"OMP_NUM_THREADS": "1", **(env or {})})
+        begun.append(Going(slurm_cli, suite, where))
+        return begun[-1]
+
+    yield start
+    for going in begun:
+        if going.process.poll() is None:
+            going.process.terminate()
+            going.process.communicate(timeout=60)

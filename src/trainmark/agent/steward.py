@@ -39,6 +39,7 @@ class Steward:
         self.folder = folder
         self._config: dict[str, Any] = read_json(self._file(CONFIG)) or {}
         self._nodes = _hostnames(os.environ.get("SLURM_JOB_NODELIST", ""))
+        self._restart = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
         self._steps: dict[str, Step] = {}
         self._served = 0
         self._lease: Any = None
@@ -68,7 +69,7 @@ class Steward:
         for name in names:
             stem = name[: -len(TAKEN)]
             if name.endswith(TAKEN) and stem + DONE not in names:
-                replace_json(self._file(stem + DONE), {"code": None, "restarted": True, "said": self._said(stem)})
+                self._done(stem, {"code": None, "restarted": True, "said": self._said(stem)})
 
     def _beat(self) -> None:
         """A sign of life, and what this allocation is."""
@@ -78,7 +79,7 @@ class Steward:
         self._beaten = now
         record = {
             "job": os.environ.get("SLURM_JOB_ID"),
-            "restart": int(os.environ.get("SLURM_RESTART_COUNT") or 0),
+            "restart": self._restart,
             "nodes": self._nodes,
             "wall": time.time_ns(),
         }
@@ -111,7 +112,7 @@ class Steward:
         hosts = self._hosts(order)
         if hosts is None:
             said = ["this allocation has %s" % ", ".join(self._nodes)]
-            replace_json(self._file(name + DONE), {"code": 1, "said": said})
+            self._done(name, {"code": 1, "said": said})
             return
         self._steps[name] = Step(name, order, self._start(name, order, hosts, "task"))
         self._served += 1
@@ -158,8 +159,11 @@ class Steward:
                 step.process = self._start(name, step.order, hosts, "tidy")
                 continue
             first = step.code if step.tidying else code
-            replace_json(self._file(name + DONE), {"code": first, "said": self._said(name)})
+            self._done(name, {"code": first, "said": self._said(name)})
             del self._steps[name]
+
+    def _done(self, name: str, record: dict[str, Any]) -> None:
+        replace_json(self._file(name + DONE), dict(record, restart=self._restart))
 
     def _said(self, name: str) -> list[str]:
         try:

@@ -50,16 +50,14 @@ class Allocation:
         """Tells the steward to leave when its steps are done."""
         (self.folder / END).touch()
 
-    def nodes(self) -> list[str]:
-        """The hosts Slurm gave, once its steward has told."""
+    def beat(self) -> dict[str, Any]:
+        """What its steward told last: the hosts Slurm gave, and how often the job was started again."""
         found = read_json(self.folder / BEAT)
-        return list(found["nodes"]) if isinstance(found, dict) else []
+        return found if isinstance(found, dict) else {}
 
     def silent(self) -> float:
         """For how long the steward has not been heard, as seen from here."""
-        found = read_json(self.folder / BEAT)
-        mark = found.get("wall") if isinstance(found, dict) else None
-        now = time.monotonic()
+        mark, now = self.beat().get("wall"), time.monotonic()
         if mark != self._beat[0]:
             self._beat = (mark, now)
         return now - self._beat[1]

@@ -17,6 +17,8 @@ from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS
 
 # How long Slurm may take to say why a step ended that nobody here had ended.
 _DOUBT_SECONDS = 15.0
+# A job may be COMPLETING for as long as Slurm's KillWait and a bad node make it.
+_END_SECONDS = 180.0
 # An agent begins within seconds of its step, but Python may come from a slow file server.
 _BEGIN_SECONDS = 60.0
 _SUPERSEDED = 76
@@ -63,6 +65,7 @@ class Attempt:
         self._begun = time.monotonic()
         self._order_of_ends: list[Node] = []
         self._failed_at: float | None = None
+        self._taken_at: float | None = None
         self._doubt_since: float | None = None
         self._killed = False
 
@@ -104,7 +107,10 @@ class Attempt:
         seen = self.watch.job(job)
         if stage == "waiting":
             return self._waiting(now, seen, job)
-        if seen is not None and seen.waiting:
+        if self._taken_at is None:
+            self._taken_at = now
+        # What was heard before the step began is old news.
+        if seen is not None and seen.waiting and self.watch.heard_since(self._taken_at):
             return self._requeued(now, job)
         return self._running(now)
 
@@ -195,11 +201,17 @@ class Attempt:
         if over is not None:
             return self._by_job(over)
         seen = self.watch.job(job)
-        if seen is not None and seen.waiting:
+        if seen is not None and seen.waiting and self.watch.heard_since(self._doubt_since):
             return self._requeued(now, job)
-        fresh = self.watch.heard_since(self._doubt_since + 1.0)
-        settled = fresh and seen is not None and seen.state == "RUNNING"
-        if self._killed or settled or now - self._doubt_since > _DOUBT_SECONDS:
+        beat = self.allocation.beat().get("restart")
+        if beat != self.allocation.done(self.order).get("restart"):
+            return self._requeued(now, job)
+        if self._killed:
+            return otherwise
+        state = seen.state if seen is not None and self.watch.heard_since(self._doubt_since + 1.0) else ""
+        heard = self.allocation.silent() < now - self._doubt_since
+        waited = now - self._doubt_since
+        if (state == "RUNNING" and heard) or waited > (_END_SECONDS if state == "COMPLETING" else _DOUBT_SECONDS):
             return otherwise
         return Ended(JobState.RUNNING)
 
