@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +20,31 @@ from trainmark.errors import UserError
 from trainmark.testing.lab import packages, site
 from trainmark.testing.lab.lab import Lab
 from trainmark.testing.lab.layout import Options
+
+PROGRAM = """
+import os, time
+import trainmark_probe as probe
+
+probe.init(unit="things")
+probe.init_end()
+probe.train_start()
+for step in range(int(os.environ.get("STEPS", "5"))):
+    time.sleep(float(os.environ.get("STEP_SECONDS", "0.02")))
+    probe.step(8, loss=1.0 / (step + 1))
+probe.train_end()
+probe.finish()
+print("host", os.uname().nodename, "rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])
+"""
+# In a host: the processes that belong to some attempt.
+_LEFT = """
+import glob
+for path in glob.glob("/proc/[0-9]*/environ"):
+    try:
+        if b"TRAINMARK_TOKEN=" in open(path, "rb").read():
+            print(open(path.replace("environ", "cmdline")).read().replace(chr(0), " "))
+    except OSError:
+        pass
+"""
 
 
 @pytest.fixture(scope="session")
@@ -45,29 +73,79 @@ def _skip(reason: str) -> None:
     pytest.skip(reason)
 
 
+@pytest.fixture(scope="session")
+def digits(lab: Lab) -> Path:
+    """A small data set where all hosts see it."""
+    from tests.workloads.conftest import write_digits
+
+    folder = lab.layout.shared / "digits"
+    folder.mkdir()
+    return write_digits(folder)
+
+
 @pytest.fixture
 def hosts(lab: Lab) -> Iterator[Lab]:
-    """The lab, whole again after whatever the test did to it, and with nothing of the test left on it."""
+    """The lab, whole again after whatever the test did to it, with no files of rounds that were given up."""
     yield lab
     for host in lab.nodes:
         if lab.alive(host):
             lab.plug(host)
         else:
             lab.boot(host)
+        shutil.rmtree(lab.layout.host(host) / "home/root/.trainmark/runs", ignore_errors=True)
 
 
 @pytest.fixture
 def site_file(hosts: Lab, tmp_path: Path) -> Callable[..., Path]:
-    """Writes a site for the lab's hosts, with whatever a test wants to be different."""
+    """Writes a site for the lab's hosts, with whatever a test wants to be different; `env` is added."""
 
-    def write(name: str = "site", **more: Any) -> Path:
+    def write(name: str = "site", env: dict[str, str] | None = None, **more: Any) -> Path:
         file = tmp_path / f"{name}.yaml"
-        file.write_text(json.dumps(site.content(hosts.layout, **more)))
+        content = site.content(hosts.layout, **more)
+        content["env"].update(env or {})
+        file.write_text(json.dumps(content))
         return file
 
     return write
 
 
 @pytest.fixture
-def lab_cli(hosts: Lab, cli: Cli) -> Cli:
-    return cli
+def pair(make_workload: Callable[..., Path], make_suite: Callable[..., Path]) -> Path:
+    """A suite with one case on both hosts. Its workload lies where the hosts cannot see it."""
+    make_workload(PROGRAM)
+    return make_suite("  - thing:none:cpu:2:1:1", extra="retries: 0")
+
+
+def left(lab: Lab) -> dict[str, list[str]]:
+    """What attempts have left on the hosts: processes, containers, folders. Empty when all is well."""
+    found: dict[str, list[str]] = {}
+    for host in lab.nodes:
+        lines = lab.on(host, sys.executable, "-c", _LEFT).stdout.splitlines()
+        for engine in ("docker", "podman"):
+            lines += lab.on(host, engine, "ps", "-aq", "--filter", "label=trainmark.run", check=False).stdout.split()
+        lines += [str(path) for path in (lab.layout.host(host) / "home/root/.trainmark/runs").glob("*")]
+        if lines:
+            found[host] = lines
+    return found
+
+
+def soon_clean(lab: Lab, seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while left(lab) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left(lab) == {}
+
+
+def cases(cli: Cli) -> dict[str, Any]:
+    """The newest run's report, by case."""
+    report = json.loads(cli("report", cli.run_id(), "--format", "json").stdout)
+    return {case["case"]: case for case in report["cases"]}
+
+
+def only_case(cli: Cli) -> Any:
+    (case,) = cases(cli).values()
+    return case
+
+
+def attempt_dirs(cli: Cli) -> list[Path]:
+    return sorted((cli.runs / cli.run_id()).glob("*/round*/attempt*"))

@@ -105,7 +105,7 @@ def _write_idx(path: Path, array: Any) -> None:
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
 
 
-def _write_digits(folder: Path, train: int = 640, test: int = 120) -> Path:
+def write_digits(folder: Path, train: int = 640, test: int = 120) -> Path:
     """Images that can be told apart: each class has a bright row of its own. Two files packed, two plain."""
     random = np.random.default_rng(0)
     for part, count, packed in (("train", train, ".gz"), ("t10k", test, "")):
@@ -119,10 +119,10 @@ def _write_digits(folder: Path, train: int = 640, test: int = 120) -> Path:
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _write_digits(tmp_path_factory.mktemp("digits"))
+    return write_digits(tmp_path_factory.mktemp("digits"))
 
 
 @pytest.fixture
 def own_digits(tmp_path: Path) -> Path:
     """Digits that a test may spoil."""
-    return _write_digits(tmp_path, 40, 20)
+    return write_digits(tmp_path, 40, 20)

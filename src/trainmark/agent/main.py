@@ -57,6 +57,11 @@ def run(path: str) -> int:
 def _attempt(job: Job) -> int:
     plan = job.plan
     linux.seal_descriptors()
+    if plan.active:
+        from trainmark.agent.neighbours import Neighbours
+
+        job.neighbours = Neighbours(plan.active, plan.host, plan.token)
+        job.neighbours.enter()
     wakeup = Wakeup()
     containment, job.why = contain.choose(plan.containment, plan.token, job.proc)
     job.containment = containment

@@ -72,15 +72,11 @@ class Watch:
             os.kill(pid, SIGTERM)
 
     def destroy(self) -> None:
-        if self._container:
-            from trainmark.agent import relay_container
-
-            relay_container.remove(self._container)
+        """Ends the agent without asking it, and whatever it started; when this returns, all of it is gone."""
         pid = self._pid()
         if pid is not None:
             os.kill(pid, SIGKILL)
-        if self._process is None:
-            self._sweep()
+        self._sweep()
 
     # ---- life
 

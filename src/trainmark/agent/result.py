@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from trainmark.agent.contain import Containment
     from trainmark.agent.linux import Proc
+    from trainmark.agent.neighbours import Neighbours
     from trainmark.agent.nodeplan import NodePlan
     from trainmark.agent.tuning import Settings
     from trainmark.agent.verdict import Verdict
@@ -37,6 +38,7 @@ class Job:
         self.why: list[str] = []
         self.settings: Settings | None = None
         self.ports: list[int] = []
+        self.neighbours: Neighbours | None = None
 
 
 class Tally:
@@ -72,6 +74,7 @@ def build(job: Job, verdict: Verdict, tally: Tally) -> dict[str, Any]:
         "ports": job.ports,
         "overhead": {"agent_cpu_s": round(job.cpu_before + time.process_time(), 6)},
         "warnings": job.warnings,
+        "disturbed": job.neighbours.leave() if job.neighbours else [],
         "events": tally.events,
         "samples": tally.samples,
     }

@@ -63,8 +63,10 @@ def _plan(order: dict[str, Any], index: int, hosts: list[str]) -> dict[str, Any]
     if not isinstance(plan, dict):
         raise NotShared("%s cannot be read here; is `shared_dir` seen by all nodes?" % folder)
     plan = fill_hosts(plan, {planned: hosts[place] for place, planned in enumerate(order["hosts"])})
-    # Where the probes write must be the node's own disk.
-    plan["spool"] = plan.get("spool") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
+    # Where the probes write must be the node's own disk; so must be what tells neighbours of each other.
+    own = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
+    plan["spool"] = own
+    plan["active"] = os.path.join(own, "trainmark-active-%d" % os.getuid())
     plan["cpus"] = int(os.environ.get("SLURM_CPUS_PER_TASK") or 0) or None
     if plan["ports"] and len(hosts) > 1:
         plan = agree_on(plan, _agree(plan, os.path.join(os.path.dirname(folder), PORTS)))

@@ -26,10 +26,16 @@ def call(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.buffer.write(msgspec.json.encode(findings) + b"\n")
     else:
-        words = {True: "ok", False: "BAD", None: "note"}
-        rows = [{"host": f.host, "what": f.what, "": words[f.good], "found": f.found} for f in findings]
-        sys.stdout.write(table(rows))
-        for finding in findings:
-            if finding.cure:
-                sys.stdout.write(f"{finding.host}: {finding.what}: {finding.cure}\n")
-    return SITE_UNUSABLE if any(finding.good is False for finding in findings) else OK
+        sys.stdout.write(text(findings))
+    return SITE_UNUSABLE if bad(findings) else OK
+
+
+def bad(findings: list[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.good is False]
+
+
+def text(findings: list[Finding]) -> str:
+    words = {True: "ok", False: "BAD", None: "note"}
+    rows = [{"host": f.host, "what": f.what, "": words[f.good], "found": f.found} for f in findings]
+    cures = [f"{f.host}: {f.what}: {f.cure}\n" for f in findings if f.cure]
+    return table(rows) + "".join(cures)

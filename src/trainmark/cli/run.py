@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from trainmark.cli import common, drive
+from trainmark.errors import SiteError
+from trainmark.launch import REGISTRY
+from trainmark.plan.records import Plan
 from trainmark.run import session
 
 EPILOG = """\
@@ -19,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_suite(parser)
     common.add_runs(parser)
     drive.add_options(parser)
+    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
 
 
 def call(args: argparse.Namespace) -> int:
@@ -27,5 +32,17 @@ def call(args: argparse.Namespace) -> int:
         from trainmark.launch import slurm_plan
 
         slurm_plan.check_runs(plan.site, args.runs)
+    if plan.site.launcher != "local" and not args.no_check:
+        _check(plan)
     run = session.create(plan, args.runs.resolve())
     return drive.drive(run, plan, args)
+
+
+def _check(plan: Plan) -> None:
+    """The hosts this run needs, before anything is started or written."""
+    from trainmark.cli import doctor
+
+    found = REGISTRY.get(plan.site.launcher).check(plan.site, plan)
+    if doctor.bad(found):
+        sys.stderr.write(doctor.text(doctor.bad(found)))
+        raise SiteError(f"site `{plan.site.name}` cannot be used as it is; `--no-check` starts all the same")

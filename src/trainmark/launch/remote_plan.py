@@ -55,6 +55,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, nod
     for name in ("workdir", "checkpoints"):
         config[name] = there(config[name])
     plan["config"] = config
+    plan["active"] = f"{WORK}/active"
     if tree is not None:
         top = f"{WORK}/trees/{tree.name}"
         plan["path"] = [moved(text, tree.places, top) for text in plan["path"]]

@@ -12,13 +12,14 @@ from trainmark.errors import SiteError
 from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome, remote_plan
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_attempt import NEVER_BEGAN, Attempt, Node, is_here, reach_of
+from trainmark.launch.ssh_clock import Clock, measure
 from trainmark.launch.ssh_link import Fleet, Link, Reply
 from trainmark.launch.trees import Tree, pack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CONTROL, NODE_PLAN
+from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN
 
 # For one question to a host that answers; reaching it has a time of its own.
 _ANSWER_SECONDS = 90.0
@@ -55,9 +56,10 @@ class SshLauncher:
         try:
             self._reach(nodes)
             self._end_abandoned(request.attempt_dir, nodes)
+            clocks = measure(self.fleet, [node.link for node in nodes])
             self._ship(nodes)
             self._agree_on_ports(nodes)
-            self._write_down(nodes)
+            self._write_down(nodes, clocks)
             self._start(nodes)
         except SiteError:
             for node in nodes:
@@ -111,11 +113,13 @@ class SshLauncher:
         """Everything arrived before a node's end was told; here the hosts are freed of it."""
         attempt = self._attempt(job)
         whole = attempt.over and attempt.state().state is JobState.SUCCEEDED
+        nodes = [node for node in attempt.nodes if not node.collected and node.ended and node.link.ready]
         replies = []
-        for node in attempt.nodes:
-            if node.collected or node.ended is None or node.ended.state is JobState.LOST or not node.link.ready:
-                continue
+        for node, clock in zip(nodes, measure(self.fleet, [node.link for node in nodes]), strict=True):
+            write_json(node.folder / CLOCK, {**(read_json(node.folder / CLOCK) or {}), "end": clock.record()})
             node.collected = True
+            if node.left_there:
+                continue
             # A round that is done needs its checkpoints no more.
             kept = [node.plan["config"]["checkpoints"]] if whole else []
             replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *kept]))
@@ -181,11 +185,12 @@ class SshLauncher:
         for node in nodes:
             node.plan = agree_on(node.plan, numbers)
 
-    def _write_down(self, nodes: list[Node]) -> None:
+    def _write_down(self, nodes: list[Node], clocks: list[Clock]) -> None:
         """Before anything starts, so that whoever takes over knows where to look."""
-        for node in nodes:
+        for node, clock in zip(nodes, clocks, strict=True):
             node.folder.mkdir(parents=True)
             write_json(node.folder / NODE_PLAN, node.plan)
+            write_json(node.folder / CLOCK, {"start": clock.record()})
 
     def _start(self, nodes: list[Node]) -> None:
         for node in nodes:
@@ -195,7 +200,10 @@ class SshLauncher:
             self._answers(replies, "start the agent")
         except SiteError:
             # One that did not start makes the others useless.
-            ended = [node.link.ask("destroy", **node.address) for node, reply in replies if reply.ok]
+            ended = []
+            for node, _ in replies:
+                ended.append(node.link.ask("destroy", **node.address))
+                ended.append(node.link.ask("forget", dirs=[node.plan["dir"]]))
             self.fleet.until(lambda: all(reply.done for reply in ended), _COLLECT_SECONDS)
             raise
 
@@ -221,6 +229,7 @@ class SshLauncher:
                 continue
             old = Node(folder, plan, links[plan["host"]])
             replies.append((old, old.link.ask("destroy", **old.address)))
+            replies.append((old, old.link.ask("forget", dirs=[plan["dir"]])))
             self._swept.add(folder)
         self._answers(replies, "end an earlier attempt")
 
@@ -267,6 +276,8 @@ class SshLauncher:
             return
         if header["op"] == "file":
             node.take(header, data)
+        elif header["op"] == "kept":
+            node.keep(header)
         elif header["op"] == "gone":
             node.gone(header.get("exit"))
 

@@ -15,9 +15,11 @@ from trainmark.launch.ssh_link import Link, Reply
 from trainmark.launch.ssh_words import Reach
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_all
-from trainmark.store.rundir import CLAIM, CONTROL, LEASE, NODE_PLAN, RESULT
+from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN, RESULT
 
 NEVER_BEGAN = "the controller ended before the agent began"
+# Names the files of a node that stayed where they were.
+LEFT_THERE = "left_on_host.txt"
 # How long a host without contact may keep somebody waiting who has asked for the end.
 _PATIENCE = 10.0
 
@@ -31,6 +33,7 @@ class Node:
         self.ended: Ended | None = None
         self.collected = False
         self.silent_since: float | None = None
+        self.left_there = False
         self._watching: Reply | None = None
 
     @property
@@ -55,7 +58,7 @@ class Node:
         found = {}
         for path in self.folder.rglob("*"):
             name = str(path.relative_to(self.folder))
-            if path.is_file() and name not in (NODE_PLAN, CONTROL, CLAIM):
+            if path.is_file() and name not in (NODE_PLAN, CONTROL, CLAIM, CLOCK, LEFT_THERE):
                 found[name] = path.stat().st_size
         return found
 
@@ -81,6 +84,12 @@ class Node:
         finally:
             os.close(handle)
 
+    def keep(self, header: dict[str, Any]) -> None:
+        """A file too large to be brought here: it stays on its host, and its place is told."""
+        self.left_there = True
+        with (self.folder / LEFT_THERE).open("a", encoding="utf-8") as out:
+            out.write(f"{self.host}:{header['dir']}/{header['name']}\n")
+
     def watch(self) -> None:
         """After every new connection: goes on where the last one ended, and repeats the standing order."""
         self._watching = self.link.ask("watch", have=self.have(), **self.address)
@@ -105,6 +114,8 @@ class Node:
                 self.link.on_ready.remove(self.watch)
 
     def lost(self, why: str) -> None:
+        """Given up without its own word. Its files stay on the host until they are known to be nobody's."""
+        self.collected = True
         self.end(Ended(JobState.LOST, why))
 
     def follow(self, now: float, asked_to_end: bool) -> None:

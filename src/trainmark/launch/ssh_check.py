@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from trainmark.launch import Finding, container, remote_plan
+from trainmark.launch.ssh_clock import Clock, measure
 from trainmark.launch.ssh_link import Fleet, Link, Reply
 from trainmark.plan.records import Plan
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.site import Site
 
 _LEAST_DISK = 2**30
-_CLOCK_PINGS = 20
 # More than this between two clocks confuses people who read logs side by side; no figure depends on it.
 _CLOCK_SECONDS = 1.0
 _SECONDS = 120.0
@@ -33,6 +32,8 @@ def findings(fleet: Fleet, node_zip: Path, site: Site, plan: Plan | None) -> lis
     finally:
         for link in links.values():
             link.users -= 1
+            if not link.users:
+                link.lose("nobody needs it")
 
 
 def needed(site: Site, plan: Plan | None) -> list[str]:
@@ -56,9 +57,8 @@ def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None) ->
             yield Finding(host, "reachable", False, link.why, "nothing else could be looked at")
     question = _question(site, plan)
     asked = {host: link.ask("check", **question) for host, link in alive.items()}
-    clocks = {host: Clock(link) for host, link in alive.items()}
     fleet.until(lambda: all(reply.done for reply in asked.values()), _SECONDS)
-    fleet.until(lambda: not [clock for clock in clocks.values() if not clock.look()], _SECONDS)
+    clocks = dict(zip(alive, measure(fleet, list(alive.values())), strict=True))
     for host, reply in asked.items():
         if not reply.ok:
             yield Finding(host, "reachable", False, reply.why)
@@ -179,36 +179,3 @@ def _shared(fleet: Fleet, links: dict[str, Link], path: str) -> Iterator[Finding
             if step != "end":
                 cure = "is it one file system on all hosts?" if why else ""
                 yield Finding(host, "shared_dir", not why, why or path, cure)
-
-
-class Clock:
-    """How far a host's clock is from ours: the exchange with the shortest way there and back tells it best."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._left = _CLOCK_PINGS
-        self._sent = 0.0
-        self._reply: Reply | None = None
-        self.offset: float | None = None
-        self.error = float("inf")
-
-    def look(self) -> bool:
-        """Sends and takes one exchange after the other; True when all are done."""
-        if self._reply is not None and self._reply.done:
-            if self._reply.ok:
-                self._take((self._reply.value or {})["wall"] / 1e9)
-            self._reply = None
-            self._left -= 1
-        if self._reply is None and self._left > 0:
-            self._sent = time.time()
-            self._reply = self._link.ask("ping")
-        return self._left <= 0
-
-    def _take(self, wall: float) -> None:
-        now = time.time()
-        error = (now - self._sent) / 2
-        if error < self.error:
-            self.offset, self.error = wall - (self._sent + now) / 2, error
-
-    def record(self) -> dict[str, float | None]:
-        return {"offset_s": self.offset, "error_s": self.error if self.offset is not None else None}

@@ -15,7 +15,7 @@ from trainmark.agent.frames import GREETING, Decoder, FrameError, encode
 from trainmark.launch.ssh_words import Reach, command_line, explain
 
 # A relay speaks every second; after this long without a word the connection is taken for dead.
-SILENT_SECONDS = 20.0
+SILENT_SECONDS = 15.0
 _BACK_OFF = (0.5, 1.0, 2.0, 4.0, 8.0)
 _STDERR = 8192
 

@@ -12,7 +12,7 @@ import msgspec
 from trainmark.agent.frames import GREETING
 
 # Seconds between the signs of life that ssh itself exchanges, and how many may be missed.
-_ALIVE, _MISSED = 5, 3
+_ALIVE, _MISSED = 5, 2
 
 # Runs before anything of trainmark is there: takes the node side if it is missing, then becomes the relay. Old Pythons
 # must get as far as saying that they are too old.

@@ -11,6 +11,11 @@ from trainmark.spec.case import SYNTHETIC
 _CPU_UNITS = {"bf16": ("avx512_bf16", "amx_bf16", "bf16"), "fp16": ("avx512_fp16", "amx_fp16", "fphp")}
 
 
+def unmet_elsewhere(case: CasePlan) -> str | None:
+    """The same for other hosts, of which only the launcher's checks can know what is there."""
+    return _missing_data(case) if case.data is None else None
+
+
 def unmet(case: CasePlan) -> str | None:
     """The first thing that is missing, as a sentence with its cure; None when nothing is."""
     for reason in (_missing_data(case), _missing_checkpoint(case), _missing_unit(case)):

@@ -16,7 +16,7 @@ from trainmark.plan.records import Plan
 from trainmark.run import lease as leases
 from trainmark.run import stop
 from trainmark.run.loop import Loop
-from trainmark.run.preflight import unmet
+from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.run.stop import StopSwitch
 from trainmark.spec.states import JobState
 from trainmark.store import journal, provenance, rundir
@@ -78,7 +78,8 @@ def drive(run: RunDir, plan: Plan, view: View, *, stopping: Literal["", "stop", 
     try:
         state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
         launcher = REGISTRY.get(plan.site.launcher)
-        loop = Loop(run, plan, state, launcher, writer, lease.epoch, switch, unmet, view, lease.renew)
+        preflight = unmet if plan.site.launcher == "local" else unmet_elsewhere
+        loop = Loop(run, plan, state, launcher, writer, lease.epoch, switch, preflight, view, lease.renew)
         final = loop.go()
         for text in launcher.release(run.path):
             view.note(f"warning: {text}")

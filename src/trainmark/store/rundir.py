@@ -25,6 +25,7 @@ CONTROL = "control.json"
 CLAIM = "agent.json"
 FACTS = "facts.json"
 NODE_PLAN = "node.json"
+CLOCK = "clock.json"
 
 SCHEMA = 1
 

@@ -11,6 +11,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainmark.errors import SiteError
 from trainmark.testing.lab.layout import HEAD, Layout
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ def write(plan: Layout) -> None:
 
 def start(lab: Lab) -> None:
     """Engines on all nodes, each with the lab's image; the registry on the head."""
-    from trainmark.testing.lab.lab import wait_for
     from trainmark.testing.lab.slurm import running
 
     if not running(lab, HEAD, "docker-registry"):
@@ -84,7 +84,7 @@ def start(lab: Lab) -> None:
     for host in lab.nodes:
         start_docker(lab, host, wait=False)
     for host in lab.nodes:
-        wait_for(lambda host=host: has_docker(lab, host), f"docker on {host}")  # type: ignore[misc]
+        await_docker(lab, host)
         for engine in ("docker", "podman"):
             _bring_image(lab, host, engine)
 
@@ -117,7 +117,17 @@ def start_docker(lab: Lab, host: str, *, wait: bool = True) -> None:
     if not running(lab, host, "dockerd"):
         lab.daemon(host, *_dockerd(root, plan, host), log="dockerd.log")
     if wait:
-        wait_for(lambda: has_docker(lab, host), f"docker on {host}")
+        await_docker(lab, host)
+
+
+def await_docker(lab: Lab, host: str) -> None:
+    from trainmark.testing.lab.lab import wait_for
+
+    try:
+        wait_for(lambda: has_docker(lab, host), f"docker on {host}", 60.0)
+    except SiteError as error:
+        log = (lab.layout.host(host) / "log" / "dockerd.log").read_text().splitlines()
+        raise SiteError(f"{error}; dockerd says: {' / '.join(log[-3:])}") from None
 
 
 def stop_docker(lab: Lab, host: str) -> None:

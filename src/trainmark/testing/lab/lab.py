@@ -197,7 +197,8 @@ class Lab:
             raise SiteError(f"{host} did not start; {self._boot_log(host)}")
         write_json(self.layout.host(host) / "pid.json", {"pid": int(pid), "start_ticks": process.start_ticks(int(pid))})
         wire = self.layout.wire(host)
-        wires.ip("link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", pid)
+        card = self.layout.card(host)
+        wires.ip("link", "add", wire, "type", "veth", "peer", "name", "eth0", "address", card, "netns", pid)
         wires.ip("link", "set", wire, "master", self.layout.bridge, "up")
         if first.stdin:
             first.stdin.write("go\n")

@@ -55,6 +55,10 @@ class Layout(msgspec.Struct, frozen=True):
     def address(self, host: str) -> str:
         return f"10.77.{self.subnet}.{100 if host == HEAD else int(host.removeprefix('node'))}"
 
+    def card(self, host: str) -> str:
+        """The hardware address, the same after every boot: others need not forget the old one first."""
+        return "02:77:" + ":".join(f"{int(part):02x}" for part in self.address(host).split("."))
+
     def wire(self, host: str) -> str:
         """The machine's end of a host's cable."""
         return f"tm{self.subnet}-{host}"

@@ -1,0 +1,103 @@
+"""`doctor` and the checks before a run: a plain reason for whatever is wrong, and nothing started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from trainmark.testing.lab import site
+from trainmark.testing.lab.engines import start_docker, stop_docker
+from trainmark.testing.lab.lab import Lab
+
+pytestmark = pytest.mark.xdist_group("lab")
+
+
+# Quick to ask: it has no PyTorch, which is worth a note and no more.
+PLAIN = "/usr/bin/python3"
+
+
+def bad(cli: Cli, where: Path, *, code: int = 3) -> dict[tuple[str, str], str]:
+    """(host, what) → found, of everything that is not as it should be."""
+    found = cli.json("doctor", "--site", str(where), code=code)
+    return {(finding["host"], finding["what"]): finding["found"] for finding in found if finding["good"] is False}
+
+
+def test_good_hosts(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
+    shared = str(hosts.layout.shared)
+    found = cli.json("doctor", "--site", str(site_file(shared_dir=shared, container=site.container("docker"))))
+    for host in hosts.nodes:
+        seen = {finding["what"]: finding for finding in found if finding["host"] == host}
+        for what in ("reachable", "node python", "image", "python", "disk", "memory", "network", "shared_dir", "clock"):
+            assert seen[what]["good"] is True, seen[what]
+
+
+def test_a_host_that_is_off(cli: Cli, hosts: Lab, pair: Path, site_file: Callable[..., Path]) -> None:
+    hosts.poweroff("node2")
+    where = site_file(ssh={"config": str(hosts.layout.ssh_config), "connect_seconds": 2}, python=PLAIN)
+    assert "does not answer" in bad(cli, where)["node2", "reachable"]
+    said = cli("run", str(pair), "--site", str(where), code=3).stderr
+    assert "node2" in said and "does not answer" in said and not cli.runs.exists()
+
+
+def test_wrong_host_key_and_refused_key(cli: Cli, hosts: Lab, site_file: Callable[..., Path], tmp_path: Path) -> None:
+    text = hosts.layout.ssh_config.read_text()
+    first, second = (hosts.layout.base / "known_hosts").read_text().splitlines()[1:3]
+    swapped = f"{first.rpartition(' ')[0]} {second.split()[-1]}\n{second}\n"
+    (tmp_path / "known").write_text(swapped)
+    (tmp_path / "wrong").write_text(text.replace(str(hosts.layout.base / "known_hosts"), str(tmp_path / "known")))
+    found = bad(cli, site_file(ssh={"config": str(tmp_path / "wrong")}, python=PLAIN))
+    assert "host key is not the known one" in found["node1", "reachable"] and len(found) == 1
+    (tmp_path / "refused").write_text(text.replace("client/key", "client/nokey").replace("User root", "User bench"))
+    found = bad(cli, site_file(ssh={"config": str(tmp_path / "refused")}, python=PLAIN))
+    assert "refuses the key or the user" in found["node1", "reachable"]
+
+
+def test_image_missing_and_engine_down(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
+    container = {**site.container("docker"), "image": "no/such:image"}
+    assert "image no/such:image is not here" in bad(cli, site_file(container=container, python=PLAIN))["node1", "image"]
+    stop_docker(hosts, "node2")
+    try:
+        found = bad(cli, site_file(container=site.container("docker"), python=PLAIN))
+        assert "docker does not work" in found["node2", "image"] and ("node1", "image") not in found
+    finally:
+        start_docker(hosts, "node2")
+
+
+@pytest.mark.lab
+def test_cable_between_the_hosts(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
+    """Reached from here, and not from its neighbour: the name it goes by leads elsewhere."""
+    hosts.on("node1", "ip", "route", "add", "blackhole", hosts.layout.address("node2"))
+    try:
+        assert "node2" in bad(cli, site_file(python=PLAIN))["node1", "network"]
+    finally:
+        hosts.on("node1", "ip", "route", "del", "blackhole", hosts.layout.address("node2"))
+
+
+@pytest.mark.lab
+def test_data_and_shared_folder(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
+    """/tmp is each host's own: a token written on one is not read on the other."""
+    found = bad(cli, site_file(shared_dir="/tmp", data={"mine": "/nowhere/data"}, python=PLAIN))
+    assert "shared_dir" in {what for _, what in found} and ("node1", "shared_dir") not in found
+    assert "not there" in found["node1", "data"]
+
+
+@pytest.mark.lab
+def test_no_python_there(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
+    assert "no such-python" in bad(cli, site_file(node_python="such-python"))["node1", "reachable"]
+    found = bad(cli, site_file(python="/no/python"))
+    assert "/no/python" in found["node1", "python"]
+
+
+@pytest.mark.lab
+def test_noise_of_a_login_shell_is_passed_over(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
+    profile = hosts.layout.host("node1") / "home/root/.bashrc"
+    profile.write_text('echo welcome to node1; echo \'{"op": "hello"}\'\n')
+    try:
+        found = json.loads(cli("doctor", "--site", str(site_file(python=PLAIN)), "--json").stdout)
+        assert all(finding["good"] is not False for finding in found)
+    finally:
+        profile.unlink()
