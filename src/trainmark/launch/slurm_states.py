@@ -53,16 +53,22 @@ def parse_squeue(text: str) -> dict[str, Job]:
 
 def parse_sacct(text: str) -> dict[str, list[Job]]:
     """Job id → its lives, oldest first, of `sacct -n -P -X -D` with the fields above: a requeued job has several."""
-    lives: dict[str, dict[str, list[Job]]] = {}
+    parts: dict[str, dict[str, list[Job]]] = {}
     for line in text.splitlines():
         fields = line.split("|")
         if len(fields) != len(SACCT) or not fields[0].strip() or "." in fields[0]:
             continue
-        number, state, code, start, _, nodes, reason = fields
+        number, state, code, _, _, nodes, reason = (field.strip() for field in fields)
         word, _, by = state.partition(" by ")
-        job = Job(_base(number), _state(word), "" if reason == "None" else reason, nodes, _code(code), by.strip())
-        lives.setdefault(job.id, {}).setdefault(start, []).append(job)
-    return {number: [_whole(parts) for parts in by_start.values()] for number, by_start in lives.items()}
+        job = Job(_base(number), _state(word), "" if reason == "None" else reason, nodes, _code(code), by)
+        parts.setdefault(job.id, {}).setdefault(number, []).append(job)
+    return {number: _lives(list(of_job.values())) for number, of_job in parts.items()}
+
+
+def _lives(parts: list[list[Job]]) -> list[Job]:
+    """The lives of a job from those of its parts, which are requeued together. The newest are at the end."""
+    longest = max(len(part) for part in parts)
+    return [_whole([part[-back] for part in parts if len(part) >= back]) for back in range(longest, 0, -1)]
 
 
 def _state(word: str) -> str:
@@ -139,6 +145,7 @@ _REASONS = {
     "Licenses": "it waits for a licence",
     "JobHeldUser": "it is held; `scontrol release` lets it go",
     "JobHeldAdmin": "an administrator holds it",
+    "JobArrayTaskLimit": "its array runs as many tasks at once as it may",
     "Cleaning": "what is left of its last run is being cleaned up",
     "AssociationJobLimit": "the account runs as many jobs as it may",
     "QOSMaxJobsPerUserLimit": "you run as many jobs as the QoS allows",
