@@ -39,6 +39,7 @@ def test_controller_killed_then_resumed(cluster: Lab, go: Callable[..., Going]) 
     assert job in (going.cli.runs / going.cli.run_id() / "journal.jsonl").read_text()
 
 
+@pytest.mark.lab
 def test_over_its_memory(cluster: Lab, go: Callable[..., Going]) -> None:
     going = go({"memory": "300M"}, env={"HOG": "1", "STEPS": "100", "STEP_SECONDS": "0.2"})
     code, said = going.end()
@@ -46,6 +47,7 @@ def test_over_its_memory(cluster: Lab, go: Callable[..., Going]) -> None:
     assert (code, state) == (1, "FAILED") and "memory limit" in reason, said
 
 
+@pytest.mark.lab
 def test_put_back_into_the_queue(cluster: Lab, go: Callable[..., Going]) -> None:
     going = go(env={"STEPS": "40", "STEP_SECONDS": "0.1"}, retries=1)
     going.training()
@@ -59,6 +61,7 @@ def test_put_back_into_the_queue(cluster: Lab, go: Callable[..., Going]) -> None
     assert (code, second[0]) == (0, "SUCCEEDED"), said
 
 
+@pytest.mark.lab
 def test_preempted(cluster: Lab, go: Callable[..., Going]) -> None:
     going = go({"partition": "spare"}, env=LONG)
     going.training()
@@ -69,6 +72,7 @@ def test_preempted(cluster: Lab, go: Callable[..., Going]) -> None:
     wait_for(lambda: jobs(cluster) == [], "the end of the other job")
 
 
+@pytest.mark.lab
 def test_slurmctld_restarted(cluster: Lab, go: Callable[..., Going]) -> None:
     going = go(env={"STEPS": "80", "STEP_SECONDS": "0.1"})
     going.training()
@@ -79,6 +83,7 @@ def test_slurmctld_restarted(cluster: Lab, go: Callable[..., Going]) -> None:
     assert (code, going.attempts()) == (0, [("SUCCEEDED", "all ranks ended well")]), said
 
 
+@pytest.mark.lab
 def test_host_powered_off(cluster: Lab, go: Callable[..., Going]) -> None:
     """The lost node is named, and what needs only the other is done."""
     going = go({"queue_seconds": 5}, env={"STEPS": "150", "STEP_SECONDS": "0.1"}, cases=TWO)
@@ -109,6 +114,7 @@ def test_over_its_time(cluster: Lab, go: Callable[..., Going]) -> None:
     assert (code, state) == (1, "TIMEOUT") and "time limit" in reason, said
 
 
+@pytest.mark.lab
 def test_stopped_by_its_user(cluster: Lab, go: Callable[..., Going]) -> None:
     """`stop` returns when nothing is left, and touches nobody else's job."""
     going = go(env=LONG)

@@ -23,6 +23,7 @@ VERBS = {
     "resume": ("trainmark.cli.resume", "finish a run that was stopped or killed"),
     "report": ("trainmark.cli.report", "print the result of a run"),
     "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),
+    "slurm": ("trainmark.cli.slurm", "make a Slurm cluster of hosts that have none"),
     "data": ("trainmark.cli.data", "get and list data sets"),
     "init": ("trainmark.cli.init", "write an example suite and site to start from"),
     "index": ("trainmark.cli.index", "show or rebuild the index of runs"),
