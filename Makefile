@@ -6,14 +6,18 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench test perf lint clean
+.PHONY: bench test test-lab perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist
 	$(BIN)/trainmark run quick
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not lab"
+
+# What needs real hosts and takes longer; installs the lab's packages when run as root.
+test-lab: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m lab tests/lab
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

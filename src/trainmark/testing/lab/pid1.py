@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from trainmark.agent import linux
 
 _NEW = linux.CLONE_NEWNS | linux.CLONE_NEWPID | 0x04000000 | 0x08000000 | 0x40000000  # and UTS, IPC, network
+_BIND, _PRIVATE = 1 << 12, 1 << 18
 _CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse")
 
@@ -44,7 +45,7 @@ def main(spec_file: str) -> None:
 def furnish(spec: dict[str, Any]) -> None:
     kept = [(path, os.open(path, os.O_PATH)) for path in spec["keep"]]
     hierarchies = _cgroups()
-    linux.mount("none", "/", "none", linux.MS_REC | 1 << 18)  # private: nothing reaches the machine
+    linux.mount("none", "/", "none", linux.MS_REC | _PRIVATE)  # private: nothing reaches the machine
     _do("hostname", spec["host"])
     _do("mount", "-t", "proc", "-o", "nosuid,nodev,noexec", "proc", "/proc")
     _mount_sys(hierarchies)
@@ -59,7 +60,8 @@ def furnish(spec: dict[str, Any]) -> None:
         _do("mount", "--bind", source, target)
     for path, handle in kept:
         Path(path).mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "--bind", f"/proc/self/fd/{handle}", path], check=True, pass_fds=(handle,))
+        # By descriptor: the path leads into the host's own folder by now, and mount(8) would follow it.
+        linux.mount(f"/proc/self/fd/{handle}", path, "none", _BIND)
         os.close(handle)
     _do("ip", "addr", "add", spec["address"], "dev", "eth0")
     for device in ("lo", "eth0"):
