@@ -63,7 +63,10 @@ def slurm_site(cluster: Lab, shared: Path) -> Callable[..., Path]:
 
     def write(asked: dict[str, Any] | None = None, **more: Any) -> Path:
         file = shared / "site.yaml"
-        file.write_text(json.dumps(site.slurm_content(cluster.layout, asked, **more)))
+        content = site.slurm_content(cluster.layout, asked, **more)
+        if asked and "nodes" in asked:
+            del content["hosts"]
+        file.write_text(json.dumps(content))
         return file
 
     return write
@@ -83,6 +86,8 @@ probe.init_end()
 probe.train_start()
 hog = []
 for step in range(int(os.environ.get("STEPS", "5"))):
+    if os.path.exists(os.environ["BRAKE"]):
+        break
     if os.environ.get("HOG"):
         hog.append(bytearray(os.urandom(1 << 20)) * 64)
     time.sleep(float(os.environ.get("STEP_SECONDS", "0.1")))
@@ -95,9 +100,17 @@ probe.finish()
 class Going:
     """A run in the background, and what its folder tells."""
 
-    def __init__(self, cli: Cli, suite: Path, where: Path, *more: str) -> None:
-        self.cli, self._more = cli, more
-        self.process = cli.start("run", str(suite), "--site", str(where), "--seed", "1", *more)
+    def __init__(self, cli: Cli, suite: Path, where: Path, brake: Path) -> None:
+        self.cli, self._brake = cli, brake
+        self.process = cli.start("run", str(suite), "--site", str(where), "--seed", "1")
+
+    def soon(self) -> None:
+        """From now on, rounds that would take long end after their next step."""
+        self._brake.touch()
+
+    def again(self) -> None:
+        """From now on, rounds take long again."""
+        self._brake.unlink()
 
     def training(self, nodes: int = 2) -> None:
         """Returns when so many nodes have trained a step."""
@@ -136,8 +149,9 @@ def go(
     ) -> Going:
         make_workload(PROGRAM, yaml=WORKLOAD.replace("total: 60", "total: 600"))
         suite = make_suite(cases or "  - thing:none:cpu:2:1:1", extra=f"retries: {retries}")
-        where = slurm_site(asked, env={"OMP_NUM_THREADS": "1", **(env or {})})
-        begun.append(Going(slurm_cli, suite, where))
+        brake = slurm_cli.folder / "brake"
+        where = slurm_site(asked, env={"OMP_NUM_THREADS": "1", "BRAKE": str(brake), **(env or {})})
+        begun.append(Going(slurm_cli, suite, where, brake))
         return begun[-1]
 
     yield start

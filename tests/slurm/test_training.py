@@ -34,13 +34,10 @@ def test_nodes_that_slurm_chooses(
     cluster: Lab, slurm_cli: Cli, slurm_site: Callable[..., Path], shared: Path, allocation: str
 ) -> None:
     """No host is named: the plan's stand-ins get the names of the nodes that were given. Two rounds, two jobs."""
-    plain = json.loads(slurm_site({"nodes": 2, "allocation": allocation}).read_text())
-    del plain["hosts"]
-    (shared / "free.yaml").write_text(json.dumps(plain))
+    where = str(slurm_site({"nodes": 2, "allocation": allocation}))
     case = "mnist:pytorch:cpu:2:1:2"
     (shared / "digits").mkdir()
     data = write_digits(shared / "digits")
-    where = str(shared / "free.yaml")
     slurm_cli("run", case, "--preset", "smoke", "--set", f"data={data}", "--site", where, timeout=240)
     assert only_case(slurm_cli)["state"] == "SUCCEEDED"
     run = slurm_cli.runs / slurm_cli.run_id()

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 CONFIG, BEAT, END = "steward.json", "beat.json", "end"
-ORDER, TAKEN, DONE, KILL = ".order.json", ".taken.json", ".done.json", ".kill"
+ORDER, TAKEN, ENDING, DONE, KILL = ".order.json", ".taken.json", ".ending", ".done.json", ".kill"
 _LOOK_SECONDS, _BEAT_SECONDS = 0.25, 1.0
-_ANSWER_SECONDS = 30.0
+_ANSWER_SECONDS, _TIDY_SECONDS = 30.0, 60.0
 _LAST_LINES = 20
 _READ = 16384
 
@@ -30,7 +30,7 @@ class Step:
 
     def __init__(self, name: str, order: dict[str, Any], process: subprocess.Popen[bytes]) -> None:
         self.name, self.order, self.process = name, order, process
-        self.tidying = False
+        self.tidying: float | None = None  # since when
         self.code: int | None = None
 
 
@@ -151,11 +151,14 @@ class Steward:
         for name, step in list(self._steps.items()):
             code = step.process.poll()
             if code is None:
+                if step.tidying and time.monotonic() - step.tidying > _TIDY_SECONDS:
+                    step.process.kill()
                 continue
             hosts = self._hosts(step.order)
             if not step.tidying and hosts and not _all_told(step.order):
                 # Some agent was killed: what it left is looked for where it was.
-                step.code, step.tidying = code, True
+                step.code, step.tidying = code, time.monotonic()
+                open(self._file(name + ENDING), "wb").close()
                 step.process = self._start(name, step.order, hosts, "tidy")
                 continue
             first = step.code if step.tidying else code

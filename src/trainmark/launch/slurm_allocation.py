@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent.steward import BEAT, CONFIG, DONE, END, KILL, ORDER, TAKEN
+from trainmark.agent.steward import BEAT, CONFIG, DONE, END, ENDING, KILL, ORDER, TAKEN
 from trainmark.errors import SiteError
 from trainmark.launch.slurm_watch import call
 from trainmark.launch.slurm_words import SCRIPT
@@ -20,6 +20,14 @@ WITHDRAWN = ".withdrawn.json"
 GIVEN_UP = "given-up"
 # A steward beats every second; its file server may be slow to tell.
 SILENT_SECONDS = 15.0
+_LAST_LINES = 20
+_STAGES = (
+    (DONE, "done"),
+    (ENDING, "ending"),
+    (WITHDRAWN, "withdrawn"),
+    (TAKEN, "taken"),
+    (ORDER, "waiting"),
+)
 
 
 class Allocation:
@@ -115,12 +123,17 @@ class Allocation:
         (self.folder / (name + KILL)).touch()
 
     def stage(self, name: str) -> str:
-        """`waiting`, `taken`, `withdrawn`, `done`, or `` for an order that was never given."""
+        """`waiting`, `taken`, `ending`, `withdrawn`, `done`, or `` for an order that was never given."""
         names = set(os.listdir(self.folder)) if self.folder.is_dir() else set()
-        for ending, word in ((DONE, "done"), (WITHDRAWN, "withdrawn"), (TAKEN, "taken"), (ORDER, "waiting")):
-            if name + ending in names:
-                return word
-        return ""
+        return next((word for ending, word in _STAGES if name + ending in names), "")
+
+    def said(self, name: str) -> list[str]:
+        """The last that srun and Slurm itself said of an order's step."""
+        lines: list[str] = []
+        for file in (self.folder / f"{name}.log", self.folder / "job.log"):
+            if file.is_file():
+                lines += file.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        return lines
 
     def done(self, name: str) -> dict[str, Any]:
         found = read_json(self.folder / (name + DONE))

@@ -112,11 +112,14 @@ class Attempt:
         # What was heard before the step began is old news.
         if seen is not None and seen.waiting and self.watch.heard_since(self._taken_at):
             return self._requeued(now, job)
+        if stage == "ending":
+            return Ended(JobState.RUNNING)  # its steward clears up, and will tell
         return self._running(now)
 
     def _waiting(self, now: float, seen: Job | None, job: str) -> Ended:
-        limit = float(self._about["queue_seconds"])
-        why = waiting_for(seen.reason) if seen is not None and seen.waiting else "its steward is starting"
+        begins = seen is not None and not seen.waiting
+        limit = float(self._about["queue_seconds"]) + (_BEGIN_SECONDS if begins else 0.0)
+        why = "its steward is starting" if begins or seen is None else waiting_for(seen.reason)
         if now - self._begun > limit and self.allocation.withdraw(self.order):
             self.allocation.give_up()
             words = f"Slurm job {job} did not start within {limit:g} s: {why}"
@@ -167,10 +170,8 @@ class Attempt:
         for node in self.nodes:
             node.follow(now, float("inf"))
         missing = [node for node in self.nodes if node.ended is None]
-        line = memory_kill(said)
-        if missing and line:
-            words = f"over its memory; ask for more with `slurm.memory`: {line}"
-            return Ended(JobState.FAILED, words, failure_of("oom", said))
+        if missing and memory_kill(said):
+            return _starved(said)
         if done.get("restarted"):
             return self._requeued(now, self.allocation.job or "")
         if not missing:
@@ -238,7 +239,13 @@ class Attempt:
         failed = [end for end in results if end is not None and end.state in (JobState.FAILED, JobState.INVALID)]
         if failed and over.state == "COMPLETED":
             return outcome.whole(self._ends())
-        return ended(over, _user(over.by))
+        said = self.allocation.said(self.order)
+        return _starved(said) if memory_kill(said) else ended(over, _user(over.by))
+
+
+def _starved(said: list[str]) -> Ended:
+    words = f"over its memory; ask for more with `slurm.memory`: {memory_kill(said)}"
+    return Ended(JobState.FAILED, words, failure_of("oom", said))
 
 
 def _lost(node: Node) -> bool:

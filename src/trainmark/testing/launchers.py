@@ -162,6 +162,11 @@ class LauncherContract:
         assert {file: file.read_bytes() for file in spec.attempt_dir.rglob("*") if file.is_file()} == before
         assert launcher.poll([job], 0.0)[job.handle] == ended
 
+    def test_a_release_may_be_repeated(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "/bin/true")
+        self.wait(launcher, launcher.submit(launcher.render(spec, site)))
+        assert launcher.release(run_dir) == [] and launcher.release(run_dir) == []
+
     def test_check_says_what_it_found(self, launcher: Launcher, site: Site) -> None:
         findings = launcher.check(site, None)
         assert findings and all(finding.what and finding.host for finding in findings)
