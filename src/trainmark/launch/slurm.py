@@ -13,9 +13,9 @@ from typing import Any
 
 from trainmark.errors import SiteError
 from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome, slurm_plan
-from trainmark.launch.slurm_allocation import SILENT_SECONDS, TOP, Allocation, all_of, of_key
+from trainmark.launch.slurm_allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
 from trainmark.launch.slurm_attempt import Attempt, Node
-from trainmark.launch.slurm_watch import Watch, call
+from trainmark.launch.slurm_watch import Watch
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
@@ -35,6 +35,7 @@ class SlurmLauncher:
         self._allocations: dict[Path, Allocation] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
         self._lost: set[str] = set()
+        self._ended: set[Path] = set()
 
     # ---- what every launcher can do
 
@@ -101,7 +102,7 @@ class SlurmLauncher:
             return
         attempt.kill()
         if attempt.allocation.silent() > SILENT_SECONDS and attempt.allocation.job:
-            self._scancel([attempt.allocation])
+            cancel(attempt.allocation)
 
     def adopt(self, job: Job, epoch: int) -> None:
         outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
@@ -115,13 +116,13 @@ class SlurmLauncher:
 
     def release(self, run_dir: Path) -> list[str]:
         """Ends exactly the jobs of this run; returns when Slurm has none of them left, or who is."""
-        open_ones = [one for one in all_of(run_dir) if self._recovered(one)]
+        open_ones = [one for one in all_of(run_dir) if not one.gone and self._recovered(one)]
         for allocation in open_ones:
             allocation.finish()
-        left = self._gone(open_ones, _LEAVE_SECONDS)
-        if left:
-            self._scancel(left)
-            left = self._gone(left, _GONE_SECONDS)
+        left = self._left(open_ones, _LEAVE_SECONDS)
+        for allocation in left:
+            cancel(allocation)
+        left = self._left(left, _GONE_SECONDS)
         return [
             f"Slurm job {one.job} has not ended within {_GONE_SECONDS:g} s; see `squeue -j {one.job}`" for one in left
         ]
@@ -144,7 +145,7 @@ class SlurmLauncher:
     def _allocation(self, run_dir: Path, about: dict[str, Any]) -> Allocation:
         """The one that stands under this key, or a new one. Those of other keys are given back first."""
         for other in all_of(run_dir):
-            if other.folder.stem != about["key"] and other.usable:
+            if other.folder.stem != about["key"] and other.folder not in self._ended and other.usable:
                 self._end(self._known(other.folder))
         known = of_key(run_dir, about["key"])
         if known and about["key"] != slurm_plan.OWN:
@@ -168,8 +169,10 @@ class SlurmLauncher:
             "named": about["named"],
             "srun": about["srun"],
         }
-        order = allocation.order(content)
+        order = allocation.next_order()
+        # First where to look, then what to find: whoever takes over here finds no order, and none can be found later.
         write_json(request.attempt_dir / RECORD, {"allocation": allocation.folder.name, "order": order}, durable=True)
+        allocation.order(order, content)
         return order
 
     # ---- following
@@ -213,41 +216,22 @@ class SlurmLauncher:
 
     def _end(self, allocation: Allocation) -> None:
         """An allocation that is of no use any more."""
+        self._ended.add(allocation.folder)
         allocation.finish()
         if allocation.job:
-            self._scancel([allocation])
+            cancel(allocation)
             for watch in self._watches.values():
                 watch.forget(allocation.job)
 
-    def _scancel(self, allocations: list[Allocation]) -> None:
-        for allocation in allocations:
-            try:
-                call(["scancel", "--quiet", str(allocation.job)], allocation.record.get("conf"))
-            except SiteError:
-                continue  # over already, or Slurm is away: whoever waits for its end sees which
-
-    def _gone(self, allocations: list[Allocation], seconds: float) -> list[Allocation]:
-        """Waits for the end of jobs, COMPLETING included; returns those that are still there."""
-        deadline = time.monotonic() + seconds
-        pause = 0.25
-        left = allocations
-        while left:
-            left = [one for one in left if _listed(one)]
-            if not left or time.monotonic() > deadline:
-                break
+    def _left(self, allocations: list[Allocation], seconds: float) -> list[Allocation]:
+        """Waits for the end of jobs; returns those that are still there."""
+        deadline, pause = time.monotonic() + seconds, 0.25
+        left = still_there(allocations)
+        while left and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(2.0, pause * 1.5)
+            left = still_there(left)
         return left
-
-
-def _listed(allocation: Allocation) -> bool:
-    """Whether squeue still has the job; an error that is not about its number says nothing."""
-    try:
-        return bool(
-            call(["squeue", "-h", "-j", str(allocation.job), "-o", "%i"], allocation.record.get("conf")).strip()
-        )
-    except SiteError as error:
-        return "invalid job id" not in str(error).lower()
 
 
 def _handle(about: dict[str, Any], job: str | None, order: str) -> str:

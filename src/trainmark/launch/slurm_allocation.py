@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from trainmark.store.files import read_json, write_json
 TOP = "slurm"
 JOB = "job.json"
 WITHDRAWN = ".withdrawn.json"
-GIVEN_UP = "given-up"
+GIVEN_UP, GONE = "given-up", "gone"
 # A steward beats every second; its file server may be slow to tell.
 SILENT_SECONDS = 15.0
 _LAST_LINES = 20
@@ -50,6 +51,11 @@ class Allocation:
     def usable(self) -> bool:
         """Whether it may still be given orders."""
         return bool(self.job) and not (self.folder / GIVEN_UP).exists() and not (self.folder / END).exists()
+
+    @property
+    def gone(self) -> bool:
+        """Whether Slurm was seen to have its job no more."""
+        return (self.folder / GONE).exists()
 
     def give_up(self) -> None:
         (self.folder / GIVEN_UP).touch()
@@ -104,12 +110,13 @@ class Allocation:
 
     # ---- orders
 
-    def order(self, content: dict[str, Any]) -> str:
-        """Leaves an order; returns its name."""
+    def next_order(self) -> str:
+        """A name that no order has had."""
         used = [int(path.name.partition(".")[0]) for path in self.folder.iterdir() if path.name[:4].isdigit()]
-        name = f"{max(used, default=0) + 1:04d}"
+        return f"{max(used, default=0) + 1:04d}"
+
+    def order(self, name: str, content: dict[str, Any]) -> None:
         write_json(self.folder / (name + ORDER), content)
-        return name
 
     def withdraw(self, name: str) -> bool:
         """Takes an order back that no steward has taken."""
@@ -138,6 +145,34 @@ class Allocation:
     def done(self, name: str) -> dict[str, Any]:
         found = read_json(self.folder / (name + DONE))
         return found if isinstance(found, dict) else {}
+
+
+def still_there(allocations: list[Allocation]) -> list[Allocation]:
+    """Those whose jobs squeue still has, COMPLETING included: one question for all of a configuration."""
+    found = []
+    for conf in {one.record.get("conf") for one in allocations}:
+        asked = {str(one.job): one for one in allocations if one.record.get("conf") == conf}
+        try:
+            said = call(["squeue", "-h", "-j", ",".join(asked), "-o", "%i|%j"], conf)
+        except SiteError as error:
+            # An error that is not about a number says nothing.
+            said = "" if "invalid job id" in str(error).lower() else "\n".join(f"{job}|" for job in asked)
+        names = dict(line.split("|", 1) for line in said.splitlines() if "|" in line)
+        for job, one in asked.items():
+            # A number that is somebody else's by now has another name.
+            if names.get(job) in ("", one.record["name"]):
+                found.append(one)
+            else:
+                (one.folder / GONE).touch()
+    return found
+
+
+def cancel(allocation: Allocation) -> None:
+    """Exactly this job: by its number and its name, since numbers are used again."""
+    record = allocation.record
+    argv = ["scancel", "--quiet", f"--name={record['name']}", str(allocation.job)]
+    with contextlib.suppress(SiteError):  # over already, or Slurm is away: whoever waits for its end sees which
+        call(argv, record.get("conf"))
 
 
 def all_of(run_dir: Path) -> Iterator[Allocation]:

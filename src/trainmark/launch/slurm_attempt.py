@@ -21,6 +21,8 @@ _DOUBT_SECONDS = 15.0
 _END_SECONDS = 180.0
 # An agent begins within seconds of its step, but Python may come from a slow file server.
 _BEGIN_SECONDS = 60.0
+# Agents write their status each second; a thousand of them are not looked at more often.
+_NODE_SECONDS = 1.0
 _SUPERSEDED = 76
 
 
@@ -67,6 +69,7 @@ class Attempt:
         self._failed_at: float | None = None
         self._taken_at: float | None = None
         self._doubt_since: float | None = None
+        self._looked = 0.0
         self._killed = False
 
     def state(self) -> Ended:
@@ -127,6 +130,9 @@ class Attempt:
         return Ended(JobState.PENDING, f"Slurm job {job}: {why}")
 
     def _running(self, now: float) -> Ended:
+        if now - self._looked < _NODE_SECONDS:
+            return Ended(JobState.RUNNING)
+        self._looked = now
         for node in self.nodes:
             node.follow(now, float(self._about["lost_seconds"]))
             if node.ended is not None and node not in self._order_of_ends:
@@ -221,7 +227,7 @@ class Attempt:
         if self._doubt_since is None:
             self._doubt_since = now
         self.watch.hurry()
-        life = self.watch.last_life(job)
+        life = self.watch.last_life(job, self._doubt_since)
         if life is None and now - self._doubt_since < _DOUBT_SECONDS:
             return Ended(JobState.RUNNING)
         if life is not None and life.state == "NODE_FAIL":

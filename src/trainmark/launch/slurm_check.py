@@ -61,8 +61,8 @@ def _nodes(site: Site, here: str) -> Iterator[Finding]:
     """The nodes of the partition, or those that are named."""
     slurm = site.slurm or Slurm()
     part = ["-p", slurm.partition] if slurm.partition else []
-    lines = call(["sinfo", "-h", "-N", *part, "-o", "%N|%T|%E|%c|%m|%G"], slurm.conf).splitlines()
-    known = {line.split("|")[0]: line.split("|") for line in lines if line.count("|") == 5}
+    lines = call(["sinfo", "-h", "-N", *part, "-o", "%N|%T|%c|%m|%G|%E"], slurm.conf).splitlines()
+    known = {line.split("|")[0]: line.split("|", 5) for line in lines if line.count("|") >= 5}
     if not known:
         yield Finding(here, "partition", False, f"no nodes in {slurm.partition or 'any partition'}", "see `sinfo`")
     names = list(known) if slurm.nodes is not None else site.hosts
@@ -70,7 +70,7 @@ def _nodes(site: Site, here: str) -> Iterator[Finding]:
         if name not in known:
             yield Finding(name, "node", False, "Slurm does not know it", "name it as `sinfo -N` does")
             continue
-        _, state, why, cpus, memory, gres = known[name]
+        _, state, cpus, memory, gres, why = known[name]
         bad = any(word in state.lower() for word in _BAD_STATES) or state.endswith("*")
         told = f"{state}, {cpus} CPUs, {memory} MB, {gres if gres != '(null)' else 'no devices'}"
         needed = bad and slurm.nodes is None

@@ -86,6 +86,7 @@ class Watch:
         self._asked = {"squeue": 0.0, "sacct": 0.0}
         self._heard = {"squeue": 0.0, "sacct": 0.0}
         self._calm = 0
+        self._curious: set[str] = set()
 
     def want(self, job: str) -> None:
         if job not in self._wanted:
@@ -123,10 +124,13 @@ class Watch:
             return seen if waited > _LAG_SECONDS else None
         return Job(job, "UNKNOWN") if waited > _ABSENT_SECONDS else None
 
-    def last_life(self, job: str) -> Job | None:
-        """How the life before a requeue ended; None before accounting tells it."""
+    def last_life(self, job: str, since: float) -> Job | None:
+        """How the life before a requeue ended; None before accounting, asked after a moment, tells it."""
         ends = [life for life in self._lives.get(job, []) if life.over or life.state == "REQUEUED"]
-        return ends[-1] if ends and self._heard["sacct"] else None
+        found = ends[-1] if ends and self._heard["sacct"] > since else None
+        if found is None:
+            self._curious.add(job)
+        return found
 
     # ---- asking
 
@@ -160,17 +164,12 @@ class Watch:
 
     def _doubtful(self) -> bool:
         """Whether a job is over, or back in the queue, and accounting has not told how that came."""
-        for job in self._wanted & set(self._over_since):
-            if self.end(job) is None:
-                return True
-        return any(job.waiting and job.id in self._wanted for job in self._queue.values()) and not self._told()
-
-    def _told(self) -> bool:
-        return self._heard["sacct"] > self._heard["squeue"] - 1.0
+        return bool(self._curious) or any(self.end(job) is None for job in self._wanted & set(self._over_since))
 
     def _hear(self, name: str, asked: float, code: int, out: str, err: str) -> None:
         if name == "sacct":
             self._heard["sacct"] = asked
+            self._curious.clear()
             if code == 0:
                 self._lives.update(parse_sacct(out))
             return

@@ -13,7 +13,11 @@ from trainmark.errors import UserError
 _TIME = r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d){0,2}|UNLIMITED|INFINITE"
 _MEMORY = r"\d+[KMGT]?"
 # What would make another kind of job, or another program, of the one that was planned.
-_OWN = ("--array", "--wrap", "--parsable", "--job-name", "--output", "--error", "--nodes", "--ntasks", "--test-only")
+_OWN = (
+    *("--array", "--wrap", "--parsable", "--job-name", "--output", "--error", "--nodes", "--ntasks", "--test-only"),
+    # Its jobs would be looked for on this one.
+    "--clusters",
+)
 _SECONDS = {"queue_seconds": 1, "lost_seconds": 5, "idle_seconds": 5}
 
 
