@@ -69,6 +69,7 @@ class Attempt:
         self._failed_at: float | None = None
         self._taken_at: float | None = None
         self._doubt_since: float | None = None
+        self._back_since: float | None = None
         self._looked = 0.0
         self._killed = False
 
@@ -113,7 +114,7 @@ class Attempt:
         if self._taken_at is None:
             self._taken_at = now
         # What was heard before the step began is old news.
-        if seen is not None and seen.waiting and self.watch.heard_since(self._taken_at):
+        if seen is not None and seen.waiting and self.watch.moment > self._taken_at:
             return self._requeued(now, job)
         if stage == "ending":
             return Ended(JobState.RUNNING)  # its steward clears up, and will tell
@@ -208,15 +209,17 @@ class Attempt:
         if over is not None:
             return self._by_job(over)
         seen = self.watch.job(job)
-        if seen is not None and seen.waiting and self.watch.heard_since(self._doubt_since):
+        if seen is not None and seen.waiting and self.watch.moment > self._doubt_since:
             return self._requeued(now, job)
         beat = self.allocation.beat().get("restart")
         if beat != self.allocation.done(self.order).get("restart"):
             return self._requeued(now, job)
         if self._killed:
             return otherwise
-        state = seen.state if seen is not None and self.watch.heard_since(self._doubt_since + 1.0) else ""
-        heard = self.allocation.silent() < now - self._doubt_since
+        fresh = self.watch.moment > self._doubt_since + 1.0
+        state = seen.state if seen is not None and fresh else ""
+        # A job that runs may run again: only a beat of the same steward after that answer shows that it never ended.
+        heard = self.allocation.silent() < now - self.watch.moment - 1.0
         waited = now - self._doubt_since
         if (state == "RUNNING" and heard) or waited > (_END_SECONDS if state == "COMPLETING" else _DOUBT_SECONDS):
             return otherwise
@@ -224,11 +227,11 @@ class Attempt:
 
     def _requeued(self, now: float, job: str) -> Ended:
         """Slurm took the nodes away and put the job back; accounting knows why, a little later."""
-        if self._doubt_since is None:
-            self._doubt_since = now
+        if self._back_since is None:
+            self._back_since = now
         self.watch.hurry()
-        life = self.watch.last_life(job, self._doubt_since)
-        if life is None and now - self._doubt_since < _DOUBT_SECONDS:
+        life = self.watch.last_life(job, self._back_since)
+        if life is None and now - self._back_since < _DOUBT_SECONDS:
             return Ended(JobState.RUNNING)
         if life is not None and life.state == "NODE_FAIL":
             self.allocation.give_up()

@@ -106,9 +106,10 @@ class Watch:
         """As squeue has it now; None when it does not know the job, or was not asked yet."""
         return self._queue.get(job)
 
-    def heard_since(self, moment: float) -> bool:
-        """Whether squeue was asked and has answered after a moment."""
-        return self._heard["squeue"] > moment
+    @property
+    def moment(self) -> float:
+        """When squeue was asked what it answered last."""
+        return self._heard["squeue"]
 
     def end(self, job: str) -> Job | None:
         """How a job ended, once that is certain; None before."""
