@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -18,7 +19,7 @@ import pytest
 from tests.conftest import Cli
 from trainmark.errors import UserError
 from trainmark.testing.lab import packages, site
-from trainmark.testing.lab.lab import Lab
+from trainmark.testing.lab.lab import Lab, labs
 from trainmark.testing.lab.layout import Options
 
 PROGRAM = """
@@ -59,6 +60,7 @@ def make_lab(options: Options) -> Iterator[Lab]:
     if why:
         _skip(f"the lab {why}")
     name = os.environ.get("TRAINMARK_LAB")
+    _remove_orphans()
     try:
         made = Lab.make(msgspec.structs.replace(options, name=name) if name else options, install=True)
     except UserError as error:
@@ -66,6 +68,14 @@ def make_lab(options: Options) -> Iterator[Lab]:
     yield made
     if not name:
         made.down()
+
+
+def _remove_orphans() -> None:
+    """Labs of sessions that were killed: their names end with the pid of nobody."""
+    for made in labs():
+        owner = re.fullmatch(r"(?:test|side|slurm)(\d+)", made.layout.options.name)
+        if owner and not Path("/proc", owner[1]).exists():
+            made.down()
 
 
 def _skip(reason: str) -> None:

@@ -33,6 +33,7 @@ def test_good_hosts(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> Non
         seen = {finding["what"]: finding for finding in found if finding["host"] == host}
         for what in ("reachable", "node python", "image", "python", "disk", "memory", "network", "shared_dir", "clock"):
             assert seen[what]["good"] is True, seen[what]
+        assert seen["shared_dir"]["found"] == f"{shared} in a container"
 
 
 def test_a_host_that_is_off(cli: Cli, hosts: Lab, pair: Path, site_file: Callable[..., Path]) -> None:

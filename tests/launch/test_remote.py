@@ -126,12 +126,12 @@ def test_the_first_node_holds_the_port_and_the_others_know_it(tmp_path: Path) ->
 def test_the_command_of_a_container() -> None:
     asked = Container(image="my/image:1", mounts=["/data", "/a:/b:ro"], ulimits={"memlock": "-1"}, shm_size="1g")
     plan: dict[str, Any] = {"token": "ab" * 16, "node": 1, "run": "r1", "config": {"data": "/set"}}
-    made = container.command(asked, plan, ["python3", "agent"], "/work")
+    made = container.command(asked, plan, ["python3", "agent"], "/work", "my/image:1")
     words = made.argv
     assert words[:4] == ["docker", "run", "--rm", "--pull=never"] and words[-3:] == ["my/image:1", "python3", "agent"]
     assert {"--volume=/data:/data", "--volume=/a:/b:ro", "--volume=/set:/set:ro", "--volume=/work:/work"} < set(words)
     assert {"--label=trainmark.run=r1", f"--name={made.name}", "--ulimit=memlock=-1", "--shm-size=1g"} < set(words)
-    other = container.command(asked, {**plan, "node": 0}, ["python3"], "/work")
+    other = container.command(asked, {**plan, "node": 0}, ["python3"], "/work", "my/image:1")
     assert other.name != made.name
 
 

@@ -25,6 +25,7 @@ _USAGE = """usage: agent run NODEPLAN.json   do what the plan says, write result
        agent complete DIR        bring events a killed agent left in its spool into events.jsonl
        agent facts               print what is known of this host
        agent selftest            try each kind of containment on this host
+       agent share DIR TOKEN     look whether DIR is the folder in which another host holds the token's lock
        agent serve WORK          talk to a controller on standard input and output; keeps its files in WORK
        agent steward DIR         the batch job of a Slurm allocation: makes steps of the orders in DIR
        agent task ORDER NODES    one node of such a step; `tidy` clears up after one
@@ -134,6 +135,10 @@ def main(argv: list[str]) -> int:
 
         report = selftest()
         return _print(report) or int(not report["ok"])
+    if verb == "share" and len(rest) == 2:
+        from trainmark.agent.relay_check import Share
+
+        return _print({"why": Share(rest[0], rest[1]).step("look")})
     if verb == "serve" and len(rest) == 1:
         from trainmark.agent.relay import serve
 

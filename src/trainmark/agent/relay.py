@@ -13,6 +13,7 @@ import time
 from trainmark.agent import linux
 from trainmark.agent.frames import GREETING, Decoder, FrameError, encode
 from trainmark.agent.record import read_json, replace_json, write_all
+from trainmark.agent.relay_images import Images
 from trainmark.agent.relay_watch import Watch
 from trainmark.agent.wake import SIGCHLD, SIGINT, SIGTERM, Wakeup
 
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from trainmark.agent.relay_check import Share
 
 BEAT_SECONDS = 1.0
-_LONG = ("check", "reach", "slurm_facts", "slurm_start", "slurm_states")
+_LONG = (
+    *("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare"),
+    *("slurm_facts", "slurm_start", "slurm_states"),
+)
 _LEASE = "lease.json"
 _NODE_PLAN = "node.json"
 
@@ -59,6 +63,7 @@ class Relay:
             "slurm_states": self._slurm,
             "slurm_words": self._slurm,
         }
+        self._verbs.update(Images(work, self._progress).verbs)
 
     def run(self) -> int:
         wakeup = Wakeup()
@@ -103,7 +108,11 @@ class Relay:
             reply = {"ok": False, "why": "%s%s" % (where, error.strerror or error)}
         except (KeyError, TypeError, ValueError) as error:
             reply = {"ok": False, "why": "not understood: %s: %s" % (type(error).__name__, error)}
-        self.send(dict({"op": "reply", "to": header.get("id"), "ok": True}, **reply))
+        payload = reply.pop("payload", b"")
+        self.send(dict({"op": "reply", "to": header.get("id"), "ok": True}, **reply), payload)
+
+    def _progress(self, text: str) -> None:
+        self.send({"op": "progress", "text": text})
 
     def fill(self, value: Any) -> Any:
         """%TRAINMARK_WORK%, %TRAINMARK_UID% and %TRAINMARK_GID% in every text become what they are on this host."""
@@ -146,7 +155,7 @@ class Relay:
         path, payload = self._tree_path(header["name"]), header["payload"]
         if hashlib.sha256(payload).hexdigest()[: len(header["name"])] != header["name"]:
             raise ValueError("the files arrived damaged")
-        draft = "%s.%d.part" % (path, os.getpid())
+        draft = "%s.%s.%d.part" % (path, os.uname().nodename, os.getpid())  # all hosts may share this folder
         os.makedirs(draft)
         try:
             with tarfile.open(fileobj=io.BytesIO(payload)) as archive:
@@ -191,6 +200,10 @@ class Relay:
                 return {"ok": False, "why": why}
         os.makedirs(folder)
         self._raise_lease(plan["lease"], header.get("lease"))
+        if header.get("clear_caches"):
+            from trainmark.agent.relay_check import clear_caches
+
+            plan["warnings"] = clear_caches()
         replace_json(os.path.join(folder, _NODE_PLAN), plan)
         self._release()
         watch = Watch(self.send, header, {})
@@ -268,8 +281,10 @@ class Relay:
         return {"failed": reach(header["targets"], header["token"])}
 
     def _share(self, header: dict[str, Any]) -> dict[str, Any]:
-        from trainmark.agent.relay_check import Share
+        from trainmark.agent.relay_check import Share, look_inside
 
+        if header.get("argv"):
+            return {"why": look_inside(header["argv"])}
         self._shared = self._shared or Share(header["path"], header["token"])
         why = self._shared.step(header["step"])
         if header["step"] == "end":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from trainmark.agent import linux
 from trainmark.agent.lines import open_plain
@@ -19,6 +20,7 @@ _RESULT = "result.json"
 _AGENT_LOG = "agent.log"
 # Not for the controller: its own copy, orders it gave, and what only the agent needs.
 _STAYS = ("node.json", "control.json", "reserve", "spool")
+_REMOVE_SECONDS = 10.0
 _CHUNK = 1 << 20
 _MOST = 256 << 20  # of files the ranks made; results are never held back
 
@@ -73,10 +75,24 @@ class Watch:
 
     def destroy(self) -> None:
         """Ends the agent without asking it, and whatever it started; when this returns, all of it is gone."""
+        if self._container:
+            self._remove_container()
         pid = self._pid()
         if pid is not None:
             os.kill(pid, SIGKILL)
         self._sweep()
+
+    def _remove_container(self) -> None:
+        """The engine may still be making it: it is removed until the engine's own program has ended, too. Were that
+        killed first, a container could be left that was made and never started."""
+        from trainmark.agent import relay_container
+
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        while self._container and time.monotonic() < deadline:
+            relay_container.remove(self._container)
+            if self._process is None or self._process.poll() is not None:
+                return
+            time.sleep(0.1)
 
     # ---- life
 

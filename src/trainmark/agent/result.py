@@ -33,7 +33,7 @@ class Job:
         self.started = time.monotonic()
         self.epoch = plan.epoch
         self.cpu_before = 0.0  # processor seconds spent before a fork
-        self.warnings: list[str] = []
+        self.warnings: list[str] = list(plan.warnings)
         self.containment: Containment | None = None
         self.why: list[str] = []
         self.settings: Settings | None = None

@@ -18,7 +18,9 @@ class Command(msgspec.Struct, frozen=True):
     argv: list[str]
 
 
-def command(asked: Container, plan: dict[str, Any], agent: list[str], work: str) -> Command:
+def command(
+    asked: Container, plan: dict[str, Any], agent: list[str], work: str, image: str, shared: str | None = None
+) -> Command:
     """`engine run …`. Removed by the engine itself when it ends, named after the attempt, and never pulled."""
     name = f"{LABEL}-{plan['token'][:16]}-{plan['node']}"
     words = [asked.engine, "run", "--rm", "--pull=never", f"--name={name}"]
@@ -38,6 +40,8 @@ def command(asked: Container, plan: dict[str, Any], agent: list[str], work: str)
     data = plan["config"].get("data")
     if data and data.startswith("/"):
         words.append(f"--volume={data}:{data}:ro")
+    if shared:
+        words.append(f"--volume={shared}:{shared}")
     words += [f"--volume={mount if ':' in mount else f'{mount}:{mount}'}" for mount in asked.mounts]
     words += asked.options
-    return Command(asked.engine, name, asked.image, [*words, "--entrypoint=", asked.image, *agent])
+    return Command(asked.engine, name, image, [*words, "--entrypoint=", image, *agent])

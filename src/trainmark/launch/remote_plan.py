@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.launch import AttemptSpec, NodeJob, container, node_plan
+from trainmark.launch import AttemptSpec, NodeJob, container, images, node_plan
 from trainmark.launch.ssh_words import Reach
 from trainmark.launch.trees import Tree, moved
 from trainmark.plan.records import NodePlan
@@ -62,8 +62,12 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, nod
         plan["ranks"] = [
             {**rank, "argv": [moved(word, tree.places, top) for word in rank["argv"]]} for rank in plan["ranks"]
         ]
+    prepared = images.prepared_dir(site, WORK)
+    if prepared:
+        plan["path"] = [*plan["path"], prepared]
     plan[REACH] = {
         "site": site.name,
+        "clear_caches": site.clear_caches,
         "ssh": msgspec.to_builtins(reach(site, node.host)),
         "tree": tree.name if tree else None,
         "node_zip": node_zip,
@@ -77,7 +81,8 @@ def _program(site: Site, plan: dict[str, Any], node_zip: str) -> dict[str, Any]:
     python = site.container.python if site.container else site.node_python
     agent = [python, "-I", "-S", f"{WORK}/node/{node_zip}", "run", f"{plan['dir']}/node.json"]
     if site.container:
-        made = container.command(site.container, plan, agent, WORK)
+        image = images.image_name(site.container)
+        made = container.command(site.container, plan, agent, WORK, image, site.shared_dir)
         return {"argv": made.argv, "container": {"engine": made.engine, "name": made.name, "image": made.image}}
     return {"argv": with_modules(site.modules, agent), "container": None}
 

@@ -13,7 +13,8 @@ from trainmark.errors import SiteError
 from trainmark.launch import node_zip, slurm_conf
 from trainmark.launch.remote_plan import reach
 from trainmark.launch.slurm_conf import Cluster, Member
-from trainmark.launch.ssh_link import Fleet, Link
+from trainmark.launch.ssh_fleet import Fleet
+from trainmark.launch.ssh_link import Link
 from trainmark.spec.site import Site
 
 _ANSWER_SECONDS = 60.0

@@ -109,7 +109,7 @@ def apptainer(box: Container, shared: str) -> list[str]:
     mounts = [f"{shared}:{shared}", *(_mount(mount) for mount in box.mounts)]
     words = ["apptainer", "exec", "--no-home"]
     words += [word for mount in mounts for word in ("--bind", mount)]
-    return [*words, *box.options, box.image]
+    return [*words, *box.options, str(box.image)]
 
 
 def _mount(mount: str) -> str:

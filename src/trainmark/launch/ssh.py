@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent.filling import agree_on
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome, remote_plan
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, images, node_zip, outcome, remote_plan
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_attempt import NEVER_BEGAN, Attempt, Node, is_here, reach_of
-from trainmark.launch.ssh_clock import Clock, measure
-from trainmark.launch.ssh_link import Fleet, Link, Reply
+from trainmark.launch.ssh_clock import measure
+from trainmark.launch.ssh_fleet import Fleet
+from trainmark.launch.ssh_link import Link, Reply
+from trainmark.launch.ssh_start import Starter
 from trainmark.launch.trees import Tree, pack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
@@ -21,9 +22,9 @@ from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN
 
-# For one question to a host that answers; reaching it has a time of its own.
-_ANSWER_SECONDS = 90.0
 _COLLECT_SECONDS = 20.0
+# How often all nodes are looked at while they send.
+_LOOK_SECONDS = 0.05
 
 
 class SshLauncher:
@@ -32,8 +33,8 @@ class SshLauncher:
         self._attempts: dict[str, Attempt] = {}
         self._by_dir: dict[tuple[int, str], Node] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
-        self._swept: set[Path] = set()
         self._zip: Path | None = None
+        self._starter = Starter(self.fleet)
 
     # ---- what every launcher can do
 
@@ -46,6 +47,7 @@ class SshLauncher:
         self.fleet.limit = site.ssh.fan_out
         roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
         tree = self._tree(roots) if roots else None
+        self._starter.wanted = images.wanted(site, remote_plan.WORK)
         nodes = [remote_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
         return Request(spec.attempt_dir, spec.token, tuple(nodes))
 
@@ -54,20 +56,21 @@ class SshLauncher:
         for node in nodes:
             node.link.users += 1
         try:
-            self._reach(nodes)
-            self._end_abandoned(request.attempt_dir, nodes)
-            clocks = measure(self.fleet, [node.link for node in nodes])
-            self._ship(nodes)
-            self._agree_on_ports(nodes)
-            self._write_down(nodes, clocks)
-            self._start(nodes)
-        except SiteError:
+            self._starter.prepare(nodes, request.attempt_dir, self._trees.values(), self._living())
+            for node in nodes:
+                self._by_dir[id(node.link), _inner(node)] = node
+            self._starter.start(nodes)
+        except (SiteError, OSError) as error:
             for node in nodes:
                 node.link.users -= 1
-            raise
-        except OSError as error:
+            if isinstance(error, SiteError):
+                raise
             raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
-        return self._follow(nodes, request.attempt_dir, request.token)
+        job = Job(_handle(nodes), request.attempt_dir, request.token)
+        self._attempts[job.handle] = Attempt(nodes)
+        for node in nodes:
+            node.link.on_ready.append(node.watch)
+        return job
 
     def find(self, attempt_dir: Path, token: str) -> Job | None:
         nodes = self._read_nodes(attempt_dir, token)
@@ -91,7 +94,7 @@ class SshLauncher:
                 attempt.follow()
             return any(attempt.over for attempt in attempts.values())
 
-        self.fleet.until(news, seconds)
+        self.fleet.until(news, seconds, every=_LOOK_SECONDS)
         return {handle: attempt.state() for handle, attempt in attempts.items()}
 
     def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
@@ -130,7 +133,7 @@ class SshLauncher:
         del run_dir
         return []
 
-    # ---- starting
+    # ---- what is sent
 
     def zip(self) -> Path:
         """The node side as one file, made once."""
@@ -149,98 +152,11 @@ class SshLauncher:
         link.on_frame = lambda header, data: self._frame(link, header, data)
         return Node(folder, plan, link)
 
-    def _reach(self, nodes: list[Node]) -> None:
-        """All hosts at once; each gets one full try, or what is left of it."""
-        links = {id(node.link): node.link for node in nodes}.values()
-        for link in links:
-            if link.down:
-                link.retry_at, link.tries = 0.0, 0
-        seconds = max(link.reach.connect_seconds for link in links)
-        turns = -(-len(links) // self.fleet.limit)
-        self.fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links), seconds * turns + 1.0)
-        dead = [node for node in nodes if not node.link.ready]
-        if dead:
-            raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))
-
-    def _ship(self, nodes: list[Node]) -> None:
-        trees = {tree.name: tree for tree in self._trees.values()}
-        wanted = [(node, node.plan[REACH]["tree"]) for node in nodes if node.plan[REACH]["tree"]]
-        asked = [(node, name, node.link.ask("have", trees=[name])) for node, name in wanted]
-        self._answers([(node, reply) for node, _, reply in asked], "look for the workload's files")
-        sent = []
-        for node, name, reply in asked:
-            if (reply.value or {}).get("missing"):
-                sent.append((node, node.link.ask("tree", trees[name].content, name=name)))
-        self._answers(sent, "take the workload's files")
-
-    def _agree_on_ports(self, nodes: list[Node]) -> None:
-        """Found free on the first node, where the ranks will meet."""
-        first = nodes[0]
-        wanted = list(first.plan["ports"])
-        if not wanted or len(nodes) == 1:
-            return
-        reply = first.link.ask("ports", wanted=wanted)
-        self._answers([(first, reply)], "hold a port")
-        numbers = [int(number) for number in (reply.value or {})["numbers"]]
-        for node in nodes:
-            node.plan = agree_on(node.plan, numbers)
-
-    def _write_down(self, nodes: list[Node], clocks: list[Clock]) -> None:
-        """Before anything starts, so that whoever takes over knows where to look."""
-        for node, clock in zip(nodes, clocks, strict=True):
-            node.folder.mkdir(parents=True)
-            write_json(node.folder / NODE_PLAN, node.plan)
-            write_json(node.folder / CLOCK, {"start": clock.record()})
-
-    def _start(self, nodes: list[Node]) -> None:
-        for node in nodes:
-            self._by_dir[id(node.link), _inner(node)] = node
-        replies = [(node, _start(node)) for node in nodes]
-        try:
-            self._answers(replies, "start the agent")
-        except SiteError:
-            # One that did not start makes the others useless.
-            ended = []
-            for node, _ in replies:
-                ended.append(node.link.ask("destroy", **node.address))
-                ended.append(node.link.ask("forget", dirs=[node.plan["dir"]]))
-            self.fleet.until(lambda: all(reply.done for reply in ended), _COLLECT_SECONDS)
-            raise
-
-    def _answers(self, replies: list[tuple[Node, Reply]], what: str) -> None:
-        """Waits for all; SiteError names every host that could not, and why."""
-        self.fleet.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
-        bad = [f"{node.host} could not {what}: {reply.why}" for node, reply in replies if not reply.ok]
-        if bad:
-            raise SiteError("; ".join(bad[:5]))
-
-    def _end_abandoned(self, attempt_dir: Path, nodes: list[Node]) -> None:
-        """Agents of earlier attempts that were given up may still work on these hosts; they do not any more."""
-        run_dir = attempt_dir.parents[2]
-        links = {node.host: node.link for node in nodes}
-        living = {node.folder for attempt in self._attempts.values() for node in attempt.nodes if node.ended is None}
-        replies = []
-        for file in run_dir.glob(f"*/round*/attempt*/*/{NODE_PLAN}"):
-            folder, plan = file.parent, read_json(file)
-            if folder in self._swept or folder in living or not isinstance(plan, dict) or plan.get("host") not in links:
-                continue
-            if is_here(folder, plan["token"]):
-                self._swept.add(folder)
-                continue
-            old = Node(folder, plan, links[plan["host"]])
-            replies.append((old, old.link.ask("destroy", **old.address)))
-            replies.append((old, old.link.ask("forget", dirs=[plan["dir"]])))
-            self._swept.add(folder)
-        self._answers(replies, "end an earlier attempt")
-
     # ---- following
 
-    def _follow(self, nodes: list[Node], attempt_dir: Path, token: str) -> Job:
-        job = Job(_handle(nodes), attempt_dir, token)
-        self._attempts[job.handle] = Attempt(nodes)
-        for node in nodes:
-            node.link.on_ready.append(node.watch)
-        return job
+    def _living(self) -> set[Path]:
+        """Attempts that this controller still follows."""
+        return {node.folder for attempt in self._attempts.values() for node in attempt.nodes if node.ended is None}
 
     def _attempt(self, job: Job) -> Attempt:
         if job.handle not in self._attempts:
@@ -265,11 +181,14 @@ class SshLauncher:
                 node.link.on_ready.append(node.watch)
                 if node.link.ready:
                     node.watch()
-        seconds = max((node.link.reach.connect_seconds for node in waiting), default=0.0)
+        seconds = max((node.link.patience for node in waiting), default=0.0)
         self.fleet.until(lambda: all(node.looked_for for node in waiting), seconds)
         self._attempts[job.handle].follow()
 
     def _frame(self, link: Link, header: dict[str, Any], data: bytes) -> None:
+        if header["op"] == "progress":
+            self._starter.note(f"{link.reach.host}: {header['text']}")
+            return
         inner = str(header.get("dir", "")).removeprefix(str(link.hello.get("work", "")))
         node = self._by_dir.get((id(link), inner))
         if node is None or node.ended is not None:
@@ -286,10 +205,6 @@ class SshLauncher:
         if destroy:
             return node.link.ask("destroy", **node.address)
         return node.link.ask("order", control=read_json(node.folder / CONTROL), **node.address)
-
-
-def _start(node: Node) -> Reply:
-    return node.link.ask("start", plan=node.plan, argv=node.plan[REACH]["argv"], **node.address)
 
 
 def _inner(node: Node) -> str:

@@ -9,14 +9,16 @@ from typing import Any
 
 import msgspec
 
+from trainmark.agent.verdict import last_lines
 from trainmark.launch import Ended, outcome
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_link import Link, Reply
 from trainmark.launch.ssh_words import Reach
 from trainmark.spec.states import JobState
-from trainmark.store.files import read_json, write_all
+from trainmark.store.files import read_json, write_all, write_json
 from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN, RESULT
 
+AGENT_LOG = "agent.log"
 NEVER_BEGAN = "the controller ended before the agent began"
 # Names the files of a node that stayed where they were.
 LEFT_THERE = "left_on_host.txt"
@@ -104,7 +106,16 @@ class Node:
         return self.ended is not None or asked or (self.link.down and self.link.tries > 0)
 
     def gone(self, code: int | None) -> None:
-        self.end(outcome.of_node(self.folder, self.plan["token"], code))
+        ended = outcome.of_node(self.folder, self.plan["token"], code)
+        if ended.state is JobState.LOST and code is not None and code > 0 and not (self.folder / CLAIM).exists():
+            ended = self._never_started(code)
+        self.end(ended)
+
+    def _never_started(self, code: int) -> Ended:
+        """What was to start the agent (a container engine, a shell with modules) says why in the agent's place."""
+        lines = last_lines(str(self.folder / AGENT_LOG))
+        reason = f"the agent did not start, exit code {code}" + (f": {lines[-1]}" if lines else "")
+        return Ended(JobState.FAILED, reason, {"rank": None, "kind": "agent", "last_lines": lines})
 
     def end(self, ended: Ended) -> None:
         if self.ended is None:
@@ -176,6 +187,8 @@ class Attempt:
         for node in self.nodes:
             if node.ended is None:
                 told = outcome.stop_order(node.folder, node.plan["epoch"], reason)
+                # Kept here, too: after a lost connection the standing order is repeated.
+                write_json(node.folder / CONTROL, told)
                 node.link.ask("order", control=told, **node.address)
 
     def state(self) -> Ended:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch import Finding, container, remote_plan
+from trainmark.launch import Finding, container, images, remote_plan
 from trainmark.launch.ssh_clock import Clock, measure
-from trainmark.launch.ssh_link import Fleet, Link, Reply
+from trainmark.launch.ssh_fleet import Fleet
+from trainmark.launch.ssh_link import Link, Reply
 from trainmark.plan.records import Plan
 from trainmark.spec.case import SYNTHETIC
-from trainmark.spec.site import Site
+from trainmark.spec.site import Build, Site
 
 _LEAST_DISK = 2**30
 # More than this between two clocks confuses people who read logs side by side; no figure depends on it.
@@ -28,7 +29,7 @@ def findings(fleet: Fleet, node_zip: Path, site: Site, plan: Plan | None) -> lis
     for link in links.values():
         link.users += 1
     try:
-        return _ordered(hosts, list(_all(fleet, links, site, plan)))
+        return _ordered(hosts, list(_all(fleet, links, site, plan, node_zip.name)))
     finally:
         for link in links.values():
             link.users -= 1
@@ -47,9 +48,9 @@ def _ordered(hosts: list[str], found: list[Finding]) -> list[Finding]:
     return sorted(found, key=lambda finding: hosts.index(finding.host))
 
 
-def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None) -> Iterator[Finding]:
+def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, node_zip: str) -> Iterator[Finding]:
     turns = -(-len(links) // site.ssh.fan_out)
-    seconds = site.ssh.connect_seconds * turns + 1.0
+    seconds = max(link.patience for link in links.values()) * turns
     fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
     alive = {host: link for host, link in links.items() if link.ready}
     for host, link in links.items():
@@ -68,7 +69,7 @@ def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None) ->
     yield from _same_image(asked)
     yield from _neighbours(fleet, alive, every_pair=plan is None)
     if site.shared_dir:
-        yield from _shared(fleet, alive, site.shared_dir)
+        yield from _shared(fleet, alive, site, node_zip)
 
 
 def _question(site: Site, plan: Plan | None) -> dict[str, Any]:
@@ -76,9 +77,10 @@ def _question(site: Site, plan: Plan | None) -> dict[str, Any]:
     argv = [site.python or "python3"]
     where = None
     if site.container:
-        where = {"engine": site.container.engine, "image": site.container.image, "name": ""}
+        image = images.image_name(site.container)
+        where = {"engine": site.container.engine, "image": image, "name": ""}
         blank = {"token": os.urandom(8).hex(), "node": 0, "run": "check", "config": {}}
-        argv = container.command(site.container, blank, argv, remote_plan.WORK).argv
+        argv = container.command(site.container, blank, argv, remote_plan.WORK, image).argv
     return {
         "deep": plan is None,
         "data": sorted(path for path in data if path and path != SYNTHETIC and path.startswith("/")),
@@ -93,8 +95,10 @@ def judge(host: str, facts: dict[str, Any], site: Site, clock: Clock, *, deep: b
     yield Finding(host, "node python", True, facts["python"])
     if facts["container"]:
         why = facts["container"].get("why")
-        yield Finding(host, "image", not why, why or facts["container"]["id"])
-    yield from _rank_python(host, facts["ranks"], site, deep=deep)
+        later = bool(why and "is not here" in why and _brings_image(site))
+        yield Finding(host, "image", None if later else not why, why or facts["container"]["id"])
+    if not (facts["container"] and facts["container"].get("why")):
+        yield from _rank_python(host, facts["ranks"], site, deep=deep)
     enough, free = facts["disk"] > _LEAST_DISK, f"{facts['disk'] / 2**30:.1f} GiB free in {site.work_dir}"
     yield Finding(host, "disk", enough, free, "" if enough else "make room for results")
     if facts["memory"] is not None:
@@ -118,6 +122,11 @@ def judge(host: str, facts: dict[str, Any], site: Site, clock: Clock, *, deep: b
         cure = "no figure depends on it; logs are easier to read with NTP" if off else ""
         said = f"{clock.offset:+.3f} s from here (± {clock.error:.3f})"
         yield Finding(host, "clock", None if off else True, said, cure)
+
+
+def _brings_image(site: Site) -> bool:
+    """Whether a run would pull or build what is missing."""
+    return bool(site.container and (site.container.pull == "missing" or isinstance(site.container.image, Build)))
 
 
 def _rank_python(host: str, found: dict[str, Any], site: Site, *, deep: bool) -> Iterator[Finding]:
@@ -164,18 +173,35 @@ def _neighbours(fleet: Fleet, links: dict[str, Link], *, every_pair: bool) -> It
         yield Finding(host, "network", not why, why or f"reaches {count} other host{'s' if count > 1 else ''}", cure)
 
 
-def _shared(fleet: Fleet, links: dict[str, Link], path: str) -> Iterator[Finding]:
-    token = os.urandom(8).hex()
-    hosts = list(links)
-
-    def ask(host: str, step: str) -> Reply:
-        return links[host].ask("share", path=path, token=token, step=step)
-
-    for step, group in (("hold", hosts[:1]), ("look", hosts[1:]), ("end", hosts[:1])):
-        replies = {host: ask(host, step) for host in group}
+def _shared(fleet: Fleet, links: dict[str, Link], site: Site, node_zip: str) -> Iterator[Finding]:
+    """One host holds a lock on a token, all others must read it and not get the lock; containers, too."""
+    token, path, hosts = os.urandom(8).hex(), str(site.shared_dir), list(links)
+    inside = _look_from_container(site, token, node_zip) if site.container else None
+    steps: list[tuple[str, list[str], list[str] | None]] = [("hold", hosts[:1], None), ("look", hosts[1:], None)]
+    if inside:
+        steps.append(("look", hosts, inside))
+    for step, group, argv in [*steps, ("end", hosts[:1], None)]:
+        replies = {host: links[host].ask("share", path=path, token=token, step=step, argv=argv) for host in group}
         fleet.until(lambda replies=replies: all(reply.done for reply in replies.values()), _SECONDS)  # type: ignore[misc]
         for host, reply in replies.items():
             why = (reply.value or {}).get("why")
             if step != "end":
                 cure = "is it one file system on all hosts?" if why else ""
-                yield Finding(host, "shared_dir", not why, why or path, cure)
+                yield Finding(host, "shared_dir", not why, why or f"{path}{' in a container' if argv else ''}", cure)
+
+
+def _look_from_container(site: Site, token: str, node_zip: str) -> list[str] | None:
+    if not site.container:
+        return None
+    look = [
+        site.container.python,
+        "-I",
+        "-S",
+        f"{remote_plan.WORK}/node/{node_zip}",
+        "share",
+        str(site.shared_dir),
+        token,
+    ]
+    blank = {"token": token, "node": "share", "run": "check", "config": {}}
+    image = images.image_name(site.container)
+    return container.command(site.container, blank, look, remote_plan.WORK, image, site.shared_dir).argv

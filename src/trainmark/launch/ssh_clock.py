@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from trainmark.launch.ssh_link import Fleet, Link, Reply
+from trainmark.launch.ssh_fleet import Fleet
+from trainmark.launch.ssh_link import Link, Reply
 
 _EXCHANGES = 20
 _SECONDS = 20.0

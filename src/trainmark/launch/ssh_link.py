@@ -1,15 +1,14 @@
-"""Connections to hosts: one ssh per host, a relay at its other end, and one loop that serves them all."""
+"""A connection to a host: one ssh, and a relay at its other end."""
 
 from __future__ import annotations
 
 import os
-import selectors
 import subprocess
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from trainmark.agent.frames import GREETING, Decoder, FrameError, encode
 from trainmark.launch.ssh_words import Reach, command_line, explain
@@ -18,6 +17,17 @@ from trainmark.launch.ssh_words import Reach, command_line, explain
 SILENT_SECONDS = 15.0
 _BACK_OFF = (0.5, 1.0, 2.0, 4.0, 8.0)
 _STDERR = 8192
+_GRACE_SECONDS = 3.0
+
+
+class Keeper(Protocol):
+    """Who serves a link."""
+
+    def changed(self, link: Link) -> None:
+        """The link has other pipes than before, or something to write."""
+
+    def leave(self, link: Link) -> None:
+        """The link's pipes are about to be closed."""
 
 
 class Reply:
@@ -25,6 +35,7 @@ class Reply:
 
     def __init__(self) -> None:
         self.value: dict[str, Any] | None = None
+        self.payload = b""
 
     @property
     def done(self) -> bool:
@@ -42,8 +53,9 @@ class Reply:
 class Link:
     """One host. `ready` while its relay answers; whoever needs it counts in `users` and it is kept alive for them."""
 
-    def __init__(self, reach: Reach, node_zip: Path) -> None:
+    def __init__(self, reach: Reach, node_zip: Path, fleet: Keeper) -> None:
         self.reach = reach
+        self._fleet = fleet
         self.users = 0
         self.ready = False
         self.why = "not connected yet"
@@ -54,13 +66,18 @@ class Link:
         self.on_frame: Callable[[dict[str, Any], bytes], None] = _nobody
         self._zip = node_zip
         self._process: subprocess.Popen[bytes] | None = None
-        self._out = deque[bytes]()
+        self._out = deque[memoryview]()
         self._in, self._said = b"", b""
         self._decoder = Decoder()
-        self._greeted = False
+        self._greeted, self._mute = False, False
         self._deadline = float("inf")
         self._replies: dict[int, Reply] = {}
         self._questions = 0
+
+    @property
+    def patience(self) -> float:
+        """Seconds until it is known whether a host can be reached."""
+        return self.reach.connect_seconds + _GRACE_SECONDS + 1.0
 
     @property
     def connecting(self) -> bool:
@@ -70,6 +87,10 @@ class Link:
     def down(self) -> bool:
         return self._process is None
 
+    def _say(self, data: bytes) -> None:
+        self._out.append(memoryview(data))
+        self._fleet.changed(self)
+
     def ask(self, op: str, payload: bytes = b"", **fields: Any) -> Reply:
         """Sends a question; the reply fills while the fleet is served."""
         reply = Reply()
@@ -78,7 +99,7 @@ class Link:
             return reply
         self._questions += 1
         self._replies[self._questions] = reply
-        self._out.append(encode({"op": op, "id": self._questions, **fields}, payload))
+        self._say(encode({"op": op, "id": self._questions, **fields}, payload))
         return reply
 
     # ---- called by the fleet
@@ -88,7 +109,8 @@ class Link:
         argv = command_line(self.reach, self._zip.name, self._zip.stat().st_size)
         self._in, self._said, self._decoder, self._greeted = b"", b"", Decoder(), False
         self._out.clear()
-        self._deadline = time.monotonic() + self.reach.connect_seconds
+        # A little longer than ssh itself tries: its own words tell more.
+        self._deadline = time.monotonic() + self.reach.connect_seconds + _GRACE_SECONDS
         try:
             self._process = subprocess.Popen(
                 argv,
@@ -102,12 +124,16 @@ class Link:
             self.why = f"ssh cannot be started: {error.strerror}"
             self.retry_at = float("inf")
             return
+        self._mute = False
         for pipe in self.pipes():
             os.set_blocking(pipe.fileno(), False)
+        self._fleet.changed(self)
 
     def pipes(self) -> list[Any]:
-        found = self._process
-        return [pipe for pipe in (found.stdin, found.stdout, found.stderr) if pipe] if found else []
+        if self._process is None:
+            return []
+        heard = self._process.stderr if not self._mute else None
+        return [pipe for pipe in (self._process.stdin, self._process.stdout, heard) if pipe]
 
     @property
     def wants_to_write(self) -> bool:
@@ -124,6 +150,7 @@ class Link:
                     self._out[0] = self._out[0][sent:]
                 else:
                     self._out.popleft()
+            self._fleet.changed(self)
         except BlockingIOError:
             pass
         except OSError:
@@ -136,6 +163,9 @@ class Link:
             return
         if self._process and pipe is self._process.stderr:
             self._said = (self._said + data)[-_STDERR:]
+            if not data:  # ssh has closed it: nothing more will come
+                self._mute = True
+                self._fleet.changed(self)
         elif data:
             self._hear(data)
         else:
@@ -162,7 +192,7 @@ class Link:
 
     def _greet(self, word: str) -> None:
         if word == "need":
-            self._out.append(self._zip.read_bytes())
+            self._say(self._zip.read_bytes())
         elif word == "ready":
             self._greeted = True
         elif word.startswith("old "):
@@ -181,7 +211,7 @@ class Link:
         elif op == "reply":
             reply = self._replies.pop(int(header.get("to") or 0), None)
             if reply is not None:
-                reply.value = header
+                reply.value, reply.payload = header, payload
         elif op != "beat":
             self.on_frame(header, payload)
 
@@ -195,6 +225,8 @@ class Link:
         process = self._process
         if process is None:
             return
+        # Before anything is closed: another connection may be given the same descriptors at once.
+        self._fleet.leave(self)
         was_ready, self._process, self.ready = self.ready, None, False
         if process.stdin:
             process.stdin.close()
@@ -233,63 +265,3 @@ def _rest(process: subprocess.Popen[bytes]) -> bytes:
         return os.read(process.stderr.fileno(), _STDERR)
     except OSError:
         return b""
-
-
-class Fleet:
-    """All links of a controller. Nothing happens but inside `step` and `until`; there are no threads."""
-
-    def __init__(self, limit: int = 32) -> None:
-        self.limit = limit
-        self._links: dict[Reach, Link] = {}
-
-    def link(self, reach: Reach, node_zip: Path) -> Link:
-        if reach not in self._links:
-            self._links[reach] = Link(reach, node_zip)
-        return self._links[reach]
-
-    def step(self, seconds: float) -> None:
-        """Serves whatever is ready, waiting up to `seconds` for it."""
-        now = time.monotonic()
-        self._connect(now)
-        with selectors.DefaultSelector() as selector:
-            for link in self._links.values():
-                for pipe in link.pipes():
-                    if pipe.writable() and not link.wants_to_write:
-                        continue
-                    event = selectors.EVENT_WRITE if pipe.writable() else selectors.EVENT_READ
-                    selector.register(pipe, event, link)
-            for key, _ in selector.select(max(0.0, seconds)):
-                link = key.data
-                if link.down:
-                    continue
-                if key.events == selectors.EVENT_WRITE:
-                    link.write()
-                else:
-                    link.read(key.fileobj)
-        now = time.monotonic()
-        for link in self._links.values():
-            link.check_deadline(now)
-
-    def until(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Serves until something is so, or the time is over; whether it is so."""
-        deadline = time.monotonic() + seconds
-        while not done():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            self.step(min(left, 0.25))
-        return True
-
-    def _connect(self, now: float) -> None:
-        """Starts what is wanted and down, so many at a time."""
-        busy = sum(link.connecting for link in self._links.values())
-        for link in self._links.values():
-            if busy >= self.limit:
-                return
-            if link.down and link.users > 0 and now >= link.retry_at:
-                link.connect()
-                busy += 1
-
-    def close(self) -> None:
-        for link in self._links.values():
-            link.lose("the controller has ended")

@@ -28,7 +28,7 @@ try:
     if not (os.path.exists(path) and os.path.getsize(path) == size):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         say("need")
-        draft = "%s.%d.part" % (path, os.getpid())
+        draft = "%s.%s.%d.part" % (path, os.uname()[1], os.getpid())
         with open(draft, "wb") as out:
             while size:
                 data = os.read(0, min(size, 65536))

@@ -89,6 +89,7 @@ def _resumed(found: list[Event], number: int) -> list[str]:
 def _notes(attempt_dir: Path, case: CasePlan) -> list[str]:
     """What a reader must know besides the figures."""
     notes = [warning for result in events.results(attempt_dir) for warning in result.get("warnings", [])]
+    notes += [f"disturbed: {why}" for result in events.results(attempt_dir) for why in result.get("disturbed", [])]
     if case.data == SYNTHETIC:
         notes.append("data is synthetic")
     if case.opened:

@@ -35,10 +35,27 @@ class Ssh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost_seconds: float = 120.0
 
 
+class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An image made from a folder with a Dockerfile, on the first host, and copied to the others."""
+
+    build: str
+
+
+class Prepare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is installed for the ranks before they start, once per host and image. Paths are relative to the site."""
+
+    requirements: str | None = None
+    index: str | None = None
+    # Folders with a setup of their own (pyproject.toml), such as compiled extensions.
+    extensions: list[str] = []
+    options: list[str] = []
+
+
 class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What ranks run in. `options` go to the engine as they are."""
 
-    image: str
+    image: str | Build
+    pull: Literal["never", "missing"] = "never"
     engine: Literal["docker", "podman", "pyxis", "apptainer"] = "docker"
     python: str = "python3"
     runtime: str | None = None
@@ -72,6 +89,10 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ssh: Ssh = Ssh()
     slurm: slurms.Slurm | None = None
     container: Container | None = None
+    prepare: Prepare | None = None
+    env_file: str | None = None
+    # Before every round; needs root or `sudo -n`, and the result says when it could not be done.
+    clear_caches: bool = False
     interface: str | None = None
     devices: dict[str, str] = {}
     data: dict[str, str] = {}
@@ -96,7 +117,7 @@ def load(path: Path | None, hostname: str) -> Site:
         named = named or [f"any{number}" for number in range(_slurm(site).nodes or 0)]
     elif site.slurm is not None:
         raise UserError(f"{path}: slurm: only launcher `slurm` reads it, found launcher `{site.launcher}`")
-    site = msgspec.structs.replace(site, hosts=named or [hostname])
+    site = _resolved(msgspec.structs.replace(site, hosts=named or [hostname]), path)
     if site.launcher == "local":
         _check_local(site, path)
     else:
@@ -107,8 +128,50 @@ def load(path: Path | None, hostname: str) -> Site:
         if site.launcher != "local":
             raise UserError(f"{path}: python: found {python!r}, allowed is a name or an absolute path on the hosts")
         python = str(path.parent.resolve() / python)
-    config = site.ssh.config and str(path.parent.resolve() / Path(site.ssh.config).expanduser())
-    return msgspec.structs.replace(site, python=python, ssh=msgspec.structs.replace(site.ssh, config=config))
+    return msgspec.structs.replace(site, python=python)
+
+
+_RECIPES = ("Dockerfile", "Containerfile")
+
+
+def _resolved(site: Site, path: Path) -> Site:
+    """Every file of this machine that the site names, from the folder the site lies in."""
+
+    def here(name: str) -> str:
+        return str(path.parent.resolve() / Path(name).expanduser())
+
+    replace = msgspec.structs.replace
+    if site.ssh.config:
+        site = replace(site, ssh=replace(site.ssh, config=here(site.ssh.config)))
+    if site.container and isinstance(site.container.image, Build):
+        site = replace(site, container=replace(site.container, image=Build(here(site.container.image.build))))
+    if site.prepare:
+        requirements = site.prepare.requirements and here(site.prepare.requirements)
+        extensions = [here(name) for name in site.prepare.extensions]
+        site = replace(site, prepare=replace(site.prepare, requirements=requirements, extensions=extensions))
+        for name in [*extensions, *([requirements] if requirements else [])]:
+            if not Path(name).exists():
+                raise UserError(f"{path}: prepare: there is no {name}")
+    if site.env_file:
+        site = replace(site, env={**_read_env(Path(here(site.env_file))), **site.env})
+    return site
+
+
+def _read_env(path: Path) -> dict[str, str]:
+    """NAME=VALUE on each line; empty lines and comments are passed over. No shell reads it."""
+    found = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not equals or not name.isidentifier():
+            raise UserError(f"{path}: line {number}: found {line!r}, allowed is NAME=VALUE")
+        found[name] = value.strip("'\"")
+    return found
 
 
 def _slurm(site: Site) -> slurms.Slurm:
@@ -128,6 +191,9 @@ def _with_slurm(site: Site, path: Path, named: list[str]) -> Site:
             f"{path}: shared_dir: missing; launcher `slurm` needs a folder that this machine and all nodes see, "
             "such as a home folder on NFS; without one, use launcher `ssh`"
         )
+    for name in ("prepare", "clear_caches"):
+        if getattr(site, name):
+            raise UserError(f"{path}: {name}: launcher `slurm` does not do this; have it done on the nodes beforehand")
     conf = slurm.conf and str(path.parent.resolve() / Path(slurm.conf).expanduser())
     return msgspec.structs.replace(site, slurm=msgspec.structs.replace(slurm, conf=conf))
 
@@ -136,8 +202,15 @@ _ENGINES = {"ssh": ("docker", "podman"), "slurm": ("pyxis", "apptainer")}
 
 
 def _check_container(container: Container, launcher: str, path: Path) -> None:
-    if container.image.startswith("-"):
-        raise UserError(f"{path}: container.image: found {container.image!r}, which looks like an option")
+    image = container.image
+    if isinstance(image, str) and image.startswith("-"):
+        raise UserError(f"{path}: container.image: found {image!r}, which looks like an option")
+    if isinstance(image, Build) and not any((Path(image.build) / name).is_file() for name in _RECIPES):
+        raise UserError(f"{path}: container.image.build: no {' or '.join(_RECIPES)} in {image.build}")
+    if launcher == "slurm" and (isinstance(image, Build) or container.pull != "never"):
+        raise UserError(
+            f"{path}: container: launcher `slurm` takes an image that is there; build and pull are for `ssh`"
+        )
     allowed = _ENGINES.get(launcher)
     if allowed and container.engine not in allowed:
         raise UserError(
@@ -176,12 +249,18 @@ def _check_remote(site: Site, path: Path) -> None:
         _check_container(site.container, site.launcher, path)
 
 
+_SECRET_CURES = {
+    True: "export it instead: ranks inherit the environment",
+    False: "set it on the hosts themselves: ranks inherit what a login there gives",
+}
+
+
 def _check(site: Site, path: Path) -> None:
     for name, value in site.env.items():
         if looks_secret(name, value):
             raise UserError(
                 f"{path}: env.{name} looks like a secret, and results keep the site; "
-                "export it instead: ranks inherit the environment"
+                + _SECRET_CURES[site.launcher == "local"]
             )
     for position, host in enumerate(site.hosts):
         if not is_name(host.replace(":", "")):
