@@ -83,6 +83,13 @@ class LauncherContract:
             seed=1,
         )
 
+    def begun(self, launcher: Launcher, job: Job) -> None:
+        """Returns when it runs; a scheduler may let it wait."""
+        deadline = time.monotonic() + PATIENCE
+        while (state := launcher.poll([job], 0.5)[job.handle].state) == "PENDING" and time.monotonic() < deadline:
+            pass
+        assert state == "RUNNING"
+
     def wait(self, launcher: Launcher, job: Job) -> Ended:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -115,7 +122,7 @@ class LauncherContract:
     def test_cancel_ends_it(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sleep", "1000")
         job = launcher.submit(launcher.render(spec, site))
-        assert launcher.poll([job], 0.5)[job.handle].state in ("PENDING", "RUNNING")
+        self.begun(launcher, job)
         launcher.cancel(job, 1, "a test", "stop")
         ended = self.wait(launcher, job)
         assert ended.state == "CANCELLED" and "a test" in ended.reason
@@ -123,7 +130,7 @@ class LauncherContract:
     def test_an_agent_that_is_destroyed_is_lost(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sleep", "1000")
         job = launcher.submit(launcher.render(spec, site))
-        launcher.poll([job], 1.0)
+        self.begun(launcher, job)
         launcher.cancel(job, 1, "a test", "destroy")
         assert self.wait(launcher, job).state in ("LOST", "FAILED")
 
