@@ -17,7 +17,7 @@ test: $(VENV)/.dev
 
 # What needs real hosts and takes longer; installs the lab's packages when run as root.
 test-lab: $(VENV)/.dev
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m lab tests/lab
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m lab tests/lab tests/slurm
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -46,6 +46,13 @@ def test_more_ranks_than_cores() -> None:
     assert (settings.threads, settings.pinned, settings.warnings) == (1, False, ["4 ranks share 2 cores"])
 
 
+def test_fewer_cores_than_planned() -> None:
+    asked = plan()
+    asked.cpus = 8
+    assert chosen(asked, Machine([0, 1])).warnings == ["8 cores were planned, 2 may be used"]
+    assert chosen(asked, EIGHT).warnings == []
+
+
 def test_no_core_is_cut_in_two() -> None:
     threads_of_cores = [[0, 4], [1, 5], [2, 6], [3, 7]]
     assert slices(Machine(list(range(8)), threads_of_cores), 2) == [[0, 1, 4, 5], [2, 3, 6, 7]]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conftest import Cli
@@ -50,16 +51,23 @@ for path in glob.glob("/proc/[0-9]*/environ"):
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """Two hosts with docker and podman."""
+    yield from make_lab(Options(name=f"test{os.getpid()}", nodes=2, docker=True))
+
+
+def make_lab(options: Options) -> Iterator[Lab]:
+    """A lab for a session. TRAINMARK_LAB names one that is up already, and stays up."""
     why = packages.hindrance()
     if why:
         _skip(f"the lab {why}")
+    name = os.environ.get("TRAINMARK_LAB")
     _remove_orphans()
     try:
-        made = Lab.make(Options(name=f"test{os.getpid()}", nodes=2, docker=True), install=True)
+        made = Lab.make(msgspec.structs.replace(options, name=name) if name else options, install=True)
     except UserError as error:
         _skip(f"no lab of real hosts: {error}")
     yield made
-    made.down()
+    if not name:
+        made.down()
 
 
 def _remove_orphans() -> None:

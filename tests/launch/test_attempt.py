@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from trainmark.launch import Ended
-from trainmark.launch.ssh_attempt import PEER_SECONDS, Attempt, Node
+from trainmark.launch.outcome import PEER_SECONDS
+from trainmark.launch.ssh_attempt import Attempt, Node
 from trainmark.launch.ssh_words import Reach
 from trainmark.spec.states import JobState
 

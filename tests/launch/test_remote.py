@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from trainmark.agent.filling import agree_on
 from trainmark.agent.frames import Decoder, FrameError, encode
 from trainmark.errors import UserError
 from trainmark.launch import AttemptSpec, container, remote_plan, trees
@@ -117,7 +118,7 @@ def test_the_first_node_holds_the_port_and_the_others_know_it(tmp_path: Path) ->
     asked = spec(tmp_path, ("train", "--port=%PORT0%"))
     site = Site(launcher="ssh", hosts=["n1", "n2"])
     plans = [remote_plan.render(asked, node, site, None, "z.pyz").plan for node in asked.case.nodes]
-    first, second = (remote_plan.fill_ports(plan, [4711]) for plan in plans)
+    first, second = (agree_on(plan, [4711]) for plan in plans)
     assert first["ports"] == [4711] and first["ranks"][0]["argv"][1] == "--port=%PORT0%"
     assert second["ports"] == [] and second["ranks"][0]["argv"][1] == "--port=4711"
 

@@ -27,6 +27,8 @@ _USAGE = """usage: agent run NODEPLAN.json   do what the plan says, write result
        agent selftest            try each kind of containment on this host
        agent share DIR TOKEN     look whether DIR is the folder in which another host holds the token's lock
        agent serve WORK          talk to a controller on standard input and output; keeps its files in WORK
+       agent steward DIR         the batch job of a Slurm allocation: makes steps of the orders in DIR
+       agent task ORDER NODES    one node of such a step; `tidy` clears up after one
 """
 
 
@@ -141,6 +143,14 @@ def main(argv: list[str]) -> int:
         from trainmark.agent.relay import serve
 
         return serve(rest[0])
+    if verb == "steward" and len(rest) == 1:
+        from trainmark.agent.steward import steward
+
+        return steward(rest[0])
+    if verb in ("task", "tidy") and len(rest) == 2:
+        from trainmark.agent import steptask
+
+        return steptask.task(*rest) if verb == "task" else steptask.tidy(*rest)
     sys.stderr.write(_USAGE)
     return 2
 

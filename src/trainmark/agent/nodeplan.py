@@ -62,6 +62,7 @@ class NodePlan:
         self.sample_seconds: float = float(raw.get("sample_seconds") or 0.0)
         self.tuning: dict[str, Any] = raw.get("tuning") or {}
         self.containment: str = raw.get("containment") or "auto"
+        self.cpus: int | None = raw.get("cpus")
         self.warnings: list[str] = list(raw.get("warnings") or ())
         self.active: str | None = raw.get("active")
         self.device: dict[str, Any] = raw.get("device") or {"vendor": "cpu", "visible": None}

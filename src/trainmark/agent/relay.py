@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from trainmark.agent.relay_check import Share
 
 BEAT_SECONDS = 1.0
-_LONG = ("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare")
+_LONG = (
+    *("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare"),
+    *("slurm_facts", "slurm_start", "slurm_states"),
+)
 _LEASE = "lease.json"
 _NODE_PLAN = "node.json"
 
@@ -54,6 +57,11 @@ class Relay:
             "listen": self._listen,
             "reach": self._reach,
             "share": self._share,
+            "slurm_facts": self._slurm,
+            "slurm_put": self._slurm,
+            "slurm_start": self._slurm,
+            "slurm_states": self._slurm,
+            "slurm_words": self._slurm,
         }
         self._verbs.update(Images(work, self._progress).verbs)
 
@@ -282,6 +290,12 @@ class Relay:
         if header["step"] == "end":
             self._shared = None
         return {"why": why}
+
+    def _slurm(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Setting up a Slurm cluster; only `trainmark slurm init` asks for it."""
+        from trainmark.agent import relay_slurm
+
+        return relay_slurm.VERBS[header["op"]](header)
 
 
 def serve(work: str) -> int:

@@ -113,6 +113,8 @@ def _threads(settings: Settings, plan: NodePlan, machine: Machine, asked: dict[s
 
 def _cpus(settings: Settings, plan: NodePlan, machine: Machine) -> None:
     count = len(plan.ranks)
+    if plan.cpus is not None and len(machine.cpus) < plan.cpus:
+        settings.warnings.append("%d cores were planned, %d may be used" % (plan.cpus, len(machine.cpus)))
     if count > len(machine.cpus):
         settings.warnings.append("%d ranks share %d cores" % (count, len(machine.cpus)))
     split = count > 1 and count <= len(machine.cpus) and plan.tuning.get("affinity", "auto") == "auto"

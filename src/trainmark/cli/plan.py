@@ -37,6 +37,10 @@ def text(plan: Plan, *, drawn: bool) -> str:
         lines.append(f"block {number}: {order}")
     for case in plan.cases:
         lines += ["", *_case(case)]
+    if plan.site.launcher == "slurm":
+        from trainmark.launch import slurm_plan
+
+        lines += ["", *slurm_plan.preview(plan)]
     return "\n".join(lines) + "\n"
 
 

@@ -73,5 +73,10 @@ How = Literal["stop", "kill", "destroy"]
 
 
 REGISTRY = Registry(
-    "launcher", {"local": "trainmark.launch.local:LocalLauncher", "ssh": "trainmark.launch.ssh:SshLauncher"}
+    "launcher",
+    {
+        "local": "trainmark.launch.local:LocalLauncher",
+        "ssh": "trainmark.launch.ssh:SshLauncher",
+        "slurm": "trainmark.launch.slurm:SlurmLauncher",
+    },
 )

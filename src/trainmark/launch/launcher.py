@@ -35,3 +35,6 @@ class Launcher(Protocol):
 
     def collect(self, job: Job) -> None:
         """Bring everything the attempt left into its folder and leave nothing behind, any number of times."""
+
+    def release(self, run_dir: Path) -> list[str]:
+        """The controller is done with a run: gives back what was held for it. Returns what could not be."""

@@ -97,6 +97,11 @@ class LocalLauncher:
             with contextlib.suppress(OSError):
                 ship.complete(str(folder))
 
+    def release(self, run_dir: Path) -> list[str]:
+        """Nothing is held between rounds."""
+        del run_dir
+        return []
+
     def _state(self, job: Job) -> Ended:
         handle = self._open(job)
         if handle is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import os
@@ -46,10 +47,24 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(entry, content)
 
 
+def name() -> str:
+    """A name that changes with the content."""
+    return _named(_built())
+
+
+@functools.cache
+def _built() -> bytes:
+    return build()
+
+
+def _named(content: bytes) -> str:
+    return f"trainmark-node-{hashlib.sha256(content).hexdigest()[:16]}.pyz"
+
+
 def write(folder: Path) -> Path:
-    """The zip in `folder`, under a name that changes with its content."""
-    content = build()
-    path = folder / f"trainmark-node-{hashlib.sha256(content).hexdigest()[:16]}.pyz"
+    """The zip in `folder`."""
+    content = _built()
+    path = folder / _named(content)
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from trainmark.agent.verdict import complains_of_peer
 from trainmark.launch import Ended
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
@@ -11,6 +14,8 @@ from trainmark.store.rundir import CONTROL, NODE_PLAN, RESULT
 
 # The agent's own exit codes.
 _NO_ROOM, _SUPERSEDED = 75, 76
+# The others of a failed node may still have something to say, and then must be told to stop.
+PEER_SECONDS = 4.0
 
 
 def node_dirs(attempt_dir: Path) -> list[Path]:
@@ -41,3 +46,33 @@ def of_node(folder: Path, token: str, code: int | None) -> Ended:
         return Ended(JobState.LOST, "another controller had taken the run over before the agent began")
     how = f" (signal {-code})" if code is not None and code < 0 else ""
     return Ended(JobState.LOST, f"the agent was gone without a result{how}")
+
+
+def stop_order(folder: Path, epoch: int, reason: str) -> dict[str, Any]:
+    """An order to a node whose neighbour has failed; of an epoch high enough for its agent to obey."""
+    standing = read_json(folder / CONTROL)
+    known = standing.get("epoch", 0) if isinstance(standing, dict) else 0
+    return {"epoch": max(known, epoch), "command": "stop", "reason": reason}
+
+
+def whole(ended: Sequence[tuple[str, Ended]]) -> Ended:
+    """One word for the nodes of an attempt, given with their hosts in the order they were seen to end. Which failed
+    first is told by what they said, then by that order."""
+    if all(end.state is JobState.SUCCEEDED for _, end in ended):
+        return ended[0][1]
+    bad = [(host, end) for host, end in ended if end.state is not JobState.SUCCEEDED]
+    host, end = min(bad, key=lambda pair: (_cause(pair[1]), bad.index(pair)))
+    if len(ended) == 1:
+        return end
+    failure = {**end.failure, "host": host} if end.failure else None
+    return Ended(end.state, f"{host}: {end.reason}", failure)
+
+
+def _cause(ended: Ended) -> int:
+    """Causes before consequences: a lost node explains everything, a lost neighbour nothing."""
+    if ended.state is JobState.LOST:
+        return 0
+    if ended.state is JobState.CANCELLED:
+        return 3
+    lines = (ended.failure or {}).get("last_lines") or []
+    return 2 if complains_of_peer(lines) else 1

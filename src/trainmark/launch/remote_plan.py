@@ -94,25 +94,3 @@ _LOAD = 'for module in "${@:2:$1}"; do module load "$module" || exit 97; done; s
 def with_modules(modules: list[str], argv: list[str]) -> list[str]:
     """Environment modules exist only in a login shell."""
     return ["bash", "-lc", _LOAD, "trainmark", str(len(modules)), *modules, *argv] if modules else argv
-
-
-def fill_ports(plan: dict[str, Any], ports: list[int]) -> dict[str, Any]:
-    """The agreed ports: held by the agent of the first node, plain numbers for all others."""
-    if plan["node"] == 0:
-        return {**plan, "ports": ports}
-
-    def fill(text: str) -> str:
-        for index, port in enumerate(ports):
-            text = text.replace(f"%PORT{index}%", str(port))
-        return text
-
-    ranks = [
-        {
-            **rank,
-            "argv": [fill(word) for word in rank["argv"]],
-            "env": {name: fill(value) for name, value in rank["env"].items()},
-        }
-        for rank in plan["ranks"]
-    ]
-    env = {name: fill(value) for name, value in plan["env"].items()}
-    return {**plan, "ports": [], "ranks": ranks, "env": env}

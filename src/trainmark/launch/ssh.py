@@ -128,6 +128,11 @@ class SshLauncher:
             replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *kept]))
         self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
+    def release(self, run_dir: Path) -> list[str]:
+        """Connections end with the controller; nothing else is held between rounds."""
+        del run_dir
+        return []
+
     # ---- what is sent
 
     def zip(self) -> Path:

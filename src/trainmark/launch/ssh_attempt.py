@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.agent.verdict import complains_of_peer, last_lines
+from trainmark.agent.verdict import last_lines
 from trainmark.launch import Ended, outcome
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_link import Link, Reply
@@ -22,8 +22,6 @@ AGENT_LOG = "agent.log"
 NEVER_BEGAN = "the controller ended before the agent began"
 # Names the files of a node that stayed where they were.
 LEFT_THERE = "left_on_host.txt"
-# The others of a failed node may still have something to say, and then must be told to stop.
-PEER_SECONDS = 4.0
 # How long a host without contact may keep somebody waiting who has asked for the end.
 _PATIENCE = 10.0
 
@@ -180,7 +178,7 @@ class Attempt:
         bad = [node for node in self.order if node.ended and node.ended.state is not JobState.SUCCEEDED]
         if bad and self._failed_at is None:
             self._failed_at = now
-        if self._failed_at is not None and not self.asked_to_end and now - self._failed_at > PEER_SECONDS:
+        if self._failed_at is not None and not self.asked_to_end and now - self._failed_at > outcome.PEER_SECONDS:
             self.stop_others(f"{bad[0].host} has failed")
 
     def stop_others(self, reason: str) -> None:
@@ -188,9 +186,7 @@ class Attempt:
         self.asked_to_end = True
         for node in self.nodes:
             if node.ended is None:
-                standing = read_json(node.folder / CONTROL)
-                epoch = standing.get("epoch", 0) if isinstance(standing, dict) else 0
-                told = {"epoch": max(epoch, node.plan["epoch"]), "command": "stop", "reason": reason}
+                told = outcome.stop_order(node.folder, node.plan["epoch"], reason)
                 # Kept here, too: after a lost connection the standing order is repeated.
                 write_json(node.folder / CONTROL, told)
                 node.link.ask("order", control=told, **node.address)
@@ -199,25 +195,7 @@ class Attempt:
         """One word for all nodes. Which failed first is told by what they said, then by the order it was heard in."""
         if not self.over:
             return Ended(JobState.RUNNING)
-        ended = [(node, node.ended) for node in self.order or self.nodes if node.ended]
-        if all(end.state is JobState.SUCCEEDED for _, end in ended):
-            return ended[0][1]
-        bad = [(node, end) for node, end in ended if end.state is not JobState.SUCCEEDED]
-        node, end = min(bad, key=lambda pair: (_rank(pair[1]), bad.index(pair)))
-        if len(self.nodes) == 1:
-            return end
-        failure = {**end.failure, "host": node.host} if end.failure else None
-        return Ended(end.state, f"{node.host}: {end.reason}", failure)
-
-
-def _rank(ended: Ended) -> int:
-    """Causes before consequences: a lost node explains everything, a lost neighbour nothing."""
-    if ended.state is JobState.LOST:
-        return 0
-    if ended.state is JobState.CANCELLED:
-        return 3
-    lines = (ended.failure or {}).get("last_lines") or []
-    return 2 if complains_of_peer(lines) else 1
+        return outcome.whole([(node.host, node.ended) for node in self.order or self.nodes if node.ended])
 
 
 def is_here(folder: Path, token: str) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from trainmark.agent.filling import agree_on
 from trainmark.errors import SiteError
-from trainmark.launch import images, remote_plan
+from trainmark.launch import images
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_attempt import Node, is_here
 from trainmark.launch.ssh_clock import Clock, measure
@@ -116,7 +117,7 @@ class Starter:
         self._heard([(first.link, reply)], "hold a port")
         numbers = [int(number) for number in (reply.value or {})["numbers"]]
         for node in nodes:
-            node.plan = remote_plan.fill_ports(node.plan, numbers)
+            node.plan = agree_on(node.plan, numbers)
 
     def _heard(self, replies: list[tuple[Link, Reply]], what: str) -> None:
         self._fleet.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)

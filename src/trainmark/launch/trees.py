@@ -57,6 +57,17 @@ def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
     archive.addfile(entry, io.BytesIO(content))
 
 
+def unpack(tree: Tree, folder: Path) -> None:
+    """The files below `folder`: whole or not at all, and left alone if they are there."""
+    if folder.is_dir():
+        return
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    part.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(tree.content)) as archive:
+        archive.extractall(part, filter="data")
+    part.rename(folder)
+
+
 def moved(text: str, places: dict[str, str], top: str) -> str:
     """A path below one of the folders as it is called on the host; any other text as it is."""
     for root, place in places.items():

@@ -117,8 +117,10 @@ class Loop:
 
     def _follow(self, job: Job, case: CasePlan) -> Ended:
         """Waits for the end of an attempt, passing on stop requests and guarding its last deadline."""
-        late = self._clock() + case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS
+        allowed = case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS
+        late = self._clock() + allowed
         asked: How | None = None
+        waits_for = ""
         stop_by = float("inf")
         while True:
             ended = self._launcher.poll([job], TICK_SECONDS)[job.handle]
@@ -128,6 +130,12 @@ class Loop:
             self._renew()
             self._view.tick(job.attempt_dir)
             now = self._clock()
+            if ended.state is JobState.PENDING:
+                # Time in a queue is not the case's; the launcher has a deadline for it.
+                late = now + allowed
+                if ended.reason != waits_for:
+                    waits_for = ended.reason
+                    self._view.note(f"waiting: {waits_for}")
             if asked == "destroy" and now > stop_by:
                 return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
             wanted = self._wanted(now > late, now > stop_by)

@@ -82,6 +82,8 @@ def drive(run: RunDir, plan: Plan, view: View, *, stopping: Literal["", "stop", 
         preflight = unmet if plan.site.launcher == "local" else unmet_elsewhere
         loop = Loop(run, plan, state, launcher, writer, lease.epoch, switch, preflight, view, lease.renew, judge)
         final = loop.go()
+        for text in launcher.release(run.path):
+            view.note(f"warning: {text}")
         lease.release()
         return final
     except OSError as error:

@@ -9,6 +9,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.spec import hostlist, yamlfile
+from trainmark.spec import slurm as slurms
 from trainmark.spec.case_id import is_name
 from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
@@ -55,7 +56,7 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     image: str | Build
     pull: Literal["never", "missing"] = "never"
-    engine: Literal["docker", "podman"] = "docker"
+    engine: Literal["docker", "podman", "pyxis", "apptainer"] = "docker"
     python: str = "python3"
     runtime: str | None = None
     network: str = "host"
@@ -86,6 +87,7 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     work_dir: str = "~/.trainmark"
     shared_dir: str | None = None
     ssh: Ssh = Ssh()
+    slurm: slurms.Slurm | None = None
     container: Container | None = None
     prepare: Prepare | None = None
     env_file: str | None = None
@@ -110,6 +112,11 @@ def load(path: Path | None, hostname: str) -> Site:
     named = hostlist.expand(site.hosts, str(path))
     if site.hosts_file is not None:
         named += hostlist.read(path.parent / Path(site.hosts_file).expanduser())
+    if site.launcher == "slurm":
+        site = _with_slurm(site, path, named)
+        named = named or [f"any{number}" for number in range(_slurm(site).nodes or 0)]
+    elif site.slurm is not None:
+        raise UserError(f"{path}: slurm: only launcher `slurm` reads it, found launcher `{site.launcher}`")
     site = _resolved(msgspec.structs.replace(site, hosts=named or [hostname]), path)
     if site.launcher == "local":
         _check_local(site, path)
@@ -167,6 +174,51 @@ def _read_env(path: Path) -> dict[str, str]:
     return found
 
 
+def _slurm(site: Site) -> slurms.Slurm:
+    return site.slurm or slurms.Slurm()
+
+
+def _with_slurm(site: Site, path: Path, named: list[str]) -> Site:
+    """A site for Slurm: the nodes are named, or Slurm chooses so many; all of them see `shared_dir`."""
+    slurm = _slurm(site)
+    slurms.check(slurm, path)
+    if slurm.nodes is not None and named:
+        raise UserError(f"{path}: slurm.nodes: `hosts` names the nodes already; give one of the two")
+    if slurm.nodes is None and not named:
+        raise UserError(f"{path}: slurm.nodes: missing; say how many nodes to ask for, or name them in `hosts`")
+    if site.shared_dir is None:
+        raise UserError(
+            f"{path}: shared_dir: missing; launcher `slurm` needs a folder that this machine and all nodes see, "
+            "such as a home folder on NFS; without one, use launcher `ssh`"
+        )
+    for name in ("prepare", "clear_caches"):
+        if getattr(site, name):
+            raise UserError(f"{path}: {name}: launcher `slurm` does not do this; have it done on the nodes beforehand")
+    conf = slurm.conf and str(path.parent.resolve() / Path(slurm.conf).expanduser())
+    return msgspec.structs.replace(site, slurm=msgspec.structs.replace(slurm, conf=conf))
+
+
+_ENGINES = {"ssh": ("docker", "podman"), "slurm": ("pyxis", "apptainer")}
+
+
+def _check_container(container: Container, launcher: str, path: Path) -> None:
+    image = container.image
+    if isinstance(image, str) and image.startswith("-"):
+        raise UserError(f"{path}: container.image: found {image!r}, which looks like an option")
+    if isinstance(image, Build) and not any((Path(image.build) / name).is_file() for name in _RECIPES):
+        raise UserError(f"{path}: container.image.build: no {' or '.join(_RECIPES)} in {image.build}")
+    if launcher == "slurm" and (isinstance(image, Build) or container.pull != "never"):
+        raise UserError(
+            f"{path}: container: launcher `slurm` takes an image that is there; build and pull are for `ssh`"
+        )
+    allowed = _ENGINES.get(launcher)
+    if allowed and container.engine not in allowed:
+        raise UserError(
+            f"{path}: container.engine: found {container.engine!r}, allowed with launcher `{launcher}`: "
+            f"{' or '.join(allowed)}"
+        )
+
+
 def _check_local(site: Site, path: Path) -> None:
     if len(site.hosts) > 1:
         raise UserError(f"{path}: hosts: launcher `local` runs on this machine only, found {len(site.hosts)} hosts")
@@ -193,11 +245,8 @@ def _check_remote(site: Site, path: Path) -> None:
     for name in ("user", "config"):
         if (getattr(ssh, name) or "").startswith("-"):
             raise UserError(f"{path}: ssh.{name}: found {getattr(ssh, name)!r}, which ssh would take for an option")
-    image = site.container.image if site.container else ""
-    if isinstance(image, str) and image.startswith("-"):
-        raise UserError(f"{path}: container.image: found {image!r}, which looks like an option")
-    if isinstance(image, Build) and not any((Path(image.build) / name).is_file() for name in _RECIPES):
-        raise UserError(f"{path}: container.image.build: no {' or '.join(_RECIPES)} in {image.build}")
+    if site.container:
+        _check_container(site.container, site.launcher, path)
 
 
 _SECRET_CURES = {

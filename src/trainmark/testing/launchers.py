@@ -57,6 +57,13 @@ class LauncherContract:
             seed=1,
         )
 
+    def begun(self, launcher: Launcher, job: Job) -> None:
+        """Returns when it runs; a scheduler may let it wait."""
+        deadline = time.monotonic() + PATIENCE
+        while (state := launcher.poll([job], 0.5)[job.handle].state) == "PENDING" and time.monotonic() < deadline:
+            pass
+        assert state == "RUNNING"
+
     def wait(self, launcher: Launcher, job: Job) -> Ended:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -89,7 +96,7 @@ class LauncherContract:
     def test_cancel_ends_it(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sleep", "1000")
         job = launcher.submit(launcher.render(spec, site))
-        assert launcher.poll([job], 0.5)[job.handle].state == "RUNNING"
+        self.begun(launcher, job)
         launcher.cancel(job, 1, "a test", "stop")
         ended = self.wait(launcher, job)
         assert ended.state == "CANCELLED" and "a test" in ended.reason
@@ -97,7 +104,7 @@ class LauncherContract:
     def test_an_agent_that_is_destroyed_is_lost(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sleep", "1000")
         job = launcher.submit(launcher.render(spec, site))
-        launcher.poll([job], 1.0)
+        self.begun(launcher, job)
         launcher.cancel(job, 1, "a test", "destroy")
         assert self.wait(launcher, job).state in ("LOST", "FAILED")
 
@@ -135,6 +142,11 @@ class LauncherContract:
         launcher.collect(job)
         assert {file: file.read_bytes() for file in spec.attempt_dir.rglob("*") if file.is_file()} == before
         assert launcher.poll([job], 0.0)[job.handle] == ended
+
+    def test_a_release_may_be_repeated(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        spec = self.spec(run_dir, site, "/bin/true")
+        self.wait(launcher, launcher.submit(launcher.render(spec, site)))
+        assert launcher.release(run_dir) == [] and launcher.release(run_dir) == []
 
     def test_check_says_what_it_found(self, launcher: Launcher, site: Site) -> None:
         findings = launcher.check(site, None)

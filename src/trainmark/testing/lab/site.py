@@ -26,6 +26,15 @@ def content(plan: Layout, **more: Any) -> dict[str, Any]:
     }
 
 
+def slurm_content(plan: Layout, slurm: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """The same hosts by way of their Slurm, used from the machine itself."""
+    from trainmark.testing.lab.slurm import client_conf
+
+    asked = {"conf": str(client_conf(plan)), "partition": "main", "lost_seconds": 12, **(slurm or {})}
+    plain = content(plan, launcher="slurm", slurm=asked, shared_dir=str(plan.shared), **more)
+    return {name: value for name, value in plain.items() if name != "ssh"}
+
+
 def container(engine: str) -> dict[str, Any]:
     """A container with the machine's own programs mounted into the lab's empty image."""
     from trainmark.testing.lab.engines import IMAGE, MOUNTS
@@ -41,3 +50,5 @@ def write(plan: Layout) -> None:
 
     # JSON is YAML, too.
     (plan.base / "site.yaml").write_text(json.dumps(content(plan), indent=1) + "\n")
+    if plan.options.slurm:
+        (plan.base / "slurm.yaml").write_text(json.dumps(slurm_content(plan), indent=1) + "\n")

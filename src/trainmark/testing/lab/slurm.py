@@ -61,7 +61,7 @@ AccountingStorageHost=ctl
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment,job_script,job_env
 SlurmdParameters=config_overrides
-NodeName={nodes} CPUs={cpus} Sockets=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory={memory}{gres} State=UNKNOWN
+{nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO PriorityTier=10 PreemptMode=off
 PartitionName=spare Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO PriorityTier=1 PreemptMode=requeue
 """
@@ -80,15 +80,13 @@ PidFile=/run/slurmdbd.pid
 
 def conf(plan: Layout) -> str:
     """slurm.conf of the lab."""
-    gpus = plan.options.gpus
+    gres = f" Gres=gpu:fake:{plan.options.gpus}" if plan.options.gpus else ""
+    node = f"CPUs={_CPUS} CoresPerSocket={_CPUS} RealMemory={_MEMORY_MB}{gres} State=UNKNOWN"
     return _CONF.format(
         name=cluster(plan),
         address=plan.address(HEAD),
         base=plan.base,
-        nodes=f"node[1-{plan.options.nodes}]" if plan.options.nodes > 1 else "node1",
-        cpus=_CPUS,
-        memory=_MEMORY_MB,
-        gres=f" Gres=gpu:fake:{gpus}" if gpus else "",
+        nodes="\n".join(f"NodeName={host} {node}" for host in plan.nodes),
     )
 
 
@@ -126,6 +124,7 @@ def start(lab: Lab) -> None:
         lab.on(HEAD, "slurmctld")
     for host in lab.nodes:
         start_node(lab, host)
+    _write_client(lab)
     from trainmark.testing.lab.lab import wait_for
 
     try:
@@ -133,6 +132,23 @@ def start(lab: Lab) -> None:
     except SiteError as error:
         log = (lab.layout.host(HEAD) / "log" / "slurmctld.log").read_text().splitlines()
         raise SiteError(f"{error}; nodes: {states(lab)}; slurmctld says: {' / '.join(log[-3:])}") from None
+
+
+def client_conf(plan: Layout) -> Path:
+    """A slurm.conf with which the machine itself can use the lab's Slurm; `start` writes it."""
+    return plan.base / "slurm-client.conf"
+
+
+def _write_client(lab: Lab) -> None:
+    """The machine has no munge of its own: it uses the head's, and knows it by its address alone."""
+    plan = lab.layout
+    socket = f"/proc/{lab.pid(HEAD)}/root/run/munge/munge.socket.2"
+    lines = [line for line in conf(plan).splitlines() if not line.startswith("AccountingStorageHost=")]
+    lines += [f"AuthInfo=socket={socket}", f"AccountingStoragePass={socket}"]
+    lines.append(f"AccountingStorageHost={plan.address(HEAD)}")
+    for host in plan.nodes:
+        lines = [line.replace(f"NodeName={host} ", f"NodeName={host} NodeAddr={plan.address(host)} ") for line in lines]
+    client_conf(plan).write_text("\n".join(lines) + "\n")
 
 
 def states(lab: Lab) -> dict[str, str]:

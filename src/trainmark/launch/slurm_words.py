@@ -1,0 +1,116 @@
+"""Slurm as words: the batch script, and the command lines of sbatch and srun. Pure.
+
+The script is a fixed text. Every value is an argument of it or of a step, so that no shell ever reads one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from trainmark.launch.remote_plan import with_modules
+from trainmark.spec.site import Container, Site
+from trainmark.spec.slurm import Slurm
+
+SCRIPT = """\
+#!/bin/bash
+# Holds the nodes; the steward makes steps of the orders that the controller leaves in the folder of the run.
+exec "$@"
+"""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One job: its name, the nodes it wants, and where its folder is."""
+
+    name: str
+    count: int
+    hosts: tuple[str, ...]
+    exclude: tuple[str, ...]
+    folder: str
+    node_zip: str
+
+
+def sbatch(site: Site, ask: Ask) -> list[str]:
+    """The command that asks for an allocation."""
+    slurm = site.slurm or Slurm()
+    words = ["sbatch", "--parsable", f"--job-name={ask.name}", f"--nodes={ask.count}", "--ntasks-per-node=1"]
+    if ask.hosts:
+        words.append(f"--nodelist={','.join(ask.hosts)}")
+    if ask.exclude:
+        words.append(f"--exclude={','.join(ask.exclude)}")
+    for name in ("partition", "account", "qos", "time", "constraint", "reservation"):
+        value = getattr(slurm, name)
+        if value is not None:
+            words.append(f"--{name}={value}")
+    words += _resources(slurm)
+    if slurm.exclusive:
+        words.append("--exclusive")
+    # A node whose memory is not shared is there to be used whole.
+    memory = slurm.memory or ("0" if slurm.exclusive else None)
+    if memory is not None:
+        words.append(f"--mem={memory}")
+    words += [f"--chdir={ask.folder}", f"--output={ask.folder}/job.log", "--open-mode=append", "--export=ALL"]
+    words += slurm.options
+    steward = [site.node_python, "-I", "-S", ask.node_zip, "steward", ask.folder]
+    return [*words, f"{ask.folder}/job.sh", *steward]
+
+
+def _resources(slurm: Slurm) -> list[str]:
+    """The same for the job and for each of its steps: a step inherits less than one would think."""
+    words = []
+    if slurm.cpus_per_node is not None:
+        words.append(f"--cpus-per-task={slurm.cpus_per_node}")
+    if slurm.gpus_per_node is not None:
+        words.append(f"--gpus-per-node={slurm.gpus_per_node}")
+    if slurm.gres is not None:
+        words.append(f"--gres={slurm.gres}")
+    return words
+
+
+def srun(site: Site, name: str, count: int, node_zip: str) -> list[str]:
+    """One agent on each of `count` nodes. The steward fills in what only the allocation knows: %NODES%, %CPUS%."""
+    slurm = site.slurm or Slurm()
+    words = ["srun", f"--job-name={name}", *_nodes(count), f"--ntasks={count}", "--ntasks-per-node=1"]
+    words += _resources(slurm)
+    if slurm.cpus_per_node is None:
+        words.append("--cpus-per-task=%CPUS%")
+    # Where ranks run is the agent's business; one that fails to start takes the others along.
+    words += ["--cpu-bind=none", "--kill-on-bad-exit=1", "--wait=0", "--mpi=none", "--input=none", "--export=ALL"]
+    words += slurm.step_options
+    agent = ["-I", "-S", node_zip, "%VERB%", "%ORDER%", "%NODES%"]
+    box = site.container
+    if box is None:
+        return [*words, *with_modules(site.modules, [site.node_python, *agent])]
+    shared = site.shared_dir or ""
+    if box.engine == "pyxis":
+        return [*words, *pyxis(box, shared), box.python, *agent]
+    return [*words, *with_modules(site.modules, [*apptainer(box, shared), box.python, *agent])]
+
+
+def _nodes(count: int) -> list[str]:
+    return [f"--nodes={count}", "--nodelist=%NODES%"]
+
+
+def mpi_step(site: Site, count: int, per_node: int, argv: list[str]) -> list[str]:
+    """A second step beside the agents' own, for programs whose ranks MPI starts."""
+    slurm = site.slurm or Slurm()
+    words = ["srun", "--mpi=pmix", "--overlap", *_nodes(count), f"--ntasks={count * per_node}"]
+    words += [f"--ntasks-per-node={per_node}", "--cpu-bind=none", "--kill-on-bad-exit=1", "--input=none"]
+    return [*words, *slurm.step_options, *argv]
+
+
+def pyxis(box: Container, shared: str) -> list[str]:
+    """srun's own options where the pyxis plug-in is installed."""
+    mounts = [f"{shared}:{shared}", *(_mount(mount) for mount in box.mounts)]
+    words = [f"--container-image={box.image}", f"--container-mounts={','.join(mounts)}"]
+    return [*words, "--no-container-mount-home", "--container-writable", *box.options]
+
+
+def apptainer(box: Container, shared: str) -> list[str]:
+    mounts = [f"{shared}:{shared}", *(_mount(mount) for mount in box.mounts)]
+    words = ["apptainer", "exec", "--no-home"]
+    words += [word for mount in mounts for word in ("--bind", mount)]
+    return [*words, *box.options, str(box.image)]
+
+
+def _mount(mount: str) -> str:
+    return mount if ":" in mount else f"{mount}:{mount}"

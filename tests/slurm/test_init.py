@@ -1,0 +1,86 @@
+"""`trainmark slurm init`: hosts without a Slurm get one from the files it writes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from trainmark.testing.lab import slurm
+from trainmark.testing.lab.lab import Lab, wait_for
+from trainmark.testing.lab.layout import HEAD
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
+
+
+def end_slurm(lab: Lab) -> None:
+    for host in lab.layout.hosts:
+        program = "slurmctld" if host == HEAD else "slurmd"
+        lab.on(host, "pkill", "-x", program, check=False)
+        wait_for(lambda host=host, program=program: not slurm.running(lab, host, program), f"the end of {program}")  # type: ignore[misc]
+    for name in ("slurm.conf", "gres.conf", "cgroup.conf"):
+        (lab.layout.slurm_etc / name).unlink(missing_ok=True)
+
+
+@pytest.fixture
+def bare(slurm_lab: Lab) -> Iterator[Lab]:
+    """The lab without its Slurm, and with it again afterwards."""
+    end_slurm(slurm_lab)
+    yield slurm_lab
+    end_slurm(slurm_lab)
+    slurm.write(slurm_lab.layout)
+    slurm.start(slurm_lab)
+
+
+def init(lab: Lab, cli: Cli, folder: Path, *more: str, code: int = 0) -> str:
+    """As with AAH's files: addresses of slaves, and a file for the master."""
+    (folder / "slaveip.txt").write_text("".join(f"{host}\n" for host in lab.nodes))
+    (folder / "masterip.txt").write_text(f"{HEAD}\n")
+    done = cli(
+        *("slurm", "init", "--hosts", str(folder / "slaveip.txt"), "--controller", str(folder / "masterip.txt")),
+        *("--ssh-config", str(lab.layout.ssh_config), "--out", str(folder / "made"), "--name", "fresh"),
+        *("--gres", "gpu:fake=/dev/fakegpu*", "--spool", str(lab.layout.base / "init-spool"), *more),
+        code=code,
+    )
+    return done.stdout + done.stderr
+
+
+def test_a_cluster_from_nothing(bare: Lab, cli: Cli, tmp_path: Path) -> None:
+    said = init(bare, cli, tmp_path)
+    made = tmp_path / "made"
+    assert (
+        "tracking by linuxproc: node1 runs no systemd" in said and not (bare.layout.slurm_etc / "slurm.conf").exists()
+    )
+    assert "Gres=gpu:fake:2" in (made / "slurm.conf").read_text()
+    assert "File=/dev/fakegpu1" in (made / "gres.conf").read_text() and "munge" in (made / "STEPS.txt").read_text()
+    assert "all 2 nodes are idle" in init(bare, cli, tmp_path, "--apply")
+    told = bare.on(
+        HEAD, "srun", "-N2", "--mpi=none", "--gres=gpu:2", "sh", "-c", "hostname; echo $CUDA_VISIBLE_DEVICES"
+    )
+    assert sorted(told.stdout.split()) == ["0,1", "0,1", "node1", "node2"]
+    assert bare.on(HEAD, "scontrol", "show", "config").stdout.count("fresh") >= 1
+    assert "runs already" in init(bare, cli, tmp_path, "--apply", code=3), "a living cluster is not touched"
+
+
+def test_a_node_that_does_not_come_is_named(bare: Lab, cli: Cli, tmp_path: Path) -> None:
+    """Somebody else has slurmd's port on one of them."""
+    listen = "import socket, time; s = socket.create_server(('0.0.0.0', 6818)); time.sleep(600)"
+    bare.daemon("node2", sys.executable, "-c", listen, log="listener.log")
+    try:
+        said = init(bare, cli, tmp_path, "--apply", code=3)
+    finally:
+        bare.on("node2", "pkill", "-f", "create_server")
+    assert "not every node is idle" in said and "node2 is" in said and "node1 is" not in said
+    assert "does not run" in said and "bind" in said, said
+
+
+def test_hosts_with_one_name_are_refused(bare: Lab, cli: Cli, tmp_path: Path) -> None:
+    bare.on("node2", "hostname", "node1")
+    try:
+        said = init(bare, cli, tmp_path, "--apply", code=3)
+    finally:
+        bare.on("node2", "hostname", "node2")
+    assert "several hosts call themselves so" in said and "nothing was changed" in said
