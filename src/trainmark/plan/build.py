@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -140,7 +141,7 @@ def _data(case: Case, site: Site, places: Places) -> str | None:
     if case.data is None:
         return None
     found = {**places.data, **site.data}.get(case.data, case.data)
-    return str(Path(places.here, found)) if "/" in found else found
+    return os.path.join(places.here, found) if "/" in found else found
 
 
 def _argv(case: Case, places: Places) -> tuple[str, ...]:
