@@ -9,8 +9,9 @@ import pytest
 from trainmark.errors import UserError
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
+from trainmark.report.attempt import question
 from trainmark.spec import suite as suites
-from trainmark.spec.site import Site
+from trainmark.spec.site import Peak, Site
 
 Make = Callable[..., Path]
 PLACES = Places(python="/python", probe="/probe", data={"fashion-mnist": "/cache/fm"})
@@ -77,3 +78,18 @@ def test_sites_map_models_and_data(make_workload: Make, make_suite: Make) -> Non
     )
     named = make_plan(make_suite("  - case: thing:none:cpu:1:1:1\n    data: fashion-mnist")).cases[0]
     assert (named.data, named.data_name) == ("/cache/fm", "fashion-mnist")
+
+
+def test_a_peak_is_the_sites_word_then_the_vendors_paper_else_unknown(make_suite: Make) -> None:
+    site = Site(
+        hosts=["n1"],
+        devices=dict.fromkeys(("A100", "X1", "X2"), "nvidia"),
+        peaks={"X1": {"fp32": Peak(1e13, "the maker's paper")}},
+    )
+    peaks = [
+        question(make_plan(make_suite(f"  - resnet50:pytorch:{name}:1:2:1"), site).cases[0]).peak
+        for name in ("X1", "A100", "X2")
+    ]
+    assert [peak.flops for peak in peaks] == [2e13, 2 * 19.5e12, None]
+    assert "the maker's paper" in peaks[0].source and "NVIDIA" in peaks[1].source
+    assert "X2" in peaks[2].reason and "`peaks:`" in peaks[2].reason

@@ -11,6 +11,7 @@ from trainmark.score import contention, convergence
 from trainmark.score.case import measure
 from trainmark.score.compute import Peak
 from trainmark.score.convergence import Reach
+from trainmark.score.figure import Figure
 from trainmark.score.run import Question, RunScore, score_run
 from trainmark.spec.columns import Columns, RankColumns
 from trainmark.spec.event import Event
@@ -162,3 +163,17 @@ def test_the_parameter_sets_the_target() -> None:
     assert convergence.target(ACCURACY, {"target_accuracy": 0.8}) == Target("accuracy", 0.8, "up")
     assert convergence.target(ACCURACY, {"target_accuracy": 0.0}) is None
     assert convergence.target(ACCURACY, {}) == ACCURACY
+
+
+def test_a_share_lies_within_what_can_be() -> None:
+    """Two runs far apart: the t interval of their mean would reach below nothing and above everything."""
+    runs = [RunScore(figures={"data_wait": Figure(value), "straggler": Figure(value)}) for value in (0.1, 0.9)]
+    found = measure(runs, "samples", 1)
+    assert (found["data_wait"].ci_low, found["data_wait"].ci_high) == (0.0, 1.0)
+    assert found["straggler"].ci_low == 0.0 and (found["straggler"].ci_high or 0) > 1
+
+
+def test_the_peak_is_named_with_the_figure(tmp_path: Path) -> None:
+    notes = {"flops_per_sample": 1e9}
+    found = score(tmp_path, Shape(notes=notes), peak=Peak(4e11, source="the maker's paper"))
+    assert found.figures["mfu"].how == "of 4e+11 FLOP/s, the maker's paper"

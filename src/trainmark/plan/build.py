@@ -132,6 +132,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         loss_falls=workload.loss == "falling",
         window=case.window,
         folder=str(folder.resolve()),
+        peak=site.peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
     )
     return _with_command(planned, case) if workload.command else planned
 

@@ -10,7 +10,7 @@ from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.repeats import RepeatAuto
-from trainmark.spec.site import Site
+from trainmark.spec.site import Peak, Site
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
@@ -67,6 +67,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     pattern: dict[str, Any] | None = None
     # The workload's own folder on the machine of the controller; empty for one that has none.
     folder: str = ""
+    # What the site says one device can do in the case's number format.
+    peak: Peak | None = None
 
     @property
     def id(self) -> CaseId:

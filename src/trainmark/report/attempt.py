@@ -65,19 +65,25 @@ def score_attempt(folder: Path, case: CasePlan, *, series: bool = False) -> Scor
 
 def question(case: CasePlan) -> Question:
     """What scoring must know of a case."""
-    dtype = case.params.get("dtype")
-    peak = catalog.dense_peak(case.device, str(dtype))
-    unknown = f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark"
     return Question(
         world=case.world,
         window=case.window,
         target=convergence.target(case.target, case.params),
         flops_per_sample=case.flops_per_sample,
-        peak=Peak(
-            peak.flops * case.world if peak is not None and case.world else None,
-            "the case does not say its number format" if dtype is None else unknown,
-        ),
+        peak=_peak(case),
     )
+
+
+def _peak(case: CasePlan) -> Peak:
+    """Of all devices together, by the site's word, else by the vendor's own paper."""
+    dtype = case.params.get("dtype")
+    if dtype is None:
+        return Peak(None, "the case does not say its number format")
+    known = case.peak or catalog.dense_peak(case.device, str(dtype))
+    if known is None or not case.world:
+        why = f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark"
+        return Peak(None, f"{why}; a site says it with `peaks:`")
+    return Peak(known.flops * case.world, source=f"{case.world} × {known.flops:.4g}: {known.source}")
 
 
 def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from trainmark.score.measurement import Measurement
 from trainmark.score.run import RunScore
 from trainmark.spec.workload import Target
 
+# Cutting an interval at what cannot be keeps its coverage.
+_RANGES = {"share": (0.0, 1.0), "excess": (0.0, math.inf)}
 HEADLINES = ("throughput", "sustained_throughput")
 
 
@@ -86,5 +89,12 @@ def _combined(what: Definition, kept: list[float]) -> dict[str, Any]:
     interval = log_t(kept) if what.kind == "rate" else plain_t(kept)
     if interval is None:
         return {"reason": "a value is not positive"}
-    kind = "geometric mean, 95 % t interval on the logarithm" if what.kind == "rate" else "mean, 95 % t interval"
-    return {"value": interval[0], "ci_low": interval[1], "ci_high": interval[2], "method": kind}
+    if what.kind == "rate":
+        return _interval(interval, "geometric mean, 95 % t interval on the logarithm")
+    value, low, high = interval
+    least, most = _RANGES.get(what.kind, (-math.inf, math.inf))
+    return _interval((value, max(least, low), min(high, most)), "mean, 95 % t interval")
+
+
+def _interval(found: tuple[float, float, float], method: str) -> dict[str, Any]:
+    return {"value": found[0], "ci_low": found[1], "ci_high": found[2], "method": method}

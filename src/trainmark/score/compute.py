@@ -15,6 +15,8 @@ class Peak(msgspec.Struct, frozen=True):
 
     flops: float | None
     reason: str = ""
+    # Whose word it is; shown with every figure that is divided by it.
+    source: str = ""
 
 
 def figures(ranks: Sequence[RankColumns], throughput: Figure, declared: float | None, peak: Peak) -> dict[str, Figure]:
@@ -25,12 +27,18 @@ def figures(ranks: Sequence[RankColumns], throughput: Figure, declared: float | 
     reached = _times(throughput, hardware, "`hardware_flops_per_sample` was not noted")
     return {
         "achieved_flops": achieved,
-        "mfu": _share(ratio(achieved, peak.flops, peak.reason)),
-        "hfu": _share(ratio(reached, peak.flops, peak.reason) if hardware is not None else reached),
+        "mfu": _share(_of_peak(achieved, peak)),
+        "hfu": _share(_of_peak(reached, peak) if hardware is not None else reached),
         "matmul_fraction": _share(
             ratio(achieved, _matmul(ranks), "not every rank noted `matmul_flops_per_s`, its measured matrix product")
         ),
     }
+
+
+def _of_peak(part: Figure, peak: Peak) -> Figure:
+    found = ratio(part, peak.flops, peak.reason)
+    how = f"of {peak.flops:.4g} FLOP/s, {peak.source}" if peak.flops is not None else ""
+    return msgspec.structs.replace(found, how=how)
 
 
 def _times(throughput: Figure, flops: float | None, otherwise: str) -> Figure:

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
-# rate: positive, geometric mean with t on the logarithm. share: mean with t. sum, highest: what they say.
-Kind = Literal["rate", "share", "sum", "highest"]
+# rate: positive, geometric mean with t on the logarithm. mean, excess (≥ 0), share (0 to 1): mean with t, the interval
+# cut at what can be. sum, highest: what they say.
+Kind = Literal["rate", "mean", "excess", "share", "sum", "highest"]
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ _ALL = (
             ("max", "largest"),
         )
     ),
-    Definition("straggler", "fraction", "share", "duration of the slowest rank in the window ÷ median over ranks − 1"),
+    Definition("straggler", "fraction", "excess", "duration of the slowest rank in the window ÷ median over ranks − 1"),
     Definition("data_wait", "fraction", "share", "time the slowest-fed rank waited for data ÷ duration of the window"),
     Definition("end_to_end_time", "s", "rate", "INIT_START to FINISHED (or the last event), longest over ranks"),
     Definition("init_time", "s", "rate", "INIT_START to INIT_END, longest over ranks"),
@@ -68,10 +69,10 @@ _ALL = (
         "cpu_utilisation", "fraction", "share", "mean share of all processors at work in the window, over nodes"
     ),
     Definition("memory_used", "bytes", "highest", "largest memory in use of any node in the window, any run"),
-    Definition("agent_cpu", "cores", "share", "mean processors used by trainmark's agent in the window, over nodes"),
+    Definition("agent_cpu", "cores", "excess", "mean processors used by trainmark's agent in the window, over nodes"),
     Definition("energy", "J", "rate", "energy of all nodes over the window"),
     Definition("energy_per_sample", "J/{unit}", "rate", "energy ÷ samples of the window"),
-    Definition("final_loss", "loss", "share", "loss of the last step that has one, mean over ranks"),
+    Definition("final_loss", "loss", "mean", "loss of the last step that has one, mean over ranks"),
     Definition("disturbed_rounds", "rounds", "sum", "counted rounds in which the machine was not the run's own"),
 )
 DEFINITIONS = {definition.name: definition for definition in _ALL}
@@ -83,4 +84,4 @@ def definition(name: str) -> Definition:
     if name in DEFINITIONS:
         return DEFINITIONS[name]
     metric = name.removeprefix(EVALUATION)
-    return Definition(name, metric, "share", f"`{metric}` of the last evaluation")
+    return Definition(name, metric, "mean", f"`{metric}` of the last evaluation")

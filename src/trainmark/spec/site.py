@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,6 +71,13 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: list[str] = []
 
 
+class Peak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The most one device can do by its maker's own word: FLOP/s with dense matrices, and where that is written."""
+
+    flops: float
+    source: str
+
+
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`site.yaml`, checked."""
 
@@ -95,6 +103,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clear_caches: bool = False
     interface: str | None = None
     devices: dict[str, str] = {}
+    # Device as the case names it → number format → peak. Goes before what trainmark itself knows.
+    peaks: dict[str, dict[str, Peak]] = {}
     data: dict[str, str] = {}
     env: dict[str, str] = {}
     unset: list[str] = []
@@ -262,6 +272,13 @@ def _check(site: Site, path: Path) -> None:
                 f"{path}: env.{name} looks like a secret, and results keep the site; "
                 + _SECRET_CURES[site.launcher == "local"]
             )
+    for device, formats in site.peaks.items():
+        for dtype, peak in formats.items():
+            if not 0 < peak.flops < math.inf or not peak.source.strip():
+                raise UserError(
+                    f"{path}: peaks.{device}.{dtype}: found {peak.flops:g} FLOP/s from {peak.source!r}, "
+                    "allowed is a positive number and where it is written"
+                )
     for position, host in enumerate(site.hosts):
         if not is_name(host.replace(":", "")):
             raise UserError(f"{path}: hosts[{position}]: found {host!r}, allowed is a host name or an address")

@@ -205,11 +205,17 @@ def _round_row(speak: Speaker, run: RunReport, found: Measurement | None) -> Seq
         ", ".join(run.hosts) or numbers.NONE,
         speak.named("outcome", run.outcome) if run.outcome else numbers.NONE,
         steps,
-        *(numbers.quantity(value if found else None, found.unit if found else "") for value in speeds),
+        *(_speed(value if found else None, found.unit if found else "", run) for value in speeds),
         *(numbers.quantity(run.step_time.get(name), "s") for name in _PERCENTILES),
         numbers.quantity(run.end_to_end, "s"),
         "; ".join(remarks) or numbers.NONE,
     ]
+
+
+def _speed(value: float | None, unit: str, run: RunReport) -> str:
+    """In brackets when it was seen but is no result."""
+    text = numbers.quantity(value, unit)
+    return text if value is None or run.outcome in ("steady", "fixed") else f"({text})"
 
 
 def _measurements(speak: Speaker, case: CaseReport) -> str:
