@@ -28,7 +28,7 @@ SITE = str(HERE / "workloads" / "one-thread.yaml")
 HOW = (
     f"{EXPERIMENTS} real runs of three cases in 8 randomised blocks: a small NumPy training on one thread, the "
     f"same again, and the same with {EXTRA:.0%} of its work done again, rounds of about a second; verdicts paired by "
-    "block; intervals of shares are Clopper-Pearson's, 95 %, and wide: so few experiments cannot show that a share is small"
+    "block; intervals of shares are Clopper-Pearson's, 95 %, and wide: 20 experiments cannot show a small share"
 )
 
 
