@@ -22,9 +22,8 @@ REPEATS = 2
 MODEL = HERE.parent / "src" / "trainmark" / "workloads" / "resnet50"
 HOW = (
     f"ResNet-50, 224 px, batch 32, fp32: median time of {STEPS - WARM_STEPS} steps after {WARM_STEPS}, {REPEATS} "
-    f"processes of each kind in turn; gpt2 and llama: as in quick, batch 8, {REPEATS} processes; matmul_fraction: model "
-    "operations per second ÷ the best product of 2048 rows in "
-    "the same process and number format"
+    f"processes of each kind in turn; gpt2 and llama: as in quick, batch 8, {REPEATS} processes; matmul_fraction: "
+    "model operations per second ÷ the best product of 2048 rows in the same process and number format"
 )
 
 
@@ -61,7 +60,7 @@ def suite(case: str, preset: str) -> str:
 
 def main() -> None:
     large = ["--set", "image_size=224", "--set", "batch=32", "--set", f"steps={STEPS}"]
-    text_size = ["--set", "batch=8", "--set", "steps=40"]
+    words = ["--set", "batch=8", "--set", "steps=40"]
     with lab() as place:
         resnet = suite("resnet50:pytorch:cpu:1:1:1", "full")
         found = interleaved(
@@ -69,7 +68,7 @@ def main() -> None:
         )
         place.spend([trainmark_run()[0], "data", "get", "state-of-the-union"], place.fresh())
         text = {
-            name: [ours(place, suite(f"{name}:pytorch:cpu:1:1:1", "quick"), *text_size, warm=10) for _ in range(REPEATS)]
+            name: [ours(place, suite(f"{name}:pytorch:cpu:1:1:1", "quick"), *words, warm=10) for _ in range(REPEATS)]
             for name in ("gpt2", "llama")
         }
     seconds = {name: [second for steps, _ in runs for second in steps] for name, runs in found.items()}
