@@ -6,22 +6,18 @@ import contextlib
 import os
 import select
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import trainmark.agent
 from trainmark.agent import ship, sweep
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_plan, outcome, process
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, local_start, node_plan, outcome, process
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
-
-_AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 
 
 class LocalLauncher:
@@ -42,7 +38,7 @@ class LocalLauncher:
         try:
             node.dir.mkdir(parents=True)
             write_json(node.dir / NODE_PLAN, node.plan)
-            pid = _spawn(node.dir)
+            pid = local_start.start(node.dir)
         except OSError as error:
             raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
         return Job(_handle(pid, process.start_ticks(pid)), request.attempt_dir, request.token)
@@ -130,29 +126,6 @@ class LocalLauncher:
             os.close(handle)
             return None
         return handle
-
-
-def _spawn(folder: Path) -> int:
-    log = os.open(folder / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.posix_spawn(
-            sys.executable,
-            # Isolated and without site: the node side needs the standard library only, and starts in half the time.
-            [sys.executable, "-I", "-S", str(_AGENT), "run", str(folder / NODE_PLAN)],
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, null, 0),
-                (os.POSIX_SPAWN_DUP2, log, 1),
-                (os.POSIX_SPAWN_DUP2, log, 2),
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE],
-        )
-    finally:
-        os.close(log)
-        os.close(null)
 
 
 def _handle(pid: int, start_ticks: int | None) -> str:
