@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class _StandIn(ModuleType):
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import system itself asks
+            raise AttributeError(name)
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
@@ -42,6 +44,11 @@ _STAND_INS: dict[str, dict[str, Any]] = {
     # pathlib's as_uri, and texts in msgspec's schemas.
     "urllib.parse": {"quote_from_bytes": _quoted},
     "textwrap": {},
+    # Parts of msgspec that it loads in any case, and that only some who use it need.
+    "msgspec.inspect": {},
+    "msgspec.msgpack": {},
+    "msgspec.toml": {},
+    "msgspec.yaml": {},
 }
 
 

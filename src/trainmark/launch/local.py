@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent import ship, sweep
+from trainmark.agent import ship
+from trainmark.agent.lean import signals
 from trainmark.errors import SiteError
 from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, local_start, node_plan, outcome, process
 from trainmark.plan.records import Plan
@@ -72,10 +72,10 @@ class LocalLauncher:
             return
         try:
             if how == "destroy":
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                signals.pidfd_send_signal(handle, signals.SIGKILL)
                 return
             if outcome.command(job.attempt_dir, epoch, how, reason):
-                signal.pidfd_send_signal(handle, signal.SIGTERM)
+                signals.pidfd_send_signal(handle, signals.SIGTERM)
         except ProcessLookupError:
             pass
         finally:
@@ -88,7 +88,9 @@ class LocalLauncher:
         for folder in outcome.node_dirs(job.attempt_dir):
             result = read_json(folder / RESULT)
             if not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
-                sweep.sweep(job.token)
+                from trainmark.agent.sweep import sweep
+
+                sweep(job.token)
             # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
             with contextlib.suppress(OSError):
                 ship.complete(str(folder))
