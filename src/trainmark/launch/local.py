@@ -85,12 +85,12 @@ class LocalLauncher:
         outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
     def collect(self, job: Job) -> None:
-        for folder in outcome.node_dirs(job.attempt_dir):
-            result = read_json(folder / RESULT)
-            if not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
-                from trainmark.agent.sweep import sweep
+        folders = outcome.node_dirs(job.attempt_dir)
+        if not folders or not all(_left_nothing(folder) for folder in folders):
+            from trainmark.agent.sweep import sweep
 
-                sweep(job.token)
+            sweep(job.token)
+        for folder in folders:
             # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
             with contextlib.suppress(OSError):
                 ship.complete(str(folder))
@@ -105,8 +105,9 @@ class LocalLauncher:
         if handle is not None:
             os.close(handle)
             return Ended(JobState.RUNNING)
-        (folder,) = outcome.node_dirs(job.attempt_dir)
-        return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
+        for folder in outcome.node_dirs(job.attempt_dir):
+            return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
+        return outcome.removed(job.attempt_dir)
 
     def _open(self, job: Job) -> int | None:
         """A pidfd on the attempt's agent, or None when it is gone. Reaps it if it was our child."""
@@ -128,6 +129,12 @@ class LocalLauncher:
             os.close(handle)
             return None
         return handle
+
+
+def _left_nothing(folder: Path) -> bool:
+    """Whether the agent has proven it."""
+    result = read_json(folder / RESULT)
+    return isinstance(result, dict) and bool(result.get("containment", {}).get("left") == 0)
 
 
 def _handle(pid: int, start_ticks: int | None) -> str:

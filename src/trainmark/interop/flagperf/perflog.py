@@ -23,6 +23,7 @@ from trainmark.interop import source
 MARK = b"[PerfLog]"
 _BEGIN = MARK + b" "
 _PREFIX = len(_BEGIN)
+_LINE_BEGIN = b"\n" + _BEGIN
 UNKNOWN = -1
 # The same in a column. Looked for as bytes, which is many times quicker than number by number.
 _NONE = array("q", [UNKNOWN]).tobytes()
@@ -87,6 +88,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(_Line)
+_RECORDS = msgspec.json.Decoder(list[_Line])
 _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -233,14 +235,18 @@ def _quick(data: bytes, block: Block, done: int) -> Columns | None:
     """For lines that are all as FlagPerf writes them; None for others."""
     if len(data) > source.LONGEST_LINE:
         return None
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    texts = [line[_PREFIX:] for line in lines if line[:_PREFIX] == _BEGIN]
-    if len(texts) < len(lines) and any(MARK in line for line in lines if line[:_PREFIX] != _BEGIN):
-        return None
+    body = b"\n" + data.removesuffix(b"\n")
+    # Taken apart at the marks: at the ends of lines, each mark would have to be cut off as well.
+    before, *texts = body.split(_LINE_BEGIN)
+    joined, between = b",".join(texts), 0
+    if before or b"\n" in joined:  # there are other lines
+        lines = body.split(b"\n")[1:]
+        texts = [line[_PREFIX:] for line in lines if line[:_PREFIX] == _BEGIN]
+        if any(MARK in line for line in lines if line[:_PREFIX] != _BEGIN):
+            return None
+        joined, between = b",".join(texts), len(lines) - len(texts)
     try:
-        told = _DECODER.decode_lines(b"\n".join(texts))
+        told = _RECORDS.decode(b"[" + joined + b"]")
         others = [index for index, line in enumerate(told) if line.event != "STEP_END"]
         columns = _columns([line for line in told if line.event == "STEP_END"] if others else told)
     except (*_BAD, OverflowError):
@@ -250,8 +256,8 @@ def _quick(data: bytes, block: Block, done: int) -> Columns | None:
     # (steps before it, its place among all)
     rare = [(index - before, index) for before, index in enumerate(others) if told[index].event != "STEP_BEGIN"]
     block.rare += [(done + rows, 0, texts[index]) for rows, index in rare]
-    block.lines += len(lines)
-    block.other += len(lines) - len(texts)
+    block.lines += len(texts) + between
+    block.other += between
     block.taken += len(told) - len(rare)
     return columns
 
