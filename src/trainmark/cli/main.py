@@ -6,11 +6,11 @@ import gc
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from trainmark.cli import start
 from trainmark.errors import BAD_INPUT, SITE_UNUSABLE, STOPPED, UserError, did_you_mean
 
+TYPE_CHECKING = False  # that of `typing` would import it, before `entry` has prepared anything
 if TYPE_CHECKING:
     import argparse
 

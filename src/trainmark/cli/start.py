@@ -9,14 +9,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from types import ModuleType
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # that of `typing` would import it
 if TYPE_CHECKING:
     from typing import Any
 
 
-class _StandIn(ModuleType):
+class _StandIn(type(sys)):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # the import system itself asks
             raise AttributeError(name)
