@@ -7,6 +7,8 @@ not finite, broken lines) is handed on as bytes, to be looked at with more patie
 from __future__ import annotations
 
 import fcntl
+import itertools
+import operator
 import os
 import signal
 import struct
@@ -24,6 +26,7 @@ MARK = b"[PerfLog]"
 _BEGIN = MARK + b" "
 _PREFIX = len(_BEGIN)
 _LINE_BEGIN = b"\n" + _BEGIN
+_BREAK = ord("\n")
 UNKNOWN = -1
 # The same in a column. Looked for as bytes, which is many times quicker than number by number.
 _NONE = array("q", [UNKNOWN]).tobytes()
@@ -88,7 +91,6 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(_Line)
-_RECORDS = msgspec.json.Decoder(list[_Line])
 _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -221,8 +223,10 @@ def parse(data: bytes | bytearray, at: int = 0, stop: int | None = None) -> Bloc
     done = 0
     while at < stop:
         end = data.rfind(b"\n", at, min(at + _SLICE, stop)) + 1 or data.find(b"\n", at + _SLICE, stop) + 1 or stop
-        lines = bytes(whole[at:end])
-        rows.append(_quick(lines, block, done) or _patient(lines, block, done))
+        # From the end of the line before to the last one's: it begins with a line break and does not end with one.
+        last = end - 1 if data[end - 1] == _BREAK else end
+        lines = bytes(whole[at - 1 : last]) if at else b"\n" + bytes(whole[:last])
+        rows.append(_quick(lines, block, done) or _patient(lines[1:], block, done))
         done += len(rows[-1][0])
         at = end
     names = ("step", "t_ms", "total", "n", "loss")
@@ -235,18 +239,17 @@ def _quick(data: bytes, block: Block, done: int) -> Columns | None:
     """For lines that are all as FlagPerf writes them; None for others."""
     if len(data) > source.LONGEST_LINE:
         return None
-    body = b"\n" + data.removesuffix(b"\n")
     # Taken apart at the marks: at the ends of lines, each mark would have to be cut off as well.
-    before, *texts = body.split(_LINE_BEGIN)
-    joined, between = b",".join(texts), 0
-    if before or b"\n" in joined:  # there are other lines
-        lines = body.split(b"\n")[1:]
+    before, *texts = data.split(_LINE_BEGIN)
+    between = 0
+    if before or any(map(operator.contains, texts, itertools.repeat(_BREAK))):  # there are other lines
+        lines = data.split(b"\n")[1:]
         texts = [line[_PREFIX:] for line in lines if line[:_PREFIX] == _BEGIN]
         if any(MARK in line for line in lines if line[:_PREFIX] != _BEGIN):
             return None
-        joined, between = b",".join(texts), len(lines) - len(texts)
+        between = len(lines) - len(texts)
     try:
-        told = _RECORDS.decode(b"[" + joined + b"]")
+        told = _DECODER.decode_lines(b"\n".join(texts))
         others = [index for index, line in enumerate(told) if line.event != "STEP_END"]
         columns = _columns([line for line in told if line.event == "STEP_END"] if others else told)
     except (*_BAD, OverflowError):
@@ -281,8 +284,6 @@ def _step(value: _Value) -> int:
 def _patient(data: bytes, block: Block, done: int) -> Columns:
     """Line by line: one odd line spoils only itself."""
     found = data.split(b"\n")
-    if not found[-1]:
-        found.pop()
     steps: list[_Line] = []
     for number, line in enumerate(found, block.lines + 1):
         at = line.find(MARK)
