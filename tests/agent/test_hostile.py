@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import time
 from pathlib import Path
-from typing import Any, ClassVar
-from unittest import mock
 
 import pytest
 
 from trainmark.agent.lines import LONGEST
-from trainmark.agent.round import Round
 from trainmark.agent.ship import Shipper, complete
 from trainmark.agent.stream import Stream
-from trainmark.agent.verdict import Ended, Verdict
 
 from .harness import Node
 from .test_ship import keys, line
@@ -90,44 +88,27 @@ def test_a_result_that_cannot_be_written(node: Node, rung: str, mischief: str) -
     assert node.ranks(node.script(SPEAK + mischief)).start(containment=rung).wait() == 70
 
 
-class _Faulty:
-    """Stands for every part of a round; whatever it is asked for at the end fails."""
-
-    count = shipped = 0
-    streams: ClassVar[dict[int, Stream]] = {}
-
-    def finish(self) -> list[str]:
-        raise TypeError("a fault")
-
-    oom_kills = finish
-
-
-@pytest.mark.parametrize(("failures", "verdict", "reason"), [
-    ([], None, "the agent failed: TypeError: a fault"),
-    ([Ended(0, 1, None)], None, "the agent failed: TypeError: a fault"),
-    ([], Verdict("TIMEOUT", "no step for 60 s", "hang"), "no step for 60 s"),
+@pytest.mark.parametrize(("ending", "state", "reason"), [
+    ("sys.exit(0)", "FAILED", "the agent failed: OSError: [Errno 27] File too large: "),
+    ("sys.exit(1)", "FAILED", "the agent failed: OSError: [Errno 27] File too large: "),
+    ("time.sleep(60)", "CANCELLED", "stopped by a signal"),
 ])  # fmt: skip
-@pytest.mark.parametrize("settles", [True, False])
-def test_a_fault_at_the_end_is_a_verdict(
-    tmp_path: Path, failures: list[Ended], verdict: Verdict | None, reason: str, settles: bool
-) -> None:
-    work: Any = Round.__new__(Round)
-    work._failures, work._verdict, work._ranks, work._oom_before, work._guests = failures, verdict, [], 0, None
-    work._reporter = work._shipper = _Faulty()
-    work._containment = work._control = work._wakeup = mock.MagicMock(epoch=1)
-    work._job = mock.MagicMock(plan=mock.MagicMock(dir=str(tmp_path)), proc=_Faulty(), warnings=[])
-    if settles:
-        work._shipper = work._reporter = mock.MagicMock(count=0, shipped=0)
-        work._shipper.finish.return_value = []
-        work._shipper.streams.items.side_effect = TypeError("a fault")
-    with (
-        mock.patch("trainmark.agent.result.build", lambda job, verdict, tally: {"reason": verdict.reason}),
-        mock.patch.object(work, "_collect"),
-    ):
-        assert work._finish(0) == (0 if settles and verdict else 70)
-    assert json.loads((tmp_path / "result.json").read_text()) == {"reason": reason}
-    if not (settles and verdict):
-        assert "Traceback" in work._job.log.line.call_args_list[0].args[0]
+def test_a_fault_at_the_end_is_a_verdict(node: Node, rung: str, ending: str, state: str, reason: str) -> None:
+    """The file of samples has grown past what the agent may write, so that the last sample cannot be added."""
+    go = node.root / "go"
+    wait = f"begin(); step(1)\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+    node.ranks(node.script("import sys\n" + wait + ending)).start(containment=rung, sample_seconds=60.0)
+    node.until_running()
+    time.sleep(0.3)  # sooner, no last sample is taken
+    os.truncate(node.dir / "samples.jsonl", 1 << 20)
+    resource.prlimit(node.worker(), resource.RLIMIT_FSIZE, (1 << 18, resource.RLIM_INFINITY))
+    go.touch()
+    if state == "CANCELLED":
+        node.signal()
+    assert node.wait() == 70
+    result = node.result()
+    assert (result["state"], result["reason"].startswith(reason)) == (state, True), result["reason"]
+    assert "Traceback" in node.log()
 
 
 def test_a_link_out_of_the_attempt_is_not_followed(tmp_path: Path) -> None:

@@ -149,12 +149,10 @@ def test_doctor_looks_at_this_machine(cli: Cli) -> None:
     assert "no such program" in cli("doctor", "--site", "site.yaml", code=3).stdout
 
 
-def test_completion_is_valid_shell(cli: Cli) -> None:
-    script = cli("completion", "bash").stdout
-    ask = script + '\nCOMP_WORDS=(trainmark ru); COMP_CWORD=1; _trainmark; echo "${COMPREPLY[@]}"'
-    assert "run" in subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True).stdout
-    ask = script + '\nCOMP_WORDS=(trainmark run --deta); COMP_CWORD=2; _trainmark; echo "${COMPREPLY[@]}"'
-    assert "--detach" in subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True).stdout
+def test_a_run_is_told_of_as_it_is_kept(cli: Cli) -> None:
+    """What is printed at the end of a run is what anybody reads in its folder later."""
+    said = cli.json("run", "noop:none:cpu:1:2:1", "--set", "seconds=0.2", "--set", "steps=4")
+    assert said == json.loads(cli("report", "--format", "json").stdout)
 
 
 def test_manifest_says_where_the_result_comes_from(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

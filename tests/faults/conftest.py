@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import Cli
 
 PROGRAM = """
-import os, signal, subprocess, sys, time
+import os, shutil, signal, subprocess, sys, time
 import trainmark_probe as probe
 
 mode = probe.config()["params"]["mode"]
@@ -45,6 +45,10 @@ for step in range(int(os.environ.get("STEPS", "5"))):
             time.sleep(1000)
         if mode == "memory":
             hog = [b"x" * 2**24 for _ in range(10**6)]
+        if mode == "squat":
+            os.makedirs(probe.config()["workdir"] + "/result.json/x")
+        if mode == "remove":
+            shutil.rmtree(os.path.dirname(probe.config()["workdir"]))
         if mode == "stubborn":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
     loss = float("nan") if mode == "nan" and rank == 1 and step == 3 else 1.0 / (step + 1)

@@ -63,6 +63,7 @@ def test_an_agent_is_followed_by_the_next_controller(cli: Cli, misbehave: Make, 
     process.kill()
     process.communicate()
     assert "LOST" in cli.json("status")["state"]
+    assert f"no controller: `trainmark resume {cli.run_id()}`" in cli("top", "--once").stdout
     cli("resume")
     assert {row["attempt"] for row in rounds(cli, cli.run_id())} == {1}, "the living agent was not followed"
 

@@ -36,6 +36,20 @@ def test_a_bad_rank(cli: Cli, misbehave: Make, mode: str, state: str, reason: st
 
 
 @pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("squat", "something in the round put a folder where the agent writes its result: "),
+        ("remove", "something in the round removed its own folder, and the result with it: "),
+    ],
+)
+def test_a_rank_that_spoils_the_result(cli: Cli, misbehave: Make, mode: str, reason: str) -> None:
+    report = cli.json("run", str(misbehave(mode)), code=1)
+    bad = case_named(report, mode)
+    assert (bad["state"], bad["reason"].startswith(reason)) == ("LOST", True), bad
+    assert good_case(report)["state"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
     ("mode", "deadlines", "reason"),
     [
         ("hang-start", "deadlines: {start: 3}", "rank 1 did not reach its first step within 3 s"),

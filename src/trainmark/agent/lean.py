@@ -1,6 +1,6 @@
-"""JSON, signals and sockets straight from the C cores of the standard library, and calls of the C library.
+"""JSON and signals straight from the C cores of the standard library, and calls of the C library.
 
-`json`, `signal` and `socket` pull in `re`, `enum` and more, which cost more processor time than all else a short round
+`json` and `signal` pull in `re`, `enum` and more, which cost more processor time than all else a short round
 does on a node. Where an interpreter has no such core, or a changed one, the full module serves.
 """
 
@@ -12,12 +12,8 @@ try:
     import _signal as signals  # type: ignore[import-not-found]
 except ImportError:
     import signal as signals
-try:
-    import _socket as sockets
-except ImportError:
-    import socket as sockets  # type: ignore[no-redef]
 
-__all__ = ["c_function", "dumps", "loads", "signal_name", "signals", "sockets"]
+__all__ = ["c_function", "dumps", "loads", "signal_name", "signals"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 
-from trainmark.agent.lean import sockets
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket as sockets
+
     from trainmark.agent.linux import Proc
 
 _LOWEST = 20000
@@ -116,27 +116,6 @@ def _link(name: str, folder: int) -> str:
 
 
 def _bind(port: int, reuse_first: bool = False) -> sockets.socket:
-    """Bound on every address of both families where there are two."""
-    try:
-        return _bind_family(sockets.AF_INET6, "::", port, reuse_first)
-    except OSError as error:
-        if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENOPROTOOPT):
-            raise
-    return _bind_family(sockets.AF_INET, "0.0.0.0", port, reuse_first)  # noqa: S104
+    from trainmark.agent.bind import bind  # most rounds of one process need no port
 
-
-def _bind_family(family: int, address: str, port: int, reuse_first: bool) -> sockets.socket:
-    """Taken without reuse, so that two agents never get the same one; only then is reuse allowed, so that the
-    rank can have it."""
-    held = sockets.socket(family, sockets.SOCK_STREAM)
-    try:
-        if family == sockets.AF_INET6:
-            held.setsockopt(sockets.IPPROTO_IPV6, sockets.IPV6_V6ONLY, 0)
-        if reuse_first:
-            held.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
-        held.bind((address, port))
-        held.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
-    except BaseException:
-        held.close()
-        raise
-    return held
+    return bind(port, reuse_first)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import importlib
 import os
 import sys
 
+from trainmark.cli import start
 from trainmark.errors import BAD_INPUT, SITE_UNUSABLE, STOPPED, UserError, did_you_mean
+
+TYPE_CHECKING = False  # that of `typing` would import it, before `entry` has prepared anything
+if TYPE_CHECKING:
+    import argparse
 
 # verb → (module, what it does)
 VERBS = {
@@ -36,15 +40,6 @@ VERBS = {
 }
 
 LEVELS = ("debug", "info", "warning", "error")
-
-
-def _import_msgspec() -> None:
-    """msgspec takes typing_extensions where it is installed, which this Python needs for nothing and which costs a
-    tenth of a small run; it is hidden while msgspec is imported."""
-    if "typing_extensions" not in sys.modules:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-        importlib.import_module("msgspec")
-        del sys.modules["typing_extensions"]
 
 
 def entry() -> None:
@@ -92,7 +87,9 @@ def main(argv: list[str]) -> int:
 
 def parser(verb: str) -> argparse.ArgumentParser:
     """The verb's own parser; also read by shell completion."""
-    _import_msgspec()
+    start.prepare()
+    import argparse
+
     module_name, summary = VERBS[verb]
     module = importlib.import_module(module_name)
     made = argparse.ArgumentParser(

@@ -53,9 +53,10 @@ def _running(run: RunDir) -> list[dict[str, Any]]:
     except UserError:
         return []  # `list` tells what is wrong with it
     found = state.open_attempt()
-    if found is None or present_state(run, state) is not JobState.RUNNING:
+    if found is None:
         return []
     ref, attempt = found
+    owned = present_state(run, state) is JobState.RUNNING
     case = state.plan.cases[ref.case]
     folder = run.attempt(case, ref, attempt.number)
     seen = progress.look(folder, case)
@@ -71,6 +72,8 @@ def _running(run: RunDir) -> list[dict[str, Any]]:
             "steal": _share(sample.get("steal")),
             "memory": f"{sample['mem_used'] / 2**30:.1f} GiB" if sample.get("mem_used") is not None else "–",
             "time": progress.duration(seen.uptime) if seen else "–",
+            # Its agent may go on without one, up to its own deadlines.
+            "note": "" if owned else f"no controller: `trainmark resume {run.id}`",
         }
     ]
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import trainmark.agent
-from trainmark.agent import ship, sweep
+from trainmark.agent import ship
+from trainmark.agent.lean import signals
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_plan, outcome, process
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, local_start, node_plan, outcome, process
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
-
-_AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 
 
 class LocalLauncher:
@@ -42,7 +38,7 @@ class LocalLauncher:
         try:
             node.dir.mkdir(parents=True)
             write_json(node.dir / NODE_PLAN, node.plan)
-            pid = _spawn(node.dir)
+            pid = local_start.start(node.dir)
         except OSError as error:
             raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
         return Job(_handle(pid, process.start_ticks(pid)), request.attempt_dir, request.token)
@@ -76,10 +72,10 @@ class LocalLauncher:
             return
         try:
             if how == "destroy":
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                signals.pidfd_send_signal(handle, signals.SIGKILL)
                 return
             if outcome.command(job.attempt_dir, epoch, how, reason):
-                signal.pidfd_send_signal(handle, signal.SIGTERM)
+                signals.pidfd_send_signal(handle, signals.SIGTERM)
         except ProcessLookupError:
             pass
         finally:
@@ -89,10 +85,12 @@ class LocalLauncher:
         outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
     def collect(self, job: Job) -> None:
-        for folder in outcome.node_dirs(job.attempt_dir):
-            result = read_json(folder / RESULT)
-            if not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
-                sweep.sweep(job.token)
+        folders = outcome.node_dirs(job.attempt_dir)
+        if not folders or not all(_left_nothing(folder) for folder in folders):
+            from trainmark.agent.sweep import sweep
+
+            sweep(job.token)
+        for folder in folders:
             # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
             with contextlib.suppress(OSError):
                 ship.complete(str(folder))
@@ -107,8 +105,9 @@ class LocalLauncher:
         if handle is not None:
             os.close(handle)
             return Ended(JobState.RUNNING)
-        (folder,) = outcome.node_dirs(job.attempt_dir)
-        return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
+        for folder in outcome.node_dirs(job.attempt_dir):
+            return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
+        return outcome.removed(job.attempt_dir)
 
     def _open(self, job: Job) -> int | None:
         """A pidfd on the attempt's agent, or None when it is gone. Reaps it if it was our child."""
@@ -132,27 +131,10 @@ class LocalLauncher:
         return handle
 
 
-def _spawn(folder: Path) -> int:
-    log = os.open(folder / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.posix_spawn(
-            sys.executable,
-            # Isolated and without site: the node side needs the standard library only, and starts in half the time.
-            [sys.executable, "-I", "-S", str(_AGENT), "run", str(folder / NODE_PLAN)],
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, null, 0),
-                (os.POSIX_SPAWN_DUP2, log, 1),
-                (os.POSIX_SPAWN_DUP2, log, 2),
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE],
-        )
-    finally:
-        os.close(log)
-        os.close(null)
+def _left_nothing(folder: Path) -> bool:
+    """Whether the agent has proven it."""
+    result = read_json(folder / RESULT)
+    return isinstance(result, dict) and bool(result.get("containment", {}).get("left") == 0)
 
 
 def _handle(pid: int, start_ticks: int | None) -> str:

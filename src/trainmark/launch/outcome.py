@@ -45,7 +45,20 @@ def of_node(folder: Path, token: str, code: int | None) -> Ended:
     if code == _SUPERSEDED:
         return Ended(JobState.LOST, "another controller had taken the run over before the agent began")
     how = f" (signal {-code})" if code is not None and code < 0 else ""
-    return Ended(JobState.LOST, f"the agent was gone without a result{how}")
+    return Ended(JobState.LOST, _taken(folder) or f"the agent was gone without a result{how}")
+
+
+def removed(attempt_dir: Path) -> Ended:
+    return Ended(JobState.LOST, f"something in the round removed its own folder, and the result with it: {attempt_dir}")
+
+
+def _taken(folder: Path) -> str:
+    """What took the place of an agent's result, if anything did."""
+    file = folder / RESULT
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        kind = "a link" if file.is_symlink() else "a folder" if file.is_dir() else "something that is no file"
+        return f"something in the round put {kind} where the agent writes its result: {file}"
+    return ""
 
 
 def stop_order(folder: Path, epoch: int, reason: str) -> dict[str, Any]:

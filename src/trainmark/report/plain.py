@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-# Characters no document may hold, and those that turn the direction of what follows.
-_CONTROLS = (set(range(32)) - {9, 10}) | set(range(127, 160)) | {0xFFFE, 0xFFFF}
-_TURNS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
-_ODD = dict.fromkeys(_CONTROLS | _TURNS | set(range(0xD800, 0xE000)), "\ufffd")
+from functools import cache
+
+
+@cache
+def _odd() -> dict[int, str]:
+    """Characters no document may hold, and those that turn the direction of what follows."""
+    controls = (set(range(32)) - {9, 10}) | set(range(127, 160)) | {0xFFFE, 0xFFFF}
+    turns = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+    return dict.fromkeys(controls | turns | set(range(0xD800, 0xE000)), "\ufffd")
 
 
 def clean(text: str) -> str:
     # Nearly all text is printable, and none of what is odd is.
-    return text if text.isprintable() else text.translate(_ODD)
+    return text if text.isprintable() else text.translate(_odd())

@@ -10,6 +10,8 @@ from trainmark.store.rundir import Imported
 
 _HEAD = ("case", "state", "runs", "m.throughput", "interval")
 _MOST_LINES = 10
+# No letter before this one takes two columns.
+_WIDE = "\u1100"
 
 
 def render(report: Report, language: str = "en") -> str:
@@ -55,7 +57,7 @@ def _remarks(case: CaseReport, speak: Speaker) -> list[str]:
 
 def _width(text: str) -> int:
     """Columns of a terminal: a Chinese character takes two."""
-    if text.isascii():
+    if max(text, default="") < _WIDE:
         return len(text)
     import unicodedata
 

@@ -202,5 +202,7 @@ class Speaker:
 
     @staticmethod
     def _fill(template: str, args: tuple[str, ...]) -> str:
+        if not args:
+            return template
         # Not str.format: what is filled in is data, and may hold braces itself.
         return re.sub(r"\{(\d)\}", lambda found: args[int(found[1])], template)

@@ -1,7 +1,6 @@
 """Who owns a run. One controller at a time; every take-over raises the epoch, and only the highest is obeyed."""
 
-from __future__ import annotations
-
+# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 import fcntl
 import os
 import time

@@ -1,7 +1,6 @@
 """An event: one line a training process wrote about itself. What the kinds mean is in docs/events.md."""
 
-from __future__ import annotations
-
+# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 from typing import Any
 
 import msgspec

@@ -1,7 +1,6 @@
 """`repeat: auto`: how many rounds a case gets is decided by the spread of its first ones."""
 
-from __future__ import annotations
-
+# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 import msgspec
 
 from trainmark.errors import UserError

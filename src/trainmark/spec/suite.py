@@ -1,7 +1,6 @@
 """A suite: which cases, how often, under which rules. `expand` makes its cases."""
 
-from __future__ import annotations
-
+# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,6 @@
 """A fixed window: which steps count, said beforehand, as other benchmarks do."""
 
-from __future__ import annotations
-
+# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 import msgspec
 
 from trainmark.errors import UserError

@@ -1,7 +1,6 @@
 """A workload: a folder with `workload.yaml` and one training program per framework."""
 
-from __future__ import annotations
-
+# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal

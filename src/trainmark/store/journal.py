@@ -4,8 +4,7 @@ A record carries the epoch of the controller that wrote it. One written by a con
 replaced is ignored, so a take-over never counts anything twice.
 """
 
-from __future__ import annotations
-
+# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 import contextlib
 import os
 import time

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainmark.agent.lean import signals
 from trainmark.devices import host
 from trainmark.spec.secrets import looks_secret
 
@@ -71,7 +71,9 @@ def git_state(directory: Path) -> dict[str, Any] | None:
     """Commit and whether tracked files differ from it; None outside a checkout."""
     if not any((parent / ".git").exists() for parent in (directory, *directory.parents)):
         return None
-    argv = ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    # Only looks: no lock is taken that somebody else's git would meet, and nothing is computed that is not kept.
+    argv = ["git", "--no-optional-locks", "-C", str(directory), "status", "--porcelain=v2", "--branch"]
+    argv += ["--untracked-files=no", "--no-ahead-behind", "--no-renames"]
     said = _output(argv, _GIT_SECONDS)
     if said is None:
         return None
@@ -103,7 +105,7 @@ def _output(argv: list[str], seconds: float) -> bytes | None:
             break
         parts.append(part)
     else:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signals.SIGKILL)
     os.close(source)
     _, status = os.waitpid(pid, 0)
     return b"".join(parts) if status == 0 else None

@@ -68,6 +68,8 @@ class RunDir:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # Written once and never changed: whoever has written or read it here knows it.
+        self._manifest: Manifest | None = None
 
     @property
     def id(self) -> str:
@@ -77,6 +79,11 @@ class RunDir:
         return self.path / case.id.dir_name() / f"round{ref.round}" / f"attempt{attempt}"
 
     def manifest(self) -> Manifest:
+        if self._manifest is None:
+            self._manifest = self._read_manifest()
+        return self._manifest
+
+    def _read_manifest(self) -> Manifest:
         file = self.path / MANIFEST
         try:
             data = file.read_bytes()
@@ -126,6 +133,7 @@ def create(runs: Path, suite: str) -> RunDir:
 
 def write_manifest(run: RunDir, manifest: Manifest) -> None:
     write_json(run.path / MANIFEST, manifest, durable=True)
+    run._manifest = manifest
 
 
 def find(runs: Path, name: str | None) -> RunDir:

@@ -7,6 +7,8 @@ not finite, broken lines) is handed on as bytes, to be looked at with more patie
 from __future__ import annotations
 
 import fcntl
+import itertools
+import operator
 import os
 import signal
 import struct
@@ -23,6 +25,8 @@ from trainmark.interop import source
 MARK = b"[PerfLog]"
 _BEGIN = MARK + b" "
 _PREFIX = len(_BEGIN)
+_LINE_BEGIN = b"\n" + _BEGIN
+_BREAK = ord("\n")
 UNKNOWN = -1
 # The same in a column. Looked for as bytes, which is many times quicker than number by number.
 _NONE = array("q", [UNKNOWN]).tobytes()
@@ -219,8 +223,10 @@ def parse(data: bytes | bytearray, at: int = 0, stop: int | None = None) -> Bloc
     done = 0
     while at < stop:
         end = data.rfind(b"\n", at, min(at + _SLICE, stop)) + 1 or data.find(b"\n", at + _SLICE, stop) + 1 or stop
-        lines = bytes(whole[at:end])
-        rows.append(_quick(lines, block, done) or _patient(lines, block, done))
+        # From the end of the line before to the last one's: it begins with a line break and does not end with one.
+        last = end - 1 if data[end - 1] == _BREAK else end
+        lines = bytes(whole[at - 1 : last]) if at else b"\n" + bytes(whole[:last])
+        rows.append(_quick(lines, block, done) or _patient(lines[1:], block, done))
         done += len(rows[-1][0])
         at = end
     names = ("step", "t_ms", "total", "n", "loss")
@@ -233,12 +239,15 @@ def _quick(data: bytes, block: Block, done: int) -> Columns | None:
     """For lines that are all as FlagPerf writes them; None for others."""
     if len(data) > source.LONGEST_LINE:
         return None
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    texts = [line[_PREFIX:] for line in lines if line[:_PREFIX] == _BEGIN]
-    if len(texts) < len(lines) and any(MARK in line for line in lines if line[:_PREFIX] != _BEGIN):
-        return None
+    # Taken apart at the marks: at the ends of lines, each mark would have to be cut off as well.
+    before, *texts = data.split(_LINE_BEGIN)
+    between = 0
+    if before or any(map(operator.contains, texts, itertools.repeat(_BREAK))):  # there are other lines
+        lines = data.split(b"\n")[1:]
+        texts = [line[_PREFIX:] for line in lines if line[:_PREFIX] == _BEGIN]
+        if any(MARK in line for line in lines if line[:_PREFIX] != _BEGIN):
+            return None
+        between = len(lines) - len(texts)
     try:
         told = _DECODER.decode_lines(b"\n".join(texts))
         others = [index for index, line in enumerate(told) if line.event != "STEP_END"]
@@ -250,8 +259,8 @@ def _quick(data: bytes, block: Block, done: int) -> Columns | None:
     # (steps before it, its place among all)
     rare = [(index - before, index) for before, index in enumerate(others) if told[index].event != "STEP_BEGIN"]
     block.rare += [(done + rows, 0, texts[index]) for rows, index in rare]
-    block.lines += len(lines)
-    block.other += len(lines) - len(texts)
+    block.lines += len(texts) + between
+    block.other += between
     block.taken += len(told) - len(rare)
     return columns
 
@@ -275,8 +284,6 @@ def _step(value: _Value) -> int:
 def _patient(data: bytes, block: Block, done: int) -> Columns:
     """Line by line: one odd line spoils only itself."""
     found = data.split(b"\n")
-    if not found[-1]:
-        found.pop()
     steps: list[_Line] = []
     for number, line in enumerate(found, block.lines + 1):
         at = line.find(MARK)

@@ -1,0 +1,73 @@
+"""Modules that others import for work we never give them. Loading those would cost a small run more than its own work.
+
+While argparse, pathlib and msgspec are imported, stand-ins take the places of such modules. A stand-in answers what it
+is asked while importing; whoever asks it for more, then or later, gets the answer of the real module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+TYPE_CHECKING = False  # that of `typing` would import it
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class _StandIn(type(sys)):  # type: ignore[misc]
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import system itself asks
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def _quoted(*args: Any, **kwargs: Any) -> str:
+    import urllib.parse
+
+    return urllib.parse.quote_from_bytes(*args, **kwargs)
+
+
+def _counted(one: str, many: str, number: int) -> str:
+    return one if number == 1 else many
+
+
+# What each is asked for at import time.
+_STAND_INS: dict[str, dict[str, Any]] = {
+    # uuid, of msgspec, asks which system this is.
+    "platform": {"system": lambda: os.uname().sysname},
+    # argparse asks for translations of its words, of which Python ships none.
+    "gettext": {"gettext": str, "ngettext": _counted},
+    # pathlib's as_uri, and texts in msgspec's schemas.
+    "urllib.parse": {"quote_from_bytes": _quoted},
+    "textwrap": {},
+    # Parts of msgspec that it loads in any case, and that only some who use it need.
+    "msgspec.inspect": {},
+    "msgspec.msgpack": {},
+    "msgspec.toml": {},
+    "msgspec.yaml": {},
+}
+
+
+def prepare() -> None:
+    """Imports what every verb needs."""
+    put = {}
+    for name, known in _STAND_INS.items():
+        if name not in sys.modules:
+            sys.modules[name] = put[name] = _StandIn(name)
+            put[name].__dict__.update(known)
+    # msgspec takes typing_extensions where it is installed; this Python needs it for nothing.
+    hidden = "typing_extensions" not in sys.modules
+    if hidden:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    try:
+        for name in ("argparse", "pathlib", "msgspec"):
+            importlib.import_module(name)
+    finally:
+        if hidden:
+            del sys.modules["typing_extensions"]
+        for name, module in put.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]

@@ -1,0 +1,73 @@
+"""Shell completion, asked as a user does: by the tabulator key, of a bash on a terminal of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import Cli
+
+Complete = Callable[[str], str]
+
+
+@pytest.fixture
+def complete(cli: Cli) -> Complete:
+    """What bash makes of a line when the key is pressed at its end."""
+    script = cli.folder / "completion.sh"
+    script.write_text(cli("completion", "bash").stdout)
+
+    def ask(line: str) -> str:
+        ours, theirs = pty.openpty()
+        said = cli.folder / "said"
+        said.unlink(missing_ok=True)
+        # The line is finished by the key, then turned into an argument of `printf`: it is not run.
+        keys = f"source {script}\n{line}\t\x01printf '%s ' \x05 > {said}; exit\n"
+        env = {**os.environ, "TERM": "dumb", "TRAINMARK_RUNS": str(cli.runs)}
+        argv = ["bash", "--norc", "--noprofile", "-i"]
+        bash = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cli.folder)
+        os.close(theirs)
+        os.write(ours, keys.encode())
+        try:
+            while os.read(ours, 4096):
+                pass
+        except OSError:
+            pass  # bash has gone
+        os.close(ours)
+        assert bash.wait(60) == 0
+        return said.read_text().rstrip()
+
+    return ask
+
+
+def test_words_are_completed(cli: Cli, complete: Complete) -> None:
+    cli("run", "noop")
+    run = cli.run_id()
+    for line, whole in {
+        "trainmark expl": "trainmark explain",
+        "trainmark run --deta": "trainmark run --detach",
+        "trainmark run smo": "trainmark run smoke",
+        "trainmark plan resnet": "trainmark plan resnet50:pytorch:cpu:1:1:1",
+        "trainmark plan resnet50:py": "trainmark plan resnet50:pytorch:cpu:1:1:1",
+        "trainmark explain --preset=fu": "trainmark explain --preset=full",
+        "trainmark report --format ht": "trainmark report --format html",
+        "trainmark status 2": f"trainmark status {run}",
+        f"trainmark logs {run} --case noop:no": f"trainmark logs {run} --case noop:none:cpu:1:1:1",
+        f"trainmark report --runs {cli.runs} 2": f"trainmark report --runs {cli.runs} {run}",
+    }.items():
+        assert complete(line) == whole
+
+
+def test_a_folder_whose_name_is_a_command_is_not_run(cli: Cli, complete: Complete) -> None:
+    trap = cli.runs / "2$(touch trapped)"
+    trap.mkdir(parents=True)
+    (trap / "manifest.json").write_text("{}")
+    assert complete("trainmark status 2") == "trainmark status 2"
+    assert not (cli.folder / "trapped").exists()
+
+
+def test_zsh_gets_the_same_words(cli: Cli) -> None:
+    assert cli("completion", "zsh").stdout.endswith(cli("completion", "bash").stdout)
