@@ -58,14 +58,22 @@ class WorkloadContract:
         case: dict[str, Any] = {"case": f"{self.folder.name}:{framework}:cpu:1:{ranks}:1"}
         if self.data is not None:
             case["data"] = self.data
-        suite = {"schema": 1, "name": "contract", "preset": "smoke", "workloads": [str(self.folder.parent)], "cases": [case]}
+        suite = {
+            "schema": 1,
+            "name": "contract",
+            "preset": "smoke",
+            "workloads": [str(self.folder.parent)],
+            "cases": [case],
+        }
         file = place / f"{framework}-{ranks}.yaml"
         file.write_text(json.dumps(suite))
         argv = [sys.executable, "-m", "trainmark", "run", str(file), "--runs", str(place / "runs"), "--json"]
         said = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=False).stdout)
         ended = said["cases"][0]
         assert ended["state"] == "SUCCEEDED", f"{ended['case']}: {ended['state']}: {ended['reason']}"
-        lines = [file.read_text().splitlines() for file in RunDir(Path(said["dir"])).path.glob("*/round1/*/*/events.jsonl")]
+        lines = [
+            file.read_text().splitlines() for file in RunDir(Path(said["dir"])).path.glob("*/round1/*/*/events.jsonl")
+        ]
         return [json.loads(line) for part in lines for line in part]
 
 
