@@ -26,11 +26,13 @@ class Pictures:
     size: int
     # The global batch that the learning rate is meant for; it is scaled to the real one. 0: taken as it is.
     lr_batch: int = 0
+    # Takes the model and the learning rate; None: stochastic gradient descent.
+    optimizer: Callable[[nn.Module, float], torch.optim.Optimizer] | None = None
 
 
 def train(config: dict[str, Any], place: Place, pictures: Pictures) -> None:
     """Train as the parameters say: those of Recipe, batch, momentum, weight_decay, channels_last and,
-    where a program has them, accumulate, compile, label_smoothing, warmup_epochs and workers."""
+    where a program has them, accumulate, clip, compile, label_smoothing, warmup_epochs or warmup_steps, and workers."""
     params = config["params"]
     task = Classifier(pictures, place, params, config["seed"])
     images = params["batch"] * params.get("accumulate", 1) * place.world
@@ -38,11 +40,12 @@ def train(config: dict[str, Any], place: Place, pictures: Pictures) -> None:
         lr=params["lr"] * (images / pictures.lr_batch if pictures.lr_batch else 1.0),
         steps=params["steps"],
         epochs=params["epochs"],
-        warmup_steps=params.get("warmup_epochs", 0) * task.steps_per_epoch,
+        warmup_steps=params.get("warmup_steps", 0) or params.get("warmup_epochs", 0) * task.steps_per_epoch,
         schedule=params["schedule"],
         dtype=params["dtype"],
         accumulate=params.get("accumulate", 1),
         compile=params.get("compile", False),
+        clip=params.get("clip", 0.0),
         eval_every=params["eval_every"],
         target=params["target_accuracy"],
         stop_at_target=params["stop_at_target"],
@@ -75,6 +78,8 @@ class Classifier:
         return model
 
     def optimizer(self, model: nn.Module, lr: float) -> torch.optim.Optimizer:
+        if self._pictures.optimizer is not None:
+            return self._pictures.optimizer(model, lr)
         return torch.optim.SGD(
             model.parameters(),
             lr=lr,
