@@ -96,7 +96,7 @@ def nice_step(rough: float) -> float:
 
 def _log(low: float, high: float, divisor: float, suffix: str, unit: str) -> Axis:
     """Ends at 1, 2 or 5 × 10ⁿ; as few ticks as can be read."""
-    grid = [step * 10.0**power for power in range(-50, 51) for step in (1, 2, 5)]
+    grid = [step * 10.0**power for power in range(-320, 308) for step in (1, 2, 5)]
     start = max(index for index, place in enumerate(grid) if place <= low * (1 + 1e-9))
     end = min(index for index, place in enumerate(grid) if place >= high * (1 - 1e-9))
     places = grid[start : max(end, start + 1) + 1]
