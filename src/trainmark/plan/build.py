@@ -86,7 +86,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     hosts = tuple(site.hosts[: case_id.nnodes])
     argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
-    start = framework.start(Topology(hosts, case_id.nproc, backend), argv)
+    start = framework.start(_topology(hosts, case_id.nproc, backend, site), argv)
     band, band_missing = bands.choose(
         bands.read(folder) if not workload.command else (),
         preset=case.preset,
@@ -120,6 +120,8 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         probe=workload.probe,
         deadlines=case.deadlines,
         ports=(site.master_port,) * start.ports,
+        launched=start.launched,
+        files=start.files,
         env={**_network(site), **site.env},
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=_repeat(case),
@@ -134,6 +136,11 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         folder=str(folder.resolve()),
     )
     return _with_command(planned, case) if workload.command else planned
+
+
+def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site) -> Topology:
+    options = (*(site.slurm.step_options if site.slurm else ()), *site.mpi_options)
+    return Topology(hosts, nproc, backend, site.launcher, site.interface, site.mpi_starter, options)
 
 
 def _data(case: Case, site: Site, places: Places) -> str | None:

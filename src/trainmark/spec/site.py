@@ -94,6 +94,9 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Before every round; needs root or `sudo -n`, and the result says when it could not be done.
     clear_caches: bool = False
     interface: str | None = None
+    # What starts the ranks of Horovod, and what is added to the command line of mpirun, srun or horovodrun.
+    mpi_starter: Literal["horovodrun", "mpirun"] | None = None
+    mpi_options: list[str] = []
     devices: dict[str, str] = {}
     data: dict[str, str] = {}
     env: dict[str, str] = {}

@@ -1,0 +1,2 @@
+def hostfile(hosts, slots):
+    return "".join(f"{host} slots={slots}\n" for host in hosts)
