@@ -76,6 +76,7 @@ def ssh(words: list[str]) -> int:
     host, command = parse(words)
     if not host or not command:
         return _refuse("this ssh leads to the nodes of a case and needs a command to run there")
+    asker = os.getppid()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line = Line(connection)
     try:
@@ -92,7 +93,8 @@ def ssh(words: list[str]) -> int:
                 else:
                     return _refuse(str(header.get("why")))
     except (Closed, OSError) as error:
-        return _refuse("%s: %s" % (host, error))
+        # Whoever has ended without waiting for this one wants to hear no more of it.
+        return _refuse("%s: %s" % (host, error)) if os.getppid() == asker else _REFUSED
 
 
 def parse(words: list[str]) -> tuple[str, str]:

@@ -259,7 +259,7 @@ class Round:
         if self._plan.sweep:
             from trainmark.agent.sweep import sweep
 
-            tally.left += sweep(self._plan.token)["left"]
+            tally.left += sweep(self._plan.token, self._job.proc)["left"]
         code = max(code, self._settle(tally))
         try:
             verdict = self._decide()
