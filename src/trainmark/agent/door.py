@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 from trainmark.agent.lean import signals
 from trainmark.agent.meeting import Closed, Line, introduce, settle
@@ -71,7 +70,9 @@ class Door:
                     if code is not None:
                         return code
         except Closed as error:
-            sys.stderr.write("trainmark: the node that runs the command has gone: connection closed by peer: %s\n" % error)
+            sys.stderr.write(
+                "trainmark: the node that runs the command has gone: connection closed by peer: %s\n" % error
+            )
             return _FAILED
 
     def _obey(self) -> int | None:

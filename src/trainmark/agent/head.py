@@ -146,7 +146,9 @@ class Head:
             here = os.uname().nodename
             known = ", ".join(sorted(self._doors)) or "none"
             own = host in (here, here.split(".")[0], "localhost", "127.0.0.1")
-            client.line.say({"op": "here"} if own else {"op": "refused", "why": "no node %s; there is %s" % (host, known)})
+            client.line.say(
+                {"op": "here"} if own else {"op": "refused", "why": "no node %s; there is %s" % (host, known)}
+            )
             return
         self._asked += 1
         client.door, client.number = door, self._asked

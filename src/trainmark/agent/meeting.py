@@ -141,7 +141,7 @@ def settle(program: list[str], node: str) -> dict[str, str]:
         path = os.path.join(folder, name)
         with open(path, "w") as file:
             file.write('#!/bin/sh\nexec %s -I -S %s %s "$@"\n' % (python, agent, verb))
-        os.chmod(path, 0o755)
+        os.chmod(path, 0o700)
     replace_json(os.path.join(spool, GUEST), {"program": program, "config": config, "path": env.get("PYTHONPATH")})
     env["PATH"] = folder + os.pathsep + env.get("PATH", os.defpath)
     return env

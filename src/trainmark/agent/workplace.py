@@ -11,7 +11,18 @@ if TYPE_CHECKING:
 CODE, ENV_LOG = "code", "env.log"
 _HIDDEN = "***"
 # Parts of names, in capitals, whose values are not written down; and beginnings of values that speak for themselves.
-_SECRET_NAMES = ("TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "AUTH", "COOKIE", "SESSION", "KEY", "SIGNATURE")
+_SECRET_NAMES = (
+    "TOKEN",
+    "SECRET",
+    "PASSW",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "AUTH",
+    "COOKIE",
+    "SESSION",
+    "KEY",
+    "SIGNATURE",
+)
 _SECRET_VALUES = ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "AKIA", "xox", "sk-", "hf_", "eyJ")
 
 

@@ -105,9 +105,7 @@ def _super_pods(cluster: Cluster) -> list[dict[str, Any]]:
 
 def tf_config(cluster: Cluster, port: int, index: int) -> dict[str, Any]:
     """TF_CONFIG of one worker. Workers on one host have ports one after another."""
-    workers = [
-        f"{server.address}:{port + place}" for server in cluster.servers for place in range(server.slots)
-    ]
+    workers = [f"{server.address}:{port + place}" for server in cluster.servers for place in range(server.slots)]
     if not 0 <= index < len(workers):
         raise UserError(f"--index: found {index}, allowed is 0 to {len(workers) - 1}: there are {len(workers)} workers")
     return {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}

@@ -77,6 +77,14 @@ def _network(site: Site) -> dict[str, str]:
     return dict.fromkeys(names, site.interface) if site.interface else {}
 
 
+def _log_levels(case: Case) -> dict[str, str]:
+    if case.log_level is None:
+        return {}
+    from trainmark.frameworks.log_levels import variables
+
+    return variables(case.log_level, case.id.framework)
+
+
 def _case(case: Case, site: Site, places: Places) -> CasePlan:
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
     if case_id.nnodes > len(site.hosts):
@@ -122,7 +130,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         ports=(site.master_port,) * start.ports,
         launched=start.launched,
         files=start.files,
-        env={**_network(site), **site.env},
+        env={**_network(site), **_log_levels(case), **site.env},
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=_repeat(case),
         auto=case.auto,

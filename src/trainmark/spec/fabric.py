@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -56,6 +55,8 @@ def _once(seen: dict[str, str], address: str, place: str) -> None:
 
 
 def check_address(text: str, place: str) -> None:
+    import ipaddress  # few sites need it
+
     try:
         ipaddress.ip_address(text)
     except ValueError:

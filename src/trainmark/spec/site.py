@@ -15,6 +15,8 @@ from trainmark.spec.case_id import is_name
 from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How ranks use the host. What was really chosen is in each round's result."""
@@ -103,6 +105,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fabric: dict[str, fabrics.Fabric] = {}
     data: dict[str, str] = {}
     env: dict[str, str] = {}
+    # How much the libraries below say; suites and cases may say otherwise.
+    log_level: LogLevel | None = None
     unset: list[str] = []
     tuning: Tuning = Tuning()
     containment: Literal["auto", "pidns", "cgroup", "subreaper"] = "auto"

@@ -27,7 +27,9 @@ def main() -> None:
         world.Allreduce(own, total)
         probe.step(own.nbytes)
         if total[0] != expected or total[-1] != expected:
-            raise job.InputError(f"the sum over {size} ranks is {total[0]}, not {expected}: the network cannot be trusted")
+            raise job.InputError(
+                f"the sum over {size} ranks is {total[0]}, not {expected}: the network cannot be trusted"
+            )
     probe.train_end()
     world.Barrier()
     probe.finish()
