@@ -46,9 +46,12 @@ def test_mpirun(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
 
 
 @pytest.fixture
-def going(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> Iterator[subprocess.Popen[str]]:
+def going(
+    cli: Cli, hosts: Lab, site_file: Callable[..., Path], make_suite: Callable[..., Path]
+) -> Iterator[subprocess.Popen[str]]:
     """A long MPI program that has made steps on both hosts."""
-    process = cli.start("run", CASE, "--preset", "smoke", "--set", "steps=100000000", "--site", str(site_file()))
+    suite = make_suite(f"  - {{case: '{CASE}', set: {{steps: 100000000}}}}", extra="retries: 0")
+    process = cli.start("run", str(suite), "--site", str(site_file()))
 
     def stepping() -> bool:
         files = list(cli.runs.glob("*/*/round1/attempt1/*/events.jsonl"))
