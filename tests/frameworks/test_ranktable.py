@@ -113,7 +113,11 @@ def test_addresses_from_the_hosts_own_tools(
         ({"n1": ips(1)}, ("server_list",), "n2 gets is not known"),
         ({"n1": ips(1)}, ("group_list", "--nproc", "2"), "n2: device addresses are missing"),
         ({"n1": ips(1), "n2": ips(1)}, ("group_list",), "10.0.1.0 is already the address of n1.device_ips[0]"),
-        ({"n1": {**ips(1), "address": "10.0.2.1"}, "n2": ips(2)}, ("group_list",), "10.0.2.1 is the address of host n1"),
+        (
+            {"n1": {**ips(1), "address": "10.0.2.1"}, "n2": ips(2)},
+            ("group_list",),
+            "10.0.2.1 is the address of host n1",
+        ),
         ({"n1": {"device_ips": ["10.0.1"]}}, ("group_list",), "allowed is an IP address"),
         ({"n1": ips(1), "n2": ips(2)}, ("group_list", "--nproc", "4"), "n1 has 2 devices, 4 ranks were asked for"),
         ({"n1": ips(1), "n2": ips(2)}, ("server_list", "--version", "2"), "allowed with server_list: 1.0 or 1.2"),
