@@ -100,3 +100,11 @@ def test_one_name_with_two_meanings(framework: str, level: str, expected: str) -
     from trainmark.frameworks.log_levels import variables
 
     assert variables(level, framework)["GLOG_v"] == expected
+
+
+def test_a_launcher_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    """Told before anything starts, with the cure."""
+    (tmp_path / "site.yaml").write_text("schema: 1\nname: here\nenv: {PATH: /nowhere}\n")
+    done = cli("run", "allreduce:mpi:cpu:1:2:1", "--preset", "smoke", "--site", "site.yaml", code=1)
+    assert "SKIPPED" in done.stdout + done.stderr and "mpirun is not on PATH: install it" in done.stdout + done.stderr
+    assert not list(cli.runs.glob("*/*/round1"))

@@ -138,5 +138,5 @@ def test_what_cannot_be_meant(
 def test_text_that_tells_no_address() -> None:
     with pytest.raises(UserError, match="no line `address_N=…`"):
         read_hccn("hello\n", "n1.conf")
-    with pytest.raises(UserError, match="device 0 has the address 10.0.0.1 already"):
+    with pytest.raises(UserError, match=r"device 0 has the address 10\.0\.0\.1 already"):
         read_hccn("address_0=10.0.0.1\naddress_0=10.0.0.2\n", "n1.conf")

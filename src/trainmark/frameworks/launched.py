@@ -23,6 +23,11 @@ def launched(
     return Start(tuple(nodes), ports=int(bool(others)), files=files, launched=True)
 
 
+def starter(command: Command) -> str:
+    """The program that the first node starts for all, of a command made above."""
+    return command.argv[5]
+
+
 def unless_given(options: Sequence[str], *words: str) -> list[str]:
     """An option and its values, left out where the site gives that option itself."""
     name = words[0].partition("=")[0]

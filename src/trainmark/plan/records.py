@@ -83,6 +83,15 @@ class CasePlan(msgspec.Struct, frozen=True):
         return None if self.open else sum(len(node.ranks) for node in self.nodes)
 
     @property
+    def starter(self) -> str | None:
+        """The program that starts the ranks, where agents do not."""
+        if not self.launched:
+            return None
+        from trainmark.frameworks.launched import starter
+
+        return starter(self.nodes[0].ranks[0])
+
+    @property
     def guests(self) -> bool:
         """Whether ranks are started by something else than agents."""
         return self.open or self.launched

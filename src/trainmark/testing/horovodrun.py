@@ -1,6 +1,6 @@
-"""A stand-in for `horovodrun`, whose package does not build with today's PyTorch: `python -m trainmark.testing.horovodrun`.
+"""A stand-in for `horovodrun`, whose package does not build with today's PyTorch.
 
-It takes the options that a user would give, tries every host over ssh as the real one does, and then really starts the
+`python -m trainmark.testing.horovodrun` takes the options that a user would give, tries every host over ssh as the real one does, and then really starts the
 ranks through `mpirun`, with the whole environment handed to all of them. Nothing of Horovod itself is in it.
 """
 
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from trainmark.errors import UserError
 
@@ -20,15 +21,14 @@ _SSH_SECONDS = 60.0
 _OWN = re.compile(r"BASH_FUNC|^OLDPWD$|^PWD$|^HOSTNAME$|^_$|^SLURM_|^OMPI_")
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str]) -> NoReturn:
     args = _parser().parse_args(argv)
     try:
         hosts = _hosts(args)
         words = mpirun(hosts, args)
         _try_all(list(hosts), args.ssh_port)
     except UserError as error:
-        sys.stderr.write(f"horovodrun (stand-in): {error}\n")
-        return 1
+        sys.exit(f"horovodrun (stand-in): {error}")
     os.execvp(words[0], words)  # noqa: S606
 
 
@@ -60,7 +60,8 @@ def _hosts(args: argparse.Namespace) -> dict[str, int]:
 def _try_all(hosts: list[str], port: int | None) -> None:
     """Every other host must let itself be entered."""
     here = {os.uname().nodename, "localhost"}
-    options = ["-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no", *(["-p", str(port)] if port else [])]
+    options = ["-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
+    options += ["-p", str(port)] if port else []
     for host in hosts:
         if host not in here:
             done = subprocess.run(["ssh", *options, host, "true"], timeout=_SSH_SECONDS, check=False)
@@ -83,4 +84,4 @@ def mpirun(hosts: dict[str, int], args: argparse.Namespace) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])
