@@ -114,6 +114,7 @@ def test_a_fault_at_the_end_is_a_verdict(
     work: Any = Round.__new__(Round)
     work._failures, work._verdict, work._ranks, work._oom_before, work._guests = failures, verdict, [], 0, None
     work._reporter = work._shipper = _Faulty()
+    work._plan = mock.MagicMock(sweep=False)
     work._containment = work._control = work._wakeup = mock.MagicMock(epoch=1)
     work._job = mock.MagicMock(plan=mock.MagicMock(dir=str(tmp_path)), proc=_Faulty(), warnings=[])
     if settles:

@@ -77,7 +77,7 @@ def kill(lab: Lab, host: str, *pattern: str) -> None:
         ("node2", ("-f", "trainmark-node.*node.json")),
         ("node1", ("-x", "mpirun")),
         ("node2", ("-x", "orted")),
-        ("node2", ("-f", "allreduce/mpi.py")),
+        ("node2", ("-f", "^[^ ]+ -u .*allreduce/mpi.py")),
         ("node1", ("-f", "pyz head ")),
         ("node2", ("-f", "pyz door ")),
     ],
