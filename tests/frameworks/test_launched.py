@@ -108,3 +108,10 @@ def test_a_launcher_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", "allreduce:mpi:cpu:1:2:1", "--preset", "smoke", "--site", "site.yaml", code=1)
     assert "SKIPPED" in done.stdout + done.stderr and "mpirun is not on PATH: install it" in done.stdout + done.stderr
     assert not list(cli.runs.glob("*/*/round1"))
+
+
+def test_no_second_step_from_inside_a_container(cli: Cli, tmp_path: Path) -> None:
+    site = {"schema": 1, "name": "boxed", "launcher": "slurm", "shared_dir": str(tmp_path), "slurm": {"nodes": 2}}
+    (tmp_path / "site.yaml").write_text(json.dumps({**site, "container": {"engine": "pyxis", "image": "i"}}))
+    done = cli("plan", "allreduce:mpi:cpu:2:1:1", "--site", "site.yaml", code=2)
+    assert "use a site without `container:` for framework `mpi`" in done.stderr

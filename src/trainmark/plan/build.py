@@ -95,6 +95,11 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
     start = framework.start(_topology(hosts, case_id.nproc, backend, site), argv)
+    if start.launched and site.launcher == "slurm" and site.container:
+        raise UserError(
+            f"case `{case_id}`: `srun` cannot be had inside a container of site `{site.name}`; "
+            f"use a site without `container:` for framework `{case_id.framework}`"
+        )
     band, band_missing = bands.choose(
         bands.read(folder) if not workload.command else (),
         preset=case.preset,
