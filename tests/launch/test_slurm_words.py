@@ -80,12 +80,6 @@ def test_whole_nodes_have_all_their_memory_and_cores(tmp_path: Path) -> None:
     assert not [word for word in ask(shared) if word.startswith(("--exclusive", "--mem"))]
 
 
-def test_a_step_for_mpi(tmp_path: Path) -> None:
-    words = slurm_words.mpi_step(load(tmp_path), 2, 4, ["python3", "train.py", "a b"])
-    assert words[:3] == ["srun", "--mpi=pmix", "--overlap"] and words[-1] == "a b"
-    assert {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--nodelist=%NODES%"} <= set(words)
-
-
 def test_containers(tmp_path: Path) -> None:
     box = {"engine": "pyxis", "image": "nvcr.io#nvidia/pytorch:24.01", "python": "python", "mounts": ["/data:/data:ro"]}
     words = slurm_words.srun(load(tmp_path, container=box), "x", 2, "z.pyz")

@@ -17,8 +17,13 @@ def agree_on(plan: dict[str, Any], ports: list[int]) -> dict[str, Any]:
 
 
 def fill_hosts(plan: dict[str, Any], hosts: dict[str, str]) -> dict[str, Any]:
-    """Planned names of hosts become those that the scheduler gave. Only whole values are names."""
-    filled = _mapped(plan, lambda text: hosts.get(text, text))
+    """Planned names of hosts become those that the scheduler gave. Only whole values, or lists of them, are names."""
+
+    def fill(text: str) -> str:
+        names = text.split(",")
+        return ",".join(hosts[name] for name in names) if all(name in hosts for name in names) else text
+
+    filled = _mapped(plan, fill)
     return dict(filled, host=hosts.get(plan["host"], plan["host"]))
 
 

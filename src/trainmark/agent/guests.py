@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HELLO = "hello"
 _MOST = 1 << 20  # bytes of it that are read
+_MUTE = "the ranks of this node ended without speaking to the probe"
 _CURE = "name the lines it prints with --pattern, or have the program speak to the probe"
 
 
@@ -115,6 +116,9 @@ class Guests:
         """The verdict on a command that ended well and in which no step was seen: why, and what helps."""
         if self._hello is None or not self._plan.probe or any(stream.steps for stream in self._streams.values()):
             return None
+        if self._hello.count("started"):  # by a launcher of ours: as for any rank, speaking is enough
+            mute = not any(stream.events for stream in self._streams.values())
+            return Verdict("FAILED", _MUTE, "no-steps", self._plan.ranks[0].rank) if mute else None
         reason = "no training step was seen because " + _why(self._plan, self._hello)
         return Verdict("FAILED", reason, "no-steps", self._plan.ranks[0].rank)
 

@@ -29,6 +29,8 @@ _USAGE = """usage: agent run NODEPLAN.json   do what the plan says, write result
        agent serve WORK          talk to a controller on standard input and output; keeps its files in WORK
        agent steward DIR         the batch job of a Slurm allocation: makes steps of the orders in DIR
        agent task ORDER NODES    one node of such a step; `tidy` clears up after one
+       agent head | door …       the nodes of a command that starts ranks on all of them (mpirun, srun, horovodrun)
+       agent ssh | rank …        what such a command finds on its PATH: its way to the doors, and a rank's beginning
 """
 
 
@@ -147,6 +149,18 @@ def main(argv: list[str]) -> int:
         from trainmark.agent.steward import steward
 
         return steward(rest[0])
+    if verb == "head" and len(rest) > 3:
+        from trainmark.agent.head import head
+
+        return head(rest, sys.argv[0])
+    if verb == "door" and len(rest) > 3:
+        from trainmark.agent.door import door
+
+        return door(rest, sys.argv[0])
+    if verb in ("rank", "ssh"):
+        from trainmark.agent import guest
+
+        return guest.ssh(rest) if verb == "ssh" else guest.rank()
     if verb in ("task", "tidy") and len(rest) == 2:
         from trainmark.agent import steptask
 

@@ -52,12 +52,14 @@ class NodePlan:
         self.config: dict[str, Any] = raw.get("config") or {}
         self.env: dict[str, str] = _words(raw.get("env"))
         self.unset: list[str] = list(raw.get("unset") or ())
-        self.cwd: str = raw.get("cwd") or self.dir
+        self.cwd: str | None = raw.get("cwd")  # None: each rank has a folder of its own
+        self.files: dict[str, str] = _words(raw.get("files"))  # to be written into the folder before ranks start
         self.path: list[str] = list(raw.get("path") or ())
         self.ranks = [RankPlan(rank) for rank in raw["ranks"]]
         self.deadlines: dict[str, float] = dict(_DEADLINES, **(raw.get("deadlines") or {}))
         self.probe: bool = bool(raw.get("probe", True))
-        self.open: bool = bool(raw.get("open", False))  # ranks are not started here: a command of the user does that
+        self.open: bool = bool(raw.get("open", False))  # ranks are not started here: a command does that
+        self.sweep: bool = bool(raw.get("sweep", False))  # ... and they are no children of this agent
         self.pattern: dict[str, Any] | None = raw.get("pattern")  # steps are read from the output instead
         self.sample_seconds: float = float(raw.get("sample_seconds") or 0.0)
         self.tuning: dict[str, Any] = raw.get("tuning") or {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 
 from trainmark.agent import linux
 from trainmark.agent.lean import signals
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from trainmark.agent.stream import Stream
     from trainmark.agent.tuning import Settings
 
+FOLDER, AGENT = "%DIR%", "%AGENT%"
 _START_SECONDS = 60.0
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -94,6 +96,18 @@ def fill_ports(text: str, ports: list[int]) -> str:
         for index, port in enumerate(ports):
             text = text.replace("%%PORT%d%%" % index, str(port))
     return text
+
+
+def fill(text: str, folder: str, ports: list[int]) -> str:
+    """What only the node knows: its folder, and the ports."""
+    return fill_ports(text.replace(FOLDER, folder) if FOLDER in text else text, ports)
+
+
+def own_words(argv: list[str]) -> list[str]:
+    """A command that is this agent itself, with another verb."""
+    if argv[0] != AGENT:
+        return argv
+    return [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), *argv[1:]]
 
 
 def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:

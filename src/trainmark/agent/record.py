@@ -60,6 +60,14 @@ def replace_json(path: str, value: Any, durable: bool = False) -> None:
         sync_folder(os.path.dirname(path))
 
 
+def write_file(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, 0o644)
+    try:
+        write_all(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(path: str) -> None:
     """Makes the names in a folder survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)

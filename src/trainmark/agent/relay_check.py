@@ -50,7 +50,14 @@ def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
         "taken": _taken(asked["ports"]),
         "ranks": _ranks(asked),
         "container": _container(asked.get("container")),
+        "missing": _missing(asked.get("programs") or [], asked.get("search")),
     }
+
+
+def _missing(programs: list[str], search: str | None) -> list[str]:
+    import shutil
+
+    return [name for name in programs if shutil.which(name, path=search) is None]
 
 
 def _device(prefix: str, version: str) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from trainmark.agent import result
 from trainmark.agent.contain import clear
 from trainmark.agent.control import Control
 from trainmark.agent.guests import Guests, present
-from trainmark.agent.record import is_disk_full, make_reserve, replace_json
+from trainmark.agent.record import is_disk_full, make_reserve, replace_json, write_file
 from trainmark.agent.ship import Shipper, spool_file
 from trainmark.agent.status import Reporter
 from trainmark.agent.stopping import Stopping
 from trainmark.agent.verdict import Ended, Verdict, blame, disk_verdict, last_lines
 from trainmark.agent.wake import SIGINT, SIGTERM
 from trainmark.agent.watch import Seen, overdue
+from trainmark.agent.workplace import make_workplace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Round:
     def _start(self) -> bool:
         """Starts all ranks; False when one could not be started."""
         plan, settings, ports = self._plan, self._settings, self._job.ports
+        for name, text in plan.files.items():
+            write_file(plan.file(name), text)
         for index, rank in enumerate(self._ranks):
             own = {"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file("config.json")}
             if plan.open:  # who is which rank is decided below the command
@@ -81,17 +84,23 @@ class Round:
                 own["TRAINMARK_SPOOL"] = spool_file(plan.spool, rank.rank)
                 own["TRAINMARK_RANK"] = str(rank.rank)
             env = processes.environment(plan, rank.plan, settings, os.environ, own)
-            env = {name: processes.fill_ports(value, ports) for name, value in env.items()}
-            argv = [processes.fill_ports(word, ports) for word in rank.plan.argv]
+            env = {name: processes.fill(value, plan.dir, ports) for name, value in env.items()}
+            argv = processes.own_words([processes.fill(word, plan.dir, ports) for word in rank.plan.argv])
             cpus = settings.cpus[index] if settings.pinned else None
+            cwd = plan.cwd or self._workplace(rank.rank, env)
             try:
-                processes.start(rank, processes.Launch(argv, env, plan.cwd, cpus), self._containment)
+                processes.start(rank, processes.Launch(argv, env, cwd, cpus), self._containment)
             except processes.SpawnError as error:
                 reason = "rank %d cannot be started: %s" % (rank.rank, error)
                 self._verdict = Verdict("FAILED", reason, "spawn", rank.rank)
                 return False
         self._started = time.monotonic()
         return True
+
+    def _workplace(self, rank: int, env: dict[str, str]) -> str:
+        """Where ranks are started by others, these make their own."""
+        plan = self._plan
+        return plan.dir if plan.open else make_workplace(plan.dir, rank, plan.config.get("code"), env)
 
     # ---- loop
 
@@ -247,6 +256,10 @@ class Round:
         tally = result.Tally()
         self._count_strays()
         tally.left = clear(self._containment, self._collect, self._wakeup.wait)
+        if self._plan.sweep:
+            from trainmark.agent.sweep import sweep
+
+            tally.left += sweep(self._plan.token, self._job.proc)["left"]
         code = max(code, self._settle(tally))
         try:
             verdict = self._decide()

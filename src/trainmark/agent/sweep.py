@@ -11,9 +11,11 @@ from trainmark.agent.linux import Proc
 _SECONDS = 5.0
 
 
-def sweep(token: str) -> dict[str, int]:
-    """Kills every process that carries the token, and the token's cgroup. Returns how many were killed and left."""
-    proc = Proc()
+def sweep(token: str, proc: Proc | None = None) -> dict[str, int]:
+    """Kills every process that carries the token, and the token's cgroup. Returns how many were killed and left.
+
+    `proc`: what is looked at by an agent that has hidden /proc from its ranks."""
+    proc = proc or Proc()
     killed: set[int] = set()
     deadline = time.monotonic() + _SECONDS
     folders = _cgroups(token, proc)

@@ -45,6 +45,10 @@ class Wakeup:
         self._watched.add(descriptor)
         self._poll.register(descriptor, select.POLLIN)
 
+    def forget(self, descriptor: int) -> None:
+        self._watched.discard(descriptor)
+        self._poll.unregister(descriptor)
+
     def forget_all(self) -> None:
         """Only signals count from now on."""
         while self._watched:

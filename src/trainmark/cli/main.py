@@ -32,6 +32,7 @@ VERBS = {
     "import": ("trainmark.cli.imports", "read results of another tool as a run"),
     "export": ("trainmark.cli.exports", "write runs in another tool's format"),
     "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),
+    "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
     "slurm": ("trainmark.cli.slurm", "make a Slurm cluster of hosts that have none"),
     "data": ("trainmark.cli.data", "get and list data sets"),
     "init": ("trainmark.cli.init", "write an example suite and site to start from"),

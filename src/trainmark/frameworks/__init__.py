@@ -12,11 +12,16 @@ from trainmark.plugins import Registry
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """Where the ranks of one case are."""
+    """Where the ranks of one case are, and what starts agents there."""
 
     hosts: tuple[str, ...]
     nproc: int
     backend: str
+    launcher: str = "local"
+    interface: str | None = None
+    # Which program starts ranks, where there are several that could; what the site adds to its command line.
+    starter: str | None = None
+    options: tuple[str, ...] = ()
 
     @property
     def world(self) -> int:
@@ -24,7 +29,8 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """One process on a node: what to run and what it must know. `%PORT0%` stands for the first agreed port."""
+    """One process on a node: what to run and what it must know. `%PORT0%` stands for the first agreed port, `%DIR%` for
+    the folder of the node, `%AGENT%` as the first word for the agent itself."""
 
     rank: int
     local_rank: int
@@ -33,10 +39,16 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The commands of each node, in node order, and how many ports they must agree on."""
+    """The commands of each node, in node order, and how many ports they must agree on.
+
+    `files` are written into the folder of each node before anything starts. `launched`: the commands are no ranks;
+    one of them starts the ranks, which register through the probe.
+    """
 
     nodes: tuple[tuple[Command, ...], ...]
     ports: int = 0
+    files: dict[str, str] = {}
+    launched: bool = False
 
 
 REGISTRY = Registry(
@@ -45,5 +57,7 @@ REGISTRY = Registry(
         "pytorch": "trainmark.frameworks.pytorch:PyTorch",
         "none": "trainmark.frameworks.plain:Plain",
         "exec": "trainmark.frameworks.command:Exec",
+        "mpi": "trainmark.frameworks.mpi:Mpi",
+        "horovod": "trainmark.frameworks.horovod:Horovod",
     },
 )

@@ -34,7 +34,8 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "nnodes": len(case.nodes),
             "host": node.host,
             "dir": str(folder),
-            "spool": None,
+            # What starts ranks on all nodes needs one name for it that is good on each of them.
+            "spool": "/tmp" if case.launched else None,  # noqa: S108
             "ports": list(case.ports),
             "config": _config(spec, node, folder),
             "env": case.env,
@@ -45,12 +46,15 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "deadlines": msgspec.to_builtins(case.deadlines),
             # Where steps are read from the output, it is that of the first node.
             "probe": case.probe and (case.pattern is None or node.index == 0),
-            "open": case.open,
+            "open": case.guests,
+            # Slurm starts such ranks beside the agents, not below them.
+            "sweep": case.launched and site.launcher == "slurm",
+            "files": case.files,
             "pattern": _pattern(case) if node.index == 0 else None,
             "sample_seconds": 1.0,
             "tuning": _tuning(case, site),
             "containment": site.containment,
-            "device": {"vendor": case.vendor, "visible": None if case.open else case.visible},
+            "device": {"vendor": case.vendor, "visible": None if case.guests else case.visible},
         },
     )
 
@@ -58,7 +62,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
 def _tuning(case: CasePlan, site: Site) -> dict[str, Any]:
     """A command of the user's own runs as its user would run it: only what the site asks for is set."""
     asked: dict[str, Any] = msgspec.to_builtins(site.tuning)
-    if case.open:
+    if case.guests:
         left_alone = {"threads": "none", "affinity": "none", "allocator": "default"}
         asked = {name: left_alone[name] if value == "auto" else value for name, value in asked.items()}
     return asked
@@ -90,10 +94,12 @@ def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
         "data": case.data,
         "checkpoint": case.checkpoint,
         "workdir": str(folder),
+        # The program's own files; a command of the user's own runs among its files anyway.
+        "code": None if case.open else case.folder or None,
         # Beside the attempts: a second attempt goes on where the first one was cut off. Each node has its own.
         "checkpoints": str(spec.attempt_dir.parent / "checkpoints" / f"node{node.index}"),
         "seed": spec.seed,
         "nnodes": len(case.nodes),
-        "nproc": case.id.nproc if case.open else len(case.nodes[0].ranks),
+        "nproc": case.id.nproc if case.guests else len(case.nodes[0].ranks),
         "exec": _told(case) if case.open else None,
     }

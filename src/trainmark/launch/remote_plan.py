@@ -59,6 +59,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, nod
     if tree is not None:
         top = f"{WORK}/trees/{tree.name}"
         plan["path"] = [moved(text, tree.places, top) for text in plan["path"]]
+        config["code"] = config["code"] and moved(config["code"], tree.places, top)
         plan["ranks"] = [
             {**rank, "argv": [moved(word, tree.places, top) for word in rank["argv"]]} for rank in plan["ranks"]
         ]

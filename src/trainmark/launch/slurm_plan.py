@@ -53,6 +53,8 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
         if tree is not None:
             place = str(top / "trees" / tree.name)
             plan["path"] = [moved(text, tree.places, place) for text in plan["path"]]
+            code = plan["config"]["code"]
+            plan["config"] = {**plan["config"], "code": code and moved(code, tree.places, place)}
             plan["ranks"] = [
                 {**rank, "argv": [moved(word, tree.places, place) for word in rank["argv"]]} for rank in plan["ranks"]
             ]

@@ -90,14 +90,6 @@ def _nodes(count: int) -> list[str]:
     return [f"--nodes={count}", "--nodelist=%NODES%"]
 
 
-def mpi_step(site: Site, count: int, per_node: int, argv: list[str]) -> list[str]:
-    """A second step beside the agents' own, for programs whose ranks MPI starts."""
-    slurm = site.slurm or Slurm()
-    words = ["srun", "--mpi=pmix", "--overlap", *_nodes(count), f"--ntasks={count * per_node}"]
-    words += [f"--ntasks-per-node={per_node}", "--cpu-bind=none", "--kill-on-bad-exit=1", "--input=none"]
-    return [*words, *slurm.step_options, *argv]
-
-
 def pyxis(box: Container, shared: str) -> list[str]:
     """srun's own options where the pyxis plug-in is installed."""
     mounts = [f"{shared}:{shared}", *(_mount(mount) for mount in box.mounts)]

@@ -77,6 +77,14 @@ def _network(site: Site) -> dict[str, str]:
     return dict.fromkeys(names, site.interface) if site.interface else {}
 
 
+def _log_levels(case: Case) -> dict[str, str]:
+    if case.log_level is None:
+        return {}
+    from trainmark.frameworks.log_levels import variables
+
+    return variables(case.log_level, case.id.framework)
+
+
 def _case(case: Case, site: Site, places: Places) -> CasePlan:
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
     if case_id.nnodes > len(site.hosts):
@@ -86,7 +94,12 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     hosts = tuple(site.hosts[: case_id.nnodes])
     argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
-    start = framework.start(Topology(hosts, case_id.nproc, backend), argv)
+    start = framework.start(_topology(hosts, case_id.nproc, backend, site), argv)
+    if start.launched and site.launcher == "slurm" and site.container:
+        raise UserError(
+            f"case `{case_id}`: `srun` cannot be had inside a container of site `{site.name}`; "
+            f"use a site without `container:` for framework `{case_id.framework}`"
+        )
     band, band_missing = bands.choose(
         bands.read(folder) if not workload.command else (),
         preset=case.preset,
@@ -120,7 +133,9 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         probe=workload.probe,
         deadlines=case.deadlines,
         ports=(site.master_port,) * start.ports,
-        env={**_network(site), **site.env},
+        launched=start.launched,
+        files=start.files,
+        env={**_network(site), **_log_levels(case), **site.env},
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=_repeat(case),
         auto=case.auto,
@@ -135,6 +150,11 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         peak=site.peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
     )
     return _with_command(planned, case) if workload.command else planned
+
+
+def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site) -> Topology:
+    options = (*(site.slurm.step_options if site.slurm else ()), *site.mpi_options)
+    return Topology(hosts, nproc, backend, site.launcher, site.interface, site.mpi_starter, options)
 
 
 def _data(case: Case, site: Site, places: Places) -> str | None:

@@ -60,6 +60,9 @@ class CasePlan(msgspec.Struct, frozen=True):
     # Set when the pilot decides how many rounds there are; `repeat` is then the most there can be.
     auto: RepeatAuto | None = None
     window: FixedWindow | None = None
+    # The framework's own launcher starts the ranks; files it needs on each node.
+    launched: bool = False
+    files: dict[str, str] = {}
     # A command of the user's own: ranks are not known before they speak, and it runs where its user would run it.
     open: bool = False
     cwd: str | None = None
@@ -77,7 +80,23 @@ class CasePlan(msgspec.Struct, frozen=True):
     @property
     def world(self) -> int | None:
         """How many ranks there are; None when only they know."""
+        if self.launched:
+            return self.id.nnodes * self.id.nproc
         return None if self.open else sum(len(node.ranks) for node in self.nodes)
+
+    @property
+    def starter(self) -> str | None:
+        """The program that starts the ranks, where agents do not."""
+        if not self.launched:
+            return None
+        from trainmark.frameworks.launched import starter
+
+        return starter(self.nodes[0].ranks[0])
+
+    @property
+    def guests(self) -> bool:
+        """Whether ranks are started by something else than agents."""
+        return self.open or self.launched
 
 
 def bare(case: CaseId, nodes: tuple[NodePlan, ...], deadlines: Deadlines, **more: Any) -> CasePlan:

@@ -18,7 +18,7 @@ def unmet_elsewhere(case: CasePlan) -> str | None:
 
 def unmet(case: CasePlan) -> str | None:
     """The first thing that is missing, as a sentence with its cure; None when nothing is."""
-    for reason in (_missing_data(case), _missing_checkpoint(case), _missing_unit(case)):
+    for reason in (_missing_data(case), _missing_checkpoint(case), _missing_unit(case), _missing_starter(case)):
         if reason:
             return reason
     return None
@@ -37,6 +37,16 @@ def _missing_checkpoint(case: CasePlan) -> str | None:
     if case.checkpoint is None or Path(case.checkpoint).exists():
         return None
     return f"checkpoint is not at {case.checkpoint}: check `checkpoint:` in the suite"
+
+
+def _missing_starter(case: CasePlan) -> str | None:
+    if case.starter is None:
+        return None
+    import shutil
+
+    if shutil.which(case.starter, path=case.env.get("PATH")):
+        return None
+    return f"{case.starter} is not on PATH: install it, as Debian's openmpi-bin does mpirun, or set PATH in `env:`"
 
 
 def _missing_unit(case: CasePlan) -> str | None:

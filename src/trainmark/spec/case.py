@@ -52,6 +52,8 @@ class Case(msgspec.Struct, frozen=True):
     opened: tuple[str, ...]
     auto: RepeatAuto | None = None
     window: FixedWindow | None = None
+    # What libraries say is no part of what is measured, so it is no part of the fingerprint.
+    log_level: str | None = None
 
     @property
     def values(self) -> dict[str, Value]:

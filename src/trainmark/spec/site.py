@@ -9,11 +9,14 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.spec import fabric as fabrics
 from trainmark.spec import hostlist, yamlfile
 from trainmark.spec import slurm as slurms
 from trainmark.spec.case_id import is_name
 from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
+
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,11 +105,18 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Before every round; needs root or `sudo -n`, and the result says when it could not be done.
     clear_caches: bool = False
     interface: str | None = None
+    # What starts the ranks of Horovod, and what is added to the command line of mpirun, srun or horovodrun.
+    mpi_starter: Literal["horovodrun", "mpirun"] | None = None
+    mpi_options: list[str] = []
     devices: dict[str, str] = {}
     # Device as the case names it → number format → peak. Goes before what trainmark itself knows.
     peaks: dict[str, dict[str, Peak]] = {}
+    # Addresses of the devices themselves, by host; rank tables are made of them.
+    fabric: dict[str, fabrics.Fabric] = {}
     data: dict[str, str] = {}
     env: dict[str, str] = {}
+    # How much the libraries below say; suites and cases may say otherwise.
+    log_level: LogLevel | None = None
     unset: list[str] = []
     tuning: Tuning = Tuning()
     containment: Literal["auto", "pidns", "cgroup", "subreaper"] = "auto"
@@ -162,6 +172,9 @@ def _resolved(site: Site, path: Path) -> Site:
         for name in [*extensions, *([requirements] if requirements else [])]:
             if not Path(name).exists():
                 raise UserError(f"{path}: prepare: there is no {name}")
+    if any(one.hccn for one in site.fabric.values()):
+        fabric = {host: replace(one, hccn=one.hccn and here(one.hccn)) for host, one in site.fabric.items()}
+        site = replace(site, fabric=fabric)
     if site.env_file:
         site = replace(site, env={**_read_env(Path(here(site.env_file))), **site.env})
     return site
@@ -282,6 +295,8 @@ def _check(site: Site, path: Path) -> None:
     for position, host in enumerate(site.hosts):
         if not is_name(host.replace(":", "")):
             raise UserError(f"{path}: hosts[{position}]: found {host!r}, allowed is a host name or an address")
+    if site.fabric:
+        fabrics.check(site.fabric, site.hosts, str(path))
     twice = sorted({host for host in site.hosts if site.hosts.count(host) > 1})
     if twice:
         raise UserError(f"{path}: hosts: {', '.join(twice)} named twice")

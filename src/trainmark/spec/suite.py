@@ -15,7 +15,7 @@ from trainmark.spec.case import Case, Layer, resolve
 from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, is_name, value_text
 from trainmark.spec.convert import convert
 from trainmark.spec.repeats import RepeatAuto
-from trainmark.spec.site import Site
+from trainmark.spec.site import LogLevel, Site
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.window import check as check_window
 from trainmark.spec.workload import check_deadlines
@@ -43,6 +43,8 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
     workloads: list[str] = []
+    # How much the libraries below say; stands above the site's, below a case's own.
+    log_level: LogLevel | None = None
     # Which steps count, for comparison with other benchmarks; without it the steady ones are looked for.
     window: FixedWindow | None = None
 
@@ -70,6 +72,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     preset: str | None = None
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
+    log_level: LogLevel | None = None
 
 
 def find(name: str) -> Path:
@@ -178,7 +181,8 @@ def _settle(
         deadlines={**suite.deadlines, **entry.deadlines},
         auto=suite.repeat_auto if case_id.repeat == AUTO else None,
     )
-    return msgspec.structs.replace(case, window=suite.window)
+    level = entry.log_level or suite.log_level or site.log_level
+    return msgspec.structs.replace(case, window=suite.window, log_level=level)
 
 
 # Where a case stands, its id, what else is said there, and its workload if that is said there too.
@@ -212,7 +216,7 @@ def _from_command(loaded: Loaded, path: str, item: dict[str, Any]) -> Iterator[_
     found = commands.found(given, folder, loaded.suite.preset, place)
     if loaded.cwd is None:
         commands.check_words(found.workload, place)
-    entry = Entry(deadlines=given.deadlines, repeat=given.repeat)
+    entry = Entry(deadlines=given.deadlines, repeat=given.repeat, log_level=given.log_level)
     case_id = commands.case_id(given, found.workload.name, place)
     if given.matrix is None:
         yield place, case_id, entry, found

@@ -17,6 +17,7 @@ _HOSTS = {
     "nsenter": "util-linux",
     # For a host whose clock is wrong.
     "faketime": "faketime",
+    "mpirun": "openmpi-bin",
 }
 _SLURM = {
     "munged": "munge",
@@ -25,6 +26,8 @@ _SLURM = {
     "sinfo": "slurm-client",
     "slurmdbd": "slurmdbd",
     "mariadbd": "mariadb-server",
+    # Slurm's own plug-in for MPI looks for it under this name.
+    "libpmix.so": "libpmix-dev",
 }
 _DOCKER = {"dockerd": "docker.io", "runc": "runc", "podman": "podman", "docker-registry": "docker-registry"}
 # Programs of the system's administrator are not on everybody's PATH.
@@ -35,7 +38,13 @@ _POLICY = Path("/usr/sbin/policy-rc.d")
 def missing(options: Options) -> dict[str, str]:
     """Programs that are not there, and the Debian package of each."""
     wanted = {**_HOSTS, **(_SLURM if options.slurm else {}), **(_DOCKER if options.docker else {})}
-    return {program: package for program, package in wanted.items() if shutil.which(program, path=PATH) is None}
+    return {program: package for program, package in wanted.items() if not _there(program)}
+
+
+def _there(name: str) -> bool:
+    if name.endswith(".so"):
+        return any(Path("/usr").glob(f"lib*/{name}")) or any(Path("/usr/lib").glob(f"*/{name}"))
+    return shutil.which(name, path=PATH) is not None
 
 
 def hindrance() -> str | None:
