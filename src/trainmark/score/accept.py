@@ -231,7 +231,7 @@ def _word(found: Sample, blamed: bool, rule: Rule, failed: Sequence[str]) -> tup
         return "suspect", f"{loss}, which is not proven to be more than {percent(rule.margin)}"
     if found.mean > rule.limit:
         return "good", f"{loss} on average, which is within the noise"
-    return "good", f"no more than {percent(rule.margin)} slower than the others"
+    return "good", f"not seen to be more than {percent(rule.margin)} slower than the others"
 
 
 def suspects(looks: Sequence[Sequence[Block]], nodes: Sequence[str], rule: Rule) -> tuple[list[str], tuple[str, ...]]:

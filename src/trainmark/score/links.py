@@ -121,8 +121,10 @@ class _Fit:
     def _column(self, candidate: int) -> Floats:
         nodes = len(self.nodes)
         if candidate < nodes:
-            return -((self.a == candidate) | (self.b == candidate)).astype(float)
-        return -(self.link == candidate - nodes).astype(float)
+            column: Floats = ((self.a == candidate) | (self.b == candidate)).astype(float)
+        else:
+            column = (self.link == candidate - nodes).astype(float)
+        return -column
 
     def _add(self, rule: Rule) -> bool:
         """The effect that explains most, if it explains more than one drawn from so many would by chance."""
