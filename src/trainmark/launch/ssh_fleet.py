@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,18 @@ class Fleet:
     def changed(self, link: Link) -> None:
         """To be looked at before the next wait."""
         self._changed.add(link)
+
+    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+        """An ssh, which knows by its arguments whom to reach."""
+        del reach
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Ctrl-C is for the controller, which then ends its rounds over this very connection.
+            start_new_session=True,
+        )
 
     def leave(self, link: Link) -> None:
         for pipe in self._watched.pop(link, []):

@@ -29,6 +29,9 @@ class Keeper(Protocol):
     def leave(self, link: Link) -> None:
         """The link's pipes are about to be closed."""
 
+    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+        """Starts the program that reaches a host, with pipes to and from it."""
+
 
 class Reply:
     """The answer to one question, once it is there. A broken connection is an answer, too."""
@@ -112,14 +115,7 @@ class Link:
         # A little longer than ssh itself tries: its own words tell more.
         self._deadline = time.monotonic() + self.reach.connect_seconds + _GRACE_SECONDS
         try:
-            self._process = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                # Ctrl-C is for the controller, which then ends its rounds over this very connection.
-                start_new_session=True,
-            )
+            self._process = self._fleet.open(self.reach, argv)
         except OSError as error:
             self.why = f"ssh cannot be started: {error.strerror}"
             self.retry_at = float("inf")
