@@ -39,7 +39,10 @@ LINKS = "collectives:pytorch:cpu:2:1:2@operations=send_recv,batches=1,seconds=0.
 
 @pytest.fixture(scope="module")
 def four() -> Iterator[Lab]:
-    yield from make_lab(Options(name=f"test{os.getpid()}", nodes=4))
+    for lab in make_lab(Options(name=f"test{os.getpid()}", nodes=4)):
+        slowness.ahead(lab)
+        yield lab
+        slowness.as_before(lab)
 
 
 @pytest.fixture
@@ -65,12 +68,12 @@ def words(found: Any) -> dict[str, str]:
 
 
 def test_a_slow_host_and_a_slow_link_are_named(cli: Cli, four: Lab, accept: Callable[..., Any]) -> None:
-    slowness.slow_host(four, "node3", 0.15)
+    slowness.slow_host(four, "node3", 0.3)
     slowness.slow_link(four, "node1", "node2", "10mbit")
     try:
         found = accept("--preset", "smoke", "--link-case", LINKS, "--looks", "2", code=1)
     finally:
-        slowness.whole_host(four, "node3")
+        slowness.slow_host(four, "node3", None)
         slowness.whole_link(four, "node1")
     assert words(found)["node3"] == "bad" and found["drain"] == ["node3"]
     assert "NodeName=node3 State=DRAIN" in found["scontrol"]
@@ -93,6 +96,7 @@ def test_a_host_that_computes_wrongly_and_one_that_is_off(four: Lab, accept: Cal
         found = accept("--no-links", "--looks", "1", code=1, env={"WRONG": "node2"})
     finally:
         four.boot("node4")
+        slowness.ahead(four)
     assert words(found)["node2"] == "bad" and words(found)["node4"] == "untested"
     said = {one["node"]: one["reason"] for one in found["nodes"]}
     assert "gradient norm of 1.01, on machines like it 1" in said["node2"] and "reachable" in said["node4"]

@@ -9,7 +9,9 @@ import pytest
 
 from trainmark.score import links
 from trainmark.score.accept import Block, NodeVerdict, Rule, findable, judge, sample, suspects
+from trainmark.score.contention import disturbed
 from trainmark.score.links import Trial, tournament
+from trainmark.spec.columns import NodeSamples
 
 RULE = Rule()
 BLOCKS = 5
@@ -147,3 +149,18 @@ def test_everybody_meets_everybody_once() -> None:
             assert len(met) == len(set(met)) >= count - 1
         pairs = [frozenset(pair) for meeting in rounds for pair in meeting]
         assert len(pairs) == len(set(pairs)) == count * (count - 1) // 2
+
+
+def test_hosts_on_one_machine_do_not_disturb_themselves() -> None:
+    """Both nodes see all of the machine's work; what the other node does is the run's own."""
+
+    def node(name: str, machine: str) -> NodeSamples:
+        records = [
+            {"t": t, "cpu": 0.95, "psi_cpu": 0.5, "agent_cpu": 0.05, "ranks": {"0": {"cpu": 0.85}}} for t in range(1, 9)
+        ]
+        return NodeSamples(f"{name}_noderank0", records, 2, machine)
+
+    times = {"a_noderank0": (0, 9), "b_noderank0": (0, 9)}
+    assert disturbed([node("a", "same"), node("b", "same")], times) == []
+    apart = disturbed([node("a", "one"), node("b", "other")], times)
+    assert any("other programs kept 1.00 processors busy" in one for one in apart)

@@ -211,7 +211,9 @@ class Link:
         elif op != "beat":
             self.on_frame(header, payload)
 
-    def check_deadline(self, now: float) -> None:
+    def check_deadline(self, now: float, away: float = 0.0) -> None:
+        """`away`: seconds in which nobody here could have heard it."""
+        self._deadline += away
         if self._process is not None and now > self._deadline:
             silent = f"it has not said a word for {SILENT_SECONDS:g} s"
             self.lose(silent if self.ready else None, timed_out=True)

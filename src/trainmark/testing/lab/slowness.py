@@ -15,23 +15,37 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _PERIOD = 20_000
 
 
-def slow_host(lab: Lab, host: str, cores: float) -> None:
-    """All processes of the host together get so many cores, those started later included."""
-    group, quota = _group(lab, host), int(cores * _PERIOD)
+def ahead(lab: Lab) -> None:
+    """Hosts go before everything else on this machine, whose other work would make all of them slow by turns."""
+    for host in lab.nodes:
+        group = _group(lab, host)
+        group.mkdir(exist_ok=True)
+        if (group / "cpu.weight").exists():
+            (group / "cpu.weight").write_text("10000")
+        else:
+            (group / "cpu.shares").write_text("262144")
+        _move(lab, host, group)
+
+
+def as_before(lab: Lab) -> None:
+    """No host is ahead of anything or slow any more."""
+    for host in lab.nodes:
+        group = _group(lab, host)
+        if group.exists() and lab.alive(host):
+            _move(lab, host, group.parent)
+            wires.remove_cgroup(group)
+
+
+def slow_host(lab: Lab, host: str, cores: float | None) -> None:
+    """All processes of the host together get so many cores, those started later included; None: as many as they want."""
+    group, quota = _group(lab, host), -1 if cores is None else int(cores * _PERIOD)
     group.mkdir(exist_ok=True)
     if (group / "cpu.max").exists():
-        (group / "cpu.max").write_text(f"{quota} {_PERIOD}")
+        (group / "cpu.max").write_text(f"{'max' if quota < 0 else quota} {_PERIOD}")
     else:
         (group / "cpu.cfs_period_us").write_text(str(_PERIOD))
         (group / "cpu.cfs_quota_us").write_text(str(quota))
     _move(lab, host, group)
-
-
-def whole_host(lab: Lab, host: str) -> None:
-    group = _group(lab, host)
-    if group.exists():
-        _move(lab, host, group.parent)
-        wires.remove_cgroup(group)
 
 
 def slow_link(lab: Lab, a: str, b: str, rate: str) -> None:
