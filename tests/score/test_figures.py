@@ -11,6 +11,7 @@ from trainmark.score import contention, convergence
 from trainmark.score.case import measure
 from trainmark.score.compute import Peak
 from trainmark.score.convergence import Reach
+from trainmark.score.figure import Figure
 from trainmark.score.run import Question, RunScore, score_run
 from trainmark.spec.columns import Columns, RankColumns
 from trainmark.spec.event import Event
@@ -162,3 +163,14 @@ def test_the_parameter_sets_the_target() -> None:
     assert convergence.target(ACCURACY, {"target_accuracy": 0.8}) == Target("accuracy", 0.8, "up")
     assert convergence.target(ACCURACY, {"target_accuracy": 0.0}) is None
     assert convergence.target(ACCURACY, {}) == ACCURACY
+
+
+def test_rounds_on_several_sets_of_nodes_are_not_pooled_blindly() -> None:
+    """Six rounds on two sets of nodes are two observations of what other nodes would give, not six."""
+    runs = [RunScore({"throughput": Figure(value)}) for value in (100.0, 101.0, 99.0, 120.0, 121.0, 119.0)]
+    blind = measure(runs, "things", 1)["throughput"]
+    sets = [("n1", "n2")] * 3 + [("n3", "n4")] * 3
+    found = measure(runs, "things", 1, sets=sets)["throughput"]
+    assert found.ci_low is not None and blind.ci_low is not None and found.ci_low < 60 < blind.ci_low
+    assert found.value == pytest.approx(blind.value, rel=1e-9) and "means of 2 sets of nodes" in found.method
+    assert measure(runs, "things", 1, sets=[("n1",)] * 6)["throughput"] == blind

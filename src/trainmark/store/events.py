@@ -42,6 +42,16 @@ def _node(file: Path) -> NodeSamples:
 _SAMPLE = msgspec.json.Decoder(dict[str, Any])
 
 
+def hosts(attempt: Path) -> dict[int, str]:
+    """The host of each node by its index, as its agent said it."""
+    found = {}
+    for file in attempt.glob(f"*/{CLAIM}"):
+        claim = read_json(file)
+        if isinstance(claim, dict) and claim.get("host"):
+            found[int(file.parent.name.rpartition("noderank")[2])] = str(claim["host"])
+    return found
+
+
 def _machine(node: Path) -> str:
     """The boot of the kernel its agent ran on: hosts in namespaces of one machine share it."""
     claim = read_json(node / CLAIM)

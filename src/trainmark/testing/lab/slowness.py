@@ -37,7 +37,7 @@ def as_before(lab: Lab) -> None:
 
 
 def slow_host(lab: Lab, host: str, cores: float | None) -> None:
-    """All processes of the host together get so many cores, those started later included; None: as many as they want."""
+    """All processes of the host together get so many cores, those started later, too; None: as many as they want."""
     group, quota = _group(lab, host), -1 if cores is None else int(cores * _PERIOD)
     group.mkdir(exist_ok=True)
     if (group / "cpu.max").exists():
