@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.report.test_page import Reader
 from trainmark.cli.main import main
 from trainmark.launch import REGISTRY
 from trainmark.launch.ssh import SshLauncher
@@ -57,7 +58,7 @@ def test_a_slow_node_and_a_slow_link_among_good_ones(accept: Callable[..., Any],
     assert ("link", ("n1", "n5")) in said
     assert len(found["links"]["bandwidth"]) == 10
     page = (tmp_path / "a.html").read_text()
-    assert "NodeName=n3 State=DRAIN" in page and "to be drained" in page
+    assert "NodeName=n3 State=DRAIN" in page and "to be drained" in page and Reader(page).tags
     again = accept("--from", found["runs"][0], code=1)
     assert again == found
     assert "| n3 | bad |" in _written(accept, found["runs"][0], tmp_path / "a.md")

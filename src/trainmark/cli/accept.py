@@ -122,8 +122,9 @@ class _Acceptance:
         from trainmark.score.accept import Rule
 
         args, link = self.args, self.link_case
-        if args.looks < 1:
-            raise UserError(f"--looks: found {args.looks}, allowed is 1 and more")
+        for name, number in (("--looks", args.looks), ("--pairs", args.pairs)):
+            if number is not None and number < 1:
+                raise UserError(f"{name}: found {number}, allowed is 1 and more")
         return Setting(
             site=self.site.name,
             case=str(self.case.id),
@@ -280,8 +281,8 @@ def _tell(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int
 
 
 def _learn(path: Path, setting: Setting, found: Acceptance, cases: dict[str, contracts.Criterion]) -> None:
-    """Only of a fleet without a flaw: what is learnt is what later fleets are held against."""
-    if found.verdict != "good":
+    """Only of a fleet without a flaw, be it one node: what is learnt is what later fleets are held against."""
+    if found.verdict in ("bad", "suspect") or any(one.speed is None for one in found.nodes):
         sys.stderr.write(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
         return
     made = time.strftime("%Y-%m-%d", time.gmtime())
