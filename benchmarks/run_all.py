@@ -13,9 +13,9 @@ from lab import HERE
 
 BENCHMARKS = (
     "noop", "first_step", "probe_event", "overhead", "exec_overhead", "sampler", "scoring", "verdicts",
-    "reference_speed", "ingest", "inherit",
+    "reference_speed", "ingest", "inherit", "scale", "accept",
 )  # fmt: skip
-DEADLINE_SECONDS = 600
+DEADLINE_SECONDS = 1800
 INTRODUCTION = """\
 # trainmark beside its peers
 

@@ -126,11 +126,32 @@ def pair(make_workload: Callable[..., Path], make_suite: Callable[..., Path]) ->
     return make_suite("  - thing:none:cpu:2:1:1", extra="retries: 0")
 
 
+def wrong_host_key(lab: Lab, folder: Path) -> Path:
+    """An ssh configuration for which node1 shows the key of node2."""
+    first, second = (lab.layout.base / "known_hosts").read_text().splitlines()[1:3]
+    (folder / "known").write_text(f"{first.rpartition(' ')[0]} {second.split()[-1]}\n{second}\n")
+    text = lab.layout.ssh_config.read_text()
+    (folder / "wrong").write_text(text.replace(str(lab.layout.base / "known_hosts"), str(folder / "known")))
+    return folder / "wrong"
+
+
+def refused_key(lab: Lab, folder: Path) -> Path:
+    """An ssh configuration with a key that no host knows."""
+    text = lab.layout.ssh_config.read_text()
+    (folder / "refused").write_text(text.replace("client/key", "client/nokey").replace("User root", "User bench"))
+    return folder / "refused"
+
+
+def processes(lab: Lab, host: str) -> list[str]:
+    """Command lines in a host that belong to some attempt."""
+    return lab.on(host, sys.executable, "-c", _LEFT).stdout.splitlines()
+
+
 def left(lab: Lab) -> dict[str, list[str]]:
     """What attempts have left on the hosts: processes, containers, folders. Empty when all is well."""
     found: dict[str, list[str]] = {}
     for host in lab.nodes:
-        lines = lab.on(host, sys.executable, "-c", _LEFT).stdout.splitlines()
+        lines = processes(lab, host)
         for engine in ("docker", "podman"):
             lines += lab.on(host, engine, "ps", "-aq", "--filter", "label=trainmark.run", check=False).stdout.split()
         lines += [str(path) for path in (lab.layout.host(host) / "home/root/.trainmark/runs").glob("*")]

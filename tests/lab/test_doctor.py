@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.lab.conftest import refused_key, wrong_host_key
 from trainmark.testing.lab import site
 from trainmark.testing.lab.engines import start_docker, stop_docker
 from trainmark.testing.lab.lab import Lab
@@ -45,15 +46,9 @@ def test_a_host_that_is_off(cli: Cli, hosts: Lab, pair: Path, site_file: Callabl
 
 
 def test_wrong_host_key_and_refused_key(cli: Cli, hosts: Lab, site_file: Callable[..., Path], tmp_path: Path) -> None:
-    text = hosts.layout.ssh_config.read_text()
-    first, second = (hosts.layout.base / "known_hosts").read_text().splitlines()[1:3]
-    swapped = f"{first.rpartition(' ')[0]} {second.split()[-1]}\n{second}\n"
-    (tmp_path / "known").write_text(swapped)
-    (tmp_path / "wrong").write_text(text.replace(str(hosts.layout.base / "known_hosts"), str(tmp_path / "known")))
-    found = bad(cli, site_file(ssh={"config": str(tmp_path / "wrong")}, python=PLAIN))
+    found = bad(cli, site_file(ssh={"config": str(wrong_host_key(hosts, tmp_path))}, python=PLAIN))
     assert "host key is not the known one" in found["node1", "reachable"] and len(found) == 1
-    (tmp_path / "refused").write_text(text.replace("client/key", "client/nokey").replace("User root", "User bench"))
-    found = bad(cli, site_file(ssh={"config": str(tmp_path / "refused")}, python=PLAIN))
+    found = bad(cli, site_file(ssh={"config": str(refused_key(hosts, tmp_path))}, python=PLAIN))
     assert "refuses the key or the user" in found["node1", "reachable"]
 
 

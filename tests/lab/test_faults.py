@@ -15,9 +15,9 @@ import pytest
 
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
-from tests.lab.conftest import attempt_dirs, cases, left, only_case, soon_clean
+from tests.lab.conftest import attempt_dirs, cases, left, only_case, refused_key, soon_clean, wrong_host_key
 from trainmark.testing.lab import site
-from trainmark.testing.lab.engines import IMAGE
+from trainmark.testing.lab.engines import IMAGE, start_docker, stop_docker
 from trainmark.testing.lab.lab import Lab
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -197,6 +197,35 @@ def test_image_missing_at_start(cli: Cli, hosts: Lab, pair: Path, site_file: Any
         soon_clean(hosts)
     finally:
         hosts.on("node2", "docker", "load", "--input", str(hosts.layout.base / "image-docker.tar"))
+
+
+@pytest.mark.lab
+def test_keys_that_do_not_fit(cli: Cli, hosts: Lab, pair: Path, site_file: Any, tmp_path: Path) -> None:
+    """Unchecked, the run itself finds out; the host is named, and nothing is left on the other."""
+    for config, said in (
+        (wrong_host_key(hosts, tmp_path), "node1 cannot be reached: its host key is not the known one"),
+        (refused_key(hosts, tmp_path), "node1 cannot be reached: the host refuses the key or the user"),
+    ):
+        cli("run", str(pair), "--site", str(site_file(ssh={"config": str(config)})), "--no-check", code=1)
+        case = only_case(cli)
+        assert case["state"] == "FAILED" and said in case["reason"]
+        assert left(hosts) == {}
+
+
+@pytest.mark.lab
+def test_engine_down(cli: Cli, hosts: Lab, pair: Path, site_file: Any) -> None:
+    where = site_file(container=site.container("docker"))
+    stop_docker(hosts, "node2")
+    try:
+        cli("run", str(pair), "--site", str(where), "--no-check", code=1)
+        case = only_case(cli)
+        assert (
+            case["state"] == "FAILED"
+            and "node2 could not start the agent: the container engine docker does" in case["reason"]
+        )
+    finally:
+        start_docker(hosts, "node2")
+    soon_clean(hosts)
 
 
 @pytest.mark.lab

@@ -177,3 +177,14 @@ def test_the_peak_is_named_with_the_figure(tmp_path: Path) -> None:
     notes = {"flops_per_sample": 1e9}
     found = score(tmp_path, Shape(notes=notes), peak=Peak(4e11, source="the maker's paper"))
     assert found.figures["mfu"].how == "of 4e+11 FLOP/s, the maker's paper"
+
+
+def test_rounds_on_several_sets_of_nodes_are_not_pooled_blindly() -> None:
+    """Six rounds on two sets of nodes are two observations of what other nodes would give, not six."""
+    runs = [RunScore({"throughput": Figure(value)}) for value in (100.0, 101.0, 99.0, 120.0, 121.0, 119.0)]
+    blind = measure(runs, "things", 1)["throughput"]
+    sets = [("n1", "n2")] * 3 + [("n3", "n4")] * 3
+    found = measure(runs, "things", 1, sets=sets)["throughput"]
+    assert found.ci_low is not None and blind.ci_low is not None and found.ci_low < 60 < blind.ci_low
+    assert found.value == pytest.approx(blind.value, rel=1e-9) and "means of 2 sets of nodes" in found.method
+    assert measure(runs, "things", 1, sets=[("n1",)] * 6)["throughput"] == blind

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import WORKLOAD, Cli
-from tests.lab.conftest import make_lab
+from tests.lab.conftest import make_lab, processes
 from trainmark.run import session
 from trainmark.store import rundir
 from trainmark.testing.lab import site, slurm
@@ -36,6 +36,7 @@ def cluster(slurm_lab: Lab) -> Iterator[Lab]:
         slurm_lab.plug(host)
     slurm.start(slurm_lab)
     assert jobs(slurm_lab) == [], "jobs are left"
+    wait_for(lambda: not [host for host in slurm_lab.nodes if processes(slurm_lab, host)], "the end of all processes")
 
 
 def jobs(lab: Lab) -> list[str]:

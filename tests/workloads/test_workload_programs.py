@@ -35,6 +35,8 @@ def test_mnist_tells_the_whole_story(whole):
     assert notes["parameters"] == 206922
     assert len(notes["weights_sha256"]) == 64
     assert notes["flops_per_sample"] == 7082496
+    first = notes["first_step"]
+    assert first["loss"] == pytest.approx(outcome.losses()[0]) and first["gradient_norm"] > 0
     finished = outcome.events("FINISHED")[0]["values"]
     assert finished["converged"] is None
     assert finished["steps"] == 6
@@ -118,3 +120,20 @@ def test_a_program_copied_out_beside_the_probe_runs_by_itself(tmp_path):
     done = subprocess.run([sys.executable, "-B", "noop.py"], env={}, cwd=tmp_path, check=False)
     assert done.returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["noop.py", "trainmark_probe.py"]
+
+
+def test_collectives_tell_what_each_size_got(runner, tmp_path):
+    params = {"min_bytes": 1024, "max_bytes": 65536, "factor": 8, "batches": 2, "seconds": 0.01}
+    outcome = runner.run("collectives/pytorch.py", tmp_path, params, ranks=2)
+    assert outcome.codes == [0, 0], outcome.errors
+    told = [note["value"] for note in outcome.events("NOTE") if note["name"] == "collective"]
+    names = ("all_reduce", "all_gather", "reduce_scatter", "send_recv")
+    assert [(one["operation"], one["bytes"]) for one in told] == [
+        (name, size) for name in names for size in (1024, 8192, 65536)
+    ]
+    for one in told:
+        assert one["bandwidth"] == pytest.approx(one["bytes"] / one["seconds"]) and one["world"] == 2
+    steps = [outcome.events("STEP_END", rank) for rank in (0, 1)]
+    assert [step["n"] for step in steps[0]] == [step["n"] for step in steps[1]], "ranks took the same decisions"
+    alone = runner.run("collectives/pytorch.py", tmp_path / "alone", params)
+    assert alone.codes == [2] and "2 ranks or more" in alone.errors[0]

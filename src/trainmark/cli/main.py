@@ -31,6 +31,7 @@ VERBS = {
     "automl": ("trainmark.cli.automl", "search for architectures, as a load for a cluster"),
     "import": ("trainmark.cli.imports", "read results of another tool as a run"),
     "export": ("trainmark.cli.exports", "write runs in another tool's format"),
+    "accept": ("trainmark.cli.accept", "find slow or broken nodes and links of a site"),
     "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),
     "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
     "slurm": ("trainmark.cli.slurm", "make a Slurm cluster of hosts that have none"),

@@ -28,8 +28,8 @@ _LOOK_SECONDS = 0.05
 
 
 class SshLauncher:
-    def __init__(self) -> None:
-        self.fleet = Fleet()
+    def __init__(self, fleet: Fleet | None = None) -> None:
+        self.fleet = fleet or Fleet()
         self._attempts: dict[str, Attempt] = {}
         self._by_dir: dict[tuple[int, str], Node] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}

@@ -160,6 +160,7 @@ class Attempt:
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = nodes
         self.order: list[Node] = []  # in which they were seen to end
+        self._seen: set[Path] = set()
         self.asked_to_end = False
         self._failed_at: float | None = None
 
@@ -173,7 +174,8 @@ class Attempt:
         for node in self.nodes:
             if node.ended is None:
                 node.follow(now, self.asked_to_end)
-            if node.ended is not None and node not in self.order:
+            if node.ended is not None and node.folder not in self._seen:
+                self._seen.add(node.folder)
                 self.order.append(node)
         bad = [node for node in self.order if node.ended and node.ended.state is not JobState.SUCCEEDED]
         if bad and self._failed_at is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from trainmark.launch.ssh_words import Reach
 
 # How often the fleet looks for what is late, and for what must be connected.
 _LOOK_SECONDS = 0.05
+# A controller that was busy elsewhere, or stopped, for longer than this.
+_AWAY_SECONDS = 1.0
 
 
 class Fleet:
@@ -49,14 +52,28 @@ class Fleet:
         """What depends on the time: done often enough, and not once per message of a thousand hosts."""
         now = time.monotonic()
         if now >= self._look_at:
+            # Time in which this controller itself did not listen is nobody's silence.
+            away = now - self._look_at if self._look_at else 0.0
             self._look_at = now + _LOOK_SECONDS
             for link in self._links.values():
-                link.check_deadline(now)
+                link.check_deadline(now, away if away > _AWAY_SECONDS else 0.0)
             self._connect(now)
 
     def changed(self, link: Link) -> None:
         """To be looked at before the next wait."""
         self._changed.add(link)
+
+    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+        """An ssh, which knows by its arguments whom to reach."""
+        del reach
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Ctrl-C is for the controller, which then ends its rounds over this very connection.
+            start_new_session=True,
+        )
 
     def leave(self, link: Link) -> None:
         for pipe in self._watched.pop(link, []):

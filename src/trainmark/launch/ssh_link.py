@@ -29,6 +29,9 @@ class Keeper(Protocol):
     def leave(self, link: Link) -> None:
         """The link's pipes are about to be closed."""
 
+    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+        """Starts the program that reaches a host, with pipes to and from it."""
+
 
 class Reply:
     """The answer to one question, once it is there. A broken connection is an answer, too."""
@@ -112,14 +115,7 @@ class Link:
         # A little longer than ssh itself tries: its own words tell more.
         self._deadline = time.monotonic() + self.reach.connect_seconds + _GRACE_SECONDS
         try:
-            self._process = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                # Ctrl-C is for the controller, which then ends its rounds over this very connection.
-                start_new_session=True,
-            )
+            self._process = self._fleet.open(self.reach, argv)
         except OSError as error:
             self.why = f"ssh cannot be started: {error.strerror}"
             self.retry_at = float("inf")
@@ -215,7 +211,9 @@ class Link:
         elif op != "beat":
             self.on_frame(header, payload)
 
-    def check_deadline(self, now: float) -> None:
+    def check_deadline(self, now: float, away: float = 0.0) -> None:
+        """`away`: seconds in which nobody here could have heard it."""
+        self._deadline += away
         if self._process is not None and now > self._deadline:
             silent = f"it has not said a word for {SILENT_SECONDS:g} s"
             self.lose(silent if self.ready else None, timed_out=True)

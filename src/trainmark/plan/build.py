@@ -33,8 +33,8 @@ class Places(msgspec.Struct, frozen=True):
 def build(suite: str, division: str, retries: int, cases: list[Case], site: Site, places: Places, seed: int) -> Plan:
     """The whole plan. The same arguments give the same plan."""
     _check_size(cases)
-    planned = tuple(_case(case, site, places) for case in cases)
-    return Plan(SCHEMA, suite, division, site, seed, retries, planned, _blocks(planned, seed))
+    planned = tuple(lay_out(case, site, places) for case in cases)
+    return Plan(SCHEMA, suite, division, site, seed, retries, planned, shuffled_blocks(planned, seed))
 
 
 def _check_size(cases: list[Case]) -> None:
@@ -51,7 +51,7 @@ def _check_size(cases: list[Case]) -> None:
         raise UserError(f"the cases make {rounds} rounds, allowed are {MOST_ROUNDS}")
 
 
-def _blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
+def shuffled_blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
     """Randomised complete blocks: block b holds each case that has a b-th round once, in random order."""
     rounds = range(1, max(case.repeat for case in cases) + 1)
     blocks = [
@@ -85,7 +85,8 @@ def _log_levels(case: Case) -> dict[str, str]:
     return variables(case.log_level, case.id.framework)
 
 
-def _case(case: Case, site: Site, places: Places) -> CasePlan:
+def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
+    """One case on the first hosts of the site."""
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
     if case_id.nnodes > len(site.hosts):
         raise UserError(f"case `{case_id}` needs {case_id.nnodes} nodes; site `{site.name}` has {len(site.hosts)}")

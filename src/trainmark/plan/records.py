@@ -140,6 +140,8 @@ class Plan(msgspec.Struct, frozen=True):
     retries: int
     cases: tuple[CasePlan, ...]
     blocks: tuple[tuple[RoundRef, ...], ...]
+    # How many rounds of a block may run at the same time; never two on one host.
+    width: int = 1
 
     @property
     def order(self) -> list[RoundRef]:

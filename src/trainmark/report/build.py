@@ -75,13 +75,14 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     case = state.plan.cases[index]
     outcome, reason = state.case_outcome(index)
     counted = state.counted(index)
-    scored, notes = [], []
+    scored, notes, sets = [], [], []
     for ref, attempt in counted:
         folder = run.attempt(case, ref, attempt.number)
         found = score_attempt(folder, case, series=series)
         warnings.extend(found.warnings)
         warnings.extend(_missing(folder, found.lines))
         scored.append(found)
+        sets.append(_hosts(folder, case))
         notes.extend(_notes(folder, case))
         notes.extend(_told(found, ref, case))
         notes.extend(found.remarks)
@@ -93,7 +94,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     aim = question(case).target
     # Rounds that were tried: how many there will be may not be known yet.
     tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in state.plan.order if ref.case == index)
-    measurements = measure(scores, case.unit, state.plan.seed, tried, aim) if scores and valid else {}
+    measurements = measure(scores, case.unit, state.plan.seed, tried, aim, sets) if scores and valid else {}
     failures = [state.rounds[ref].last() for ref in state.plan.order if ref.case == index]
     failure = next((last.failure for last in failures if last is not None and last.failure), None)
     return CaseReport(
@@ -109,23 +110,23 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         failure=failure,
         notes=sorted(set(notes)),
         band=_band([item.last() for ref, item in state.rounds.items() if ref.case == index]),
-        variance_level=_variance_level(case, [attempt for _, attempt in counted]),
-        runs=_runs(case, counted, scored, valid),
+        variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
+        runs=_runs(sets, counted, scored, valid),
     )
 
 
 def _runs(
-    case: CasePlan, counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
+    sets: list[tuple[str, ...]], counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
 ) -> list[RunReport]:
     found = []
     apart = odd_ones([one.score for one in scored])
-    for (ref, attempt), one, odd in zip(counted, scored, apart, strict=True):
+    for (ref, attempt), one, odd, hosts in zip(counted, scored, apart, sets, strict=True):
         score, window = one.score, one.score.window
         found.append(
             RunReport(
                 round=ref.round,
                 attempt=attempt.number,
-                hosts=[node.host for node in case.nodes],
+                hosts=list(hosts),
                 outcome=window.outcome if window else None,
                 window_first=window.before + 1 if window else None,
                 window_last=window.last if window else None,
@@ -145,15 +146,24 @@ def _runs(
     return found
 
 
-def _variance_level(case: CasePlan, attempts: list[Attempt]) -> str:
+def _hosts(folder: Path, case: CasePlan) -> tuple[str, ...]:
+    """Where a round really ran: a scheduler may choose other nodes for each."""
+    told = events.hosts(folder)
+    return tuple(told.get(node.index, node.host) for node in case.nodes)
+
+
+def _variance_level(sets: list[tuple[str, ...]], attempts: list[Attempt]) -> str:
     """Which variation the interval covers: repeats on one allocation say nothing of other nodes."""
     if not attempts:
         return ""
     # A site's own machines are one allocation; a scheduler gives one for each job.
     jobs = {attempt.handle for attempt in attempts if not (attempt.handle or "").startswith(("local:", "ssh:"))}
     allocations = max(1, len(jobs - {None}))
-    hosts = [node.host for node in case.nodes]
+    distinct = list(dict.fromkeys(sets))
+    hosts = distinct[0]
     nodes = f"node {hosts[0]}" if len(hosts) == 1 else f"nodes {hosts[0]}–{hosts[-1]}"
+    if len(distinct) > 1:
+        nodes = f"{len(distinct)} sets of nodes"
     return f"{_plural(len(attempts), 'run')}, {_plural(allocations, 'allocation')}, {nodes}"
 
 

@@ -12,6 +12,7 @@ from trainmark.plan.records import CasePlan
 from trainmark.report.records import CaseReport, Report
 from trainmark.score import verdict as verdicts
 from trainmark.score.measurement import Measurement
+from trainmark.score.sets import by_set
 from trainmark.score.verdict import Pair, Verdict, Word, geometric_mean
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Manifest
@@ -90,6 +91,11 @@ class _Seen(msgspec.Struct, frozen=True):
         return self.found.inputs if self.found else []
 
     @property
+    def nodes(self) -> list[tuple[str, ...]]:
+        """The nodes of each run, where each value is known to be of one."""
+        return [tuple(run.hosts) for run in self.report.runs] if len(self.report.runs) == len(self.speeds) else []
+
+    @property
     def obstacle(self) -> str:
         """Why it has no result to compare; empty when it has one."""
         if self.report.state is JobState.INVALID:
@@ -161,7 +167,9 @@ def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
     """Paired by block only where blocks are shared: cases of one run with results for the same rounds."""
     rounds = _rounds(a.report, len(a.speeds))
     paired = same_run and rounds is not None and rounds == _rounds(b.report, len(b.speeds))
-    return Pair(a.speeds, b.speeds, paired)
+    if paired:
+        return Pair(a.speeds, b.speeds, paired)
+    return Pair(by_set(a.speeds, a.nodes, logs=True), by_set(b.speeds, b.nodes, logs=True), paired)
 
 
 def _rounds(case: CaseReport, values: int) -> list[int] | None:
@@ -173,6 +181,8 @@ def _rounds(case: CaseReport, values: int) -> list[int] | None:
 
 def _compared(a: _Seen, b: _Seen, verdict: Verdict) -> Compared:
     notes = [note for seen in (a, b) for note in _cautions(seen)]
+    if a.nodes and b.nodes and not set(a.nodes) & set(b.nodes):
+        notes.append("A and B never ran on the same nodes: part of the difference may be that of the nodes")
     return Compared(
         case_a=a.report.case,
         case_b=b.report.case,

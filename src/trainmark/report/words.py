@@ -170,6 +170,17 @@ WORDS: dict[str, tuple[str, str]] = {
     "m.final_loss": ("Final loss", "最终损失"),
     "m.time_to_target": ("Time to target", "达标时间"),
     "m.disturbed_rounds": ("Disturbed rounds", "受干扰轮次"),
+    "accept.title": ("Acceptance", "验收"),
+    "accept.node": ("node", "节点"),
+    "accept.link": ("link", "链路"),
+    "accept.verdict": ("verdict", "结论"),
+    "accept.loss": ("loss", "损失"),
+    "accept.interval": ("95 % interval", "95 % 置信区间"),
+    "accept.findable": ("could find", "可检出"),
+    "accept.speed": ("speed", "速度"),
+    "accept.blocks": ("blocks", "区组"),
+    "accept.reason": ("reason", "原因"),
+    "accept.drain": ("to be drained", "应下线的节点"),
 }
 
 

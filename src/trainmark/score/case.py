@@ -14,6 +14,7 @@ from trainmark.score.figure import Figure
 from trainmark.score.interval import log_t, outliers, plain_t
 from trainmark.score.measurement import Measurement
 from trainmark.score.run import RunScore
+from trainmark.score.sets import by_set
 from trainmark.spec.workload import Target
 
 # Cutting an interval at what cannot be keeps its coverage.
@@ -22,15 +23,21 @@ HEADLINES = ("throughput", "sustained_throughput")
 
 
 def measure(
-    runs: Sequence[RunScore], unit: str, seed: int, rounds: int | None = None, target: Target | None = None
+    runs: Sequence[RunScore],
+    unit: str,
+    seed: int,
+    rounds: int | None = None,
+    target: Target | None = None,
+    sets: Sequence[object] = (),
 ) -> dict[str, Measurement]:
-    """What the case shows. A figure that a run lacks has no value for the case; what was seen stays in `inputs`."""
+    """What the case shows. A figure that a run lacks has no value for the case; what was seen stays in `inputs`.
+    `sets`: the nodes of each run; rounds on several sets of nodes are averaged by set before they are pooled."""
     names = [*DEFINITIONS, *sorted({name for run in runs for name in run.figures} - set(DEFINITIONS))]
     missing = Figure(None, "not told in every run")
     found = {}
     for name in names:
         figures = [_disturbed(run) if name == "disturbed_rounds" else run.figures.get(name, missing) for run in runs]
-        found[name] = _over_runs(definition(name), figures, unit, seed)
+        found[name] = _over_runs(definition(name), figures, unit, seed, sets)
     for name in HEADLINES:
         found[name] = _with_remarks(found[name], runs, rounds)
     return {**found, **convergence.measure([run.reach for run in runs], target, unit, seed)}
@@ -63,7 +70,9 @@ def _with_remarks(found: Measurement, runs: Sequence[RunScore], rounds: int | No
     return msgspec.structs.replace(found, reason="; ".join(remarks), method=method)
 
 
-def _over_runs(what: Definition, figures: Sequence[Figure], unit: str, seed: int) -> Measurement:
+def _over_runs(
+    what: Definition, figures: Sequence[Figure], unit: str, seed: int, sets: Sequence[object]
+) -> Measurement:
     inputs = [figure.value if figure.value is not None else figure.seen for figure in figures]
     kept = [value for value in inputs if value is not None]
     blank = Measurement(
@@ -74,11 +83,11 @@ def _over_runs(what: Definition, figures: Sequence[Figure], unit: str, seed: int
     if reasons or not kept:
         return fill(blank, reason="; ".join(reason for reason in reasons if reason) or "no run succeeded")
     hows = sorted({figure.how for figure in figures if figure.how})
-    blank = fill(blank, **_combined(what, kept))
+    blank = fill(blank, **_combined(what, kept, sets))
     return fill(blank, method="; ".join([blank.method, *hows]))
 
 
-def _combined(what: Definition, kept: list[float]) -> dict[str, Any]:
+def _combined(what: Definition, kept: list[float], sets: Sequence[object]) -> dict[str, Any]:
     """Value, interval and method over runs that all have the figure."""
     if what.kind == "sum":
         return {"value": sum(kept), "method": "sum"}
@@ -86,14 +95,16 @@ def _combined(what: Definition, kept: list[float]) -> dict[str, Any]:
         return {"value": max(kept), "method": "highest"}
     if len(kept) == 1:
         return {"value": kept[0], "method": "single run", "reason": "an interval needs at least 2 runs"}
-    interval = log_t(kept) if what.kind == "rate" else plain_t(kept)
+    pooled = by_set(kept, sets, logs=what.kind == "rate")
+    interval = log_t(pooled) if what.kind == "rate" else plain_t(pooled)
     if interval is None:
         return {"reason": "a value is not positive"}
+    over = f", over the means of {len(pooled)} sets of nodes" if len(pooled) < len(kept) else ""
     if what.kind == "rate":
-        return _interval(interval, "geometric mean, 95 % t interval on the logarithm")
+        return _interval(interval, f"geometric mean, 95 % t interval on the logarithm{over}")
     value, low, high = interval
     least, most = _RANGES.get(what.kind, (-math.inf, math.inf))
-    return _interval((value, max(least, low), min(high, most)), "mean, 95 % t interval")
+    return _interval((value, max(least, low), min(high, most)), f"mean, 95 % t interval{over}")
 
 
 def _interval(found: tuple[float, float, float], method: str) -> dict[str, Any]:

@@ -5,7 +5,8 @@ A disturbed round still counts: the reasons and the number of such rounds stand 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from trainmark.spec.columns import NodeSamples, is_number
 
@@ -37,35 +38,48 @@ def disturbed(nodes: list[NodeSamples], times: Times) -> list[str]:
     for samples in nodes:
         if samples.node in times:
             begin, end = times[samples.node]
-            found += [f"{samples.host}: {reason}" for reason in _node(samples, begin, end)]
+            beside = [other for other in nodes if other is not samples and samples.machine == other.machine != ""]
+            found += [f"{samples.host}: {reason}" for reason in _node(samples, begin, end, beside)]
     return found
 
 
-def _node(samples: NodeSamples, begin: int, end: int) -> list[str]:
+def _node(samples: NodeSamples, begin: int, end: int, beside: list[NodeSamples]) -> list[str]:
+    """`beside`: nodes of the same run on the same machine. Their work, and waiting for it, is the run's own."""
     found = []
-    for name, limit, text in _SHARES:
-        share = samples.mean(name, begin, end)
-        if share is not None and share > limit:
-            found.append(f"{text.format(_percent(share))} (limit {_percent(limit)})")
-    foreign = foreign_cores(samples, begin, end)
+    foreign = foreign_cores(samples, begin, end, beside)
     limit = max(FOREIGN_CORES, FOREIGN_SHARE * (samples.cores or 0))
+    own_waiting = bool(beside) and foreign is not None and foreign <= limit
+    for name, most, text in _SHARES:
+        share = samples.mean(name, begin, end)
+        if share is not None and share > most and not (name == "psi_cpu" and own_waiting):
+            found.append(f"{text.format(_percent(share))} (limit {_percent(most)})")
     if foreign is not None and foreign > limit:
         found.append(f"other programs kept {foreign:.2f} processors busy (limit {limit:.2f})")
     return found + _clock(samples, begin, end)
 
 
-def foreign_cores(samples: NodeSamples, begin: int, end: int) -> float | None:
-    """Processors at work for others: all that were busy, less the ranks' and the agent's."""
+def foreign_cores(samples: NodeSamples, begin: int, end: int, beside: Sequence[NodeSamples] = ()) -> float | None:
+    """Processors at work for others: all that were busy, less those of the ranks and agents of this run."""
     if samples.cores is None:
         return None
     values = []
     for record in samples.within(begin, end):
-        ranks = record.get("ranks")
-        own = [rank.get("cpu") for rank in ranks.values()] if isinstance(ranks, dict) else []
-        # A rank's first sample has nothing to be compared with.
-        if own and all(map(is_number, [*own, record.get("cpu"), record.get("agent_cpu")])):
-            values.append(record["cpu"] * samples.cores - sum(own) - record["agent_cpu"])
-    return sum(values) / len(values) if values else None
+        own = _own(record)
+        if own is not None and is_number(record.get("cpu")):
+            values.append(record["cpu"] * samples.cores - own)
+    if not values:
+        return None
+    neighbours = [[own for record in other.within(begin, end) if (own := _own(record)) is not None] for other in beside]
+    beside_us = sum(sum(loads) / len(loads) for loads in neighbours if loads)
+    return float(sum(values) / len(values) - beside_us)
+
+
+def _own(record: dict[str, Any]) -> float | None:
+    """Processors at work for a node's ranks and agent. A rank's first sample has nothing to be compared with."""
+    ranks = record.get("ranks")
+    own = [rank.get("cpu") for rank in ranks.values()] if isinstance(ranks, dict) else []
+    loads = [*own, record.get("agent_cpu")]
+    return float(sum(loads)) if own and all(map(is_number, loads)) else None
 
 
 def _clock(samples: NodeSamples, begin: int, end: int) -> list[str]:

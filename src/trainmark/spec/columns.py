@@ -84,6 +84,8 @@ class NodeSamples(msgspec.Struct, frozen=True):
     records: list[dict[str, Any]]
     # Processors of the node; None when it is not known.
     cores: int | None = None
+    # Nodes with the same one share a kernel, and its clock; empty when it is not known.
+    machine: str = ""
 
     @property
     def host(self) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from trainmark.spec.columns import NodeSamples, is_number
 from trainmark.store.files import read_json
-from trainmark.store.rundir import FACTS, RESULT, SAMPLES
+from trainmark.store.rundir import CLAIM, FACTS, RESULT, SAMPLES
 
 
 def results(attempt: Path) -> Iterator[dict[str, Any]]:
@@ -36,10 +36,26 @@ def _node(file: Path) -> NodeSamples:
         # The first line tells the units.
         if record is not None and type(record.get("t")) is int and is_number(record["t"]):
             records.append(record)
-    return NodeSamples(file.parent.name, records, _cores(file.parent))
+    return NodeSamples(file.parent.name, records, _cores(file.parent), _machine(file.parent))
 
 
 _SAMPLE = msgspec.json.Decoder(dict[str, Any])
+
+
+def hosts(attempt: Path) -> dict[int, str]:
+    """The host of each node by its index, as its agent said it."""
+    found = {}
+    for file in attempt.glob(f"*/{CLAIM}"):
+        claim = read_json(file)
+        if isinstance(claim, dict) and claim.get("host"):
+            found[int(file.parent.name.rpartition("noderank")[2])] = str(claim["host"])
+    return found
+
+
+def _machine(node: Path) -> str:
+    """The boot of the kernel its agent ran on: hosts in namespaces of one machine share it."""
+    claim = read_json(node / CLAIM)
+    return str(claim.get("boot_id") or "") if isinstance(claim, dict) else ""
 
 
 def _cores(node: Path) -> int | None:
