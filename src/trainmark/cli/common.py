@@ -42,13 +42,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add_runs(parser)
 
 
-def add_suite(parser: argparse.ArgumentParser) -> None:
+SUITE = "a built-in suite (`trainmark list suites`), a YAML file, or one case id"
+
+
+def add_suite(parser: argparse.ArgumentParser, what: str = SUITE) -> None:
     """Everything that decides what would be run."""
-    parser.add_argument(
-        "suite",
-        metavar="SUITE",
-        help="a built-in suite (`trainmark list suites`), a YAML file, or one case id",
-    )
+    parser.add_argument("suite", metavar="SUITE", help=what)
     parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
     parser.add_argument(
         "--preset", metavar="NAME", help=f"size of a case given by id: {', '.join(PRESETS)} (default: quick)"

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,13 +30,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
 
 
-def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+def drive(run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[[], object] | None = None) -> int:
+    """`show` prints the result; without it, the report does."""
+    shown = show or (lambda: _show(run, args))
     if args.detach:
-        return _detached(run, plan, args)
-    return _foreground(run, plan, args, _terminal_view(run, plan, args))
+        return _detached(run, plan, args, shown)
+    return _foreground(run, plan, args, _terminal_view(run, plan, args), shown)
 
 
-def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View) -> int:
+def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View, show: Callable[[], object]) -> int:
     log = LogView(run.path / RUN_LOG)
     try:
         final = session.drive(run, plan, Both(log, view))
@@ -51,7 +54,7 @@ def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View) -
             close()
     # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
     with contextlib.suppress(OSError):
-        _show(run, args)
+        show()
         sys.stdout.flush()
     return exit_code(final, allow_skip=args.allow_skip)
 
@@ -80,7 +83,7 @@ def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
     return progress.choose(out, run, plan, quiet=quiet)
 
 
-def _detached(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+def _detached(run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[[], object]) -> int:
     """A controller in a session of its own. The parent returns once it is known to own the run."""
     ready, told = os.pipe()
     sys.stdout.flush()
@@ -96,7 +99,7 @@ def _detached(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         os._exit(0)
     _redirect(run.path / RUN_LOG)
     view = _Ready(told)
-    code = _foreground(run, plan, args, view)
+    code = _foreground(run, plan, args, view, show)
     view.tell()  # there may have been nothing to do
     sys.stdout.flush()
     os._exit(code)

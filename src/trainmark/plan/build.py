@@ -34,7 +34,7 @@ def build(suite: str, division: str, retries: int, cases: list[Case], site: Site
     """The whole plan. The same arguments give the same plan."""
     _check_size(cases)
     planned = tuple(_case(case, site, places) for case in cases)
-    return Plan(SCHEMA, suite, division, site, seed, retries, planned, _blocks(planned, seed))
+    return Plan(SCHEMA, suite, division, site, seed, retries, planned, blocks(planned, seed))
 
 
 def _check_size(cases: list[Case]) -> None:
@@ -51,7 +51,7 @@ def _check_size(cases: list[Case]) -> None:
         raise UserError(f"the cases make {rounds} rounds, allowed are {MOST_ROUNDS}")
 
 
-def _blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
+def blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
     """Randomised complete blocks: block b holds each case that has a b-th round once, in random order."""
     rounds = range(1, max(case.repeat for case in cases) + 1)
     blocks = [

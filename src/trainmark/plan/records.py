@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +21,16 @@ class NodePlan(msgspec.Struct, frozen=True):
     index: int
     host: str
     ranks: tuple[Command, ...]
+
+
+class Diagnostic(msgspec.Struct, frozen=True):
+    """A round that is looked into and never timed: `plain`, traced, or training `alone`, without sharing gradients."""
+
+    mode: Literal["plain", "trace", "alone"]
+    # The case it explains. Steps before the first that counts, and steps that count; then the round ends.
+    of: str
+    skip: int
+    steps: int
 
 
 class CasePlan(msgspec.Struct, frozen=True):
@@ -67,6 +77,7 @@ class CasePlan(msgspec.Struct, frozen=True):
     pattern: dict[str, Any] | None = None
     # The workload's own folder on the machine of the controller; empty for one that has none.
     folder: str = ""
+    diagnostic: Diagnostic | None = None
 
     @property
     def id(self) -> CaseId:
