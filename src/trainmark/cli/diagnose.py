@@ -18,15 +18,15 @@ from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
-    from trainmark.score.diagnosis import Diagnosis
+    from trainmark.score.diagnosed import Diagnosis
 
 EPILOG = """\
 examples:
   trainmark diagnose resnet50:pytorch:cpu:1:2:1 --preset smoke
-  trainmark diagnose last                           the cases of a run, on the same site; of a diagnostic run: shows it again
-  trainmark compare --why last other                what makes the difference between two diagnostic runs
-Every case gets rounds of its own: untraced, traced by the profiler, and without communication between ranks, in the same
-blocks. Their speeds are no results.
+  trainmark diagnose last                  the cases of a run, on the same site; a diagnostic run is shown again
+  trainmark compare --why last other       what makes the difference between two diagnostic runs
+Every case gets rounds of its own: untraced, traced by the profiler, and without communication between ranks,
+in the same blocks. Their speeds are no results.
 """
 
 

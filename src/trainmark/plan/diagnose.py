@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from trainmark.errors import UserError
@@ -37,7 +39,9 @@ def _modes(case: CasePlan, rounds: int, skip: int, steps: int) -> list[CasePlan]
     if case.id.framework not in ("pytorch", EXEC):
         raise UserError(f"case `{case.case}` cannot be diagnosed: only PyTorch is traced, found {case.id.framework}")
     several = case.world is None or case.world > 1
-    modes = ("plain", "trace", "alone") if several else ("plain", "trace")
+    modes: tuple[Literal["plain", "trace", "alone"], ...] = (
+        ("plain", "trace", "alone") if several else ("plain", "trace")
+    )
     return [_case(case, Diagnostic(mode, case.case, skip, steps), rounds) for mode in modes]
 
 

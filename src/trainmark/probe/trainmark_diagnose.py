@@ -1,7 +1,7 @@
 """Inside a training process of a diagnostic round: traces some steps, or trains without sharing gradients.
 
-TRAINMARK_DIAGNOSE says which: `MODE:SKIP:STEPS`, after which the process ends. Loaded only where that variable is set, by
-the probe or by the hooks of an unmodified program. Never part of a timed round.
+TRAINMARK_DIAGNOSE says which: `MODE:SKIP:STEPS`, after which the process ends. Loaded only where that variable is set,
+by the probe or by the hooks of an unmodified program. Never part of a timed round.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from trainmark.report.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
+from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.gate import OUTSIDE
 from trainmark.score.measurement import Measurement
 from trainmark.score.run import names
@@ -38,8 +39,17 @@ def build(run: RunDir, series: bool = False) -> Report:
         dir=str(run.path),
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
+        diagnoses=_diagnoses(run, state),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
+
+
+def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
+    if all(case.diagnostic is None for case in state.plan.cases):
+        return []
+    from trainmark.report import diagnosis
+
+    return diagnosis.of_run(run, state)
 
 
 def _marked(report: Report, imported: Imported) -> Report:
@@ -191,6 +201,8 @@ def _notes(attempt_dir: Path, case: CasePlan) -> list[str]:
     notes = [warning for result in events.results(attempt_dir) for warning in result.get("warnings", [])]
     if case.data == SYNTHETIC:
         notes.append("data is synthetic")
+    if case.diagnostic is not None:
+        notes.append("a diagnostic round: its speed is no result")
     if case.opened:
         notes.append(f"open division: changed {', '.join(case.opened)}")
     return notes

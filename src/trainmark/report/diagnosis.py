@@ -7,7 +7,8 @@ from typing import Any
 
 from trainmark.plan.records import CasePlan, Diagnostic
 from trainmark.score import diagnosis
-from trainmark.score.diagnosis import Diagnosis, Observed, RoundTrace
+from trainmark.score.diagnosed import Diagnosis
+from trainmark.score.diagnosis import Observed, RoundTrace
 from trainmark.score.phases import pauses
 from trainmark.spec.columns import Columns, RankColumns
 from trainmark.spec.trace import Trace

@@ -9,6 +9,7 @@ import msgspec
 
 from trainmark.score import breakdown, intervals, skew
 from trainmark.score.breakdown import CLASSES, COMPUTE, COPIES, DATA, HOST, LAUNCH, TRANSFER, UNEXPLAINED, WAITING
+from trainmark.score.diagnosed import Cause, Diagnosis, Value
 from trainmark.score.interval import plain_t
 
 if TYPE_CHECKING:
@@ -19,16 +20,6 @@ MOST_CAUSES = 3
 # A cause that would win less than this share of a step is not worth naming.
 LEAST_SHARE = 0.01
 DISAGREEMENT = 0.10
-COMMUNICATION = "communication"
-
-
-class Value(msgspec.Struct, frozen=True):
-    """Over rounds, with its 95 % interval; None with the reason."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    reason: str = ""
 
 
 class RoundTrace(msgspec.Struct, frozen=True):
@@ -53,37 +44,6 @@ class Observed(msgspec.Struct, frozen=True):
     # Rank → seconds per step, untraced, and without sharing gradients.
     plain: dict[int, float] | None = None
     alone: dict[int, float] | None = None
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """`kind` is its heading; `seconds` is what a step would win without it."""
-
-    kind: str
-    seconds: Value
-    share: float
-    place: str
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    case: str
-    rounds: int
-    # Seconds per step, mean over ranks; they add up to `traced_step`.
-    classes: dict[str, Value]
-    traced_step: Value
-    plain_step: Value
-    # By how much tracing slowed the steps down, as a share.
-    slow_down: Value
-    # The share of communication that computing hides.
-    overlap: Value
-    # Communication that is not hidden: by the trace, and by training without it.
-    by_trace: Value
-    by_ablation: Value
-    disagreement: str
-    causes: list[Cause]
-    # Rank → class → seconds, and operator → seconds, each per step.
-    ranks: dict[str, dict[str, float]] = {}
-    operators: dict[str, float] = {}
-    remarks: list[str] = []
 
 
 def read_round(traces: Sequence[Trace]) -> RoundTrace:

@@ -30,13 +30,11 @@ class Trace(msgspec.Struct, frozen=True, eq=False):
     compute: Floats
     copies: Floats
     collectives: list[Collectives]
-    # Of every span on the device, in the order of compute, copies, collectives: when the host asked for it; NaN: unknown.
-    # Empty on devices that do at once what they are asked to, as a CPU does.
+    # When the host asked for each span on the device, in the order of compute, copies, collectives; NaN: not known.
+    # Empty for devices that do at once what they are asked to, as a CPU does.
     launches: Floats
     # Seconds of each operator without those it calls, and how often it was called, over all steps.
     operators: dict[str, tuple[float, int]] = {}
-    # Why parts of the trace cannot be relied on.
-    flaws: list[str] = []
     # Work was replayed from a captured graph: single launches are not seen.
     graphs: bool = False
 

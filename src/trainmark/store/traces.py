@@ -1,4 +1,4 @@
-"""Traces of PyTorch's profiler (Chrome's trace format), read into spans. What is in a trace is data, whoever made it."""
+"""Traces of PyTorch's profiler (Chrome's trace format), read into spans."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ def find(attempt: Path) -> dict[int, Path]:
 def read(path: Path, rank: int, steps: int | None = None) -> Trace | str:
     """A rank's trace; text says why it cannot be used. `steps`: how many it must have."""
     try:
-        opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-        with opened as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             return f"{path.name}: larger than {_MOST_BYTES >> 30} GiB"
