@@ -10,8 +10,9 @@ from pathlib import Path
 import trainmark
 from trainmark.errors import SiteError, UserError
 from trainmark.launch import REGISTRY as LAUNCHERS
-from trainmark.plan.build import Places, build
+from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
+from trainmark.spec import peaks
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
 from trainmark.spec.case import SYNTHETIC
@@ -104,7 +105,8 @@ def load_site(args: argparse.Namespace) -> sites.Site:
 
 def make_plan(args: argparse.Namespace) -> Plan:
     """Suite, site and options → plan. Reads files, starts nothing."""
-    return plan_suite(load_suite(args), load_site(args), overrides(args), args.seed)
+    plan = plan_suite(load_suite(args), load_site(args), overrides(args), args.seed)
+    return with_peaks(plan, peaks.load(peaks.place(args.site, os.uname().nodename)))
 
 
 def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str], seed: int | None) -> Plan:

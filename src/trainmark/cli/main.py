@@ -25,6 +25,7 @@ VERBS = {
     "report": ("trainmark.cli.report", "print the result of a run"),
     "compare": ("trainmark.cli.compare", "say whether one run is faster than another"),
     "diagnose": ("trainmark.cli.diagnose", "say why a step takes as long as it does"),
+    "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),
     "import": ("trainmark.cli.imports", "read results of another tool as a run"),
     "export": ("trainmark.cli.exports", "write runs in another tool's format"),
     "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),

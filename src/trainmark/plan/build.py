@@ -14,6 +14,7 @@ from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import LONGEST
+from trainmark.spec.peaks import Peaks
 from trainmark.spec.site import Site
 
 MOST_RANKS = 100_000
@@ -49,6 +50,20 @@ def _check_size(cases: list[Case]) -> None:
     rounds = sum(_repeat(case) for case in cases)
     if rounds > MOST_ROUNDS:
         raise UserError(f"the cases make {rounds} rounds, allowed are {MOST_ROUNDS}")
+
+
+def with_peaks(plan: Plan, peaks: Peaks | None) -> Plan:
+    """The plan, knowing what its site can reach."""
+    if peaks is None:
+        return plan
+    cases = tuple(msgspec.structs.replace(case, reachable=_reachable(case, peaks)) for case in plan.cases)
+    return msgspec.structs.replace(plan, cases=cases, peaks=peaks)
+
+
+def _reachable(case: CasePlan, peaks: Peaks) -> float | None:
+    if case.open or case.device != peaks.device or "dtype" not in case.params:
+        return None
+    return peaks.reachable([node.host for node in case.nodes], case.id.nproc, str(case.params["dtype"]))
 
 
 def blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:

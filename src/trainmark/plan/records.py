@@ -9,6 +9,7 @@ import msgspec
 from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.peaks import Peaks
 from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.window import FixedWindow
@@ -78,6 +79,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     # The workload's own folder on the machine of the controller; empty for one that has none.
     folder: str = ""
     diagnostic: Diagnostic | None = None
+    # FLOP/s that the site's peaks say its ranks can reach together, in its number format.
+    reachable: float | None = None
 
     @property
     def id(self) -> CaseId:
@@ -130,6 +133,8 @@ class Plan(msgspec.Struct, frozen=True):
     retries: int
     cases: tuple[CasePlan, ...]
     blocks: tuple[tuple[RoundRef, ...], ...]
+    # What the site can reach, as it was known when the plan was made.
+    peaks: Peaks | None = None
 
     @property
     def order(self) -> list[RoundRef]:

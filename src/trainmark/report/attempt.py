@@ -73,6 +73,7 @@ def question(case: CasePlan) -> Question:
         window=case.window,
         target=convergence.target(case.target, case.params),
         flops_per_sample=case.flops_per_sample,
+        reachable=case.reachable,
         peak=Peak(
             peak.flops * case.world if peak is not None and case.world else None,
             "the case does not say its number format" if dtype is None else unknown,

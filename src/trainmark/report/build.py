@@ -17,9 +17,10 @@ from trainmark.score.gate import OUTSIDE
 from trainmark.score.measurement import Measurement
 from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
+from trainmark.spec.peaks import Peaks
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
-from trainmark.store.rundir import Imported, RunDir
+from trainmark.store.rundir import Imported, Manifest, RunDir
 from trainmark.store.state import Attempt, RunState
 
 
@@ -40,6 +41,7 @@ def build(run: RunDir, series: bool = False) -> Report:
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
         diagnoses=_diagnoses(run, state),
+        peaks=_peaks(run, manifest, state),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
 
@@ -50,6 +52,15 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
     from trainmark.report import diagnosis
 
     return diagnosis.of_run(run, state)
+
+
+def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> Peaks | None:
+    """A run that measures peaks tells its own."""
+    from trainmark.report import peaks
+
+    if manifest.plan.suite != peaks.KEY or all(case.workload != peaks.KEY for case in manifest.plan.cases):
+        return manifest.plan.peaks
+    return peaks.of_run(run, manifest, state)
 
 
 def _marked(report: Report, imported: Imported) -> Report:

@@ -8,6 +8,7 @@ import msgspec
 
 from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.measurement import Measurement
+from trainmark.spec.peaks import Peaks
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 
@@ -98,3 +99,5 @@ class Report(msgspec.Struct, frozen=True):
     imported: Imported | None = None
     # Of a diagnostic run: why steps take as long as they do.
     diagnoses: list[Diagnosis] = []
+    # What the site can reach, where that was measured: by this run, or before it was planned.
+    peaks: Peaks | None = None

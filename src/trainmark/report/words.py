@@ -198,6 +198,20 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "diagnosis.operator": ("Operator", "算子"),
     "diagnosis.operators": ("The longest operators", "耗时最长的算子"),
+    "peaks": ("What the hardware can reach", "硬件可达上限"),
+    "peaks.figure": ("Figure", "指标"),
+    "peaks.ranks": ("Ranks per host", "每主机进程数"),
+    "peaks.missing": ("not measured: {0}", "未测量：{0}"),
+    "peaks.of_case": ("{0}: achieved", "{0}：实际"),
+    "peaks.roof": ("{0}: roof", "{0}：上限"),
+    "peaks.products": ("{0}: matrix products of growing size", "{0}：逐渐增大的矩阵乘"),
+    "chart.roofline": ("Roofline, {0}, ranks per host: {1}", "屋顶线，{0}，每主机进程数：{1}"),
+    "chart.messages_within": ("Collectives within a host", "主机内集合通信"),
+    "chart.messages_between": ("Collectives between hosts", "主机间集合通信"),
+    "axis.intensity": ("operations per byte", "每字节运算数"),
+    "axis.flops": ("speed", "速度"),
+    "axis.bytes": ("size of a message", "消息大小"),
+    "axis.bus_bandwidth": ("bus bandwidth", "总线带宽"),
 }
 
 

@@ -255,17 +255,17 @@ def matmul_flops(precision: Precision, place: Place) -> float:
     best, begin = 0.0, time.perf_counter()
     with torch.no_grad(), precision.autocast():
         left @ right
-        _wait(place.device)
+        wait(place.device)
         while time.perf_counter() < begin + MATMUL_SECONDS:
             start = time.perf_counter()
             for _ in range(MATMUL_REPEATS):
                 left @ right
-            _wait(place.device)
+            wait(place.device)
             best = max(best, MATMUL_REPEATS * 2 * size**3 / (time.perf_counter() - start))
     return best
 
 
-def _wait(device: torch.device) -> None:
+def wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
     elif device.type != "cpu":
