@@ -52,7 +52,7 @@ def _case(run: RunDir, state: RunState, name: str, modes: dict[str, int]) -> Dia
             traced = None
         alone = times.get("alone") if _separated(read.get("alone")) else None
         blocks.append(Observed(traced, times.get("plain") or None, alone or None))
-    if "alone" in modes and all(block.alone is None for block in blocks):
+    if "alone" in modes and len(hosts) > 1 and all(block.alone is None for block in blocks):
         remarks.append(
             "no module shares its gradients by DistributedDataParallel: there is no round without communication"
         )

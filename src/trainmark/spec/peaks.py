@@ -50,7 +50,7 @@ class Product(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One collective operation at one size: seconds of one message between `world` ranks, in a host or between hosts."""
+    """One collective operation at one size: seconds of a message between `world` ranks, in a host or between hosts."""
 
     scope: Scope
     operation: str
