@@ -9,13 +9,16 @@ from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.testing.launchers import case_plan
 
+HOSTS = ["here", "there"]
 
-def plan(repeats: list[int], retries: int = 1, auto: RepeatAuto | None = None) -> Plan:
-    """A plan with one case for each number, repeated that often, in plain order; with `auto`, one more, the last."""
+
+def plan(repeats: list[int], retries: int = 1, auto: RepeatAuto | None = None, width: int = 1) -> Plan:
+    """A plan with one case for each number, repeated that often, in plain order; with `auto`, one more, the last. Every
+    second case is on the same host."""
     if auto is not None:
         repeats = [*repeats, auto.max]
     cases = tuple(
-        msgspec.structs.replace(case_plan(("true",), ["here"], f"thing:none:cpu:1:{index + 1}:{n}"), repeat=n)
+        msgspec.structs.replace(case_plan(("true",), [HOSTS[index % 2]], f"thing:none:cpu:1:{index + 1}:{n}"), repeat=n)
         for index, n in enumerate(repeats)
     )
     if auto is not None:
@@ -24,4 +27,4 @@ def plan(repeats: list[int], retries: int = 1, auto: RepeatAuto | None = None) -
         tuple(RoundRef(index, number) for index, n in enumerate(repeats) if n >= number)
         for number in range(1, max(repeats) + 1)
     )
-    return Plan(SCHEMA, "test", "closed", Site(hosts=["here"]), 1, retries, cases, blocks)
+    return Plan(SCHEMA, "test", "closed", Site(hosts=HOSTS), 1, retries, cases, blocks, width)

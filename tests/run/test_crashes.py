@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.plans import plan
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, NodeJob, Request
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run.judge import Judged
 from trainmark.run.loop import Loop
@@ -33,7 +33,8 @@ class Killed(BaseException):
 class Agent:
     """An agent of the fake world: it outlives controllers and obeys only the highest epoch."""
 
-    def __init__(self, token: str, epoch: int, ends: Ended, duration: float, now: float) -> None:
+    def __init__(self, token: str, epoch: int, ends: Ended, duration: float, now: float, hosts: set[str]) -> None:
+        self.hosts = hosts
         self.token, self.epoch, self.ends, self.due = token, epoch, ends, now + duration
         self.result: Ended | None = None
 
@@ -50,6 +51,7 @@ class World:
         self.agents: dict[str, Agent] = {}
         self.started: list[str] = []
         self.fuse: int | None = None
+        self.width = 1
         self.outcomes: list[Ended] = []
 
     def moment(self) -> None:
@@ -73,15 +75,18 @@ class FakeLauncher:
         return []
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
-        return Request(spec.attempt_dir, spec.token, ())
+        hosts = [node.host for node in spec.case.nodes]
+        return Request(spec.attempt_dir, spec.token, tuple(NodeJob(host, spec.attempt_dir, {}) for host in hosts))
 
     def submit(self, request: Request) -> Job:
         world = self.world
         world.moment()
-        assert not world.running(), "two rounds would disturb each other"
+        hosts = {node.host for node in request.nodes}
+        assert len(world.running()) < world.width, "more rounds at once than the plan allows"
+        assert not any(hosts & agent.hosts for agent in world.running()), "two rounds would disturb each other"
         assert request.token not in world.agents, "an attempt was started twice"
         ends = world.outcomes.pop() if world.outcomes else Ended(JobState.SUCCEEDED)
-        world.agents[request.token] = Agent(request.token, 0, ends, 3.0, world.now)
+        world.agents[request.token] = Agent(request.token, 0, ends, 3.0 + len(world.started) % 2, world.now, hosts)
         world.started.append(request.token)
         world.moment()
         return Job(f"fake://{request.token}", request.attempt_dir, request.token)
@@ -157,13 +162,15 @@ class Crashes(RuleBasedStateMachine):
         repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3),
         outcomes=st.lists(st.sampled_from(OUTCOMES)),
         auto=st.none() | st.sampled_from(["1%", "3%", "50%"]),
+        width=st.integers(1, 3),
     )
-    def begin(self, repeats: list[int], outcomes: list[Ended], auto: str | None) -> None:
+    def begin(self, repeats: list[int], outcomes: list[Ended], auto: str | None, width: int) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.plan = plan(repeats, auto=RepeatAuto(target=auto, pilot=3, min=4, max=6) if auto else None)
+        rule = RepeatAuto(target=auto, pilot=3, min=4, max=6) if auto else None
+        self.plan = plan(repeats, auto=rule, width=width)
         self.decisions: dict[int, tuple[int, str]] = {}
         self.world = World()
-        self.world.outcomes = outcomes
+        self.world.outcomes, self.world.width = outcomes, width
         self.epoch = 0
         self.finished = False
 

@@ -114,9 +114,13 @@ def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str],
     cases = suites.expand(loaded, site, changed)
     seed = seed if seed is not None else loaded.suite.seed
     if seed is None:
-        seed = int.from_bytes(os.urandom(4), "big") >> 1
+        seed = random_seed()
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
     return build(suite.name, suite.division, suite.retries, cases, site, here, seed)
+
+
+def random_seed() -> int:
+    return int.from_bytes(os.urandom(4), "big") >> 1
 
 
 def places(site: sites.Site, data: set[str]) -> Places:

@@ -38,13 +38,29 @@ def drive(run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[[], 
     return _foreground(run, plan, args, _terminal_view(run, plan, args), shown)
 
 
+def watched(run: RunDir, plan: Plan, args: argparse.Namespace) -> JobState | None:
+    """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
+    return _driven(run, plan, _terminal_view(run, plan, args))
+
+
 def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View, show: Callable[[], object]) -> int:
+    final = _driven(run, plan, view)
+    if final is None:
+        return STOPPED
+    # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
+    with contextlib.suppress(OSError):
+        show()
+        sys.stdout.flush()
+    return exit_code(final, allow_skip=args.allow_skip)
+
+
+def _driven(run: RunDir, plan: Plan, view: View) -> JobState | None:
     log = LogView(run.path / RUN_LOG)
     try:
-        final = session.drive(run, plan, Both(log, view))
+        return session.drive(run, plan, Both(log, view))
     except LostLease as error:
         sys.stderr.write(f"trainmark: {error}; this controller ends\n")
-        return STOPPED
+        return None
     except UserError as error:
         log.note(f"error: {error}")
         raise
@@ -52,11 +68,6 @@ def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View, s
         close = getattr(view, "close", None)
         if close is not None:
             close()
-    # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
-    with contextlib.suppress(OSError):
-        show()
-        sys.stdout.flush()
-    return exit_code(final, allow_skip=args.allow_skip)
 
 
 def exit_code(final: JobState, *, allow_skip: bool) -> int:

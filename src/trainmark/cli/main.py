@@ -28,6 +28,7 @@ VERBS = {
     "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),
     "import": ("trainmark.cli.imports", "read results of another tool as a run"),
     "export": ("trainmark.cli.exports", "write runs in another tool's format"),
+    "accept": ("trainmark.cli.accept", "find slow or broken nodes and links of a site"),
     "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),
     "slurm": ("trainmark.cli.slurm", "make a Slurm cluster of hosts that have none"),
     "data": ("trainmark.cli.data", "get and list data sets"),

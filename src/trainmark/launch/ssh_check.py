@@ -40,8 +40,8 @@ def findings(fleet: Fleet, node_zip: Path, site: Site, plan: Plan | None) -> lis
 def needed(site: Site, plan: Plan | None) -> list[str]:
     if plan is None:
         return site.hosts
-    most = max((len(case.nodes) for case in plan.cases), default=0)
-    return site.hosts[:most]
+    wanted = {node.host for case in plan.cases for node in case.nodes}
+    return [host for host in site.hosts if host in wanted]
 
 
 def _ordered(hosts: list[str], found: list[Finding]) -> list[Finding]:

@@ -34,8 +34,8 @@ class Places(msgspec.Struct, frozen=True):
 def build(suite: str, division: str, retries: int, cases: list[Case], site: Site, places: Places, seed: int) -> Plan:
     """The whole plan. The same arguments give the same plan."""
     _check_size(cases)
-    planned = tuple(_case(case, site, places) for case in cases)
-    return Plan(SCHEMA, suite, division, site, seed, retries, planned, blocks(planned, seed))
+    planned = tuple(lay_out(case, site, places) for case in cases)
+    return Plan(SCHEMA, suite, division, site, seed, retries, planned, shuffled_blocks(planned, seed))
 
 
 def _check_size(cases: list[Case]) -> None:
@@ -66,7 +66,7 @@ def _reachable(case: CasePlan, peaks: Peaks) -> float | None:
     return peaks.reachable([node.host for node in case.nodes], case.id.nproc, str(case.params["dtype"]))
 
 
-def blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
+def shuffled_blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
     """Randomised complete blocks: block b holds each case that has a b-th round once, in random order."""
     rounds = range(1, max(case.repeat for case in cases) + 1)
     blocks = [
@@ -92,7 +92,8 @@ def _network(site: Site) -> dict[str, str]:
     return dict.fromkeys(names, site.interface) if site.interface else {}
 
 
-def _case(case: Case, site: Site, places: Places) -> CasePlan:
+def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
+    """One case on the first hosts of the site."""
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
     if case_id.nnodes > len(site.hosts):
         raise UserError(f"case `{case_id}` needs {case_id.nnodes} nodes; site `{site.name}` has {len(site.hosts)}")

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.plan.build import blocks
+from trainmark.plan.build import shuffled_blocks
 from trainmark.plan.records import CasePlan, Diagnostic, Plan
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.workload import EXEC
@@ -28,7 +28,9 @@ def diagnostic(plan: Plan, rounds: int, skip: int, steps: int, seed: int) -> Pla
         if found < least:
             raise UserError(f"{name}: found {found}, allowed is {least} and more: fewer give no interval")
     cases = tuple(made for case in plan.cases for made in _modes(case, rounds, skip, steps))
-    return msgspec.structs.replace(plan, suite=KEY, division="open", seed=seed, cases=cases, blocks=blocks(cases, seed))
+    return msgspec.structs.replace(
+        plan, suite=KEY, division="open", seed=seed, cases=cases, blocks=shuffled_blocks(cases, seed)
+    )
 
 
 def _modes(case: CasePlan, rounds: int, skip: int, steps: int) -> list[CasePlan]:

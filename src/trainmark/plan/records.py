@@ -133,6 +133,8 @@ class Plan(msgspec.Struct, frozen=True):
     retries: int
     cases: tuple[CasePlan, ...]
     blocks: tuple[tuple[RoundRef, ...], ...]
+    # How many rounds of a block may run at the same time; never two on one host.
+    width: int = 1
     # What the site can reach, as it was known when the plan was made.
     peaks: Peaks | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from trainmark.report import figures, numbers
 from trainmark.report.plain import clean
@@ -46,8 +47,12 @@ def code(text: str) -> str:
 def _table(report: Report, speak: Speaker) -> str:
     head = [speak.text(key) for key in _HEAD]
     sides = ["---", "---", "---:", "---:", "---:", "---", "---:", "---:", "---", "---:"]
-    rows = [head, sides, *(_row(case, speak) for case in report.cases)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return rows([head, sides, *(_row(case, speak) for case in report.cases)])
+
+
+def rows(cells: Sequence[Sequence[str]]) -> str:
+    """A table of cells that are Markdown already; the second row says to which side each column goes."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def _row(case: CaseReport, speak: Speaker) -> list[str]:

@@ -212,6 +212,17 @@ WORDS: dict[str, tuple[str, str]] = {
     "axis.flops": ("speed", "速度"),
     "axis.bytes": ("size of a message", "消息大小"),
     "axis.bus_bandwidth": ("bus bandwidth", "总线带宽"),
+    "accept.title": ("Acceptance", "验收"),
+    "accept.node": ("node", "节点"),
+    "accept.link": ("link", "链路"),
+    "accept.verdict": ("verdict", "结论"),
+    "accept.loss": ("loss", "损失"),
+    "accept.interval": ("95 % interval", "95 % 置信区间"),
+    "accept.findable": ("could find", "可检出"),
+    "accept.speed": ("speed", "速度"),
+    "accept.blocks": ("blocks", "区组"),
+    "accept.reason": ("reason", "原因"),
+    "accept.drain": ("to be drained", "应下线的节点"),
 }
 
 

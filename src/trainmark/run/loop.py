@@ -1,4 +1,4 @@
-"""The loop itself: one round at a time, each attempt written down before it starts and after it ends."""
+"""The loop itself: round after round, each attempt written down before it starts and after it ends."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, How, Job
+from trainmark.launch import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.rundir import RunDir
-from trainmark.store.state import RunState
+from trainmark.store.state import Attempt, RunState
 
 if TYPE_CHECKING:
     from trainmark.launch.launcher import Launcher
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 # How often the loop looks for a stop request and shows progress while an attempt runs.
 TICK_SECONDS = 0.5
-# An agent keeps its own deadlines; one that is later than this is no longer trusted to.
-AGENT_GRACE_SECONDS = 30.0
-_HARSHNESS: tuple[How | None, ...] = (None, "stop", "kill", "destroy")
 
 
 class Loop:
@@ -48,14 +46,28 @@ class Loop:
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
         self._view, self._renew, self._judge, self._clock = view, renew, judge, clock
+        # Attempts under way: one, unless the plan lets rounds of a block run side by side on hosts of their own.
+        self._going: list[Following] = []
 
     def go(self) -> JobState:
         """Until every round is over or somebody asked to stop. Returns the run's state."""
-        self._settle_open_attempt()
-        while not self._switch.level():
-            ref = self._state.next_round()
-            if ref is None:
+        self._take_up_open_attempts()
+        while True:
+            self._start_more()
+            if not self._going:
                 break
+            self._look()
+        if self._switch.level() and self._state.unfinished():
+            self._record(journal.STOP, reason=self._switch.reason)
+        final = self._state.final()
+        self._record(journal.FINISHED, state=final)
+        return final
+
+    def _start_more(self) -> None:
+        while len(self._going) < self._plan.width and not self._switch.level():
+            ref = self._next()
+            if ref is None:
+                return
             case = self._plan.cases[ref.case]
             if self._state.is_undecided(ref):
                 self._decide(case, ref.case)
@@ -66,11 +78,15 @@ class Loop:
                 self._view.ended(case, ref, Ended(JobState.SKIPPED, unmet))
                 continue
             self._attempt(case, ref)
-        if self._switch.level() and self._state.unfinished():
-            self._record(journal.STOP, reason=self._switch.reason)
-        final = self._state.final()
-        self._record(journal.FINISHED, state=final)
-        return final
+
+    def _next(self) -> RoundRef | None:
+        """The next round of the first block that is not over, if its hosts are free."""
+        busy = {host for one in self._going for host in one.hosts}
+        going = {one.ref for one in self._going}
+        for ref in self._state.next_rounds():
+            if ref not in going and not any(node.host in busy for node in self._plan.cases[ref.case].nodes):
+                return ref
+        return None
 
     def _attempt(self, case: CasePlan, ref: RoundRef) -> None:
         number, token = self._state.next_attempt(ref), os.urandom(16).hex()
@@ -96,15 +112,14 @@ class Loop:
             self._end(case, ref, number, Ended(JobState.FAILED, str(error), failure))
             return
         self._record(journal.SUBMITTED, case=ref.case, round=ref.round, attempt=number, handle=job.handle)
-        self._end(case, ref, number, self._follow(job, case))
+        self._going.append(Following(job, case, ref, number, self._clock()))
 
-    def _settle_open_attempt(self) -> None:
+    def _take_up_open_attempts(self) -> None:
         """What an earlier controller had begun: follow it if its agent lives, else write down how it ended."""
-        found = self._state.open_attempt()
-        if found is None:
-            return
-        ref, attempt = found
-        case = self._plan.cases[ref.case]
+        for ref, attempt in self._state.open_attempts():
+            self._take_up(self._plan.cases[ref.case], ref, attempt)
+
+    def _take_up(self, case: CasePlan, ref: RoundRef, attempt: Attempt) -> None:
         job = self._launcher.find(self._run.attempt(case, ref, attempt.number), attempt.token)
         if job is None:
             self._end(case, ref, attempt.number, Ended(JobState.LOST, "the controller ended before the agent began"))
@@ -113,43 +128,37 @@ class Loop:
             f"following attempt {attempt.number} of {case.case} round {ref.round}, begun by an earlier controller"
         )
         self._launcher.adopt(job, self._epoch)
-        self._end(case, ref, attempt.number, self._follow(job, case))
+        self._going.append(Following(job, case, ref, attempt.number, self._clock()))
 
-    def _follow(self, job: Job, case: CasePlan) -> Ended:
-        """Waits for the end of an attempt, passing on stop requests and guarding its last deadline."""
-        allowed = case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS
-        late = self._clock() + allowed
-        asked: How | None = None
-        waits_for = ""
-        stop_by = float("inf")
-        while True:
-            ended = self._launcher.poll([job], TICK_SECONDS)[job.handle]
+    def _look(self) -> None:
+        """Waits a moment for all attempts under way; writes down those that ended, passes on requests to stop, and
+        guards last deadlines."""
+        states = self._launcher.poll([one.job for one in self._going], TICK_SECONDS)
+        for one in list(self._going):
+            ended = states[one.job.handle]
             if ended.state.ended:
-                self._launcher.collect(job)
-                return ended
+                self._launcher.collect(one.job)
+            else:
+                ended = self._guard(one, ended)
+            if ended.state.ended:
+                self._going.remove(one)
+                self._end(one.case, one.ref, one.attempt, ended)
+        if self._going:
             self._renew()
-            self._view.tick(job.attempt_dir)
-            now = self._clock()
-            if ended.state is JobState.PENDING:
-                # Time in a queue is not the case's; the launcher has a deadline for it.
-                late = now + allowed
-                if ended.reason != waits_for:
-                    waits_for = ended.reason
-                    self._view.note(f"waiting: {waits_for}")
-            if asked == "destroy" and now > stop_by:
-                return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
-            wanted = self._wanted(now > late, now > stop_by)
-            if wanted is not None and _HARSHNESS.index(wanted) > _HARSHNESS.index(asked):
-                reason = self._switch.reason or "the agent is past all its deadlines"
-                self._launcher.cancel(job, self._epoch, reason, wanted)
-                asked, stop_by = wanted, now + case.deadlines.stop + AGENT_GRACE_SECONDS
+            self._view.tick(self._going[-1].job.attempt_dir)
 
-    def _wanted(self, late: bool, stuck: bool) -> How | None:
-        if stuck:
-            return "destroy"
-        level = 2 if late else self._switch.level()
-        hows: dict[int, How | None] = {0: None, 1: "stop", 2: "kill"}
-        return hows[level]
+    def _guard(self, one: Following, ended: Ended) -> Ended:
+        now = self._clock()
+        news = one.waits(ended, now)
+        if news:
+            self._view.note(f"waiting: {news}")
+        if one.stuck(now):
+            return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
+        order = one.order(now, self._switch)
+        if order is not None:
+            reason = self._switch.reason or "the agent is past all its deadlines"
+            self._launcher.cancel(one.job, self._epoch, reason, order)
+        return ended
 
     def _decide(self, case: CasePlan, index: int) -> None:
         """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""

@@ -53,7 +53,7 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
     """Whether a new controller would find nothing to do."""
     state = state_of(run, plan)
     state.apply(journal.Record(k=journal.OWNER, epoch=0, wall=0))
-    return state.next_round() is None and state.open_attempt() is None
+    return state.next_round() is None and not state.open_attempts()
 
 
 def drive(run: RunDir, plan: Plan, view: View, *, stopping: Literal["", "stop", "now"] = "") -> JobState:

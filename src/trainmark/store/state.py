@@ -59,6 +59,8 @@ class RunState:
         self.stop_reason: str | None = None
         # Cases whose pilot has decided: how many rounds there are in all, and why.
         self.enough: dict[int, tuple[int, str]] = {}
+        # All blocks before this one are over, and stay so until another controller begins.
+        self._block = 0
 
     @classmethod
     def replay(cls, plan: Plan, records: Iterable[Record]) -> RunState:
@@ -70,7 +72,7 @@ class RunState:
     def apply(self, record: Record) -> None:
         if record.k == journal.OWNER:
             # A new controller goes on: what stopped the last one no longer holds.
-            self.finished, self.stop_reason = None, None
+            self.finished, self.stop_reason, self._block = None, None, 0
             # Data that was missing may be there now, a full disk may have room.
             for item in self.rounds.values():
                 item.skipped, item.spoiled = None, 0
@@ -106,17 +108,23 @@ class RunState:
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
                     self.rounds[ref].spoiled += attempt.retried
 
-    def open_attempt(self) -> tuple[RoundRef, Attempt] | None:
-        """The attempt a controller had begun and not seen the end of."""
-        for ref, item in self.rounds.items():
-            last = item.last()
-            if last is not None and not last.state.ended:
-                return ref, last
-        return None
+    def open_attempts(self) -> list[tuple[RoundRef, Attempt]]:
+        """The attempts a controller had begun and not seen the end of."""
+        lasts = [(ref, item.last()) for ref, item in self.rounds.items()]
+        return [(ref, last) for ref, last in lasts if last is not None and not last.state.ended]
+
+    def next_rounds(self) -> list[RoundRef]:
+        """The rounds of the first block that is not over, in the plan's order; none when all are over."""
+        while self._block < len(self.plan.blocks):
+            left = [ref for ref in self.plan.blocks[self._block] if not self.is_over(ref)]
+            if left:
+                return left
+            self._block += 1
+        return []
 
     def next_round(self) -> RoundRef | None:
         """The next round to try, in the plan's order; None when all are over."""
-        return next((ref for ref in self.plan.order if not self.is_over(ref)), None)
+        return next(iter(self.next_rounds()), None)
 
     def next_attempt(self, ref: RoundRef) -> int:
         last = self.rounds[ref].last()

@@ -34,12 +34,12 @@ def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:
     """Read the configuration and tell trainmark that the process lives; frameworks are imported after this."""
     config = probe.config(**defaults)
     config["world"] = int(os.environ.get("WORLD_SIZE", "1"))
-    sync = None if config["device"] == "cpu" else _synchronise
+    sync = None if config["device"] == "cpu" else synchronise
     probe.init(unit=unit, device=config["device"], sync=sync, world=config["world"])
     return config
 
 
-def _synchronise() -> None:
+def synchronise() -> None:
     """Wait for the accelerator. Nothing can run on it before PyTorch is imported."""
     torch = sys.modules.get("torch")
     if torch is None:

@@ -181,8 +181,18 @@ class Trainer:
                 self.precision.backward(loss)
             whole += loss.detach()
             samples += self.task.samples(batch)
+        if step == 0:
+            self._tell_first(whole)
         self.precision.update(self.optimizer, self.recipe.clip)
         return samples, whole
+
+    def _tell_first(self, loss: Tensor) -> None:
+        """What the first step computed. Its seed is that of the round, so machines that are alike give the same."""
+        if self.recipe.parallel != "ddp" and self.place.world > 1:
+            return  # each rank has a share of the gradients
+        gradients = [weight.grad.float().norm() for weight in self.plain.parameters() if weight.grad is not None]
+        norm = torch.stack(gradients).norm()
+        probe.note("first_step", {"loss": float(loss), "gradient_norm": float(norm)})
 
     def _evaluate(self, step: int) -> None:
         share = self.task.evaluation()

@@ -1,0 +1,343 @@
+"""What the rounds of an acceptance say: read from its runs, judged, and put together into a verdict on every node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from trainmark.plan.fleet import hosts_of
+from trainmark.report.attempt import question
+from trainmark.score import accept, links, promise
+from trainmark.score.accept import Block, NodeVerdict, Rule, Word
+from trainmark.score.links import LinkVerdict, Trial
+from trainmark.score.promise import Held, Step
+from trainmark.score.run import score_run
+from trainmark.spec.columns import Columns, is_number
+from trainmark.spec.contract import Criterion, Limits
+from trainmark.spec.states import JobState
+from trainmark.store import columns, events, journal
+from trainmark.store.files import read_json
+from trainmark.store.rundir import FACTS, RunDir
+from trainmark.store.state import RunState
+
+NAME = "accept.json"
+_NARROW = ("bf16", "fp16")
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """One run of an acceptance. `references`: the nodes beside which suspects ran again."""
+
+    run: str
+    what: Literal["nodes", "again", "links"]
+    references: tuple[str, ...] = ()
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What an acceptance was asked to do, and which runs it is made of; kept in its first run."""
+
+    schema: Literal[1] = 1
+    site: str
+    case: str
+    fingerprint: str
+    unit: str
+    dtype: str = ""
+    nodes: list[str]
+    rule: Rule
+    link_case: str = ""
+    link_fingerprint: str = ""
+    link_margin: float = 0.1
+    one_at_a_time: bool = False
+    # Nodes that could not be used from the start, and why.
+    unusable: dict[str, str] = {}
+    stages: list[Stage] = []
+
+
+class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
+    """What `trainmark accept` says."""
+
+    schema: Literal[1] = 1
+    site: str
+    case: str
+    unit: str
+    verdict: Word
+    margin: float
+    level: float
+    link_margin: float
+    nodes: list[NodeVerdict]
+    links: LinkVerdict | None = None
+    held: list[Held] = []
+    notes: list[str] = []
+    drain: list[str] = []
+    scontrol: str = ""
+    runs: list[str] = []
+
+    @property
+    def crossed(self) -> bool:
+        """Whether a threshold of the contract was crossed."""
+        return any(not one.kept and one.what != "criterion" for one in self.held)
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One round on its hosts: a speed, or why there is none."""
+
+    hosts: tuple[str, ...]
+    round: int
+    speed: float | None
+    why: str = ""
+    step: Step | None = None
+    kind: str = ""
+    disturbed: bool = False
+
+
+class Promises(msgspec.Struct, frozen=True):
+    """What nodes and links are held against besides each other."""
+
+    limits: Limits | None = None
+    link_limits: Limits | None = None
+    criterion: Criterion | None = None
+    link_criterion: Criterion | None = None
+
+
+def read(run: RunDir, what: str) -> list[Measured]:
+    """Every round of a run, in the plan's order."""
+    plan = run.manifest().plan
+    state = RunState.replay(plan, journal.read(run.path).records)
+    found = []
+    for ref in plan.order:
+        case = plan.cases[ref.case]
+        outcome, reason = state.outcome(ref)
+        attempt = state.rounds[ref].last()
+        if outcome is not JobState.SUCCEEDED or attempt is None:
+            found.append(Measured(hosts_of(case), ref.round, None, reason or f"it is {outcome}"))
+            continue
+        folder = run.attempt(case, ref, attempt.number)
+        read = columns.read(folder, case.world)
+        if what == "links":
+            speed = _bandwidth(read)
+            found.append(Measured(hosts_of(case), ref.round, speed, "" if speed else "it told no bandwidth"))
+            continue
+        score = score_run(read, events.samples(folder), question(case))
+        speed = score.value("throughput") or None
+        why = "" if speed else score.reason or "it told no speed"
+        disturbed = bool(score.disturbed)
+        found.append(Measured(hosts_of(case), ref.round, speed, why, _step(read), _kind(folder), disturbed))
+    return found
+
+
+def _bandwidth(read: Columns) -> float | None:
+    """What the largest messages got, over all operations: the geometric mean."""
+    largest: dict[str, tuple[float, float]] = {}
+    for rank in read.ranks:
+        for note in rank.notes("collective"):
+            if isinstance(note, dict) and is_number(note.get("bytes")) and is_number(note.get("bus_bandwidth")):
+                name = str(note.get("operation"))
+                largest[name] = max(largest.get(name, (0.0, 0.0)), (note["bytes"], note["bus_bandwidth"]))
+    speeds = [speed for _, speed in largest.values() if speed > 0]
+    return math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None
+
+
+def _step(read: Columns) -> Step | None:
+    for rank in read.ranks:
+        for note in rank.notes("first_step"):
+            if isinstance(note, dict):
+                values = [_number(note.get(name)) for name in ("loss", "gradient_norm")]
+                return Step(*values)
+    return None
+
+
+def _number(value: object) -> float:
+    return float(value) if is_number(value) else math.nan
+
+
+def _kind(folder: Any) -> str:
+    """What makes machines alike: the same processor with the same abilities, and the same software below the ranks."""
+    for file in sorted(folder.glob(f"*/{FACTS}")):
+        facts = read_json(file)
+        if isinstance(facts, dict):
+            cpu: dict[str, Any] = facts.get("cpu") or {}
+            parts = [facts.get("machine"), facts.get("libc"), cpu.get("model"), sorted(cpu.get("flags") or [])]
+            return msgspec.json.encode(parts).decode()
+    return ""
+
+
+def look_of(measured: Sequence[Measured], references: tuple[str, ...] = ()) -> list[Block]:
+    """The blocks of a run, as scoring wants them."""
+    blocks: dict[int, dict[str, float]] = {}
+    for one in measured:
+        if one.speed is not None:
+            blocks.setdefault(one.round, {})[one.hosts[0]] = one.speed
+    return [Block(speeds, references) for _, speeds in sorted(blocks.items())]
+
+
+class Gathered(msgspec.Struct):
+    """All rounds so far: looks at nodes in their order, and the tournament of links."""
+
+    looks: list[list[Block]] = []
+    nodes: list[Measured] = []
+    links: list[Measured] | None = None
+
+
+def gather(stages: Sequence[tuple[Stage, Sequence[Measured]]]) -> Gathered:
+    found = Gathered()
+    for stage, measured in stages:
+        if stage.what == "links":
+            found.links = [*(found.links or []), *measured]
+            continue
+        # Blocks are counted on from look to look: those of one number shared a seed.
+        before = max((one.round for one in found.nodes), default=0)
+        counted = [msgspec.structs.replace(one, round=before + one.round) for one in measured]
+        found.looks.append(look_of(counted, stage.references))
+        found.nodes += counted
+    return found
+
+
+def build(setting: Setting, gathered: Gathered, promises: Promises) -> Acceptance:
+    """The same rounds give the same verdict."""
+    usable = [node for node in setting.nodes if node not in setting.unusable]
+    verdicts = {one.node: one for one in accept.judge(gathered.looks, usable, setting.rule, _failed(gathered.nodes))}
+    for node, why in setting.unusable.items():
+        verdicts[node] = NodeVerdict(node, "untested", why)
+    speeds = _speeds(gathered.nodes)
+    held = _held(promises.limits, promises.criterion, speeds, setting.unit, setting.rule)
+    verdicts = _weighed(verdicts, held, few=len(usable) < 3)
+    for node, (sure, reason) in _odd(setting, gathered.nodes).items():
+        verdicts[node] = _worse(verdicts[node], "bad" if sure else "suspect", reason)
+    found, link_held = _links(setting, gathered.links, promises)
+    for effect in found.effects if found else []:
+        if effect.kind == "node":
+            verdicts[effect.nodes[0]] = _worse(verdicts[effect.nodes[0]], effect.word, f"its network: {effect.reason}")
+    ordered = [verdicts[node] for node in setting.nodes]
+    drain = [one.node for one in ordered if one.word == "bad"]
+    return Acceptance(
+        site=setting.site,
+        case=setting.case,
+        unit=setting.unit,
+        verdict=_overall(ordered, found, [*held, *link_held]),
+        margin=setting.rule.margin,
+        level=setting.rule.level,
+        link_margin=setting.link_margin,
+        nodes=ordered,
+        links=found,
+        held=[*held, *link_held],
+        notes=_notes(gathered.nodes, ordered),
+        drain=drain,
+        scontrol=_scontrol(drain),
+        runs=[stage.run for stage in setting.stages],
+    )
+
+
+def _failed(measured: Sequence[Measured]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in measured:
+        if one.speed is None:
+            found.setdefault(one.hosts[0], []).append(one.why)
+    return found
+
+
+def _speeds(measured: Sequence[Measured]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for one in measured:
+        if one.speed is not None:
+            found.setdefault("–".join(one.hosts), []).append(one.speed)
+    return found
+
+
+def _held(
+    limits: Limits | None, known: Criterion | None, speeds: Mapping[str, Sequence[float]], unit: str, rule: Rule
+) -> list[Held]:
+    found = promise.contract(speeds, limits, unit, rule) if limits else []
+    return [*found, *(promise.criterion(speeds, known, rule) if known else [])]
+
+
+def _weighed(verdicts: dict[str, NodeVerdict], held: Sequence[Held], *, few: bool) -> dict[str, NodeVerdict]:
+    """With what was promised of single nodes. Of one node or two, only that decides."""
+    found = dict(verdicts)
+    for node, verdict in verdicts.items():
+        mine = [one for one in held if one.who == node]
+        if few and mine and verdict.blocks >= accept.LEAST_BLOCKS:
+            found[node] = msgspec.structs.replace(verdict, word="good", reason=mine[0].reason)
+        for one in mine:
+            if not one.kept:
+                found[node] = _worse(found[node], "bad", one.reason)
+    return found
+
+
+_ORDER: tuple[Word, ...] = ("good", "untested", "suspect", "bad")
+
+
+def _worse(verdict: NodeVerdict, word: Word, reason: str) -> NodeVerdict:
+    """The worse word of two, with the reasons that speak for it."""
+    old, new = _ORDER.index(verdict.word), _ORDER.index(word)
+    if new < old:
+        return verdict
+    joined = f"{verdict.reason}; {reason}" if new == old and verdict.reason != reason else reason
+    return msgspec.structs.replace(verdict, word=word, reason=joined)
+
+
+def _odd(setting: Setting, measured: Sequence[Measured]) -> dict[str, tuple[bool, str]]:
+    rounds: dict[int, dict[str, Step]] = {}
+    for one in measured:
+        if one.step is not None:
+            rounds.setdefault(one.round, {}).setdefault(one.hosts[0], one.step)
+    kinds = {one.hosts[0]: one.kind for one in measured if one.kind}
+    return promise.odd_steps(rounds, kinds, narrow=setting.dtype in _NARROW)
+
+
+def _links(
+    setting: Setting, measured: Sequence[Measured] | None, promises: Promises
+) -> tuple[LinkVerdict | None, list[Held]]:
+    if measured is None:
+        return None, []
+    trials = [Trial(one.hosts[0], one.hosts[1], one.round, one.speed) for one in measured if one.speed is not None]
+    rule = msgspec.structs.replace(setting.rule, margin=setting.link_margin, looks=1)
+    found = links.judge(trials, rule)
+    lost = sorted({f"{'–'.join(one.hosts)}: {one.why}" for one in measured if one.speed is None})
+    held = _held(promises.link_limits, promises.link_criterion, _speeds(measured), "bytes", rule)
+    return msgspec.structs.replace(found, untested=lost), held
+
+
+def _overall(nodes: Sequence[NodeVerdict], found: LinkVerdict | None, held: Sequence[Held]) -> Word:
+    words: list[Word] = [one.word for one in nodes]
+    words += [effect.word for effect in found.effects] if found else []
+    words += ["untested"] if found and found.untested else []
+    words += ["bad"] if any(not one.kept for one in held) else []
+    return max(words, key=_ORDER.index)
+
+
+def _notes(measured: Sequence[Measured], nodes: Sequence[NodeVerdict]) -> list[str]:
+    notes = []
+    disturbed = sum(one.disturbed for one in measured)
+    if disturbed:
+        notes.append(f"{disturbed} of {len(measured)} rounds were disturbed; they count")
+    weak = [one for one in nodes if one.findable is not None and one.findable > 0.2]
+    if weak:
+        notes.append(
+            f"noisy: only a loss of {accept.percent(max(one.findable or 0 for one in weak))} and more would have been "
+            f"found for certain on {len(weak)} of {len(nodes)} nodes; more blocks or a quieter site would find less"
+        )
+    return notes
+
+
+def _scontrol(nodes: Sequence[str]) -> str:
+    """The line that keeps Slurm from using them; names were checked when the site was read."""
+    if not nodes:
+        return ""
+    return f'scontrol update NodeName={",".join(nodes)} State=DRAIN Reason="trainmark accept"'
+
+
+def learnt(setting: Setting, gathered: Gathered) -> dict[str, Criterion]:
+    """Criteria of the nodes and links as they are, by what stands for each case in a file."""
+    from trainmark.spec.case_id import CaseId
+
+    found = {}
+    for case, fingerprint, unit, speeds in (
+        (setting.case, setting.fingerprint, setting.unit, _speeds(gathered.nodes)),
+        (setting.link_case, setting.link_fingerprint, "bytes", _speeds(gathered.links or [])),
+    ):
+        made = promise.learn(speeds, fingerprint, unit) if case else None
+        if made is not None:
+            found[CaseId.parse(case).identity] = made
+    return found

@@ -1,0 +1,57 @@
+"""One attempt under way: how long it may still take, and when it has to be asked, or made, to end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainmark.launch import Ended, How, Job
+from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.spec.states import JobState
+
+if TYPE_CHECKING:
+    from trainmark.run.words import Switch
+
+# An agent keeps its own deadlines; one that is later than this is no longer trusted to.
+AGENT_GRACE_SECONDS = 30.0
+_HARSHNESS: tuple[How | None, ...] = (None, "stop", "kill", "destroy")
+
+
+class Following:
+    """What the loop knows of an attempt besides what the launcher says."""
+
+    def __init__(self, job: Job, case: CasePlan, ref: RoundRef, attempt: int, now: float) -> None:
+        self.job, self.case, self.ref, self.attempt = job, case, ref, attempt
+        self.hosts = {node.host for node in case.nodes}
+        self._allowed = case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS
+        self._late = now + self._allowed
+        self._asked: How | None = None
+        self._stop_by = float("inf")
+        self._waits_for = ""
+
+    def waits(self, ended: Ended, now: float) -> str:
+        """News of what it waits for, if it has not begun: time in a queue is not the case's, and the launcher has a
+        deadline for it."""
+        if ended.state is not JobState.PENDING:
+            return ""
+        self._late = now + self._allowed
+        news = ended.reason if ended.reason != self._waits_for else ""
+        self._waits_for = ended.reason
+        return news
+
+    def stuck(self, now: float) -> bool:
+        """Whether even the last means did not end it."""
+        return self._asked == "destroy" and now > self._stop_by
+
+    def order(self, now: float, switch: Switch) -> How | None:
+        """What it must be told now; None when it was told already, or nothing is wanted."""
+        wanted = self._wanted(now, switch)
+        if wanted is None or _HARSHNESS.index(wanted) <= _HARSHNESS.index(self._asked):
+            return None
+        self._asked, self._stop_by = wanted, now + self.case.deadlines.stop + AGENT_GRACE_SECONDS
+        return wanted
+
+    def _wanted(self, now: float, switch: Switch) -> How | None:
+        if now > self._stop_by:
+            return "destroy"
+        hows: dict[int, How | None] = {0: None, 1: "stop", 2: "kill"}
+        return hows[2 if now > self._late else switch.level()]
