@@ -154,3 +154,11 @@ def _data_places(names: set[str]) -> dict[str, str]:
 
 def find_run(args: argparse.Namespace) -> RunDir:
     return rundir.find(args.runs, args.run)
+
+
+def named_run(args: argparse.Namespace) -> RunDir | None:
+    """The run that `suite` names, if it can be the name of nothing else."""
+    name = args.suite
+    if name.endswith((".yaml", ".yml")) or name.count(":") >= 5 or name in suites.built_in_names():
+        return None
+    return rundir.find(args.runs, name)

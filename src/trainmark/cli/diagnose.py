@@ -14,7 +14,6 @@ from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan import diagnose as plans
 from trainmark.plan.records import Plan
 from trainmark.run import session
-from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    found = _run(args)
+    found = common.named_run(args)
     if found is not None and found.manifest().plan.suite == plans.KEY:
         return _show(found, args)
     plan = found.manifest().plan if found is not None else common.make_plan(args)
@@ -56,16 +55,6 @@ def _alone(plan: Plan) -> Plan:
     """Cases that are alike but for how often they run are diagnosed once."""
     kept = {case.id.identity: case for case in plan.cases}
     return msgspec.structs.replace(plan, cases=tuple(kept.values()))
-
-
-def _run(args: argparse.Namespace) -> RunDir | None:
-    """The run that is meant, if a run is meant: nothing else can be its name."""
-    from trainmark.spec import suite as suites
-
-    name = args.suite
-    if name.endswith((".yaml", ".yml")) or name.count(":") >= 5 or name in suites.built_in_names():
-        return None
-    return rundir.find(args.runs, name)
 
 
 def _show(run: RunDir, args: argparse.Namespace) -> int:

@@ -30,12 +30,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
 
 
-def drive(run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[[], object] | None = None) -> int:
-    """`show` prints the result; without it, the report does."""
+def drive(
+    run: RunDir,
+    plan: Plan,
+    args: argparse.Namespace,
+    show: Callable[[], object] | None = None,
+    beside: View | None = None,
+) -> int:
+    """`show` prints the result; without it, the report does. `beside` watches the loop, too."""
     shown = show or (lambda: _show(run, args))
     if args.detach:
-        return _detached(run, plan, args, shown)
-    return _foreground(run, plan, args, _terminal_view(run, plan, args), shown)
+        return _detached(run, plan, args, shown, beside)
+    view = _terminal_view(run, plan, args)
+    return _foreground(run, plan, args, view if beside is None else Both(view, beside), shown)
 
 
 def watched(run: RunDir, plan: Plan, args: argparse.Namespace) -> JobState | None:
@@ -94,7 +101,9 @@ def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
     return progress.choose(out, run, plan, quiet=quiet)
 
 
-def _detached(run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[[], object]) -> int:
+def _detached(
+    run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[[], object], beside: View | None
+) -> int:
     """A controller in a session of its own. The parent returns once it is known to own the run."""
     ready, told = os.pipe()
     sys.stdout.flush()
@@ -110,7 +119,7 @@ def _detached(run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[
         os._exit(0)
     _redirect(run.path / RUN_LOG)
     view = _Ready(told)
-    code = _foreground(run, plan, args, view, show)
+    code = _foreground(run, plan, args, view if beside is None else Both(view, beside), show)
     view.tell()  # there may have been nothing to do
     sys.stdout.flush()
     os._exit(code)

@@ -26,6 +26,7 @@ VERBS = {
     "compare": ("trainmark.cli.compare", "say whether one run is faster than another"),
     "diagnose": ("trainmark.cli.diagnose", "say why a step takes as long as it does"),
     "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),
+    "goodput": ("trainmark.cli.goodput", "say how much of a job's time is training"),
     "import": ("trainmark.cli.imports", "read results of another tool as a run"),
     "export": ("trainmark.cli.exports", "write runs in another tool's format"),
     "accept": ("trainmark.cli.accept", "find slow or broken nodes and links of a site"),

@@ -135,6 +135,8 @@ class Plan(msgspec.Struct, frozen=True):
     blocks: tuple[tuple[RoundRef, ...], ...]
     # How many rounds of a block may run at the same time; never two on one host.
     width: int = 1
+    # A round whose process was killed goes on from its checkpoint, as a round lost to the machine does.
+    recover: bool = False
     # What the site can reach, as it was known when the plan was made.
     peaks: Peaks | None = None
 

@@ -13,6 +13,8 @@ from trainmark.errors import UserError
 
 SCHEMA = 1
 SUFFIX = ".peaks.json"
+# A product that was repeated for a shorter time says nothing of what can be kept up.
+LEAST_SECONDS = 10.0
 Scope = Literal["within", "between"]
 
 
@@ -85,7 +87,11 @@ class Peaks(msgspec.Struct, frozen=True):
 
     def reachable(self, hosts: Sequence[str], nproc: int, dtype: str) -> float | None:
         """FLOP/s of a case's ranks together; None unless each of its hosts was measured just so."""
-        known = {one.host: one.flops for one in self.matmul if (one.nproc, one.dtype) == (nproc, dtype)}
+        known = {
+            one.host: one.flops
+            for one in self.matmul
+            if (one.nproc, one.dtype) == (nproc, dtype) and one.seconds >= LEAST_SECONDS
+        }
         return sum(known[host] for host in hosts) if hosts and all(host in known for host in hosts) else None
 
     def line(self, operation: str, scope: Scope) -> Line | None:

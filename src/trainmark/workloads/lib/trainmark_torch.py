@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import trainmark_probe as probe
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from trainmark_job import InputError
@@ -72,11 +73,13 @@ class Place:
 
 def join(config: dict[str, Any]) -> Place:
     """Choose the device and meet the other ranks."""
+    probe.note("imported", torch.__version__)
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     place = Place(_device(config["device"], local_rank), rank, world, local_rank)
     if world > 1:
         _rendezvous(config.get("backend") or "gloo", rank, world)
+    probe.note("joined", world)
     return place
 
 
