@@ -43,5 +43,5 @@ def test_they_lie_beside_the_site(tmp_path: Path) -> None:
     file.write_bytes(msgspec.json.encode(made()))
     assert peaks.load(file) == made()
     file.write_bytes(b'{"schema": 1, "site": 3}')
-    with pytest.raises(UserError, match="broken: .* remove it and run `trainmark peaks` again"):
+    with pytest.raises(UserError, match=r"broken: .* remove it and run `trainmark peaks` again"):
         peaks.load(file)

@@ -32,7 +32,7 @@ def section(speak: Speaker, found: Sequence[Diagnosis]) -> str:
         "class",
         (*_DRAWN, _REST),
     )
-    shown = f'<div class="card figures">{drawing}</div>' if drawing else ""
+    shown = f'<div class="card"><div class="figures">{drawing}</div></div>' if drawing else ""
     return f'<section id="diagnosis">{element("h2", speak("diagnosis"))}{shown}{cards}</section>'
 
 
