@@ -61,7 +61,7 @@ _ALL = (
     ),
     Definition("hfu", "fraction", "share", "hardware FLOPs per sample × throughput ÷ the same peak as mfu"),
     Definition(
-        "matmul_fraction", "fraction", "share", "achieved_flops ÷ measured matrix product FLOP/s, summed over ranks"
+        "matmul_fraction", "fraction", "share", "achieved_flops ÷ measured matrix product FLOP/s of all ranks"
     ),
     Definition("peak_memory", "bytes", "highest", "largest `peak_memory_bytes` of any rank and run"),
     Definition(
