@@ -96,3 +96,12 @@ def test_a_host_that_dies_is_recovered_from(
     recoveries = one["goodput"]["recoveries"]
     assert one["goodput"]["attempts"] >= 2 and len(recoveries) >= 1
     assert recoveries[0]["total"] > 0 and 0 < one["goodput"]["effective_ratio"]["value"] < 1
+
+
+def test_peaks_of_wires_between_hosts(cli: Cli, site_file: Callable[..., Path], tmp_path: Path) -> None:
+    site = site_file("pair")
+    cli("peaks", "--site", str(site), "--preset", "smoke", timeout=400)
+    kept = json.loads((tmp_path / "pair.peaks.json").read_text())
+    assert sorted({one["host"] for one in kept["matmul"]}) == ["node1", "node2"]
+    assert {one["scope"] for one in kept["messages"] if one["operation"] == "all_reduce"} == {"within", "between"}
+    assert all(one["world"] == 2 and one["seconds"] > 0 for one in kept["messages"])

@@ -109,6 +109,14 @@ def make_plan(args: argparse.Namespace) -> Plan:
     return with_peaks(plan, peaks.load(peaks.place(args.site, os.uname().nodename)))
 
 
+def check_runs(plan: Plan, args: argparse.Namespace) -> None:
+    """Whether the site's nodes will see the folder for runs, where they must."""
+    if plan.site.launcher == "slurm":
+        from trainmark.launch import slurm_plan
+
+        slurm_plan.check_runs(plan.site, args.runs)
+
+
 def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str], seed: int | None) -> Plan:
     LAUNCHERS.check(site.launcher, f"site `{site.name}`")
     cases = suites.expand(loaded, site, changed)

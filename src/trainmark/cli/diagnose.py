@@ -47,6 +47,7 @@ def call(args: argparse.Namespace) -> int:
     plan = found.manifest().plan if found is not None else common.make_plan(args)
     seed = args.seed if args.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
     made = plans.diagnostic(_alone(plan), args.rounds, args.skip, args.steps, seed)
+    common.check_runs(made, args)
     run = session.create(made, args.runs.resolve())
     return drive.drive(run, made, args, show=lambda: _write(run, args))
 

@@ -50,6 +50,7 @@ def call(args: argparse.Namespace) -> int:
         _write(found, args)
         return 0
     plan = _plan(common.make_plan(args), args.kill)
+    common.check_runs(plan, args)
     run = session.create(plan, args.runs.resolve())
     killer = None if args.kill is None else Killer(args.kill)
     return drive.drive(run, plan, args, show=lambda: _write(run, args), beside=killer)

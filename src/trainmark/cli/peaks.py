@@ -51,6 +51,7 @@ def call(args: argparse.Namespace) -> int:
     _check_writable(kept)
     suite = _suite(site, args)
     plan = common.plan_suite(suite, site, {}, args.seed)
+    common.check_runs(plan, args)
     run = session.create(plan, args.runs.resolve())
     return drive.drive(run, plan, args, show=lambda: _keep(run, kept, args))
 
@@ -89,7 +90,8 @@ def _keep(run: RunDir, kept: Path, args: argparse.Namespace) -> None:
     manifest = run.manifest()
     found = reading.of_run(run, manifest, session.state_of(run, manifest.plan))
     if not found.matmul:
-        raise UserError(f"{run.id}: nothing could be measured: {'; '.join(found.missing)}")
+        sys.stderr.write(f"trainmark peaks: nothing is kept, nothing could be measured: {'; '.join(found.missing)}\n")
+        return
     write_json(kept, found, durable=True)
     _print(found, args)
     if not args.json:

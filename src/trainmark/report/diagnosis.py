@@ -11,6 +11,7 @@ from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.diagnosis import Observed, RoundTrace
 from trainmark.score.phases import pauses
 from trainmark.spec.columns import Columns, RankColumns
+from trainmark.spec.states import JobState
 from trainmark.spec.trace import Trace
 from trainmark.store import columns, traces
 from trainmark.store.rundir import RunDir
@@ -38,7 +39,8 @@ def _case(run: RunDir, state: RunState, name: str, modes: dict[str, int]) -> Dia
     case = state.plan.cases[modes["trace"]]
     asked = case.diagnostic
     assert asked is not None  # noqa: S101 - of_run looked
-    remarks: list[str] = []
+    outcomes = {mode: state.case_outcome(index) for mode, index in modes.items()}
+    remarks = [f"{mode}: {why}" for mode, (found, why) in outcomes.items() if found is not JobState.SUCCEEDED and why]
     hosts: dict[int, str] = {}
     blocks = []
     for number in sorted({number for found in folders.values() for number in found}):
