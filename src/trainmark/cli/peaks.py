@@ -75,12 +75,12 @@ def _suite(site: Site, args: argparse.Namespace) -> suites.Loaded:
             raise UserError(f"--nproc: found {word!r}, allowed are whole numbers from 1, separated by commas")
         counts.append(int(word))
     nodes = len(site.hosts)
-    names = [f"peaks:pytorch:{args.device}:{nodes}:{count}:1" for count in dict.fromkeys(counts)]
+    names = [f"{peaks.WORKLOAD}:pytorch:{args.device}:{nodes}:{count}:1" for count in dict.fromkeys(counts)]
     most = max(2, *counts)
     names.append(f"collectives:pytorch:{args.device}:1:{most}:1")
     if nodes > 1:
         names.append(f"collectives:pytorch:{args.device}:{nodes}:1:1")
-    return suites.named("peaks", names, args.preset)
+    return suites.named(peaks.WORKLOAD, names, args.preset)
 
 
 def _keep(run: RunDir, kept: Path, args: argparse.Namespace) -> None:

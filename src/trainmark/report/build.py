@@ -17,7 +17,7 @@ from trainmark.score.gate import OUTSIDE
 from trainmark.score.measurement import Measurement
 from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
-from trainmark.spec.peaks import Peaks
+from trainmark.spec.peaks import WORKLOAD, Peaks
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import Imported, Manifest, RunDir
@@ -56,10 +56,10 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
 
 def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> Peaks | None:
     """A run that measures peaks tells its own."""
+    if all(case.workload != WORKLOAD for case in manifest.plan.cases):
+        return manifest.plan.peaks
     from trainmark.report import peaks
 
-    if manifest.plan.suite != peaks.KEY or all(case.workload != peaks.KEY for case in manifest.plan.cases):
-        return manifest.plan.peaks
     return peaks.of_run(run, manifest, state)
 
 

@@ -13,7 +13,6 @@ from trainmark.store import columns, events
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
-KEY = "peaks"
 COLLECTIVES = "collectives"
 
 

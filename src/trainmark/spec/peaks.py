@@ -13,6 +13,8 @@ from trainmark.errors import UserError
 
 SCHEMA = 1
 SUFFIX = ".peaks.json"
+# The one that measures them.
+WORKLOAD = "peaks"
 # A product that was repeated for a shorter time says nothing of what can be kept up.
 LEAST_SECONDS = 10.0
 Scope = Literal["within", "between"]
