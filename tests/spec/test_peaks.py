@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from trainmark.errors import UserError
-from trainmark.spec import peaks
+from trainmark.spec import peaks, site
 from trainmark.spec.peaks import Matmul, Message, Peaks
 
 
@@ -38,7 +38,7 @@ def test_latency_and_bandwidth_are_told_apart() -> None:
 
 
 def test_they_lie_beside_the_site(tmp_path: Path) -> None:
-    file = peaks.place(tmp_path / "my.site.yaml", "here")
+    file = site.peaks_file(tmp_path / "my.site.yaml", "here")
     assert file == tmp_path / "my.site.peaks.json" and peaks.load(file) is None
     file.write_bytes(msgspec.json.encode(made()))
     assert peaks.load(file) == made()

@@ -12,7 +12,6 @@ from trainmark.errors import SiteError, UserError
 from trainmark.launch import REGISTRY as LAUNCHERS
 from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
-from trainmark.spec import peaks
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
 from trainmark.spec.case import SYNTHETIC
@@ -106,7 +105,12 @@ def load_site(args: argparse.Namespace) -> sites.Site:
 def make_plan(args: argparse.Namespace) -> Plan:
     """Suite, site and options → plan. Reads files, starts nothing."""
     plan = plan_suite(load_suite(args), load_site(args), overrides(args), args.seed)
-    return with_peaks(plan, peaks.load(peaks.place(args.site, os.uname().nodename)))
+    known = sites.peaks_file(args.site, os.uname().nodename)
+    if not known.is_file():
+        return plan
+    from trainmark.spec import peaks
+
+    return with_peaks(plan, peaks.load(known))
 
 
 def check_runs(plan: Plan, args: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from trainmark.cli import common, drive
 from trainmark.errors import UserError
 from trainmark.run import session
 from trainmark.spec import peaks
+from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
 from trainmark.store.rundir import RunDir
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     site = common.load_site(args)
-    kept = peaks.place(args.site, os.uname().nodename)
+    kept = sites.peaks_file(args.site, os.uname().nodename)
     if args.show:
         found = peaks.load(kept)
         if found is None:
@@ -75,12 +76,12 @@ def _suite(site: Site, args: argparse.Namespace) -> suites.Loaded:
             raise UserError(f"--nproc: found {word!r}, allowed are whole numbers from 1, separated by commas")
         counts.append(int(word))
     nodes = len(site.hosts)
-    names = [f"{peaks.WORKLOAD}:pytorch:{args.device}:{nodes}:{count}:1" for count in dict.fromkeys(counts)]
+    names = [f"{sites.PEAKS}:pytorch:{args.device}:{nodes}:{count}:1" for count in dict.fromkeys(counts)]
     most = max(2, *counts)
     names.append(f"collectives:pytorch:{args.device}:1:{most}:1")
     if nodes > 1:
         names.append(f"collectives:pytorch:{args.device}:{nodes}:1:1")
-    return suites.named(peaks.WORKLOAD, names, args.preset)
+    return suites.named(sites.PEAKS, names, args.preset)
 
 
 def _keep(run: RunDir, kept: Path, args: argparse.Namespace) -> None:

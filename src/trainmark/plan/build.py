@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,8 +15,10 @@ from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import LONGEST
-from trainmark.spec.peaks import Peaks
 from trainmark.spec.site import Site
+
+if TYPE_CHECKING:
+    from trainmark.spec.peaks import Peaks
 
 MOST_RANKS = 100_000
 MOST_ROUNDS = 100_000
@@ -57,7 +60,7 @@ def with_peaks(plan: Plan, peaks: Peaks | None) -> Plan:
     if peaks is None:
         return plan
     cases = tuple(msgspec.structs.replace(case, reachable=_reachable(case, peaks)) for case in plan.cases)
-    return msgspec.structs.replace(plan, cases=cases, peaks=peaks)
+    return msgspec.structs.replace(plan, cases=cases, peaks=msgspec.to_builtins(peaks))
 
 
 def _reachable(case: CasePlan, peaks: Peaks) -> float | None:

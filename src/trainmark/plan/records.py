@@ -9,7 +9,6 @@ import msgspec
 from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.peaks import Peaks
 from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.window import FixedWindow
@@ -137,8 +136,8 @@ class Plan(msgspec.Struct, frozen=True):
     width: int = 1
     # A round whose process was killed goes on from its checkpoint, as a round lost to the machine does.
     recover: bool = False
-    # What the site can reach, as it was known when the plan was made.
-    peaks: Peaks | None = None
+    # What the site can reach, as it was known when the plan was made: a record of spec/peaks.py, which few plans have.
+    peaks: dict[str, Any] | None = None
 
     @property
     def order(self) -> list[RoundRef]:

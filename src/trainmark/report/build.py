@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,7 @@ from trainmark.score.gate import OUTSIDE
 from trainmark.score.measurement import Measurement
 from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
-from trainmark.spec.peaks import WORKLOAD, Peaks
+from trainmark.spec.site import PEAKS
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import Imported, Manifest, RunDir
@@ -54,13 +55,14 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
     return diagnosis.of_run(run, state)
 
 
-def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> Peaks | None:
+def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
     """A run that measures peaks tells its own."""
-    if all(case.workload != WORKLOAD for case in manifest.plan.cases):
+    if all(case.workload != PEAKS for case in manifest.plan.cases):
         return manifest.plan.peaks
     from trainmark.report import peaks
 
-    return peaks.of_run(run, manifest, state)
+    found: dict[str, Any] = msgspec.to_builtins(peaks.of_run(run, manifest, state))
+    return found
 
 
 def _marked(report: Report, imported: Imported) -> Report:

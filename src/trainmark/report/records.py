@@ -8,7 +8,6 @@ import msgspec
 
 from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.measurement import Measurement
-from trainmark.spec.peaks import Peaks
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 
@@ -100,4 +99,5 @@ class Report(msgspec.Struct, frozen=True):
     # Of a diagnostic run: why steps take as long as they do.
     diagnoses: list[Diagnosis] = []
     # What the site can reach, where that was measured: by this run, or before it was planned.
-    peaks: Peaks | None = None
+    # A record of spec/peaks.py.
+    peaks: dict[str, Any] | None = None

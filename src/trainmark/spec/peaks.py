@@ -8,13 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from trainmark.cache import cache_dir
 from trainmark.errors import UserError
 
 SCHEMA = 1
-SUFFIX = ".peaks.json"
-# The one that measures them.
-WORKLOAD = "peaks"
 # A product that was repeated for a shorter time says nothing of what can be kept up.
 LEAST_SECONDS = 10.0
 Scope = Literal["within", "between"]
@@ -113,13 +109,6 @@ def fit(points: Sequence[tuple[int, float]]) -> Line:
     across = sum(w * (size - mean_x) * (s - mean_y) for w, (size, s) in zip(weights, points, strict=True))
     slope = across / sum(w * (size - mean_x) ** 2 for w, (size, _) in zip(weights, points, strict=True))
     return Line(max(0.0, mean_y - slope * mean_x), 1 / slope if slope > 0 else float("inf"))
-
-
-def place(site_file: Path | None, host: str) -> Path:
-    """Where a site's peaks are kept; this machine without a site file has them in the user's cache folder."""
-    if site_file is None:
-        return cache_dir() / "peaks" / f"{host}{SUFFIX}"
-    return site_file.with_name(site_file.name.removesuffix(".yaml").removesuffix(".yml") + SUFFIX)
 
 
 def load(path: Path) -> Peaks | None:

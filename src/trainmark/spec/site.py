@@ -7,12 +7,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from trainmark.cache import cache_dir
 from trainmark.errors import UserError
 from trainmark.spec import hostlist, yamlfile
 from trainmark.spec import slurm as slurms
 from trainmark.spec.case_id import is_name
 from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
+
+# What a site can reach, and the workload that measures it.
+PEAKS = "peaks"
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,6 +105,13 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tuning: Tuning = Tuning()
     containment: Literal["auto", "pidns", "cgroup", "subreaper"] = "auto"
     master_port: int = 0
+
+
+def peaks_file(path: Path | None, host: str) -> Path:
+    """Where a site's peaks are kept; this machine without a site file has them in the user's cache folder."""
+    if path is None:
+        return cache_dir() / PEAKS / f"{host}.{PEAKS}.json"
+    return path.with_name(f"{path.name.removesuffix('.yaml').removesuffix('.yml')}.{PEAKS}.json")
 
 
 def load(path: Path | None, hostname: str) -> Site:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from trainmark.report import numbers
 from trainmark.report.charts.figure import table
 from trainmark.report.charts.logarithmic import Trail, chart
@@ -18,9 +20,9 @@ _MOST_CASES = 6
 
 
 def section(speak: Speaker, report: Report) -> str:
-    found = report.peaks
-    if found is None:
+    if report.peaks is None:
         return ""
+    found = msgspec.convert(report.peaks, Peaks)
     drawings = "".join([*_roofs(speak, found, report.cases), *_wires(speak, found)])
     shown = f'<div class="figures">{drawings}</div>' if drawings else ""
     rows: list[Sequence[Label | str]] = [
