@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from tests.conftest import Cli
 from tests.faults.test_training_goes_on import write_images
 from trainmark.score.run import Question, score_run
-from trainmark.spec.peaks import Peaks
+from trainmark.spec.peaks import Matmul, Peaks
 from trainmark.testing.synthetic import Shape, columns_of
 
 
@@ -36,6 +38,30 @@ def test_peaks_are_measured_kept_with_the_site_and_drawn(cli: Cli, tmp_path: Pat
     assert "matmul fp32" in cli("peaks", "--site", str(site), "--show").stdout
     page = Path(cli("report", told["run"], "--format", "html").stdout.strip()).read_text()
     assert "Roofline" in page and "Collectives within a host" in page
+
+
+def test_a_run_takes_the_peaks_of_its_site_along(
+    cli: Cli, tmp_path: Path, make_workload: Callable[..., Path], make_suite: Callable[..., Path]
+) -> None:
+    import msgspec
+
+    make_workload("import trainmark_probe as probe\nprobe.init()\nprobe.finish()\n")
+    suite = make_suite("  - thing:none:cpu:1:2:1\n  - thing:none:cpu:1:1:1")
+    site = tmp_path / "mine.yaml"
+    site.write_text("schema: 1\nname: mine\n")
+    host = os.uname().nodename
+    known = Peaks(1, "mine", "cpu", 0.0, "run", [host], [Matmul(host, 2, "fp32", 3e9, 3e9, 10.0)])
+    (tmp_path / "mine.peaks.json").write_bytes(msgspec.json.encode(known))
+    cli("run", str(suite), "--site", str(site))
+    # What is measured later does not change what was.
+    (tmp_path / "mine.peaks.json").unlink()
+    plan = json.loads((cli.runs / cli.run_id() / "manifest.json").read_text())["plan"]
+    assert {case["case"]: case["reachable"] for case in plan["cases"]} == {
+        "thing:none:cpu:1:2:1": 3e9,
+        "thing:none:cpu:1:1:1": None,
+    }
+    page = Path(cli("report", "--format", "html").stdout.strip()).read_text()
+    assert "What the hardware can reach" in page
 
 
 def test_what_was_never_measured_cannot_be_shown(cli: Cli) -> None:
