@@ -81,4 +81,5 @@ def test_what_cannot_be_diagnosed_is_refused_before_anything_starts(
 def test_why_needs_diagnostic_runs(cli: Cli) -> None:
     cli("run", "noop:none:cpu:1:1:1", "--preset", "smoke")
     run = cli.run_id()
+    assert "no case begins with `mnist`" in cli("diagnose", f"{run}:mnist", code=2).stderr
     assert "has no diagnostic rounds; `trainmark diagnose" in cli("compare", "--why", run, run, code=2).stderr

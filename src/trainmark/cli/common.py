@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import trainmark
-from trainmark.errors import SiteError, UserError
+from trainmark.errors import SiteError, UserError, did_you_mean, one_of
 from trainmark.launch import REGISTRY as LAUNCHERS
 from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
@@ -168,9 +168,16 @@ def find_run(args: argparse.Namespace) -> RunDir:
     return rundir.find(args.runs, args.run)
 
 
-def named_run(args: argparse.Namespace) -> RunDir | None:
-    """The run that `suite` names, if it can be the name of nothing else."""
+def named_run(args: argparse.Namespace) -> tuple[RunDir, str] | None:
+    """The run that `suite` names, if it can be the name of nothing else, and after a colon one of its cases."""
     name = args.suite
-    if name.endswith((".yaml", ".yml")) or name.count(":") >= 5 or name in suites.built_in_names():
+    if name.endswith((".yaml", ".yml")) or name.count(":") == 5 or name in suites.built_in_names():
         return None
-    return rundir.find(args.runs, name)
+    run, _, case = name.partition(":")
+    found = rundir.find(args.runs, run)
+    known = [planned.case for planned in found.manifest().plan.cases]
+    if case and not any(one.startswith(case) for one in known):
+        raise UserError(
+            f"{name}: no case begins with `{case}`{did_you_mean(case, known)}; {found.id} has {one_of(known)}"
+        )
+    return found, case

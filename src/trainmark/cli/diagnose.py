@@ -23,6 +23,7 @@ EPILOG = """\
 examples:
   trainmark diagnose resnet50:pytorch:cpu:1:2:1 --preset smoke
   trainmark diagnose last                  the cases of a run, on the same site; a diagnostic run is shown again
+  trainmark diagnose last:mnist            those of its cases that begin so
   trainmark compare --why last other       what makes the difference between two diagnostic runs
 Every case gets rounds of its own: untraced, traced by the profiler, and without communication between ranks,
 in the same blocks. Their speeds are no results.
@@ -41,20 +42,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    found = common.named_run(args)
-    if found is not None and found.manifest().plan.suite == plans.KEY:
-        return _show(found, args)
-    plan = found.manifest().plan if found is not None else common.make_plan(args)
+    named = common.named_run(args)
+    if named is None:
+        plan, case = common.make_plan(args), ""
+    else:
+        found, case = named
+        plan = found.manifest().plan
+        if plan.suite == plans.KEY:
+            return _show(found, args)
     seed = args.seed if args.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
-    made = plans.diagnostic(_alone(plan), args.rounds, args.skip, args.steps, seed)
+    made = plans.diagnostic(_alone(plan, case), args.rounds, args.skip, args.steps, seed)
     common.check_runs(made, args)
     run = session.create(made, args.runs.resolve())
     return drive.drive(run, made, args, show=lambda: _write(run, args))
 
 
-def _alone(plan: Plan) -> Plan:
-    """Cases that are alike but for how often they run are diagnosed once."""
-    kept = {case.id.identity: case for case in plan.cases}
+def _alone(plan: Plan, begins: str) -> Plan:
+    """Of the cases that are meant, those that are alike but for how often they run are diagnosed once."""
+    kept = {case.id.identity: case for case in plan.cases if case.case.startswith(begins)}
     return msgspec.structs.replace(plan, cases=tuple(kept.values()))
 
 

@@ -43,11 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     _check(args)
-    found = common.named_run(args)
-    if found is not None:
+    named = common.named_run(args)
+    if named is not None:
         if args.kill is not None:
-            raise UserError(f"--kill: {found.id} is over; name a case instead of a run")
-        _write(found, args)
+            raise UserError(f"--kill: {named[0].id} is over; name a case instead of a run")
+        _write(named[0], args, named[1])
         return 0
     plan = _plan(common.make_plan(args), args.kill)
     common.check_runs(plan, args)
@@ -112,11 +112,12 @@ class Killer:
         """Others tell it."""
 
 
-def _write(run: RunDir, args: argparse.Namespace) -> None:
+def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:
     from trainmark.report import goodput as reading
     from trainmark.score.goodput import forecast
 
-    found = reading.of_run(run, session.state_of(run, run.manifest().plan))
+    tried = reading.of_run(run, session.state_of(run, run.manifest().plan))
+    found = [one for one in tried if one.case.startswith(begins)]
     if not found:
         raise UserError(f"{run.id}: nothing was tried yet")
     rate = args.failures_per_day
