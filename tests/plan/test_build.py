@@ -11,7 +11,7 @@ from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
 from trainmark.report.attempt import question
 from trainmark.spec import suite as suites
-from trainmark.spec.site import Peak, Site
+from trainmark.spec.site import Site, VendorPeak
 
 Make = Callable[..., Path]
 PLACES = Places(python="/python", probe="/probe", data={"fashion-mnist": "/cache/fm"})
@@ -84,7 +84,7 @@ def test_a_peak_is_the_sites_word_then_the_vendors_paper_else_unknown(make_suite
     site = Site(
         hosts=["n1"],
         devices=dict.fromkeys(("A100", "X1", "X2"), "nvidia"),
-        peaks={"X1": {"fp32": Peak(1e13, "the maker's paper")}},
+        vendor_peaks={"X1": {"fp32": VendorPeak(1e13, "the maker's paper")}},
     )
     peaks = [
         question(make_plan(make_suite(f"  - resnet50:pytorch:{name}:1:2:1"), site).cases[0]).peak
@@ -92,4 +92,4 @@ def test_a_peak_is_the_sites_word_then_the_vendors_paper_else_unknown(make_suite
     ]
     assert [peak.flops for peak in peaks] == [2e13, 2 * 19.5e12, None]
     assert "the maker's paper" in peaks[0].source and "NVIDIA" in peaks[1].source
-    assert "X2" in peaks[2].reason and "`peaks:`" in peaks[2].reason
+    assert "X2" in peaks[2].reason and "`vendor_peaks:`" in peaks[2].reason

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import trainmark
-from trainmark.errors import SiteError, UserError
+from trainmark.errors import SiteError, UserError, did_you_mean, one_of
 from trainmark.launch import REGISTRY as LAUNCHERS
-from trainmark.plan.build import Places, build
+from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
@@ -42,13 +42,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add_runs(parser)
 
 
-def add_suite(parser: argparse.ArgumentParser) -> None:
+SUITE = "a built-in suite (`trainmark list suites`), a YAML file, or one case id"
+
+
+def add_suite(parser: argparse.ArgumentParser, what: str = SUITE) -> None:
     """Everything that decides what would be run."""
-    parser.add_argument(
-        "suite",
-        metavar="SUITE",
-        help="a built-in suite (`trainmark list suites`), a YAML file, or one case id",
-    )
+    parser.add_argument("suite", metavar="SUITE", help=what)
     parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
     parser.add_argument(
         "--preset", metavar="NAME", help=f"size of a case given by id: {', '.join(PRESETS)} (default: quick)"
@@ -105,7 +104,21 @@ def load_site(args: argparse.Namespace) -> sites.Site:
 
 def make_plan(args: argparse.Namespace) -> Plan:
     """Suite, site and options → plan. Reads files, starts nothing."""
-    return plan_suite(load_suite(args), load_site(args), overrides(args), args.seed)
+    plan = plan_suite(load_suite(args), load_site(args), overrides(args), args.seed)
+    known = sites.peaks_file(args.site, os.uname().nodename)
+    if not known.is_file():
+        return plan
+    from trainmark.spec import peaks
+
+    return with_peaks(plan, peaks.load(known))
+
+
+def check_runs(plan: Plan, args: argparse.Namespace) -> None:
+    """Whether the site's nodes will see the folder for runs, where they must."""
+    if plan.site.launcher == "slurm":
+        from trainmark.launch import slurm_plan
+
+        slurm_plan.check_runs(plan.site, args.runs)
 
 
 def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str], seed: int | None) -> Plan:
@@ -153,3 +166,18 @@ def _data_places(names: set[str]) -> dict[str, str]:
 
 def find_run(args: argparse.Namespace) -> RunDir:
     return rundir.find(args.runs, args.run)
+
+
+def named_run(args: argparse.Namespace) -> tuple[RunDir, str] | None:
+    """The run that `suite` names, if it can be the name of nothing else, and after a colon one of its cases."""
+    name = args.suite
+    if name.endswith((".yaml", ".yml")) or name.count(":") == 5 or name in suites.built_in_names():
+        return None
+    run, _, case = name.partition(":")
+    found = rundir.find(args.runs, run)
+    known = [planned.case for planned in found.manifest().plan.cases]
+    if case and not any(one.startswith(case) for one in known):
+        raise UserError(
+            f"{name}: no case begins with `{case}`{did_you_mean(case, known)}; {found.id} has {one_of(known)}"
+        )
+    return found, case

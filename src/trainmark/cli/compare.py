@@ -38,9 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threshold", default="5%", metavar="SHARE", help="a loss beyond this gives exit code 4 (5%%)")
     parser.add_argument("--metric", default="throughput", help="throughput (default) or sustained_throughput")
     parser.add_argument("--json", action="store_true", help="print as JSON")
+    parser.add_argument(
+        "--why", action="store_true", help="of two diagnostic runs: what adds how much to the difference"
+    )
 
 
 def call(args: argparse.Namespace) -> int:
+    if args.why:
+        return _why(args)
     from trainmark.report.compare import METRICS, compare
 
     margin = share.parse(args.margin, "--margin")
@@ -60,6 +65,19 @@ def call(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(text(found))
     return THRESHOLD_CROSSED if found.past_threshold else OK
+
+
+def _why(args: argparse.Namespace) -> int:
+    from trainmark.report import build, why
+
+    (run_a, _, case_a), (run_b, _, case_b) = args.a.partition(":"), args.b.partition(":")
+    reports = [build.build(rundir.find(args.runs, name)) for name in (run_a, run_b)]
+    found = why.why(reports[0], reports[1], case_a or None, case_b or None)
+    if args.json:
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+    else:
+        sys.stdout.write(why.text(found))
+    return OK
 
 
 def _side(args: argparse.Namespace, name: str) -> Side:

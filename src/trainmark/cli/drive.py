@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
 
 
-def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+def drive(
+    run: RunDir,
+    plan: Plan,
+    args: argparse.Namespace,
+    show: Callable[[], object] | None = None,
+    beside: View | None = None,
+) -> int:
+    """`show` prints the result; without it, the report does. `beside` watches the loop, too."""
+    shown = show or (lambda: _show(run, args))
     if args.detach:
-        return _detached(run, plan, args)
-    return _foreground(run, plan, args, _terminal_view(run, plan, args))
+        return _detached(run, plan, args, shown, beside)
+    view = _terminal_view(run, plan, args)
+    return _foreground(run, plan, args, view if beside is None else Both(view, beside), shown)
 
 
 def watched(run: RunDir, plan: Plan, args: argparse.Namespace) -> JobState | None:
@@ -40,13 +50,13 @@ def watched(run: RunDir, plan: Plan, args: argparse.Namespace) -> JobState | Non
     return _driven(run, plan, _terminal_view(run, plan, args))
 
 
-def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View) -> int:
+def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View, show: Callable[[], object]) -> int:
     final = _driven(run, plan, view)
     if final is None:
         return STOPPED
     # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
     with contextlib.suppress(OSError):
-        _show(run, args)
+        show()
         sys.stdout.flush()
     return exit_code(final, allow_skip=args.allow_skip)
 
@@ -91,7 +101,9 @@ def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
     return progress.choose(out, run, plan, quiet=quiet)
 
 
-def _detached(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+def _detached(
+    run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[[], object], beside: View | None
+) -> int:
     """A controller in a session of its own. The parent returns once it is known to own the run."""
     ready, told = os.pipe()
     sys.stdout.flush()
@@ -107,7 +119,7 @@ def _detached(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         os._exit(0)
     _redirect(run.path / RUN_LOG)
     view = _Ready(told)
-    code = _foreground(run, plan, args, view)
+    code = _foreground(run, plan, args, view if beside is None else Both(view, beside), show)
     view.tell()  # there may have been nothing to do
     sys.stdout.flush()
     os._exit(code)

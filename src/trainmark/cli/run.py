@@ -28,10 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     plan = common.make_plan(args)
-    if plan.site.launcher == "slurm":
-        from trainmark.launch import slurm_plan
-
-        slurm_plan.check_runs(plan.site, args.runs)
+    common.check_runs(plan, args)
     if plan.site.launcher != "local" and not args.no_check:
         _check(plan)
     run = session.create(plan, args.runs.resolve())

@@ -38,7 +38,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "spool": "/tmp" if case.launched else None,  # noqa: S108
             "ports": list(case.ports),
             "config": _config(spec, node, folder),
-            "env": case.env,
+            "env": {**case.env, **_diagnostic(case)},
             "unset": site.unset,
             "cwd": case.cwd,
             "path": list(case.path),
@@ -66,6 +66,12 @@ def _tuning(case: CasePlan, site: Site) -> dict[str, Any]:
         left_alone = {"threads": "none", "affinity": "none", "allocator": "default"}
         asked = {name: left_alone[name] if value == "auto" else value for name, value in asked.items()}
     return asked
+
+
+def _diagnostic(case: CasePlan) -> dict[str, str]:
+    """A variable, because it reaches every process of a command, and none of a timed round."""
+    asked = case.diagnostic
+    return {} if asked is None else {"TRAINMARK_DIAGNOSE": f"{asked.mode}:{asked.skip}:{asked.steps}"}
 
 
 def _told(case: CasePlan) -> dict[str, Any]:

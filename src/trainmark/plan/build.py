@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +16,9 @@ from trainmark.spec import band as bands
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import LONGEST
 from trainmark.spec.site import Site
+
+if TYPE_CHECKING:
+    from trainmark.spec.peaks import Peaks
 
 MOST_RANKS = 100_000
 MOST_ROUNDS = 100_000
@@ -49,6 +53,20 @@ def _check_size(cases: list[Case]) -> None:
     rounds = sum(_repeat(case) for case in cases)
     if rounds > MOST_ROUNDS:
         raise UserError(f"the cases make {rounds} rounds, allowed are {MOST_ROUNDS}")
+
+
+def with_peaks(plan: Plan, peaks: Peaks | None) -> Plan:
+    """The plan, knowing what its site can reach."""
+    if peaks is None:
+        return plan
+    cases = tuple(msgspec.structs.replace(case, reachable=_reachable(case, peaks)) for case in plan.cases)
+    return msgspec.structs.replace(plan, cases=cases, peaks=msgspec.to_builtins(peaks))
+
+
+def _reachable(case: CasePlan, peaks: Peaks) -> float | None:
+    if case.open or case.device != peaks.device or "dtype" not in case.params:
+        return None
+    return peaks.reachable([node.host for node in case.nodes], case.id.nproc, str(case.params["dtype"]))
 
 
 def shuffled_blocks(cases: tuple[CasePlan, ...], seed: int) -> tuple[tuple[RoundRef, ...], ...]:
@@ -148,7 +166,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         loss_falls=workload.loss == "falling",
         window=case.window,
         folder=str(folder.resolve()),
-        peak=site.peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
+        peak=site.vendor_peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
     )
     return _with_command(planned, case) if workload.command else planned
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -10,7 +10,7 @@ from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.repeats import RepeatAuto
-from trainmark.spec.site import Peak, Site
+from trainmark.spec.site import Site, VendorPeak
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
@@ -21,6 +21,16 @@ class NodePlan(msgspec.Struct, frozen=True):
     index: int
     host: str
     ranks: tuple[Command, ...]
+
+
+class Diagnostic(msgspec.Struct, frozen=True):
+    """A round that is looked into and never timed: `plain`, traced, or training `alone`, without sharing gradients."""
+
+    mode: Literal["plain", "trace", "alone"]
+    # The case it explains. Steps before the first that counts, and steps that count; then the round ends.
+    of: str
+    skip: int
+    steps: int
 
 
 class CasePlan(msgspec.Struct, frozen=True):
@@ -71,7 +81,10 @@ class CasePlan(msgspec.Struct, frozen=True):
     # The workload's own folder on the machine of the controller; empty for one that has none.
     folder: str = ""
     # What the site says one device can do in the case's number format.
-    peak: Peak | None = None
+    peak: VendorPeak | None = None
+    diagnostic: Diagnostic | None = None
+    # FLOP/s that the site's peaks say its ranks can reach together, in its number format.
+    reachable: float | None = None
 
     @property
     def id(self) -> CaseId:
@@ -142,6 +155,10 @@ class Plan(msgspec.Struct, frozen=True):
     blocks: tuple[tuple[RoundRef, ...], ...]
     # How many rounds of a block may run at the same time; never two on one host.
     width: int = 1
+    # A round whose process was killed goes on from its checkpoint, as a round lost to the machine does.
+    recover: bool = False
+    # What the site can reach, as it was known when the plan was made: a record of spec/peaks.py, which few plans have.
+    peaks: dict[str, Any] | None = None
 
     @property
     def order(self) -> list[RoundRef]:

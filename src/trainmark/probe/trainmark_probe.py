@@ -477,6 +477,10 @@ finish = _recorder.finish
 
 if _path:
     os.register_at_fork(after_in_child=_recorder.mute)
+    if os.environ.get("TRAINMARK_DIAGNOSE"):  # never set in a timed round
+        import trainmark_diagnose  # type: ignore[import-not-found]
+
+        globals().update(trainmark_diagnose.watch(_recorder, os.environ["TRAINMARK_DIAGNOSE"], config()["workdir"]))
 else:  # a program that runs without trainmark pays nothing
     init = init_end = resume = train_start = epoch_begin = epoch_end = _no_call
     evaluate = note = train_end = finish = _no_call

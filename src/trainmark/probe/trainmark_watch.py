@@ -9,6 +9,7 @@ import os
 import sys
 from time import monotonic_ns
 
+import trainmark_diagnose  # type: ignore[import-not-found]
 import trainmark_probe  # type: ignore[import-not-found]
 from trainmark_ledger import Chooser, Ledger, Source, samples_in  # type: ignore[import-not-found]
 
@@ -80,7 +81,8 @@ class Watch:
     def __init__(self, torch: Any, spools: str, config: str) -> None:
         self._torch = torch
         self._spools = spools
-        self._settings = _settings(config)
+        self._config = _read(config)
+        self._settings = dict(self._config.get("exec") or {})
         self._chooser = Chooser()
         self._ledger = Ledger(self._settings.get("batch"))
         self._recorder: Recorder | None = None
@@ -91,6 +93,7 @@ class Watch:
         self._unscaled: Any = None
         self._next_check = _FIRST_CHECK
         self._limit: int | None = self._settings.get("steps")
+        self._diagnostic: Any = None
         self.training_mode = True
         self.on = True
 
@@ -188,6 +191,10 @@ class Watch:
         if self._ledger.steps >= self._next_check:
             self._next_check *= 2
             self._tell_count(recorder)
+        if self._diagnostic is not None and self._diagnostic.stepped():
+            self.on = False
+            self._tell_count(recorder)
+            trainmark_diagnose.end(recorder, self._diagnostic)
         if self._limit is not None and self._ledger.steps >= self._limit:
             self._end_as_asked(recorder)
 
@@ -236,6 +243,10 @@ class Watch:
         recorder.continue_from(path)
         recorder.began(began_ns)
         self._recorder = recorder
+        if os.environ.get(trainmark_diagnose.VARIABLE):
+            workdir = self._config.get("workdir") or os.path.dirname(self._spools)
+            self._diagnostic = trainmark_diagnose.Diagnostic(os.environ[trainmark_diagnose.VARIABLE], rank, workdir)
+            self._diagnostic.begin()
         _at_end(self.finish)
 
     def _place(self) -> tuple[int, int]:
@@ -275,10 +286,10 @@ class Watch:
             self.on = False
 
 
-def _settings(config: str) -> dict[str, Any]:
+def _read(config: str) -> dict[str, Any]:
     with open(config, encoding="utf-8") as file:
         found: dict[str, Any] = trainmark_probe._loads(file.read())
-    return dict(found.get("exec") or {})
+    return found
 
 
 def _alive(owner: str) -> bool:

@@ -71,6 +71,7 @@ def question(case: CasePlan) -> Question:
         target=convergence.target(case.target, case.params),
         flops_per_sample=case.flops_per_sample,
         peak=_peak(case),
+        reachable=case.reachable,
     )
 
 
@@ -82,7 +83,7 @@ def _peak(case: CasePlan) -> Peak:
     known = case.peak or catalog.dense_peak(case.device, str(dtype))
     if known is None or not case.world:
         why = f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark"
-        return Peak(None, f"{why}; a site says it with `peaks:`")
+        return Peak(None, f"{why}; a site says it with `vendor_peaks:`")
     return Peak(known.flops * case.world, source=f"{case.world} × {known.flops:.4g}: {known.source}")
 
 

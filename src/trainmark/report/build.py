@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,13 +13,15 @@ from trainmark.report.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
+from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.gate import OUTSIDE
 from trainmark.score.measurement import Measurement
 from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
+from trainmark.spec.site import PEAKS
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
-from trainmark.store.rundir import Imported, RunDir
+from trainmark.store.rundir import Imported, Manifest, RunDir
 from trainmark.store.state import Attempt, RunState
 
 
@@ -38,8 +41,28 @@ def build(run: RunDir, series: bool = False) -> Report:
         dir=str(run.path),
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
+        diagnoses=_diagnoses(run, state),
+        peaks=_peaks(run, manifest, state),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
+
+
+def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
+    if all(case.diagnostic is None for case in state.plan.cases):
+        return []
+    from trainmark.report import diagnosis
+
+    return diagnosis.of_run(run, state)
+
+
+def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
+    """A run that measures peaks tells its own."""
+    if all(case.workload != PEAKS for case in manifest.plan.cases):
+        return manifest.plan.peaks
+    from trainmark.report import peaks
+
+    found: dict[str, Any] = msgspec.to_builtins(peaks.of_run(run, manifest, state))
+    return found
 
 
 def _marked(report: Report, imported: Imported) -> Report:
@@ -201,6 +224,8 @@ def _notes(attempt_dir: Path, case: CasePlan) -> list[str]:
     notes = [warning for result in events.results(attempt_dir) for warning in result.get("warnings", [])]
     if case.data == SYNTHETIC:
         notes.append("data is synthetic")
+    if case.diagnostic is not None:
+        notes.append("a diagnostic round: its speed is no result")
     if case.opened:
         notes.append(f"open division: changed {', '.join(case.opened)}")
     return notes

@@ -9,6 +9,7 @@ from trainmark.report import figures, numbers
 from trainmark.report.plain import clean
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Speaker
+from trainmark.score.diagnosed import Diagnosis
 
 _HEAD = ("case", "state", "runs", "m.throughput", "interval", "outcome", "fraction", "memory", "band", "disturbed")
 _MOST_LINES = 20
@@ -22,9 +23,21 @@ def render(report: Report, language: str = "en") -> str:
     parts.append(_table(report, speak) if report.cases else speak.text("no_cases"))
     remarks = [_remarks(case, speak) for case in report.cases]
     parts += [remark for remark in remarks if remark]
+    parts += [_diagnosis(one, speak) for one in report.diagnoses]
     if report.warnings:
         parts.append(f"**{speak.text('warnings')}**\n\n" + "\n".join(f"- {plain(one)}" for one in report.warnings))
     return "\n\n".join(parts) + "\n"
+
+
+def _diagnosis(found: Diagnosis, speak: Speaker) -> str:
+    """The causes; classes and operators are for pages and JSON."""
+    lines = [
+        f"- {plain(speak.text(f'class.{one.kind}'))}: {numbers.quantity(one.seconds.value, 's')} "
+        f"({numbers.quantity(one.share, 'fraction')}): {plain(one.place)}"
+        for one in found.causes
+    ]
+    told = "\n".join(lines) or f"- {speak.text('diagnosis.no_cause')}"
+    return f"**{speak.text('diagnosis')}**: {code(found.case)}\n\n{told}"
 
 
 def plain(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.measurement import Measurement
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
@@ -95,3 +96,8 @@ class Report(msgspec.Struct, frozen=True):
     environment: dict[str, dict[str, str]] = {}
     # For a run that another tool did: which, what it does not tell, what was flagged while reading.
     imported: Imported | None = None
+    # Of a diagnostic run: why steps take as long as they do.
+    diagnoses: list[Diagnosis] = []
+    # What the site can reach, where that was measured: by this run, or before it was planned.
+    # A record of spec/peaks.py.
+    peaks: dict[str, Any] | None = None

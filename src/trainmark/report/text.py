@@ -23,6 +23,10 @@ def render(report: Report, language: str = "en") -> str:
     lines += ["  ".join(_pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     for case in report.cases:
         lines += _remarks(case, speak)
+    if report.diagnoses:
+        from trainmark.report import diagnosis_text
+
+        lines += ["", *(line for one in report.diagnoses for line in diagnosis_text.render(one).splitlines())]
     lines += _imported(report.imported) if report.imported else []
     lines += [f"{speak.text('warning')}: {warning}" for warning in report.warnings]
     lines += ["", f"{speak.text('kept_in').lower()} {report.dir}"]

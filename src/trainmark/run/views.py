@@ -56,6 +56,10 @@ class Both:
         for view in self._views:
             view.note(text)
 
+    def close(self) -> None:
+        for view in self._views:
+            getattr(view, "close", lambda: None)()
+
 
 def outcome_line(case: CasePlan, ref: RoundRef, ended: Ended) -> str:
     """How a round ended, in one line."""

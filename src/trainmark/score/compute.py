@@ -19,7 +19,9 @@ class Peak(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-def figures(ranks: Sequence[RankColumns], throughput: Figure, declared: float | None, peak: Peak) -> dict[str, Figure]:
+def figures(
+    ranks: Sequence[RankColumns], throughput: Figure, declared: float | None, peak: Peak, reachable: float | None = None
+) -> dict[str, Figure]:
     noted = _noted(ranks[:1], "flops_per_sample") if ranks and ranks[0].rank == 0 else None
     flops = noted if noted is not None else declared
     achieved = _times(throughput, flops, "the workload does not say its FLOPs per sample")
@@ -29,9 +31,7 @@ def figures(ranks: Sequence[RankColumns], throughput: Figure, declared: float | 
         "achieved_flops": achieved,
         "mfu": _share(_of_peak(achieved, peak)),
         "hfu": _share(_of_peak(reached, peak) if hardware is not None else reached),
-        "matmul_fraction": _share(
-            ratio(achieved, _matmul(ranks), "not every rank noted `matmul_flops_per_s`, its measured matrix product")
-        ),
+        "matmul_fraction": _matmul_fraction(ranks, achieved, reachable),
     }
 
 
@@ -39,6 +39,13 @@ def _of_peak(part: Figure, peak: Peak) -> Figure:
     found = ratio(part, peak.flops, peak.reason)
     how = f"of {peak.flops:.4g} FLOP/s, {peak.source}" if peak.flops is not None else ""
     return msgspec.structs.replace(found, how=how)
+
+
+def _matmul_fraction(ranks: Sequence[RankColumns], achieved: Figure, reachable: float | None) -> Figure:
+    """Against the peaks of the site, which were measured for longer, else against what the ranks noted themselves."""
+    missing = "not every rank noted `matmul_flops_per_s`, its measured matrix product"
+    found = _share(ratio(achieved, reachable or _matmul(ranks), missing))
+    return msgspec.structs.replace(found, how="against the site's peaks") if reachable else found
 
 
 def _times(throughput: Figure, flops: float | None, otherwise: str) -> Figure:

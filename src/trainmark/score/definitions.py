@@ -61,9 +61,7 @@ _ALL = (
         "mfu", "fraction", "share", "achieved_flops ÷ the vendor's dense peak of the number format, all devices"
     ),
     Definition("hfu", "fraction", "share", "hardware FLOPs per sample × throughput ÷ the same peak as mfu"),
-    Definition(
-        "matmul_fraction", "fraction", "share", "achieved_flops ÷ measured matrix product FLOP/s, summed over ranks"
-    ),
+    Definition("matmul_fraction", "fraction", "share", "achieved_flops ÷ measured matrix product FLOP/s of all ranks"),
     Definition("peak_memory", "bytes", "highest", "largest `peak_memory_bytes` of any rank and run"),
     Definition(
         "cpu_utilisation", "fraction", "share", "mean share of all processors at work in the window, over nodes"

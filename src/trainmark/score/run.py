@@ -34,6 +34,8 @@ class Question(msgspec.Struct, frozen=True):
     target: Target | None = None
     flops_per_sample: float | None = None
     peak: Peak = Peak(None, "no peak is known")
+    # FLOP/s of a matrix product on all ranks, where the site was measured.
+    reachable: float | None = None
 
 
 class RunScore(msgspec.Struct, frozen=True):
@@ -79,7 +81,7 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
         "sustained_throughput": _rate(window, window.sustained_seconds if window else None, reason),
         **_in_window(grid, found, ranks),
         **_durations(lives, samples),
-        **compute.figures(ranks, throughput, asked.flops_per_sample, asked.peak),
+        **compute.figures(ranks, throughput, asked.flops_per_sample, asked.peak, asked.reachable),
         **_usage(ranks, nodes, times),
         "energy": energy,
         "energy_per_sample": ratio(energy, float(window.samples) if window else None, NO_WINDOW),

@@ -24,3 +24,4 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     timing: str | None = None
     scope: str | None = None
     world: int | None = None
+    wall: int | None = None

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from trainmark.cache import cache_dir
 from trainmark.errors import UserError
 from trainmark.spec import fabric as fabrics
 from trainmark.spec import hostlist, yamlfile
@@ -17,6 +18,8 @@ from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+# What a site can reach, and the workload that measures it.
+PEAKS = "peaks"
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,7 +77,7 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: list[str] = []
 
 
-class Peak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class VendorPeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most one device can do by its maker's own word: FLOP/s with dense matrices, and where that is written."""
 
     flops: float
@@ -110,7 +113,7 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mpi_options: list[str] = []
     devices: dict[str, str] = {}
     # Device as the case names it → number format → peak. Goes before what trainmark itself knows.
-    peaks: dict[str, dict[str, Peak]] = {}
+    vendor_peaks: dict[str, dict[str, VendorPeak]] = {}
     # Addresses of the devices themselves, by host; rank tables are made of them.
     fabric: dict[str, fabrics.Fabric] = {}
     data: dict[str, str] = {}
@@ -121,6 +124,13 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tuning: Tuning = Tuning()
     containment: Literal["auto", "pidns", "cgroup", "subreaper"] = "auto"
     master_port: int = 0
+
+
+def peaks_file(path: Path | None, host: str) -> Path:
+    """Where a site's peaks are kept; this machine without a site file has them in the user's cache folder."""
+    if path is None:
+        return cache_dir() / PEAKS / f"{host}.{PEAKS}.json"
+    return path.with_name(f"{path.name.removesuffix('.yaml').removesuffix('.yml')}.{PEAKS}.json")
 
 
 def load(path: Path | None, hostname: str) -> Site:
@@ -285,11 +295,11 @@ def _check(site: Site, path: Path) -> None:
                 f"{path}: env.{name} looks like a secret, and results keep the site; "
                 + _SECRET_CURES[site.launcher == "local"]
             )
-    for device, formats in site.peaks.items():
+    for device, formats in site.vendor_peaks.items():
         for dtype, peak in formats.items():
             if not 0 < peak.flops < math.inf or not peak.source.strip():
                 raise UserError(
-                    f"{path}: peaks.{device}.{dtype}: found {peak.flops:g} FLOP/s from {peak.source!r}, "
+                    f"{path}: vendor_peaks.{device}.{dtype}: found {peak.flops:g} FLOP/s from {peak.source!r}, "
                     "allowed is a positive number and where it is written"
                 )
     for position, host in enumerate(site.hosts):

@@ -113,8 +113,12 @@ def load(file: Path) -> Loaded:
 
 def single(case_text: str, preset: str) -> Loaded:
     """A suite of one case given on the command line."""
-    suite = Suite(schema=1, name=CaseId.parse(case_text).workload, cases=[case_text], preset=preset)
-    return Loaded(suite, Path("command line"))
+    return named(CaseId.parse(case_text).workload, [case_text], preset)
+
+
+def named(name: str, cases: list[str], preset: str) -> Loaded:
+    """A suite that no file holds."""
+    return Loaded(Suite(schema=1, name=name, cases=[*cases], preset=preset), Path("command line"))
 
 
 def of_command(item: dict[str, Any], cwd: Path) -> Loaded:

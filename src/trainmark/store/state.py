@@ -106,7 +106,7 @@ class RunState:
                     attempt.state = record.state or JobState.LOST
                     attempt.reason = record.reason or ""
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
-                    self.rounds[ref].spoiled += attempt.retried
+                    self.rounds[ref].spoiled += self._retried(attempt)
 
     def open_attempts(self) -> list[tuple[RoundRef, Attempt]]:
         """The attempts a controller had begun and not seen the end of."""
@@ -138,7 +138,11 @@ class RunState:
         last = item.last()
         if last is None or not last.state.ended:
             return False
-        return not last.retried or item.spoiled > self.plan.retries
+        return not self._retried(last) or item.spoiled > self.plan.retries
+
+    def _retried(self, attempt: Attempt) -> bool:
+        killed = attempt.state is JobState.FAILED and (attempt.failure or {}).get("kind") == "signal"
+        return attempt.retried or (self.plan.recover and killed)
 
     def is_spare(self, ref: RoundRef) -> bool:
         """Whether a round was planned in case it would be needed, and is not."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import trainmark_probe as probe
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from trainmark_job import InputError
@@ -72,11 +73,13 @@ class Place:
 
 def join(config: dict[str, Any]) -> Place:
     """Choose the device and meet the other ranks."""
+    probe.note("imported", torch.__version__)
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     place = Place(_device(config["device"], local_rank), rank, world, local_rank)
     if world > 1:
         _rendezvous(config.get("backend") or "gloo", rank, world)
+    probe.note("joined", world)
     return place
 
 
@@ -255,17 +258,17 @@ def matmul_flops(precision: Precision, place: Place) -> float:
     best, begin = 0.0, time.perf_counter()
     with torch.no_grad(), precision.autocast():
         left @ right
-        _wait(place.device)
+        wait(place.device)
         while time.perf_counter() < begin + MATMUL_SECONDS:
             start = time.perf_counter()
             for _ in range(MATMUL_REPEATS):
                 left @ right
-            _wait(place.device)
+            wait(place.device)
             best = max(best, MATMUL_REPEATS * 2 * size**3 / (time.perf_counter() - start))
     return best
 
 
-def _wait(device: torch.device) -> None:
+def wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
     elif device.type != "cpu":

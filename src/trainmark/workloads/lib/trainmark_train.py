@@ -127,9 +127,11 @@ class Trainer:
         """Steps done already: of an earlier process in this folder, or none, from given or random weights."""
         if self.config.get("checkpoint"):
             checkpoint.start_from(self.config["checkpoint"], self._parts(), self.place)
+        begin = time.monotonic()
         done = checkpoint.resume(self.folder, self._parts(), self.place)
         if done:
             probe.resume(done)
+            probe.note("checkpoint_load_seconds", time.monotonic() - begin)
         return done
 
     def _train(self, done: int) -> int:

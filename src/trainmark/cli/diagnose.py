@@ -1,0 +1,86 @@
+"""`trainmark diagnose`: why a step takes as long as it does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trainmark.cli import common, drive
+from trainmark.errors import CASE_FAILED, OK, UserError
+from trainmark.plan import diagnose as plans
+from trainmark.plan.records import Plan
+from trainmark.run import session
+from trainmark.store.rundir import RunDir
+
+if TYPE_CHECKING:
+    from trainmark.score.diagnosed import Diagnosis
+
+EPILOG = """\
+examples:
+  trainmark diagnose resnet50:pytorch:cpu:1:2:1 --preset smoke
+  trainmark diagnose last                  the cases of a run, on the same site; a diagnostic run is shown again
+  trainmark diagnose last:mnist            those of its cases that begin so
+  trainmark compare --why last other       what makes the difference between two diagnostic runs
+Every case gets rounds of its own: untraced, traced by the profiler, and without communication between ranks,
+in the same blocks. Their speeds are no results.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    common.add_suite(parser, "a case id, a suite, or a run (id, its start or end, folder, `last`)")
+    common.add_runs(parser)
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="blocks of rounds, 3 and more (default: 5)")
+    parser.add_argument(
+        "--steps", type=int, default=20, metavar="N", help="steps that count, 20 and more (default: 20)"
+    )
+    parser.add_argument("--skip", type=int, default=5, metavar="N", help="steps before those (default: 5)")
+    drive.add_options(parser)
+
+
+def call(args: argparse.Namespace) -> int:
+    named = common.named_run(args)
+    if named is None:
+        plan, case = common.make_plan(args), ""
+    else:
+        found, case = named
+        plan = found.manifest().plan
+        if plan.suite == plans.KEY:
+            return _show(found, args)
+    seed = args.seed if args.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
+    made = plans.diagnostic(_alone(plan, case), args.rounds, args.skip, args.steps, seed)
+    common.check_runs(made, args)
+    run = session.create(made, args.runs.resolve())
+    return drive.drive(run, made, args, show=lambda: _write(run, args))
+
+
+def _alone(plan: Plan, begins: str) -> Plan:
+    """Of the cases that are meant, those that are alike but for how often they run are diagnosed once."""
+    kept = {case.id.identity: case for case in plan.cases if case.case.startswith(begins)}
+    return msgspec.structs.replace(plan, cases=tuple(kept.values()))
+
+
+def _show(run: RunDir, args: argparse.Namespace) -> int:
+    return OK if all(one.traced_step.value is not None for one in _write(run, args)) else CASE_FAILED
+
+
+def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
+    from trainmark.report import diagnosis, diagnosis_text
+
+    state = session.state_of(run, run.manifest().plan)
+    found = diagnosis.of_run(run, state)
+    if not found:
+        raise UserError(f"{run.id}: no diagnostic rounds")
+    folder = diagnosis.gather(run, state)
+    if args.json:
+        told = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
+        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+        return found
+    sys.stdout.write("\n" + "\n".join(diagnosis_text.render(one) for one in found))
+    sys.stdout.write(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
+    if folder is not None:
+        sys.stdout.write(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
+    return found

@@ -1,0 +1,130 @@
+"""`trainmark goodput`: how much of a job's time is training."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from trainmark.cli import common, drive
+from trainmark.errors import UserError
+from trainmark.launch import Ended
+from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.run import session
+from trainmark.store.files import read_json
+from trainmark.store.rundir import STATUS, RunDir
+
+EPILOG = """\
+examples:
+  trainmark goodput last                                        a run that was made already
+  trainmark goodput mnist:pytorch:cpu:1:2:1 --kill 1            kills rank 1 after two checkpoints, lets it recover
+  trainmark goodput last --failures-per-day 2 --hours 720       what that means for a month
+"""
+_CHECKPOINTS = 5
+_RETRIES = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    common.add_suite(parser, "a case id, a suite, or a run (id, its start or end, folder, `last`)")
+    common.add_runs(parser)
+    parser.add_argument("--kill", type=int, metavar="RANK", help="kill this rank once, after its second checkpoint")
+    parser.add_argument("--failures-per-day", type=float, metavar="N", help="of the whole job, for a forecast")
+    parser.add_argument("--hours", type=float, default=24.0, metavar="H", help="length of that job (default: 24)")
+    parser.add_argument(
+        "--save-every", type=float, metavar="SECONDS", help="between its checkpoints (default: as seen)"
+    )
+    drive.add_options(parser)
+
+
+def call(args: argparse.Namespace) -> int:
+    _check(args)
+    named = common.named_run(args)
+    if named is not None:
+        if args.kill is not None:
+            raise UserError(f"--kill: {named[0].id} is over; name a case instead of a run")
+        _write(named[0], args, named[1])
+        return 0
+    plan = _plan(common.make_plan(args), args.kill)
+    common.check_runs(plan, args)
+    run = session.create(plan, args.runs.resolve())
+    killer = None if args.kill is None else Killer(args.kill)
+    return drive.drive(run, plan, args, show=lambda: _write(run, args), beside=killer)
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name in ("failures_per_day", "hours", "save_every"):
+        value = getattr(args, name)
+        if value is not None and not (0 < value < math.inf):
+            raise UserError(f"--{name.replace('_', '-')}: found {value}, allowed is a number above 0")
+
+
+def _plan(plan: Plan, kill: int | None) -> Plan:
+    """One round of each case, with checkpoints, that goes on when it is cut off."""
+    if kill is not None and plan.site.launcher != "local":
+        raise UserError("--kill: only on this machine; elsewhere, end a process or a host yourself while it runs")
+    cases = tuple(_case(case, kill) for case in plan.cases)
+    blocks = (tuple(RoundRef(index, 1) for index in range(len(cases))),)
+    return msgspec.structs.replace(plan, cases=cases, blocks=blocks, width=1, recover=True, retries=_RETRIES)
+
+
+def _case(case: CasePlan, kill: int | None) -> CasePlan:
+    if kill is not None and (case.world is None or not 0 <= kill < case.world):
+        raise UserError(f"--kill: found {kill}, `{case.case}` has ranks 0 to {(case.world or 1) - 1}")
+    params, steps = dict(case.params), case.params.get("steps")
+    if params.get("checkpoint_every") == 0 and isinstance(steps, int) and steps > 0:
+        params["checkpoint_every"] = max(1, steps // _CHECKPOINTS)
+    if kill is not None and not params.get("checkpoint_every"):
+        raise UserError(
+            f"--kill: `{case.case}` saves no checkpoints, so it could not go on; set steps and checkpoint_every"
+        )
+    return msgspec.structs.replace(case, params=params, repeat=1, auto=None)
+
+
+class Killer:
+    """Watches the loop, and kills one rank of each case once, by its pid, when it has something to go on from."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._done: set[Path] = set()
+
+    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
+        """Too early: there is nothing to go on from."""
+
+    def tick(self, attempt_dir: Path) -> None:
+        if attempt_dir.parent in self._done or len(list(attempt_dir.parent.glob("checkpoints/*/step-*.pt"))) < 2:
+            return
+        for file in attempt_dir.glob(f"*/{STATUS}"):
+            status = read_json(file)
+            for rank in status.get("ranks", []) if isinstance(status, dict) else []:
+                if rank.get("rank") == self._rank and rank.get("state") == "running":
+                    self._done.add(attempt_dir.parent)
+                    os.kill(int(rank["pid"]), signal.SIGKILL)
+
+    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
+        """Others tell it."""
+
+    def note(self, text: str) -> None:
+        """Others tell it."""
+
+
+def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:
+    from trainmark.report import goodput as reading
+    from trainmark.score.goodput import forecast
+
+    tried = reading.of_run(run, session.state_of(run, run.manifest().plan))
+    found = [one for one in tried if one.case.startswith(begins)]
+    if not found:
+        raise UserError(f"{run.id}: nothing was tried yet")
+    rate = args.failures_per_day
+    told = [None if rate is None else forecast(one, rate, args.hours, args.save_every) for one in found]
+    if args.json:
+        cases = [{"goodput": one, "forecast": more} for one, more in zip(found, told, strict=True)]
+        sys.stdout.buffer.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "cases": cases}) + b"\n")
+        return
+    sys.stdout.write("\n" + "\n".join(reading.text(one, more) for one, more in zip(found, told, strict=True)))
+    sys.stdout.write(f"\nkept in {run.path}\n")

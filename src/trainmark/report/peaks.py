@@ -1,0 +1,148 @@
+"""What a site can reach, read from the run that measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trainmark.plan.records import CasePlan
+from trainmark.spec.columns import Columns, is_number
+from trainmark.spec.peaks import SCHEMA, Bandwidth, Matmul, Message, Peaks, Product, Scope
+from trainmark.store import columns, events
+from trainmark.store.rundir import Manifest, RunDir
+from trainmark.store.state import RunState
+
+COLLECTIVES = "collectives"
+
+
+def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
+    """Of whatever succeeded; what is not there is said."""
+    matmul: list[Matmul] = []
+    bandwidths: list[Bandwidth] = []
+    products: list[Product] = []
+    messages: list[Message] = []
+    missing: list[str] = []
+    for index, case in enumerate(state.plan.cases):
+        counted = state.counted(index)
+        if not counted:
+            missing.append(f"{case.case}: {state.case_outcome(index)[1]}")
+            continue
+        ref, attempt = counted[-1]
+        folder = run.attempt(case, ref, attempt.number)
+        found = columns.read(folder, case.world)
+        if case.workload == COLLECTIVES:
+            messages += _messages(found, "between" if len(case.nodes) > 1 else "within", missing)
+            continue
+        for host, notes in _by_host(found, case).items():
+            matmul += _matmul(host, case.id.nproc, notes, _threads(folder))
+            bandwidths += _bandwidths(host, case.id.nproc, notes)
+            products += _products(host, case.id.nproc, notes)
+            missing += sorted({f"{n['dtype']}: {n['missing']}" for n in notes if n.get("missing")})
+    return Peaks(
+        schema=SCHEMA,
+        site=manifest.plan.site.name,
+        device=manifest.plan.cases[0].device,
+        created=manifest.created * 1e-9,
+        run=run.id,
+        hosts=sorted({node.host for case in state.plan.cases for node in case.nodes}),
+        matmul=matmul,
+        bandwidths=bandwidths,
+        products=products,
+        messages=messages,
+        missing=list(dict.fromkeys(missing)),
+    )
+
+
+def _threads(folder: Path) -> int | None:
+    found = [result.get("settings", {}).get("threads") for result in events.results(folder)]
+    return next((value for value in found if isinstance(value, int)), None)
+
+
+def _by_host(found: Columns, case: CasePlan) -> dict[str, list[dict[str, Any]]]:
+    """What all ranks of each host noted. A host of which a rank is silent has no figure."""
+    hosts: dict[str, list[dict[str, Any]]] = {}
+    for node in case.nodes:
+        ranks = {command.rank for command in node.ranks}
+        here = [rank for rank in found.ranks if rank.rank in ranks]
+        if len(here) == len(ranks):
+            hosts[node.host] = [note for rank in here for note in rank.notes("peak") if isinstance(note, dict)]
+    return hosts
+
+
+def _summed(
+    notes: Sequence[dict[str, Any]], what: str, nproc: int, *keys: str
+) -> dict[tuple[Any, ...], dict[str, float]]:
+    """Figures that every rank noted, added up over ranks, by the values of `keys`."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for note in notes:
+        if note.get("what") == what and not note.get("missing"):
+            groups.setdefault(tuple(note.get(key) for key in keys), []).append(note)
+    found = {}
+    for key, members in groups.items():
+        if len(members) == nproc:
+            names = [name for name, value in members[0].items() if is_number(value)]
+            found[key] = {name: sum(float(one.get(name, 0.0)) for one in members) for name in names}
+    return found
+
+
+def _matmul(host: str, nproc: int, notes: Sequence[dict[str, Any]], threads: int | None) -> list[Matmul]:
+    return [
+        Matmul(host, nproc, str(dtype), sums["flops"], sums["best"], sums["seconds"] / nproc, threads)
+        for (dtype,), sums in _summed(notes, "matmul", nproc, "dtype").items()
+    ]
+
+
+def _bandwidths(host: str, nproc: int, notes: Sequence[dict[str, Any]]) -> list[Bandwidth]:
+    kinds = ("memory", "host_to_device", "device_to_host")
+    found = [(what, sums) for what in kinds for sums in _summed(notes, what, nproc).values()]
+    return [Bandwidth(what, host, nproc, sums["bandwidth"]) for what, sums in found]
+
+
+def _products(host: str, nproc: int, notes: Sequence[dict[str, Any]]) -> list[Product]:
+    return [
+        Product(host, nproc, str(dtype), int(size), sums["intensity"] / nproc, sums["flops"])
+        for (dtype, size), sums in _summed(notes, "product", nproc, "dtype", "size").items()
+    ]
+
+
+def _messages(found: Columns, scope: Scope, missing: list[str]) -> list[Message]:
+    notes = [note for rank in found.ranks for note in rank.notes("collective") if isinstance(note, dict)]
+    told = []
+    for note in notes:
+        if note.get("missing"):
+            missing.append(f"{note.get('operation')} {scope} hosts: {note['missing']}")
+        elif all(is_number(note.get(name)) for name in ("bytes", "world", "seconds", "bandwidth", "bus_bandwidth")):
+            told.append(
+                Message(
+                    scope,
+                    str(note.get("operation")),
+                    int(note["bytes"]),
+                    int(note["world"]),
+                    *(float(note[name]) for name in ("seconds", "bandwidth", "bus_bandwidth")),
+                )
+            )
+    return told
+
+
+def text(found: Peaks) -> str:
+    from trainmark.report import numbers
+    from trainmark.report.plain import clean
+
+    lines = [f"peaks of site {found.site}, device {found.device}, measured {numbers.moment(found.created)}", ""]
+    for one in found.matmul:
+        ranks = "1 rank" if one.nproc == 1 else f"{one.nproc} ranks"
+        shown = numbers.quantity(one.flops, "FLOP/s")
+        lines.append(f"  {one.host}  matmul {one.dtype}, {ranks}: {shown} over {one.seconds:.1f} s")
+    for band in found.bandwidths:
+        shown = numbers.quantity(band.bandwidth, "B/s")
+        lines.append(f"  {band.host}  {band.what.replace('_', ' ')}, {band.nproc} rank(s): {shown}")
+    for scope in ("within", "between"):
+        for operation in dict.fromkeys(one.operation for one in found.messages if one.scope == scope):
+            line = found.line(operation, scope)
+            best = max(o.bus_bandwidth for o in found.messages if (o.scope, o.operation) == (scope, operation))
+            latency = "" if line is None else f", latency {numbers.quantity(line.latency, 's')}"
+            name = operation.replace("_", "-")
+            lines.append(f"  {name} {scope} hosts: bus bandwidth up to {numbers.quantity(best, 'B/s')}{latency}")
+    lines += [f"  not measured: {what}" for what in found.missing]
+    return "\n".join(clean(line) for line in lines) + "\n"
