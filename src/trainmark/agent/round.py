@@ -85,7 +85,8 @@ class Round:
             argv = [processes.fill_ports(word, ports) for word in rank.plan.argv]
             cpus = settings.cpus[index] if settings.pinned else None
             try:
-                processes.start(rank, processes.Launch(argv, env, plan.cwd, cpus), self._containment)
+                launch = processes.Launch(argv, env, plan.cwd, cpus, settings.memory)
+                processes.start(rank, launch, self._containment)
             except processes.SpawnError as error:
                 reason = "rank %d cannot be started: %s" % (rank.rank, error)
                 self._verdict = Verdict("FAILED", reason, "spawn", rank.rank)

@@ -14,7 +14,7 @@ from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
-from trainmark.spec.case import SYNTHETIC
+from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 
@@ -110,7 +110,10 @@ def make_plan(args: argparse.Namespace) -> Plan:
 
 def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str], seed: int | None) -> Plan:
     LAUNCHERS.check(site.launcher, f"site `{site.name}`")
-    cases = suites.expand(loaded, site, changed)
+    return plan_cases(loaded, suites.expand(loaded, site, changed), site, seed)
+
+
+def plan_cases(loaded: suites.Loaded, cases: list[Case], site: sites.Site, seed: int | None) -> Plan:
     seed = seed if seed is not None else loaded.suite.seed
     if seed is None:
         seed = int.from_bytes(os.urandom(4), "big") >> 1

@@ -132,6 +132,8 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         loss_falls=workload.loss == "falling",
         window=case.window,
         folder=str(folder.resolve()),
+        studies=case.studies,
+        memory=case.memory,
     )
     return _with_command(planned, case) if workload.command else planned
 

@@ -10,6 +10,7 @@ from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.scaling import Series
 from trainmark.spec.site import Site
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
@@ -67,6 +68,10 @@ class CasePlan(msgspec.Struct, frozen=True):
     pattern: dict[str, Any] | None = None
     # The workload's own folder on the machine of the controller; empty for one that has none.
     folder: str = ""
+    # The series of scaling studies it belongs to.
+    studies: tuple[Series, ...] = ()
+    # Bytes each rank may use; 0: its share of what its host has free; None: no limit.
+    memory: int | None = None
 
     @property
     def id(self) -> CaseId:

@@ -9,7 +9,7 @@ import msgspec
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.report import environment
 from trainmark.report.attempt import Scored, question, score_attempt
-from trainmark.report.records import CaseReport, Report, RunReport
+from trainmark.report.records import CaseReport, Report, RunReport, StudyReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.gate import OUTSIDE
@@ -38,8 +38,17 @@ def build(run: RunDir, series: bool = False) -> Report:
         dir=str(run.path),
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
+        studies=_studies(manifest.plan.cases, cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
+
+
+def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
+    if not any(plan.studies for plan in plans):
+        return []
+    from trainmark.report.study import studies  # few runs have one
+
+    return studies(plans, cases)
 
 
 def _marked(report: Report, imported: Imported) -> Report:

@@ -10,12 +10,13 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import repeats, yamlfile
+from trainmark.spec import repeats, scaling, yamlfile
 from trainmark.spec import workload as workloads
 from trainmark.spec.case import Case, Layer, resolve
 from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, is_name, value_text
 from trainmark.spec.convert import convert
 from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.scaling import Cell, Scaling
 from trainmark.spec.site import Site
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.window import check as check_window
@@ -46,6 +47,8 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workloads: list[str] = []
     # Which steps count, for comparison with other benchmarks; without it the steady ones are looked for.
     window: FixedWindow | None = None
+    # Every case is studied over a grid of nodes and processes; a case may say otherwise for itself.
+    scaling: Scaling | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -58,6 +61,8 @@ class Loaded(msgspec.Struct, frozen=True):
     file: Path
     folders: tuple[Path, ...] = ()
     cwd: Path | None = None
+    # Largest batches that were found, where a study asks for them.
+    fits: dict[str, scaling.Fitted] = {}
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,6 +76,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     preset: str | None = None
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
+    scaling: Scaling | None = None
 
 
 def find(name: str) -> Path:
@@ -95,6 +101,8 @@ def load(file: Path) -> Loaded:
     suite = convert(yamlfile.load(file), Suite, str(file))
     check_deadlines(suite.deadlines, f"{file}: deadlines")
     check_window(suite.window, f"{file}: window")
+    if suite.scaling is not None:
+        scaling.check(suite.scaling, f"{file}: scaling")
     if not is_name(suite.name) or len(suite.name) > LONGEST_NAME:
         raise UserError(
             f"{file}: name: found {suite.name!r}, allowed are up to {LONGEST_NAME} letters, digits, `.`, `_`, `-`"
@@ -126,26 +134,64 @@ def of_command(item: dict[str, Any], cwd: Path) -> Loaded:
 
 def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Case]:
     """Every case of the suite, settled. No two share an identity."""
-    cases: list[Case] = []
+    cases: dict[str, Case] = {}
     places: dict[str, str] = {}
     found_cache: dict[str, workloads.Found] = {}
     for place, case_id, entry, own in _entries(loaded):
         if own is None and case_id.workload not in found_cache:
             found_cache[case_id.workload] = workloads.find(case_id.workload, loaded.folders, place)
-        case = _settle(loaded, site, overrides, own or found_cache[case_id.workload], place, case_id, entry)
-        identity = case.id.identity
-        if identity in places:
-            raise UserError(
-                f"{place}: `{case.id}` is the same case as {places[identity]}; "
-                "a case stands once in a suite, `repeat` says how often it runs"
-            )
-        places[identity] = place
-        cases.append(case)
+        found = own or found_cache[case_id.workload]
+        for cell in _cells(loaded, overrides, place, case_id, entry):
+            case = _settle(loaded, site, overrides, found, place, cell, entry)
+            identity = case.id.identity
+            if identity in places:
+                case = _shared(cases[identity], case, place, places[identity])
+            places[identity] = place
+            cases[identity] = case
     if not cases:
         raise UserError(f"{loaded.file}: cases: none given; write at least one {SHAPE}")
-    _check_used(cases, loaded.suite.set, f"{loaded.file}: set.")
-    _check_used(cases, overrides, "--set ")
-    return cases
+    made = list(cases.values())
+    _check_used(made, loaded.suite.set, f"{loaded.file}: set.")
+    _check_used(made, overrides, "--set ")
+    return made
+
+
+def wanted_batches(loaded: Loaded) -> list[scaling.Wanted]:
+    """The largest batches that have to be found before the cases are known."""
+    found: dict[str, scaling.Wanted] = {}
+    raw = loaded.suite.cases
+    own = [item for item in raw if isinstance(item, dict) and "scaling" in item] if isinstance(raw, list) else []
+    if loaded.suite.scaling is None and not own:
+        return []  # as nearly always
+    for place, case_id, entry, _ in _entries(loaded):
+        asked = entry.scaling or loaded.suite.scaling
+        for one in scaling.wanted(asked, case_id, place) if asked else ():
+            found.setdefault(one.key, one)
+    return list(found.values())
+
+
+def _cells(loaded: Loaded, overrides: Mapping[str, str], place: str, case_id: CaseId, entry: Entry) -> Iterator[Cell]:
+    """The case itself, or all cases of its study."""
+    asked = entry.scaling or loaded.suite.scaling
+    if asked is None:
+        yield Cell(case_id)
+        return
+    for name in scaling.taken(asked):
+        for values, where in ((entry.set, f"{place}.set"), (overrides, "--set")):
+            if name in values:
+                raise UserError(f"{where}: `{name}` is what the study varies; change it in `scaling`")
+    yield from scaling.cells(asked, case_id, place, loaded.fits)
+
+
+def _shared(one: Case, other: Case, place: str, earlier: str) -> Case:
+    """Two studies may meet in a case, which is then measured once."""
+    alike = one.fingerprint == other.fingerprint and one.id == other.id
+    if not (one.studies and other.studies and alike) or set(one.studies) & set(other.studies):
+        raise UserError(
+            f"{place}: `{other.id}` is the same case as {earlier}; "
+            "a case stands once in a suite, `repeat` says how often it runs"
+        )
+    return msgspec.structs.replace(one, studies=(*one.studies, *other.studies))
 
 
 def _settle(
@@ -154,10 +200,10 @@ def _settle(
     overrides: Mapping[str, str],
     found: workloads.Found,
     place: str,
-    case_id: CaseId,
+    cell: Cell,
     entry: Entry,
 ) -> Case:
-    suite = loaded.suite
+    suite, case_id = loaded.suite, cell.case
     known = {**found.workload.parameters, "data": None}
     layers = [
         # What the suite and the command line say is for every case that has such a parameter.
@@ -179,7 +225,8 @@ def _settle(
         deadlines={**suite.deadlines, **entry.deadlines},
         auto=suite.repeat_auto if case_id.repeat == AUTO else None,
     )
-    return msgspec.structs.replace(case, window=suite.window)
+    studies = () if cell.series is None else (cell.series,)
+    return msgspec.structs.replace(case, window=suite.window, studies=studies, memory=cell.memory)
 
 
 # Where a case stands, its id, what else is said there, and its workload if that is said there too.
@@ -213,7 +260,9 @@ def _from_command(loaded: Loaded, path: str, item: dict[str, Any]) -> Iterator[_
     found = commands.found(given, folder, loaded.suite.preset, place)
     if loaded.cwd is None:
         commands.check_words(found.workload, place)
-    entry = Entry(deadlines=given.deadlines, repeat=given.repeat)
+    if given.scaling is not None:
+        scaling.check(given.scaling, f"{place}.scaling")
+    entry = Entry(deadlines=given.deadlines, repeat=given.repeat, scaling=given.scaling)
     case_id = commands.case_id(given, found.workload.name, place)
     if given.matrix is None:
         yield place, case_id, entry, found
@@ -236,6 +285,8 @@ def _from_item(file: str, path: str, item: Any) -> Iterator[_Item]:
         return
     entry = convert(item, Entry, file, path)
     check_deadlines(entry.deadlines, f"{place}.deadlines")
+    if entry.scaling is not None:
+        scaling.check(entry.scaling, f"{place}.scaling")
     if (entry.case is None) == (entry.matrix is None):
         raise UserError(f"{place}: give either `case:` or `matrix:`")
     if entry.case is not None:

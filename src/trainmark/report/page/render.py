@@ -8,7 +8,7 @@ from trainmark.report import figures, numbers
 from trainmark.report.charts.figure import table
 from trainmark.report.charts.thin import MOST
 from trainmark.report.markup import element, escape, words
-from trainmark.report.page import summary
+from trainmark.report.page import study, summary
 from trainmark.report.page.badges import state_badge
 from trainmark.report.page.case import case_section
 from trainmark.report.page.document import switches, wrap
@@ -32,8 +32,8 @@ def render(report: Report, language: str | None = None) -> str:
     cases = f"<section>{element('h2', speak('cases'))}{sections}</section>" if sections else ""
     body = (
         f'<div class="page">{_header(speak, report)}<main>{summary.section(speak, report)}{_failures(speak, report)}'
-        f"{summary.overview(speak, report)}{cases}{_disturbed(speak, report)}{_warnings(speak, report)}"
-        f"{_environment(speak, report)}</main>{element('footer', speak('made_by'))}</div>"
+        f"{study.section(speak, report)}{summary.overview(speak, report)}{cases}{_disturbed(speak, report)}"
+        f"{_warnings(speak, report)}{_environment(speak, report)}</main>{element('footer', speak('made_by'))}</div>"
     )
     return wrap(speak, f"{report.suite} · {report.run}", body, forced=language is not None)
 
