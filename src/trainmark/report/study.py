@@ -61,12 +61,11 @@ def _point(plan: CasePlan, case: CaseReport) -> Point:
 
 
 def _cell(plan: CasePlan, case: CaseReport, point: Point, found: Scaled, odd: str) -> StudyCell:
-    batch = plan.params.get("batch")
     return StudyCell(
         case=case.case,
         nodes=point.nodes,
         procs=point.procs,
-        batch=batch if isinstance(batch, int) else None,
+        batch=_batch(plan),
         state=case.state,
         speeds=list(point.speeds),
         value=OOM if out_of_memory(case) else None,
@@ -82,3 +81,39 @@ def out_of_memory(case: CaseReport) -> bool:
 def _why(case: CaseReport) -> str:
     found = figures.throughput(case)
     return case.reason or (found.reason if found else "") or str(case.state).lower()
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """Configurations that differ in nodes and processes alone."""
+
+    name: str
+    mode: str
+    unit: str
+    batch: int | None
+    points: list[Point]
+
+
+def measured(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Measured]:
+    """The series of a run's studies; in a run without any, cases that are alike in everything but their size."""
+    groups: dict[tuple[str, str], list[tuple[CasePlan, CaseReport]]] = {}
+    for plan, case in zip(plans, cases, strict=True):
+        for series in plan.studies:
+            groups.setdefault((series.name, series.mode), []).append((plan, case))
+        if not plan.studies:
+            case_id = msgspec.structs.replace(plan.id, nnodes=1, nproc=1)
+            groups.setdefault((case_id.identity.replace(":1:1:*", ""), "weak"), []).append((plan, case))
+    return [
+        Measured(
+            name=name,
+            mode=mode,
+            unit=f"{members[0][0].unit}/s",
+            batch=_batch(members[0][0]),
+            points=[_point(plan, case) for plan, case in members],
+        )
+        for (name, mode), members in groups.items()
+    ]
+
+
+def _batch(plan: CasePlan) -> int | None:
+    batch = plan.params.get("batch")
+    return batch if isinstance(batch, int) else None
