@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from trainmark.devices import catalog
 from trainmark.errors import UserError
 from trainmark.frameworks import REGISTRY, Topology
+from trainmark.hashes import sha256_hex
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import Case
@@ -132,10 +134,22 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         loss_falls=workload.loss == "falling",
         window=case.window,
         folder=str(folder.resolve()),
+        version="" if workload.command else _version(folder, tuple(workload.path)),
         studies=case.studies,
         memory=case.memory,
     )
     return _with_command(planned, case) if workload.command else planned
+
+
+@cache
+def _version(folder: Path, path: tuple[str, ...]) -> str:
+    """What the workload's program is, with the modules it shares with others."""
+    found = []
+    for place in (folder, *((folder / extra).resolve() for extra in path)):
+        for name in sorted(os.listdir(place)) if place.is_dir() else ():
+            if name.endswith((".py", ".yaml", ".yml", ".json")):
+                found.append(f"{name} {sha256_hex((place / name).read_bytes())}")
+    return sha256_hex("\n".join(found).encode())[:12]
 
 
 def _data(case: Case, site: Site, places: Places) -> str | None:

@@ -68,6 +68,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     pattern: dict[str, Any] | None = None
     # The workload's own folder on the machine of the controller; empty for one that has none.
     folder: str = ""
+    # A hash of the workload's files; empty where they are not ours to look at.
+    version: str = ""
     # The series of scaling studies it belongs to.
     studies: tuple[Series, ...] = ()
     # Bytes each rank may use; 0: its share of what its host has free; None: no limit.

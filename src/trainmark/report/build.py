@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.plan.records import CasePlan, RoundRef
-from trainmark.report import environment
+from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Report, RunReport, StudyReport
 from trainmark.run import lease
@@ -18,15 +18,21 @@ from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
-from trainmark.store.rundir import Imported, RunDir
+from trainmark.store.rundir import Imported, Manifest, RunDir
 from trainmark.store.state import Attempt, RunState
 
 
 def build(run: RunDir, series: bool = False) -> Report:
-    """`series` adds the curves of every round."""
+    """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
     manifest = run.manifest()
     past = journal.read(run.path)
     state = RunState.replay(manifest.plan, past.records)
+    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
+        return _build(run, manifest, past, state, series)
+    return kept.or_made(run, lambda: _build(run, manifest, past, state, False))
+
+
+def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
     warnings = list(past.warnings)
     cases = [_case(run, state, index, series, warnings) for index in range(len(manifest.plan.cases))]
     report = Report(
@@ -101,10 +107,10 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     scores = [found.score for found in scored]
     aim = question(case).target
     # Rounds that were tried: how many there will be may not be known yet.
-    tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in state.plan.order if ref.case == index)
+    tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in state.refs(index))
     measurements = measure(scores, case.unit, state.plan.seed, tried, aim) if scores and valid else {}
-    failures = [state.rounds[ref].last() for ref in state.plan.order if ref.case == index]
-    failure = next((last.failure for last in failures if last is not None and last.failure), None)
+    lasts = [state.rounds[ref].last() for ref in state.refs(index)]
+    failure = next((last.failure for last in lasts if last is not None and last.failure), None)
     return CaseReport(
         case=case.case,
         state=outcome,
@@ -117,7 +123,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         measurements=measurements,
         failure=failure,
         notes=sorted(set(notes)),
-        band=_band([item.last() for ref, item in state.rounds.items() if ref.case == index]),
+        band=_band(lasts),
         variance_level=_variance_level(case, [attempt for _, attempt in counted]),
         runs=_runs(case, counted, scored, valid),
     )

@@ -42,16 +42,17 @@ class Index:
         name = sha256_hex(str(self._runs).encode())[:16]
         self.file = cache_dir() / "index" / f"{name}.db"
 
-    def put(self, row: Row) -> None:
-        """A run's newest state. Losing it is no harm, so failing to write it is none either."""
+    def put(self, rows: list[Row]) -> None:
+        """The newest state of runs. Losing it is no harm, so failing to write it is none either."""
         try:
             with self._open() as database:
-                self._put(database, row)
+                values = [msgspec.structs.astuple(row) for row in rows]
+                database.executemany("INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?,?)", values)
         except (sqlite3.Error, OSError):
             self.file.unlink(missing_ok=True)
 
-    def rows(self, summarise: Summarise) -> list[Row]:
-        """All runs, oldest first. What the index does not know, or knew before something changed, is read again."""
+    def rows(self, summarise: Summarise, last: int = 0) -> list[Row]:
+        """All runs, or the `last` ones, oldest first. What is not known, or was before it changed, is read again."""
         ids = run_ids(self._runs)
         try:
             with self._open() as database:
@@ -59,13 +60,15 @@ class Index:
         except (sqlite3.Error, OSError):
             self.file.unlink(missing_ok=True)
             known = {}
-        rows = []
-        for run in ids:
+        rows, fresh = [], []
+        for run in ids[-last:]:
             row = known.get(run)
-            if row is None or row.state in _PASSING or row.stamp != journal.stamp(self._runs / run):
+            if row is None or row.state in _PASSING or row.stamp != journal.stamp(f"{self._runs}/{run}"):
                 row = summarise(self._runs / run)
-                self.put(row)
+                fresh.append(row)
             rows.append(row)
+        if fresh:
+            self.put(fresh)
         return rows
 
     def rebuild(self, summarise: Summarise) -> int:
@@ -86,9 +89,6 @@ class Index:
                 f"PRAGMA user_version={SCHEMA:d};"
             )
         return database
-
-    def _put(self, database: sqlite3.Connection, row: Row) -> None:
-        database.execute("INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?,?)", msgspec.structs.astuple(row))
 
     def _all(self, database: sqlite3.Connection) -> list[Row]:
         return [Row(*values) for values in database.execute("SELECT * FROM runs")]
