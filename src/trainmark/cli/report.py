@@ -47,7 +47,7 @@ def call(args: argparse.Namespace) -> int:
     if target is None:
         sys.stdout.write(content)
         return 0
-    _write(target, content)
+    write_report(target, content)
     if args.output is None:
         print(target)
     return 0
@@ -57,7 +57,7 @@ def _target(output: Path | None, kind: str, run: RunDir) -> Path | None:
     return run.path / PAGE if output is None and kind == "html" else output
 
 
-def _write(path: Path, content: str) -> None:
+def write_report(path: Path, content: str) -> None:
     from trainmark.store.files import write_whole
 
     # A line of a log may hold bytes that were no text.

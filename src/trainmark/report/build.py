@@ -32,6 +32,12 @@ def build(run: RunDir, series: bool = False) -> Report:
     return kept.or_made(run, lambda: _build(run, manifest, past, state, False))
 
 
+def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
+    """A single case of a run, without looking at the others."""
+    state = RunState.replay(manifest.plan, journal.read(run.path).records)
+    return _case(run, state, index, False, [])
+
+
 def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
     warnings = list(past.warnings)
     cases = [_case(run, state, index, series, warnings) for index in range(len(manifest.plan.cases))]

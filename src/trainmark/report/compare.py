@@ -40,6 +40,10 @@ class Compared(msgspec.Struct, frozen=True):
     # Versions of the workload differ, and that was not to matter.
     forced: bool = False
 
+    @property
+    def name(self) -> str:
+        return self.case_a if self.case_a == self.case_b else f"{self.case_a} → {self.case_b}"
+
 
 class Left(msgspec.Struct, frozen=True):
     """A case that was not compared, and why."""
@@ -286,6 +290,11 @@ def _machine(side: Side) -> dict[str, Any]:
         "torch": packages.get("torch"),
         "trainmark": manifest.trainmark,
     }
+
+
+def ratio_text(verdict: Verdict) -> str:
+    interval = "" if verdict.ci_low is None else f" ({verdict.ci_low:.3f} … {verdict.ci_high:.3f})"
+    return f"{verdict.ratio:.3f}{interval}"
 
 
 def _changes(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
