@@ -166,7 +166,9 @@ def _allocator(settings: Settings, plan: NodePlan, machine: Machine, user: dict[
         settings.warnings.append("tcmalloc was asked for, but no libtcmalloc was found: the default is used")
     elif machine.glibc:
         settings.allocator = "glibc"
-        settings.env.update({name: value for name, value in _GLIBC.items() if name not in user})
+        # Room asked for in advance would count against a limit.
+        without = () if plan.memory is None else ("MALLOC_TOP_PAD_",)
+        settings.env.update({name: _GLIBC[name] for name in _GLIBC if name not in user and name not in without})
 
 
 def _tcmalloc() -> str | None:
