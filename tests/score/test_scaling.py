@@ -72,6 +72,7 @@ def test_predictions_know_their_limits() -> None:
     assert near.low < near.value < near.high < 4 * 190.0 * 1.1
     assert far.high / far.low > near.high / near.low, "further away less is known"
     assert far.efficiency < near.efficiency <= 1
+    assert far.high < 128 / 2 * 371.0 * 1.1, "more than linear does not go on"
     with pytest.raises(UserError, match="was measured"):
         predict(several, 2)
     bordered = predict(single, 2, all_reduce=0.1)

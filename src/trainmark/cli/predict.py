@@ -105,5 +105,5 @@ def _row(told: Prediction, unit: str) -> dict[str, str]:
         "nodes x processes": f"{told.nodes}x{told.procs}",
         "predicted": f"{number(told.value)} {unit}",
         "90 % prediction interval": f"{number(told.low)} … {number(told.high)}",
-        "efficiency against the smallest whole-node point": f"{100 * told.efficiency:.0f} %",
+        "efficiency": f"{100 * told.efficiency:.0f} %",
     }

@@ -30,7 +30,7 @@ def _section(speak: Speaker, line: Line, index: int) -> str:
     rows = table(head, [history.cells(entry) for entry in line.entries], plain=(0, 1)) if line.entries else ""
     return (
         f"<section{name}><h2>{escape(line.case)} · {escape(', '.join(line.hosts))}</h2>"
-        f'{_chart(speak, line)}<div class="card"><ul>{said}</ul>{rows}</div></section>'
+        f'<div class="card"><div class="figures">{_chart(speak, line)}</div><ul>{said}</ul>{rows}</div></section>'
     )
 
 

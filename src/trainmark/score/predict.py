@@ -140,7 +140,8 @@ def predict(
     value, low, high = (math.exp(base - total) for total in (totals[1], totals[2] + spread, totals[0] - spread))
     single = whole[0]
     efficiency = value / nodes / (geometric_mean(single.speeds) / single.nodes)
-    method += f"; fade {found.fade:.2f} and errors from {found.rows} published rows, 90 % interval"
+    method += f"; fade {found.fade:.2f} and errors from {found.rows} published rows"
+    method += f"; efficiency is against {single.nodes}x{procs}"
     return Prediction(nodes, procs, value, low, high, efficiency, method, notes)
 
 
@@ -179,10 +180,10 @@ def _totals(losses: Iterable[float], doublings: float, found: Calibration) -> tu
     for index in range(math.ceil(doublings)):
         share = min(1.0, doublings - index)
         low, likely, high = next_loss(low, found)[0], next_loss(likely, found)[1], next_loss(high, found)[2]
+        # More than linear may happen once; it does not go on.
+        low = max(0.0, low) if index else low
         for place, loss in enumerate((low, likely, high)):
             totals[place] += share * loss
-        # More than linear may happen once; it does not go on.
-        low = max(0.0, low)
     return totals[0], totals[1], totals[2]
 
 

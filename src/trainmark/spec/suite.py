@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,8 +12,9 @@ from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec import repeats, scaling, yamlfile
 from trainmark.spec import workload as workloads
 from trainmark.spec.case import Case, Layer, resolve
-from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, is_name, value_text
+from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, is_name
 from trainmark.spec.convert import convert
+from trainmark.spec.matrix import cells_of, checked_repeat, parse_at
 from trainmark.spec.repeats import RepeatAuto
 from trainmark.spec.scaling import Cell, Scaling
 from trainmark.spec.site import Site
@@ -26,8 +26,6 @@ BUILT_IN = Path(__file__).resolve().parent.parent / "suites"
 
 # The name is part of every run id.
 LONGEST_NAME = 64
-# A matrix with more cells than this is a slip of the pen, not a plan.
-MOST_CELLS = 10_000
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -269,14 +267,14 @@ def _from_command(loaded: Loaded, path: str, item: dict[str, Any]) -> Iterator[_
         return
     axes = {"device": given.device, "nodes": given.nnodes, "procs": given.nproc, **given.matrix}
     matrix = {**axes, "workload": case_id.workload, "framework": workloads.EXEC}
-    for cell in _matrix(msgspec.structs.replace(entry, matrix=matrix), place):
+    for cell in cells_of(matrix, entry.repeat, place):
         yield f"{place}.matrix", cell, entry, found
 
 
 def _from_item(file: str, path: str, item: Any) -> Iterator[_Item]:
     place = f"{file}: {path}"
     if isinstance(item, str):
-        yield place, _parse(item, place), Entry(), None
+        yield place, parse_at(item, place), Entry(), None
         return
     if not isinstance(item, dict):
         raise UserError(f"{place}: expected a case id or a mapping; found {item!r}")
@@ -290,63 +288,19 @@ def _from_item(file: str, path: str, item: Any) -> Iterator[_Item]:
     if (entry.case is None) == (entry.matrix is None):
         raise UserError(f"{place}: give either `case:` or `matrix:`")
     if entry.case is not None:
-        case_id = _parse(entry.case, f"{place}.case")
+        case_id = parse_at(entry.case, f"{place}.case")
         if entry.repeat is not None:
-            case_id = msgspec.structs.replace(case_id, repeat=_repeat(entry.repeat, f"{place}.repeat"))
+            case_id = msgspec.structs.replace(case_id, repeat=checked_repeat(entry.repeat, f"{place}.repeat"))
         yield f"{place}.case", case_id, entry, None
         return
-    for case_id in _matrix(entry, place):
+    for case_id in cells_of(entry.matrix or {}, entry.repeat, place):
         yield f"{place}.matrix", case_id, entry, None
 
 
 def _from_pair(place: str, key: Any, value: Any) -> Iterator[_Item]:
     if value is not None and not isinstance(value, str):
         raise UserError(f"{place}: expected the path of its data; found {value!r}")
-    yield place, _parse(str(key), place), Entry(data=value or None), None
-
-
-def _parse(text: str, place: str) -> CaseId:
-    try:
-        return CaseId.parse(text)
-    except UserError as error:
-        raise UserError(f"{place}: {error}") from None
-
-
-_AXES = ("workload", "framework", "device", "nodes", "procs")
-
-
-def _matrix(entry: Entry, place: str) -> Iterator[CaseId]:
-    """Every combination of the axes; an axis that is no id field is a parameter."""
-    axes: dict[str, list[Any]] = {}
-    for name, values in (entry.matrix or {}).items():
-        axes[name] = values if isinstance(values, list) else [values]
-        if not axes[name]:
-            raise UserError(f"{place}.matrix.{name}: an empty list makes no case")
-        for position, value in enumerate(axes[name]):
-            if not isinstance(value, str | int | float | bool):
-                raise UserError(f"{place}.matrix.{name}[{position}]: expected a plain value; found {value!r}")
-    for name in ("workload", "framework"):
-        if name not in axes:
-            raise UserError(f"{place}.matrix: `{name}` is missing; fields are {one_of(_AXES)}, others are parameters")
-    axes = {"device": ["cpu"], "nodes": [1], "procs": [1], **axes}
-    cells = 1
-    for values in axes.values():
-        cells *= len(values)
-    if cells > MOST_CELLS:
-        raise UserError(f"{place}.matrix: makes {cells} cases, allowed are {MOST_CELLS}")
-    repeat = _repeat(1 if entry.repeat is None else entry.repeat, f"{place}.repeat")
-    for cell in itertools.product(*axes.values()):
-        point = dict(zip(axes, cell, strict=True))
-        head = ":".join(str(point.pop(name)) for name in _AXES)
-        yield _parse(f"{head}:{repeat}", f"{place}.matrix").with_variant(
-            {name: value_text(value) for name, value in point.items()}
-        )
-
-
-def _repeat(value: int | str, place: str) -> int | str:
-    if value != "auto" and (isinstance(value, str) or value < 1):
-        raise UserError(f"{place}: found {value!r}, allowed is a whole number from 1, or `auto`")
-    return value
+    yield place, parse_at(str(key), place), Entry(data=value or None), None
 
 
 def _check_used(cases: list[Case], values: Mapping[str, Any], place: str) -> None:

@@ -6,7 +6,7 @@ from trainmark.report import study_text
 from trainmark.report.charts import lines
 from trainmark.report.charts.figure import table
 from trainmark.report.markup import element
-from trainmark.report.records import Curve, Report, StudyReport
+from trainmark.report.records import Curve, Report, StudyCell, StudyReport
 from trainmark.report.words import Speaker
 
 
@@ -23,32 +23,43 @@ def _study(speak: Speaker, study: StudyReport) -> str:
     said = "".join(element("li", remark) for remark in study_text.remarks(study))
     remarks = f'<ul class="small">{said}</ul>' if said else ""
     name = element("h3", study_text.title(study, speak))
-    return f'<div class="card">{name}{_chart(speak, study)}{rows}{remarks}</div>'
+    return f'<div class="card">{name}{_charts(speak, study)}{rows}{remarks}</div>'
 
 
-def _chart(speak: Speaker, study: StudyReport) -> str:
-    """Speed-up over processes beside what it would be without loss; the interval is the shaded band."""
-    known = [cell for cell in study.cells if cell.speedup is not None and cell.efficiency]
-    if len({cell.nodes * cell.procs for cell in known}) < 2:
-        return ""
+def _charts(speak: Speaker, study: StudyReport) -> str:
+    """Speed-up and efficiency over processes, beside what they would be without loss; intervals are shaded."""
+    known = [cell for cell in study.cells if cell.speedup is not None and cell.efficiency is not None]
     ranks = [float(cell.nodes * cell.procs) for cell in known]
-    speedups = [cell.speedup for cell in known]
-    ideal = [(cell.speedup or 0.0) / (cell.efficiency or 1.0) for cell in known]
+    if len(set(ranks)) < 2:
+        return ""
+    base = next((cell for cell in known if study_text.shape(cell) == study.baseline), known[0])
+    ideal = [rank / (base.nodes * base.procs) for rank in ranks]
+    drawn = _drawing(speak, known, ranks, "speedup", ideal) + _drawing(
+        speak, known, ranks, "efficiency", [1.0] * len(ranks)
+    )
+    return f'<div class="figures">{drawn}</div>'
+
+
+def _drawing(speak: Speaker, known: list[StudyCell], ranks: list[float], name: str, ideal: list[float]) -> str:
+    values, lows, highs = ([getattr(cell, name + end) for cell in known] for end in ("", "_low", "_high"))
+    unit = "fraction" if name == "efficiency" else ""
     drawn = [
-        lines.Line(speak("speedup"), Curve("speed-up", "", ranks, list(speedups))),
-        lines.Line(speak("study.ideal"), Curve("ideal", "", ranks, list(ideal))),
+        lines.Line(speak(name), Curve(name, unit, ranks, values)),
+        lines.Line(speak("study.ideal"), Curve("ideal", unit, ranks, list(ideal))),
     ]
-    lows = [cell.speedup_low if cell.speedup_low is not None else cell.speedup for cell in known]
-    highs = [cell.speedup_high if cell.speedup_high is not None else cell.speedup for cell in known]
     band = None
-    if any(cell.speedup_low is not None for cell in known):
-        band = lines.Band(Curve("low", "", ranks, list(lows)), Curve("high", "", ranks, list(highs)))
+    if any(low is not None for low in lows):
+        edges = [
+            [value if edge is None else edge for edge, value in zip(found, values, strict=True)]
+            for found in (lows, highs)
+        ]
+        band = lines.Band(Curve("low", unit, ranks, edges[0]), Curve("high", unit, ranks, edges[1]))
     return lines.chart(
         speak,
-        speak("speedup"),
+        speak(name),
         drawn,
         x_title=speak("study.ranks"),
-        y_title=speak("speedup"),
+        y_title=speak(name),
         band=band,
         band_name=speak("interval"),
         zero=True,
