@@ -11,7 +11,7 @@ import msgspec
 from trainmark.cache import cache_dir
 from trainmark.hashes import sha256_hex
 from trainmark.store import journal
-from trainmark.store.rundir import run_ids
+from trainmark.store.rundir import is_run, names
 
 SCHEMA = 2
 # States that may change without a record.
@@ -53,20 +53,25 @@ class Index:
 
     def rows(self, summarise: Summarise, last: int = 0) -> list[Row]:
         """All runs, or the `last` ones, oldest first. What is not known, or was before it changed, is read again."""
-        ids = run_ids(self._runs)
         try:
             with self._open() as database:
                 known = {row.run: row for row in self._all(database)}
         except (sqlite3.Error, OSError):
             self.file.unlink(missing_ok=True)
             known = {}
-        rows, fresh = [], []
-        for run in ids[-last:]:
-            row = known.get(run)
-            if row is None or row.state in _PASSING or row.stamp != journal.stamp(f"{self._runs}/{run}"):
-                row = summarise(self._runs / run)
+        rows: list[Row] = []
+        fresh: list[Row] = []
+        for run in reversed(names(self._runs)):
+            path, row = f"{self._runs}/{run}", known.get(run)
+            if row is None or row.state in _PASSING or row.stamp != journal.stamp(path):
+                if not is_run(path):
+                    continue
+                row = summarise(Path(path))
                 fresh.append(row)
             rows.append(row)
+            if len(rows) == last:
+                break
+        rows.reverse()
         if fresh:
             self.put(fresh)
         return rows

@@ -161,14 +161,17 @@ def find(runs: Path, name: str | None) -> RunDir:
 
 def run_ids(runs: Path) -> list[str]:
     """All runs in the folder, oldest first (ids begin with their time)."""
+    return [name for name in names(runs) if is_run(f"{runs}/{name}")]
+
+
+def names(runs: Path) -> list[str]:
+    """What may be runs, oldest first: a name with a dot is still being imported, or kept for another purpose."""
     try:
-        names = os.listdir(runs)
+        return sorted(name for name in os.listdir(runs) if not name.startswith("."))
     except OSError:
         return []
-    # A name with a dot is a run that is still being imported.
-    return sorted(name for name in names if not name.startswith(".") and _is_run(f"{runs}/{name}"))
 
 
-def _is_run(path: str) -> bool:
+def is_run(path: str) -> bool:
     """Whether there is a manifest; another user's closed folder, or a link to itself, is no run of ours."""
     return os.path.isfile(f"{path}/{MANIFEST}")
