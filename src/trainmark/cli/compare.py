@@ -111,7 +111,10 @@ def _sides(args: argparse.Namespace) -> list[Side]:
     others = [_side(args, name) for name in args.sides[1:]]
     first = args.sides[0]
     if first == BASELINE:
-        first = baselines.find(args.runs, others[0].manifest).run
+        found = sorted({baselines.find(args.runs, other.manifest).run for other in others})
+        if len(found) > 1:
+            raise UserError(f"these runs have different baselines ({', '.join(found)}); compare them one by one")
+        first = found[0]
     return [_side(args, first), *others]
 
 
