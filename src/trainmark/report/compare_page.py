@@ -35,8 +35,8 @@ def _section(speak: Speaker, found: Comparison, index: int) -> str:
     head = f"<h2>{escape(found.b)} {mark}</h2>{element('p', told, ' class=small')}"
     notes = [f"{left.case}: {left.reason}" for left in found.left] + found.notes
     notes += [f"{one.case_b}: {note}" for one in found.cases for note in one.notes]
-    listed = "".join(element("li", note) for note in notes)
-    remarks = f'<div class="card">{element("h4", speak("notes"))}<ul>{listed}</ul></div>' if listed else ""
+    listed = "".join(element("p", note, " class=small") for note in notes)
+    remarks = f'<div class="card">{element("h3", speak("notes"))}{listed}</div>' if listed else ""
     return f"<section{name}>{head}{_chart(speak, found)}{_table(speak, found)}{remarks}</section>"
 
 
@@ -47,7 +47,9 @@ def _word(speak: Speaker, word: str) -> Label:
 def _chart(speak: Speaker, found: Comparison) -> str:
     if not found.cases:
         return ""
-    rows = [
+    # A itself is where nothing changed.
+    rows = [intervals.Row(f"A  {found.a}", [], 1.0)]
+    rows += [
         intervals.Row(one.name, [], one.verdict.ratio, one.verdict.ci_low, one.verdict.ci_high, note=one.verdict.word)
         for one in found.cases
     ]

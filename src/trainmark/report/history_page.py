@@ -25,12 +25,12 @@ def render(found: list[Line], language: str | None = None) -> str:
 
 def _section(speak: Speaker, line: Line, index: int) -> str:
     name = ' id="summary"' if index == 0 else ""
-    said = "".join(element("li", remark) for remark in history.remarks(line))
+    said = "".join(element("p", remark, " class=small") for remark in history.remarks(line))
     head = [speak("run"), speak("when"), speak("m.throughput"), speak("interval"), speak("runs")]
     rows = table(head, [history.cells(entry) for entry in line.entries], plain=(0, 1)) if line.entries else ""
     return (
         f"<section{name}><h2>{escape(line.case)} · {escape(', '.join(line.hosts))}</h2>"
-        f'<div class="card"><div class="figures">{_chart(speak, line)}</div><ul>{said}</ul>{rows}</div></section>'
+        f'<div class="card"><div class="figures">{_chart(speak, line)}</div>{said}{rows}</div></section>'
     )
 
 

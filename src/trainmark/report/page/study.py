@@ -20,8 +20,7 @@ def section(speak: Speaker, report: Report) -> str:
 def _study(speak: Speaker, study: StudyReport) -> str:
     head = [speak(key) for key in study_text.HEAD]
     rows = table(head, [study_text.row(cell) for cell in study.cells])
-    said = "".join(element("li", remark) for remark in study_text.remarks(study))
-    remarks = f'<ul class="small">{said}</ul>' if said else ""
+    remarks = "".join(element("p", remark, " class=small") for remark in study_text.remarks(study))
     name = element("h3", study_text.title(study, speak))
     return f'<div class="card">{name}{_charts(speak, study)}{rows}{remarks}</div>'
 
