@@ -60,6 +60,7 @@ def test_dlperfs_own_table_and_json(tmp_path: Path, cli: Cli) -> None:
     }  # fmt: skip
     assert TABLE in formats.render(report, "md")
     text = formats.render(report, "text")
+    assert "1x1: 369.81, 371.31, 369.02, 371.01, 369.00" in text
     assert "29.02" in text and "90.7 %" in text and "█" in text
     page = formats.render(report, "html")
     assert 'id="scaling"' in page and "<svg" in page.split('id="scaling"')[1]

@@ -15,7 +15,7 @@ def text(study: StudyReport, speak: Speaker) -> list[str]:
     head = [speak.text(key).lower() for key in HEAD]
     lines = ["", title(study, speak)]
     lines += columns([head, *(row(cell) for cell in study.cells)])
-    lines += ["", *_bars(study)]
+    lines += ["", *_bars(study), *_runs(study, speak)]
     return lines + [f"  {remark}" for remark in remarks(study)]
 
 
@@ -76,6 +76,13 @@ def _bars(study: StudyReport) -> list[str]:
         bar = "█" * filled + "·" * max(0, whole - filled)
         lines.append(f"  {shape(cell).ljust(width)}  {bar.ljust(_BAR)}  {cell.speedup:.2f}")
     return lines
+
+
+def _runs(study: StudyReport, speak: Speaker) -> list[str]:
+    """The speed of every run, as DLPerf's scripts print them."""
+    known = [cell for cell in study.cells if cell.speeds]
+    told = [f"  {shape(cell)}: {', '.join(f'{speed:.2f}' for speed in cell.speeds)}" for cell in known]
+    return ["", f"  {speak.text('chart.runs').lower()}:", *told] if told else []
 
 
 def _number(value: float | None) -> str:
