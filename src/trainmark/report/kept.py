@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,6 +40,8 @@ def or_made(run: RunDir, make: Callable[[], Report]) -> Report:
 def _key(folder: Path) -> str:
     """Names, sizes and times of all files that a report is made from. Whoever changes a file and sets its time back
     still changes the time at which that was done."""
+    import hashlib
+
     digest = hashlib.sha256(f"{_FORMAT} {SCORER_VERSION} {__version__} {folder}".encode())
     for path in (f"{folder}/{MANIFEST}", f"{folder}/{journal.NAME}", *sorted(_sources(str(folder)))):
         seen = os.stat(path)
