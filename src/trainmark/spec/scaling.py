@@ -4,8 +4,7 @@
 whole grid, each with a baseline of its own, against which speed-ups are told.
 """
 
-from __future__ import annotations
-
+# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
