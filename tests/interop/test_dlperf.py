@@ -18,6 +18,7 @@ from trainmark.interop.dlperf import DlPerf, result
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
 from trainmark.interop.format import defaults
 from trainmark.interop.records import End, Flag, Verbatim
+from trainmark.report.dlperf import table
 from trainmark.testing.formats import FormatContract, check, read
 
 
@@ -165,7 +166,7 @@ def test_thirty_published_speeds_give_the_published_result(method: str) -> None:
         for case, (a, m, s) in PUBLISHED.items()
     }
     assert found == {"rn50": expected}
-    assert result.table(found["rn50"]) == TABLE
+    assert table(found["rn50"]) == TABLE
 
 
 def test_slips_are_told(tmp_path: Path) -> None:

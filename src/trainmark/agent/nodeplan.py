@@ -65,6 +65,7 @@ class NodePlan:
         self.tuning: dict[str, Any] = raw.get("tuning") or {}
         self.containment: str = raw.get("containment") or "auto"
         self.cpus: int | None = raw.get("cpus")
+        self.memory: int | None = raw.get("memory")  # bytes a rank may use; 0: its share of what is free
         self.warnings: list[str] = list(raw.get("warnings") or ())
         self.active: str | None = raw.get("active")
         self.device: dict[str, Any] = raw.get("device") or {"vendor": "cpu", "visible": None}

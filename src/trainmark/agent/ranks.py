@@ -133,9 +133,11 @@ def _check_program(path: str) -> None:
 class Launch:
     """Everything a rank's process needs to become its program."""
 
-    __slots__ = ("argv", "cpus", "cwd", "env", "program")
+    __slots__ = ("argv", "cpus", "cwd", "env", "memory", "program")
 
-    def __init__(self, argv: list[str], env: Mapping[str, str], cwd: str, cpus: list[int] | None) -> None:
+    def __init__(
+        self, argv: list[str], env: Mapping[str, str], cwd: str, cpus: list[int] | None, memory: int | None = None
+    ) -> None:
         if not os.path.isdir(cwd):
             raise SpawnError("the working folder %s does not exist" % cwd)
         self.program = find_program(argv[0], env, cwd)
@@ -143,6 +145,7 @@ class Launch:
         self.env = env
         self.cwd = cwd
         self.cpus = cpus
+        self.memory = memory
 
 
 def start(rank: Rank, launch: Launch, containment: Containment) -> None:
@@ -176,6 +179,14 @@ def _hear(read_end: int) -> str:
     return os.read(read_end, 4096).decode(errors="replace")
 
 
+def _limit(memory: int) -> None:
+    """What the process may write to, shared memory and files left out: past it, allocations fail as on a full device,
+    and only its own. A limit on addresses would count what is merely reserved."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+
 def _become(launch: Launch, log: str, containment: Containment, agent: int, tell: int) -> None:
     """The forked child on its way to the program. Never returns."""
     try:
@@ -189,6 +200,8 @@ def _become(launch: Launch, log: str, containment: Containment, agent: int, tell
         containment.enter()
         if launch.cpus:
             os.sched_setaffinity(0, launch.cpus)
+        if launch.memory:
+            _limit(launch.memory)
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)

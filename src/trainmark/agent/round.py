@@ -89,7 +89,8 @@ class Round:
             cpus = settings.cpus[index] if settings.pinned else None
             cwd = plan.cwd or self._workplace(rank.rank, env)
             try:
-                processes.start(rank, processes.Launch(argv, env, cwd, cpus), self._containment)
+                launch = processes.Launch(argv, env, cwd, cpus, settings.memory)
+                processes.start(rank, launch, self._containment)
             except processes.SpawnError as error:
                 reason = "rank %d cannot be started: %s" % (rank.rank, error)
                 self._verdict = Verdict("FAILED", reason, "spawn", rank.rank)

@@ -18,6 +18,7 @@ _GLIBC = {
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
     "MALLOC_TOP_PAD_": "268435456",
 }
+_MEMORY_SHARE = 0.9
 _LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
 _TCMALLOC_NAMES = ("libtcmalloc_minimal.so.4", "libtcmalloc.so.4")
 
@@ -25,7 +26,7 @@ _TCMALLOC_NAMES = ("libtcmalloc_minimal.so.4", "libtcmalloc.so.4")
 class Machine:
     """The facts tuning needs of a node."""
 
-    __slots__ = ("cores", "cpus", "glibc", "quota", "tcmalloc")
+    __slots__ = ("cores", "cpus", "free", "glibc", "quota", "tcmalloc")
 
     def __init__(
         self,
@@ -34,12 +35,14 @@ class Machine:
         quota: float | None = None,
         tcmalloc: str | None = None,
         glibc: bool = True,
+        free: int | None = None,
     ) -> None:
         self.cpus = sorted(cpus)
         self.cores = cores or [[cpu] for cpu in self.cpus]  # the threads of each physical core
         self.quota = quota  # processors' worth of time the node's control group grants
         self.tcmalloc = tcmalloc
         self.glibc = glibc
+        self.free = free  # bytes of memory, where ranks shall share it
 
 
 class Settings:
@@ -50,6 +53,7 @@ class Settings:
         self.cpus: list[list[int]] = []
         self.pinned = False
         self.allocator = "default"
+        self.memory: int | None = None  # bytes each rank may use
         self.env: dict[str, str] = {}
         self.visible: str | None = None  # the variable that gets the number of each local rank's device
         self.warnings: list[str] = []
@@ -58,7 +62,8 @@ class Settings:
         env = dict(self.env)
         if self.visible:
             env[self.visible] = "local rank"
-        return {"threads": self.threads, "cpus": self.cpus, "allocator": self.allocator, "env": env}
+        found = {"threads": self.threads, "cpus": self.cpus, "allocator": self.allocator, "env": env}
+        return found if self.memory is None else dict(found, memory=self.memory)
 
 
 def look(plan: NodePlan, quota: float | None) -> Machine:
@@ -72,6 +77,7 @@ def look(plan: NodePlan, quota: float | None) -> Machine:
         quota,
         _tcmalloc() if wanted else None,
         "CS_GNU_LIBC_VERSION" in os.confstr_names,
+        _free_memory() if plan.memory == 0 else None,
     )
 
 
@@ -88,7 +94,18 @@ def choose(plan: NodePlan, machine: Machine, inherited: Mapping[str, str]) -> Se
     visible = plan.device.get("visible")
     if visible and visible not in asked and visible not in kept:
         settings.visible = visible
+    settings.memory = plan.memory
+    if machine.free is not None:
+        # The machine itself needs some, and what is free now was so a moment ago.
+        settings.memory = int(_MEMORY_SHARE * machine.free) // max(1, len(plan.ranks))
     return settings
+
+
+def _free_memory() -> int | None:
+    """Bytes that programs could have without anything being swapped out."""
+    with open("/proc/meminfo", "rb", buffering=0) as file:
+        found = file.read().partition(b"MemAvailable:")[2].split(None, 1)
+    return int(found[0]) * 1024 if found else None
 
 
 def _threads(settings: Settings, plan: NodePlan, machine: Machine, asked: dict[str, str], kept: dict[str, str]) -> None:
@@ -149,7 +166,9 @@ def _allocator(settings: Settings, plan: NodePlan, machine: Machine, user: dict[
         settings.warnings.append("tcmalloc was asked for, but no libtcmalloc was found: the default is used")
     elif machine.glibc:
         settings.allocator = "glibc"
-        settings.env.update({name: value for name, value in _GLIBC.items() if name not in user})
+        # Room asked for in advance would count against a limit.
+        without = () if plan.memory is None else ("MALLOC_TOP_PAD_",)
+        settings.env.update({name: _GLIBC[name] for name in _GLIBC if name not in user and name not in without})
 
 
 def _tcmalloc() -> str | None:

@@ -17,6 +17,7 @@ _MEMORY = (
     "memoryerror",
     "can't allocate memory",
     "cannot allocate memory",
+    "memory allocation failed",
     "out of memory",
     "outofmemory",
     "bad_alloc",

@@ -14,7 +14,7 @@ from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
-from trainmark.spec.case import SYNTHETIC
+from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 
@@ -102,9 +102,9 @@ def load_site(args: argparse.Namespace) -> sites.Site:
     return sites.load(args.site, os.uname().nodename)
 
 
-def make_plan(args: argparse.Namespace) -> Plan:
+def make_plan(args: argparse.Namespace, loaded: suites.Loaded | None = None, site: sites.Site | None = None) -> Plan:
     """Suite, site and options → plan. Reads files, starts nothing."""
-    plan = plan_suite(load_suite(args), load_site(args), overrides(args), args.seed)
+    plan = plan_suite(loaded or load_suite(args), site or load_site(args), overrides(args), args.seed)
     known = sites.peaks_file(args.site, os.uname().nodename)
     if not known.is_file():
         return plan
@@ -123,7 +123,10 @@ def check_runs(plan: Plan, args: argparse.Namespace) -> None:
 
 def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str], seed: int | None) -> Plan:
     LAUNCHERS.check(site.launcher, f"site `{site.name}`")
-    cases = suites.expand(loaded, site, changed)
+    return plan_cases(loaded, suites.expand(loaded, site, changed), site, seed)
+
+
+def plan_cases(loaded: suites.Loaded, cases: list[Case], site: sites.Site, seed: int | None) -> Plan:
     seed = seed if seed is not None else loaded.suite.seed
     if seed is None:
         seed = random_seed()

@@ -1,4 +1,4 @@
-"""`trainmark compare`: is B faster than A?"""
+"""`trainmark compare`: is B faster than A? And C, and D?"""
 
 from __future__ import annotations
 
@@ -11,33 +11,55 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.cli.list import table
+from trainmark.cli.report import write
 from trainmark.errors import OK, THRESHOLD_CROSSED, UserError, did_you_mean, one_of
+from trainmark.report import formats
 from trainmark.spec import share
-from trainmark.store import rundir
+from trainmark.store import baselines, rundir
 
 if TYPE_CHECKING:
     from trainmark.report.compare import Compared, Comparison, Side
-    from trainmark.score.verdict import Verdict
+
+FORMATS = ("text", "md", "html", "json")
+BASELINE = "baseline"
 
 EPILOG = """\
 examples:
   trainmark compare 20260102-101500-quick-a1b2 last            every case that both runs have
   trainmark compare last:mnist:pytorch:cpu:1:1:5 last:mnist:pytorch:cpu:1:2:5     two cases of one run
+  trainmark compare baseline last --fail-over 5% -o comment.md     against the baseline of its hosts, for a pull request
+  trainmark compare monday tuesday wednesday                   every other one against the first
 verdicts on B: faster, slower, equivalent (within the margin), inconclusive (with the runs per side it would take).
 exit code 4: a case lost more than the threshold, and that is beyond doubt (5 % over all cases); else 0.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    for name in ("A", "B"):
-        parser.add_argument(
-            name.lower(), metavar=name, help="a run (id, its start or end, folder, `last`), or RUN:CASE"
-        )
+    parser.add_argument(
+        "sides",
+        nargs="+",
+        metavar="RUN",
+        help="A, B and more: a run (id, its start or end, folder, `last`), RUN:CASE, or for A `baseline`",
+    )
     common.add_runs(parser)
     parser.add_argument("--margin", default="3%", metavar="SHARE", help="differences up to this do not matter (3%%)")
-    parser.add_argument("--threshold", default="5%", metavar="SHARE", help="a loss beyond this gives exit code 4 (5%%)")
+    parser.add_argument(
+        "--fail-over",
+        "--threshold",
+        dest="threshold",
+        default="5%",
+        metavar="SHARE",
+        help="a loss beyond this gives exit code 4 (5%%)",
+    )
     parser.add_argument("--metric", default="throughput", help="throughput (default) or sustained_throughput")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
+    parser.add_argument(
+        "--force", action="store_true", help="also compare unfinished runs and other versions of a workload, marked"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, help="default: what the name of FILE ends in (.html, .md, .json), else text"
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to a file instead of the terminal")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     parser.add_argument(
         "--why", action="store_true", help="of two diagnostic runs: what adds how much to the difference"
     )
@@ -46,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     if args.why:
         return _why(args)
-    from trainmark.report.compare import METRICS, compare
+    from trainmark.report.compare import METRICS, compare_many
 
     margin = share.parse(args.margin, "--margin")
     threshold = share.parse(args.threshold, "--threshold", zero=True)
@@ -54,26 +76,62 @@ def call(args: argparse.Namespace) -> int:
         raise UserError(
             f"--metric: found `{args.metric}`{did_you_mean(args.metric, METRICS)}, allowed is {one_of(METRICS)}"
         )
-    a, b = _side(args, args.a), _side(args, args.b)
-    if (a.case is None) != (b.case is None):
+    sides = _sides(args)
+    if len({side.case is None for side in sides}) > 1:
         raise UserError("A and B: either both name a case (RUN:CASE) or none does")
-    if (a.report.dir, a.case) == (b.report.dir, b.case):
-        raise UserError(f"A and B are the same: {a.case or a.report.run}")
-    found = compare(a, b, args.metric, margin, threshold)
-    if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+    named = [(side.report.dir, side.case) for side in sides]
+    twice = next((side for index, side in enumerate(sides) if named[index] in named[:index]), None)
+    if twice is not None:
+        raise UserError(f"A and B are the same: {twice.case or twice.report.run}")
+    found = compare_many(sides, args.metric, margin, threshold, force=args.force)
+    _write(args, found)
+    return THRESHOLD_CROSSED if any(one.past_threshold for one in found) else OK
+
+
+def _write(args: argparse.Namespace, found: list[Comparison]) -> None:
+    kind = formats.chosen(args.format, args.output)
+    if kind == "json":
+        shown = msgspec.json.encode(found[0] if len(found) == 1 else {"comparisons": found}).decode() + "\n"
+    elif kind == "md":
+        from trainmark.report import compare_markdown
+
+        shown = compare_markdown.render(found)
+    elif kind == "html":
+        from trainmark.report import compare_page
+
+        shown = compare_page.render(found)
     else:
-        sys.stdout.write(text(found))
-    return THRESHOLD_CROSSED if found.past_threshold else OK
+        shown = "\n".join(text(one) for one in found)
+    if args.output is None:
+        sys.stdout.write(shown)
+    else:
+        write(args.output, shown)
+
+
+def _sides(args: argparse.Namespace) -> list[Side]:
+    if len(args.sides) < 2:
+        raise UserError("one run only: name another, or `trainmark compare baseline RUN` (`trainmark baseline --help`)")
+    if BASELINE in args.sides[1:]:
+        raise UserError("`baseline` stands first: the others are compared with it")
+    others = [_side(args, name) for name in args.sides[1:]]
+    first = args.sides[0]
+    if first == BASELINE:
+        found = sorted({baselines.find(args.runs, other.manifest).run for other in others})
+        if len(found) > 1:
+            raise UserError(f"these runs have different baselines ({', '.join(found)}); compare them one by one")
+        first = found[0]
+    return [_side(args, first), *others]
 
 
 def _why(args: argparse.Namespace) -> int:
     from trainmark.report import build, why
 
-    (run_a, _, case_a), (run_b, _, case_b) = args.a.partition(":"), args.b.partition(":")
+    if len(args.sides) != 2:
+        raise UserError(f"--why compares two runs, found {len(args.sides)}")
+    (run_a, _, case_a), (run_b, _, case_b) = (name.partition(":") for name in args.sides)
     reports = [build.build(rundir.find(args.runs, name)) for name in (run_a, run_b)]
     found = why.why(reports[0], reports[1], case_a or None, case_b or None)
-    if args.json:
+    if args.format == "json":
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     else:
         sys.stdout.write(why.text(found))
@@ -109,7 +167,7 @@ def text(found: Comparison) -> str:
     if found.cases:
         lines.append(table([_row(one) for one in found.cases]))
     for one in found.cases:
-        lines += [f"{_name(one)}:", *(f"  {remark}" for remark in _remarks(one, found)), ""]
+        lines += [f"{one.name}:", *(f"  {remark}" for remark in _remarks(one, found)), ""]
     if found.left:
         lines += ["not compared:", *(f"  {left.case}: {left.reason}" for left in found.left), ""]
     if found.notes:
@@ -118,38 +176,35 @@ def text(found: Comparison) -> str:
 
 
 def _row(one: Compared) -> dict[str, str]:
+    from trainmark.report.compare import ratio_text
+
     verdict = one.verdict
     return {
-        "case": _name(one),
+        "case": one.name,
         "A": f"{one.a:,.4g}",
         "B": f"{one.b:,.4g}",
         "unit": one.unit,
-        "B ÷ A": _ratio(verdict),
+        "B ÷ A": ratio_text(verdict),
         "runs": f"{verdict.n_a}/{verdict.n_b}",
         "verdict": verdict.word,
         "needed": str(verdict.needed) if verdict.needed else "–",
     }
 
 
-def _name(one: Compared) -> str:
-    return one.case_a if one.case_a == one.case_b else f"{one.case_a} → {one.case_b}"
-
-
-def _ratio(verdict: Verdict) -> str:
-    interval = "" if verdict.ci_low is None else f" ({verdict.ci_low:.3f} … {verdict.ci_high:.3f})"
-    return f"{verdict.ratio:.3f}{interval}"
-
-
 def _remarks(one: Compared, found: Comparison) -> list[str]:
     remarks = [f"{one.verdict.reason} ({one.verdict.method})", *one.notes]
+    if one.forced:
+        remarks.insert(0, "compared by force: versions of the workload differ")
     if one.verdict.past_threshold:
         remarks.insert(0, f"lost more than {100 * found.threshold:g} %")
     return remarks
 
 
 def _overall(found: Comparison) -> str:
+    from trainmark.report.compare import ratio_text
+
     overall = found.overall
     said = f"overall: {overall.word}"
     if overall.verdict is not None:
-        said += f", {overall.verdict.method} {_ratio(overall.verdict)}, {overall.verdict.reason}"
+        said += f", {overall.verdict.method} {ratio_text(overall.verdict)}, {overall.verdict.reason}"
     return said + (f"\n  without a result on one side: {', '.join(overall.missing)}" if overall.missing else "")

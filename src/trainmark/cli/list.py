@@ -54,7 +54,7 @@ def _runs(args: argparse.Namespace) -> list[dict[str, Any]]:
     from trainmark.report.summary import summarise
     from trainmark.store.index import Index
 
-    rows = Index(args.runs).rows(summarise)
+    rows = Index(args.runs).rows(summarise, max(0, args.n))
     return [
         {
             "run": row.run,
@@ -63,7 +63,7 @@ def _runs(args: argparse.Namespace) -> list[dict[str, Any]]:
             "state": row.state,
             "cases": f"{row.succeeded}/{row.cases}",
         }
-        for row in rows[-args.n if args.n > 0 else 0 :]
+        for row in rows
     ]
 
 

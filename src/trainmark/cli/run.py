@@ -6,10 +6,12 @@ import argparse
 import sys
 
 from trainmark.cli import common, drive
-from trainmark.errors import SiteError
+from trainmark.errors import STOPPED, SiteError
 from trainmark.launch import REGISTRY
 from trainmark.plan.records import Plan
 from trainmark.run import session
+from trainmark.run.fit import Stopped
+from trainmark.spec import suite as suites
 
 EPILOG = """\
 examples:
@@ -27,7 +29,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    plan = common.make_plan(args)
+    loaded, site = common.load_suite(args), common.load_site(args)
+    wanted = suites.wanted_batches(loaded)
+    if wanted:
+        from trainmark.cli import fit
+
+        try:
+            loaded = fit.found(loaded, site, args, wanted)
+        except Stopped:
+            return STOPPED
+    plan = common.make_plan(args, loaded, site)
     common.check_runs(plan, args)
     if plan.site.launcher != "local" and not args.no_check:
         _check(plan)

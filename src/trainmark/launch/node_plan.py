@@ -54,6 +54,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "sample_seconds": 1.0,
             "tuning": _tuning(case, site),
             "containment": site.containment,
+            "memory": case.memory,
             "device": {"vendor": case.vendor, "visible": None if case.guests else case.visible},
         },
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import msgspec
 from trainmark.devices import catalog
 from trainmark.errors import UserError
 from trainmark.frameworks import REGISTRY, Topology
+from trainmark.hashes import sha256_hex
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import Case
@@ -167,6 +169,9 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         window=case.window,
         folder=str(folder.resolve()),
         peak=site.vendor_peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
+        version="" if workload.command else _version(folder, tuple(workload.path)),
+        studies=case.studies,
+        memory=case.memory,
     )
     return _with_command(planned, case) if workload.command else planned
 
@@ -174,6 +179,17 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
 def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site) -> Topology:
     options = (*(site.slurm.step_options if site.slurm else ()), *site.mpi_options)
     return Topology(hosts, nproc, backend, site.launcher, site.interface, site.mpi_starter, options)
+
+
+@cache
+def _version(folder: Path, path: tuple[str, ...]) -> str:
+    """What the workload's program is, with the modules it shares with others."""
+    found = []
+    for place in (folder, *((folder / extra).resolve() for extra in path)):
+        for name in sorted(os.listdir(place)) if place.is_dir() else ():
+            if name.endswith((".py", ".yaml", ".yml", ".json")):
+                found.append(f"{name} {sha256_hex((place / name).read_bytes())}")
+    return sha256_hex("\n".join(found).encode())[:12]
 
 
 def _data(case: Case, site: Site, places: Places) -> str | None:

@@ -10,6 +10,7 @@ from trainmark.frameworks import Command
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.scaling import Series
 from trainmark.spec.site import Site, VendorPeak
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
@@ -85,6 +86,12 @@ class CasePlan(msgspec.Struct, frozen=True):
     diagnostic: Diagnostic | None = None
     # FLOP/s that the site's peaks say its ranks can reach together, in its number format.
     reachable: float | None = None
+    # A hash of the workload's files; empty where they are not ours to look at.
+    version: str = ""
+    # The series of scaling studies it belongs to.
+    studies: tuple[Series, ...] = ()
+    # Bytes each rank may use; 0: its share of what its host has free; None: no limit.
+    memory: int | None = None
 
     @property
     def id(self) -> CaseId:

@@ -19,7 +19,7 @@ from trainmark.score.run import Question, RunScore, score_run
 from trainmark.spec.columns import Columns
 from trainmark.store import columns, events
 from trainmark.store.files import write_json
-from trainmark.store.rundir import EVENTS, FACTS, SAMPLES
+from trainmark.store.rundir import EVENTS, FACTS, SAMPLES, node_files
 
 # Below this many bytes of events, scoring again is as fast as looking it up.
 CACHE_FROM = 8 << 20
@@ -40,7 +40,7 @@ class Scored(msgspec.Struct, frozen=True):
 
 
 def score_attempt(folder: Path, case: CasePlan, *, series: bool = False) -> Scored:
-    size = sum(file.stat().st_size for file in folder.glob(f"*/{EVENTS}"))
+    size = sum(file.stat().st_size for file in node_files(folder, EVENTS))
     if size < CACHE_FROM:
         return _score(columns.read(folder, case.world), folder, case, series)
     content = _content(folder)
@@ -114,7 +114,7 @@ def _content(folder: Path) -> bytes:
     import hashlib
 
     digest = hashlib.sha256()
-    for file in sorted(folder.glob(f"*/{EVENTS}")):
+    for file in node_files(folder, EVENTS):
         with file.open("rb") as stream:
             while block := stream.read(columns.CHUNK):
                 digest.update(block)
@@ -126,7 +126,7 @@ def _key(content: bytes, folder: Path, case: CasePlan, series: bool) -> str:
 
     digest = hashlib.sha256(content)
     for name in (SAMPLES, FACTS):
-        for file in sorted(folder.glob(f"*/{name}")):
+        for file in node_files(folder, name):
             digest.update(file.parent.name.encode() + hashlib.sha256(file.read_bytes()).digest())
     # Warnings name the folder; a moved run is read again.
     for part in (SCORER_VERSION, __version__, question(case), case.band, series, str(folder)):

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from trainmark.plan.records import CasePlan, RoundRef
-from trainmark.report import environment
+from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
-from trainmark.report.records import CaseReport, Report, RunReport
+from trainmark.report.records import CaseReport, Report, RunReport, StudyReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.diagnosed import Diagnosis
@@ -26,10 +26,22 @@ from trainmark.store.state import Attempt, RunState
 
 
 def build(run: RunDir, series: bool = False) -> Report:
-    """`series` adds the curves of every round."""
+    """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
     manifest = run.manifest()
     past = journal.read(run.path)
     state = RunState.replay(manifest.plan, past.records)
+    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
+        return _build(run, manifest, past, state, series)
+    return kept.or_made(run, lambda: _build(run, manifest, past, state, False))
+
+
+def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
+    """A single case of a run, without looking at the others."""
+    state = RunState.replay(manifest.plan, journal.read(run.path).records)
+    return _case(run, state, index, False, [])
+
+
+def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
     warnings = list(past.warnings)
     cases = [_case(run, state, index, series, warnings) for index in range(len(manifest.plan.cases))]
     report = Report(
@@ -43,6 +55,7 @@ def build(run: RunDir, series: bool = False) -> Report:
         environment=environment.groups(manifest),
         diagnoses=_diagnoses(run, state),
         peaks=_peaks(run, manifest, state),
+        studies=_studies(manifest.plan.cases, cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
 
@@ -63,6 +76,14 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 
     found: dict[str, Any] = msgspec.to_builtins(peaks.of_run(run, manifest, state))
     return found
+
+
+def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
+    if not any(plan.studies for plan in plans):
+        return []
+    from trainmark.report.study import studies  # few runs have one
+
+    return studies(plans, cases)
 
 
 def _marked(report: Report, imported: Imported) -> Report:
@@ -116,10 +137,10 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     scores = [found.score for found in scored]
     aim = question(case).target
     # Rounds that were tried: how many there will be may not be known yet.
-    tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in state.plan.order if ref.case == index)
+    tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in state.refs(index))
     measurements = measure(scores, case.unit, state.plan.seed, tried, aim, sets) if scores and valid else {}
-    failures = [state.rounds[ref].last() for ref in state.plan.order if ref.case == index]
-    failure = next((last.failure for last in failures if last is not None and last.failure), None)
+    lasts = [state.rounds[ref].last() for ref in state.refs(index)]
+    failure = next((last.failure for last in lasts if last is not None and last.failure), None)
     return CaseReport(
         case=case.case,
         state=outcome,
@@ -132,7 +153,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         measurements=measurements,
         failure=failure,
         notes=sorted(set(notes)),
-        band=_band([item.last() for ref, item in state.rounds.items() if ref.case == index]),
+        band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, valid),
     )

@@ -1,4 +1,4 @@
-"""Two runs, or two cases, side by side: what was compared, what could not be, and what can be said of it."""
+"""Runs, or two cases, side by side: what was compared, what could not be, and what can be said of it."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ class Compared(msgspec.Struct, frozen=True):
     unit: str
     verdict: Verdict
     notes: list[str] = []
+    # Versions of the workload differ, and that was not to matter.
+    forced: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.case_a if self.case_a == self.case_b else f"{self.case_a} → {self.case_b}"
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -106,35 +112,94 @@ class _Seen(msgspec.Struct, frozen=True):
         return ""
 
 
-def compare(a: Side, b: Side, metric: str, margin: float, threshold: float) -> Comparison:
-    """Cases are matched by identity, or are the two that the sides name. All verdicts are one family."""
+def compare(a: Side, b: Side, metric: str, margin: float, threshold: float, *, force: bool = False) -> Comparison:
+    return compare_many([a, b], metric, margin, threshold, force=force)[0]
+
+
+def compare_many(
+    sides: Sequence[Side], metric: str, margin: float, threshold: float, *, force: bool = False
+) -> list[Comparison]:
+    """Every other side against the first. Cases are matched by identity, or are the ones that the sides name. All
+    verdicts on cases are one family."""
+    tables = [_prepare(sides[0], other, metric, force) for other in sides[1:]]
+    words = iter(verdicts.decide([one for table in tables for one in table.estimates], margin, threshold))
+    found = []
+    for other, table in zip(sides[1:], tables, strict=True):
+        cases = [_compared(one, two, next(words)) for one, two in table.usable]
+        whole = verdicts.decide([verdicts.combine(table.estimates)], margin, threshold)[0] if cases else None
+        found.append(
+            Comparison(
+                a=sides[0].report.run,
+                b=other.report.run,
+                metric=metric,
+                margin=margin,
+                threshold=threshold,
+                cases=cases,
+                left=table.left,
+                overall=Overall("incomplete" if table.missing or whole is None else whole.word, table.missing, whole),
+                notes=_changes(_machine(sides[0]), _machine(other)),
+            )
+        )
+    return found
+
+
+class _Table(msgspec.Struct, frozen=True):
+    """Two sides, before anything is said of them."""
+
+    usable: list[tuple[_Seen, _Seen]]
+    left: list[Left]
+    missing: list[str]
+    estimates: list[verdicts.Estimate]
+
+
+def _prepare(a: Side, b: Side, metric: str, force: bool) -> _Table:
+    if not force:
+        _check_finished(a, b)
     matches, left, missing = _match(a, b, metric)
     usable = []
     for one, other in matches:
         without = [seen for seen in (one, other) if seen.obstacle]
+        changed = "" if force or a.case is not None else _other_workload(one, other)
         if without:
             left.append(Left(without[0].plan.id.identity, "; ".join(seen.obstacle for seen in without)))
             missing += [seen.plan.id.identity for seen in without] if len(without) == 1 else []
+        elif changed:
+            left.append(Left(one.plan.id.identity, changed))
+            missing.append(one.plan.id.identity)
         else:
             usable.append((one, other))
+    refused = [one.reason for one in left if _OTHER_WORKLOAD in one.reason]
+    if refused and not usable:
+        raise UserError(f"{a.report.run} and {b.report.run}: {refused[0]}")
     same_run = a.report.dir == b.report.dir
-    estimates = [verdicts.estimate(_pair(one, other, same_run)) for one, other in usable]
-    cases = [
-        _compared(one, other, verdict)
-        for (one, other), verdict in zip(usable, verdicts.decide(estimates, margin, threshold), strict=True)
-    ]
-    whole = verdicts.decide([verdicts.combine(estimates)], margin, threshold)[0] if estimates else None
-    return Comparison(
-        a=a.report.run,
-        b=b.report.run,
-        metric=metric,
-        margin=margin,
-        threshold=threshold,
-        cases=cases,
-        left=left,
-        overall=Overall("incomplete" if missing or whole is None else whole.word, missing, whole),
-        notes=_changes(_machine(a), _machine(b)),
-    )
+    return _Table(usable, left, missing, [verdicts.estimate(_pair(one, other, same_run)) for one, other in usable])
+
+
+_UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.LOST, JobState.CANCELLED, JobState.PREEMPTED)
+_OTHER_WORKLOAD = "the workload itself was changed"
+
+
+def _check_finished(*sides: Side) -> None:
+    for side in sides:
+        if side.report.state in _UNFINISHED:
+            raise UserError(
+                f"{side.report.run} is not finished ({side.report.state}): no verdict; "
+                f"`trainmark resume {side.report.run}` finishes it, --force compares what is there"
+            )
+
+
+def _other_workload(a: _Seen, b: _Seen) -> str:
+    """Why two cases of one name are not the same work; empty when they are."""
+    versions = [seen.plan.version for seen in (a, b)]
+    if all(versions):
+        differ = versions[0] != versions[1]
+    else:
+        # One was made before versions were written down: what is left are fingerprints without a reason to differ.
+        differ = a.report.fingerprint != b.report.fingerprint and not _changes(
+            _configuration(a.plan), _configuration(b.plan)
+        )
+    told = f" (version {versions[0] or '–'} → {versions[1] or '–'})"
+    return f"{_OTHER_WORKLOAD}{told}, so speeds are of different work; --force compares all the same" if differ else ""
 
 
 def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], list[Left], list[str]]:
@@ -191,13 +256,14 @@ def _compared(a: _Seen, b: _Seen, verdict: Verdict) -> Compared:
         unit=f"{a.plan.unit}/s",
         verdict=verdict,
         notes=_fingerprints(a, b) + notes,
+        forced=a.report.case == b.report.case and bool(_other_workload(a, b)),
     )
 
 
 def _fingerprints(a: _Seen, b: _Seen) -> list[str]:
     if a.report.fingerprint == b.report.fingerprint:
         return []
-    changes = _changes(_configuration(a.plan), _configuration(b.plan)) or ["the workload itself was changed"]
+    changes = _changes(_configuration(a.plan), _configuration(b.plan)) or [_OTHER_WORKLOAD]
     return [f"fingerprints differ ({a.report.fingerprint}, {b.report.fingerprint}): {'; '.join(changes)}"]
 
 
@@ -234,6 +300,11 @@ def _machine(side: Side) -> dict[str, Any]:
         "torch": packages.get("torch"),
         "trainmark": manifest.trainmark,
     }
+
+
+def ratio_text(verdict: Verdict) -> str:
+    interval = "" if verdict.ci_low is None else f" ({verdict.ci_low:.3f} … {verdict.ci_high:.3f})"
+    return f"{verdict.ratio:.3f}{interval}"
 
 
 def _changes(a: dict[str, Any], b: dict[str, Any]) -> list[str]:

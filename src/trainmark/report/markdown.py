@@ -21,6 +21,10 @@ def render(report: Report, language: str = "en") -> str:
     about = f"{plain(figures.machine(report, speak).text)} · {numbers.moment(report.created)}"
     parts = [f"## {plain(report.suite)}: {state}", f"{speak.text('run')} {code(report.run)} · {about}"]
     parts.append(_table(report, speak) if report.cases else speak.text("no_cases"))
+    if report.studies:
+        from trainmark.report import study_text
+
+        parts += [part for study in report.studies for part in study_text.markdown(study, speak)]
     remarks = [_remarks(case, speak) for case in report.cases]
     parts += [remark for remark in remarks if remark]
     parts += [_diagnosis(one, speak) for one in report.diagnoses]

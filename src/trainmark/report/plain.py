@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+
+# What is below this is one column wide.
+_WIDE = "\u1100"
 
 
 @cache
@@ -16,3 +20,22 @@ def _odd() -> dict[int, str]:
 def clean(text: str) -> str:
     # Nearly all text is printable, and none of what is odd is.
     return text if text.isprintable() else text.translate(_odd())
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table, its columns as wide as they need to be."""
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal: a Chinese character takes two."""
+    if max(text, default="") < _WIDE:
+        return len(text)
+    import unicodedata
+
+    return len(text) + sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))

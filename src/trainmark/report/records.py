@@ -82,6 +82,45 @@ class CaseReport(msgspec.Struct, frozen=True):
     runs: list[RunReport] = []
 
 
+class StudyCell(msgspec.Struct, frozen=True):
+    """A configuration of a scaling study. `value` is a word in place of a speed: OOM."""
+
+    case: str
+    nodes: int
+    procs: int
+    batch: int | None
+    state: JobState
+    speeds: list[float]
+    value: str | None = None
+    note: str = ""
+    average: float | None = None
+    median: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    efficiency: float | None = None
+    efficiency_low: float | None = None
+    efficiency_high: float | None = None
+
+
+class StudyReport(msgspec.Struct, frozen=True):
+    """One series of a scaling study: a batch and a number format over the grid. `reason`: why there is no speed-up."""
+
+    name: str
+    mode: str
+    baseline: str
+    batch: int | None
+    dtype: str | None
+    unit: str
+    cells: list[StudyCell]
+    method: str = ""
+    reason: str = ""
+    # How its batch was found.
+    note: str = ""
+
+
 class Report(msgspec.Struct, frozen=True):
     """What `--json` prints."""
 
@@ -101,3 +140,4 @@ class Report(msgspec.Struct, frozen=True):
     # What the site can reach, where that was measured: by this run, or before it was planned.
     # A record of spec/peaks.py.
     peaks: dict[str, Any] | None = None
+    studies: list[StudyReport] = []

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from trainmark.report import figures, numbers
-from trainmark.report.plain import clean
+from trainmark.report.plain import clean, columns
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Speaker
 from trainmark.store.rundir import Imported
 
 _HEAD = ("case", "state", "runs", "m.throughput", "interval")
 _MOST_LINES = 10
-# No letter before this one takes two columns.
-_WIDE = "\u1100"
 
 
 def render(report: Report, language: str = "en") -> str:
     speak = Speaker(language)
     rows = [tuple(speak.text(key).lower() for key in _HEAD), *(_row(case) for case in report.cases)]
-    widths = [max(_width(row[column]) for row in rows) for column in range(len(_HEAD))]
     run, suite = speak.text("run").lower(), speak.text("suite").lower()
     lines = [f"{run} {report.run}  {suite} {report.suite}  {report.state}", ""]
-    lines += ["  ".join(_pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += columns(rows)
+    if report.studies:
+        from trainmark.report import study_text
+
+        lines += [line for study in report.studies for line in study_text.text(study, speak)]
     for case in report.cases:
         lines += _remarks(case, speak)
     if report.diagnoses:
@@ -57,16 +58,3 @@ def _remarks(case: CaseReport, speak: Speaker) -> list[str]:
         lines.append(f"  {speak.text('last_lines').lower() if rank is None else speak.text('last_lines_of', rank)}:")
         lines += [f"    | {line}" for line in said[-_MOST_LINES:]]
     return lines
-
-
-def _width(text: str) -> int:
-    """Columns of a terminal: a Chinese character takes two."""
-    if max(text, default="") < _WIDE:
-        return len(text)
-    import unicodedata
-
-    return len(text) + sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - _width(text))

@@ -87,13 +87,13 @@ def estimate(pair: Pair) -> Estimate:
         method = "t on logarithms, paired by block"
     else:
         samples, method = [a, b], "Welch t on logarithms"
-    known = tuple(_variance(sample) for sample in samples if len(sample) > 1)
+    known = tuple(variance(sample) for sample in samples if len(sample) > 1)
     if len(known) < len(samples):
         # One side's spread is the best guess for the other's.
         guess = known * 2 if len(known) == 1 else ()
         return Estimate(log_ratio, None, 0.0, method, len(a), len(b), guess)
     parts = [(variance / len(sample), len(sample) - 1) for variance, sample in zip(known, samples, strict=True)]
-    error, df = _pooled(parts)
+    error, df = pooled(parts)
     if len(a) != len(b):
         df = min(df, UNEQUAL_DF * (min(len(a), len(b)) - 1))
     return Estimate(log_ratio, error, df, method, len(a), len(b), known)
@@ -108,7 +108,7 @@ def combine(estimates: Sequence[Estimate]) -> Estimate:
     parts = [(one.error**2, one.df) for one in estimates if one.error is not None]
     if len(parts) < n:
         return Estimate(log_ratio, None, 0.0, method, n_a, n_b)
-    error, df = _pooled(parts)
+    error, df = pooled(parts)
     return Estimate(log_ratio, error / n, df, method, n_a, n_b)
 
 
@@ -196,12 +196,12 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _variance(values: Sequence[float]) -> float:
+def variance(values: Sequence[float]) -> float:
     mean = _mean(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
-def _pooled(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def pooled(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Error of a sum from (squared error, degrees of freedom) of its parts, with Satterthwaite's degrees of freedom."""
     total = math.fsum(square for square, _ in parts)
     weight = math.fsum(square**2 / df for square, df in parts)

@@ -15,6 +15,7 @@ from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.hashes import sha256_hex
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.scaling import Series
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Found, named_parameter
 
@@ -54,6 +55,9 @@ class Case(msgspec.Struct, frozen=True):
     window: FixedWindow | None = None
     # What libraries say is no part of what is measured, so it is no part of the fingerprint.
     log_level: str | None = None
+    # The series of scaling studies it belongs to, and the memory each of its processes may use (see `scaling.Cell`).
+    studies: tuple[Series, ...] = ()
+    memory: int | None = None
 
     @property
     def values(self) -> dict[str, Value]:

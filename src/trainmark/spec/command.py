@@ -18,6 +18,7 @@ import msgspec
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec.case_id import CaseId, Value, is_name, value_text
 from trainmark.spec.pattern import find_pattern
+from trainmark.spec.scaling import Scaling
 from trainmark.spec.secrets import looks_secret
 from trainmark.spec.site import LogLevel
 from trainmark.spec.workload import EXEC, Deadlines, Found, Parameter, Workload
@@ -50,6 +51,7 @@ class CommandEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
     log_level: LogLevel | None = None
+    scaling: Scaling | None = None
 
 
 def found(entry: CommandEntry, folder: Path, preset: str, place: str) -> Found:

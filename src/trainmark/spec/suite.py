@@ -1,7 +1,6 @@
 """A suite: which cases, how often, under which rules. `expand` makes its cases."""
 
 # Annotations are objects here, not text: msgspec would compile each text when the first record is read.
-import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -9,12 +8,14 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import repeats, yamlfile
+from trainmark.spec import repeats, scaling, yamlfile
 from trainmark.spec import workload as workloads
 from trainmark.spec.case import Case, Layer, resolve
-from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, is_name, value_text
+from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, is_name
 from trainmark.spec.convert import convert
+from trainmark.spec.matrix import cells_of, checked_repeat, parse_at
 from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.scaling import Cell, Scaling
 from trainmark.spec.site import LogLevel, Site
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.window import check as check_window
@@ -24,8 +25,6 @@ BUILT_IN = Path(__file__).resolve().parent.parent / "suites"
 
 # The name is part of every run id.
 LONGEST_NAME = 64
-# A matrix with more cells than this is a slip of the pen, not a plan.
-MOST_CELLS = 10_000
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,6 +46,8 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_level: LogLevel | None = None
     # Which steps count, for comparison with other benchmarks; without it the steady ones are looked for.
     window: FixedWindow | None = None
+    # Every case is studied over a grid of nodes and processes; a case may say otherwise for itself.
+    scaling: Scaling | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -59,6 +60,8 @@ class Loaded(msgspec.Struct, frozen=True):
     file: Path
     folders: tuple[Path, ...] = ()
     cwd: Path | None = None
+    # Largest batches that were found, where a study asks for them.
+    fits: dict[str, scaling.Fitted] = {}
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +76,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
     log_level: LogLevel | None = None
+    scaling: Scaling | None = None
 
 
 def find(name: str) -> Path:
@@ -97,6 +101,8 @@ def load(file: Path) -> Loaded:
     suite = convert(yamlfile.load(file), Suite, str(file))
     check_deadlines(suite.deadlines, f"{file}: deadlines")
     check_window(suite.window, f"{file}: window")
+    if suite.scaling is not None:
+        scaling.check(suite.scaling, f"{file}: scaling")
     if not is_name(suite.name) or len(suite.name) > LONGEST_NAME:
         raise UserError(
             f"{file}: name: found {suite.name!r}, allowed are up to {LONGEST_NAME} letters, digits, `.`, `_`, `-`"
@@ -132,26 +138,64 @@ def of_command(item: dict[str, Any], cwd: Path) -> Loaded:
 
 def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Case]:
     """Every case of the suite, settled. No two share an identity."""
-    cases: list[Case] = []
+    cases: dict[str, Case] = {}
     places: dict[str, str] = {}
     found_cache: dict[str, workloads.Found] = {}
     for place, case_id, entry, own in _entries(loaded):
         if own is None and case_id.workload not in found_cache:
             found_cache[case_id.workload] = workloads.find(case_id.workload, loaded.folders, place)
-        case = _settle(loaded, site, overrides, own or found_cache[case_id.workload], place, case_id, entry)
-        identity = case.id.identity
-        if identity in places:
-            raise UserError(
-                f"{place}: `{case.id}` is the same case as {places[identity]}; "
-                "a case stands once in a suite, `repeat` says how often it runs"
-            )
-        places[identity] = place
-        cases.append(case)
+        found = own or found_cache[case_id.workload]
+        for cell in _cells(loaded, overrides, place, case_id, entry):
+            case = _settle(loaded, site, overrides, found, place, cell, entry)
+            identity = case.id.identity
+            if identity in places:
+                case = _shared(cases[identity], case, place, places[identity])
+            places[identity] = place
+            cases[identity] = case
     if not cases:
         raise UserError(f"{loaded.file}: cases: none given; write at least one {SHAPE}")
-    _check_used(cases, loaded.suite.set, f"{loaded.file}: set.")
-    _check_used(cases, overrides, "--set ")
-    return cases
+    made = list(cases.values())
+    _check_used(made, loaded.suite.set, f"{loaded.file}: set.")
+    _check_used(made, overrides, "--set ")
+    return made
+
+
+def wanted_batches(loaded: Loaded) -> list[scaling.Wanted]:
+    """The largest batches that have to be found before the cases are known."""
+    found: dict[str, scaling.Wanted] = {}
+    raw = loaded.suite.cases
+    own = [item for item in raw if isinstance(item, dict) and "scaling" in item] if isinstance(raw, list) else []
+    if loaded.suite.scaling is None and not own:
+        return []  # as nearly always
+    for place, case_id, entry, _ in _entries(loaded):
+        asked = entry.scaling or loaded.suite.scaling
+        for one in scaling.wanted(asked, case_id, place) if asked else ():
+            found.setdefault(one.key, one)
+    return list(found.values())
+
+
+def _cells(loaded: Loaded, overrides: Mapping[str, str], place: str, case_id: CaseId, entry: Entry) -> Iterator[Cell]:
+    """The case itself, or all cases of its study."""
+    asked = entry.scaling or loaded.suite.scaling
+    if asked is None:
+        yield Cell(case_id)
+        return
+    for name in scaling.taken(asked):
+        for values, where in ((entry.set, f"{place}.set"), (overrides, "--set")):
+            if name in values:
+                raise UserError(f"{where}: `{name}` is what the study varies; change it in `scaling`")
+    yield from scaling.cells(asked, case_id, place, loaded.fits)
+
+
+def _shared(one: Case, other: Case, place: str, earlier: str) -> Case:
+    """Two studies may meet in a case, which is then measured once."""
+    alike = one.fingerprint == other.fingerprint and one.id == other.id
+    if not (one.studies and other.studies and alike) or set(one.studies) & set(other.studies):
+        raise UserError(
+            f"{place}: `{other.id}` is the same case as {earlier}; "
+            "a case stands once in a suite, `repeat` says how often it runs"
+        )
+    return msgspec.structs.replace(one, studies=(*one.studies, *other.studies))
 
 
 def _settle(
@@ -160,10 +204,10 @@ def _settle(
     overrides: Mapping[str, str],
     found: workloads.Found,
     place: str,
-    case_id: CaseId,
+    cell: Cell,
     entry: Entry,
 ) -> Case:
-    suite = loaded.suite
+    suite, case_id = loaded.suite, cell.case
     known = {**found.workload.parameters, "data": None}
     layers = [
         # What the suite and the command line say is for every case that has such a parameter.
@@ -186,7 +230,8 @@ def _settle(
         auto=suite.repeat_auto if case_id.repeat == AUTO else None,
     )
     level = entry.log_level or suite.log_level or site.log_level
-    return msgspec.structs.replace(case, window=suite.window, log_level=level)
+    studies = () if cell.series is None else (cell.series,)
+    return msgspec.structs.replace(case, window=suite.window, log_level=level, studies=studies, memory=cell.memory)
 
 
 # Where a case stands, its id, what else is said there, and its workload if that is said there too.
@@ -220,21 +265,23 @@ def _from_command(loaded: Loaded, path: str, item: dict[str, Any]) -> Iterator[_
     found = commands.found(given, folder, loaded.suite.preset, place)
     if loaded.cwd is None:
         commands.check_words(found.workload, place)
-    entry = Entry(deadlines=given.deadlines, repeat=given.repeat, log_level=given.log_level)
+    if given.scaling is not None:
+        scaling.check(given.scaling, f"{place}.scaling")
+    entry = Entry(deadlines=given.deadlines, repeat=given.repeat, log_level=given.log_level, scaling=given.scaling)
     case_id = commands.case_id(given, found.workload.name, place)
     if given.matrix is None:
         yield place, case_id, entry, found
         return
     axes = {"device": given.device, "nodes": given.nnodes, "procs": given.nproc, **given.matrix}
     matrix = {**axes, "workload": case_id.workload, "framework": workloads.EXEC}
-    for cell in _matrix(msgspec.structs.replace(entry, matrix=matrix), place):
+    for cell in cells_of(matrix, entry.repeat, place):
         yield f"{place}.matrix", cell, entry, found
 
 
 def _from_item(file: str, path: str, item: Any) -> Iterator[_Item]:
     place = f"{file}: {path}"
     if isinstance(item, str):
-        yield place, _parse(item, place), Entry(), None
+        yield place, parse_at(item, place), Entry(), None
         return
     if not isinstance(item, dict):
         raise UserError(f"{place}: expected a case id or a mapping; found {item!r}")
@@ -243,66 +290,24 @@ def _from_item(file: str, path: str, item: Any) -> Iterator[_Item]:
         return
     entry = convert(item, Entry, file, path)
     check_deadlines(entry.deadlines, f"{place}.deadlines")
+    if entry.scaling is not None:
+        scaling.check(entry.scaling, f"{place}.scaling")
     if (entry.case is None) == (entry.matrix is None):
         raise UserError(f"{place}: give either `case:` or `matrix:`")
     if entry.case is not None:
-        case_id = _parse(entry.case, f"{place}.case")
+        case_id = parse_at(entry.case, f"{place}.case")
         if entry.repeat is not None:
-            case_id = msgspec.structs.replace(case_id, repeat=_repeat(entry.repeat, f"{place}.repeat"))
+            case_id = msgspec.structs.replace(case_id, repeat=checked_repeat(entry.repeat, f"{place}.repeat"))
         yield f"{place}.case", case_id, entry, None
         return
-    for case_id in _matrix(entry, place):
+    for case_id in cells_of(entry.matrix or {}, entry.repeat, place):
         yield f"{place}.matrix", case_id, entry, None
 
 
 def _from_pair(place: str, key: Any, value: Any) -> Iterator[_Item]:
     if value is not None and not isinstance(value, str):
         raise UserError(f"{place}: expected the path of its data; found {value!r}")
-    yield place, _parse(str(key), place), Entry(data=value or None), None
-
-
-def _parse(text: str, place: str) -> CaseId:
-    try:
-        return CaseId.parse(text)
-    except UserError as error:
-        raise UserError(f"{place}: {error}") from None
-
-
-_AXES = ("workload", "framework", "device", "nodes", "procs")
-
-
-def _matrix(entry: Entry, place: str) -> Iterator[CaseId]:
-    """Every combination of the axes; an axis that is no id field is a parameter."""
-    axes: dict[str, list[Any]] = {}
-    for name, values in (entry.matrix or {}).items():
-        axes[name] = values if isinstance(values, list) else [values]
-        if not axes[name]:
-            raise UserError(f"{place}.matrix.{name}: an empty list makes no case")
-        for position, value in enumerate(axes[name]):
-            if not isinstance(value, str | int | float | bool):
-                raise UserError(f"{place}.matrix.{name}[{position}]: expected a plain value; found {value!r}")
-    for name in ("workload", "framework"):
-        if name not in axes:
-            raise UserError(f"{place}.matrix: `{name}` is missing; fields are {one_of(_AXES)}, others are parameters")
-    axes = {"device": ["cpu"], "nodes": [1], "procs": [1], **axes}
-    cells = 1
-    for values in axes.values():
-        cells *= len(values)
-    if cells > MOST_CELLS:
-        raise UserError(f"{place}.matrix: makes {cells} cases, allowed are {MOST_CELLS}")
-    repeat = _repeat(1 if entry.repeat is None else entry.repeat, f"{place}.repeat")
-    for cell in itertools.product(*axes.values()):
-        point = dict(zip(axes, cell, strict=True))
-        head = ":".join(str(point.pop(name)) for name in _AXES)
-        yield _parse(f"{head}:{repeat}", f"{place}.matrix").with_variant(
-            {name: value_text(value) for name, value in point.items()}
-        )
-
-
-def _repeat(value: int | str, place: str) -> int | str:
-    if value != "auto" and (isinstance(value, str) or value < 1):
-        raise UserError(f"{place}: found {value!r}, allowed is a whole number from 1, or `auto`")
-    return value
+    yield place, parse_at(str(key), place), Entry(data=value or None), None
 
 
 def _check_used(cases: list[Case], values: Mapping[str, Any], place: str) -> None:

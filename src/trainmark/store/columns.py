@@ -15,7 +15,7 @@ import msgspec
 
 from trainmark.spec.columns import MOST_SAMPLES, Columns, RankColumns, Steps
 from trainmark.spec.event import Event
-from trainmark.store.rundir import EVENTS
+from trainmark.store.rundir import EVENTS, node_files
 
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats, Ints
@@ -136,7 +136,7 @@ def read(attempt: Path, world: int | None = None, seen: Callable[[bytes], object
     ranks: dict[int, RankColumns] = {}
     warnings: list[str] = []
     lines = 0
-    for path in sorted(attempt.glob(f"*/{EVENTS}")):
+    for path in node_files(attempt, EVENTS):
         file = _File()
         for chunk in chunks(path, seen):
             file.add(chunk)

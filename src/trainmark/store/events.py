@@ -10,12 +10,12 @@ import msgspec
 
 from trainmark.spec.columns import NodeSamples, is_number
 from trainmark.store.files import read_json
-from trainmark.store.rundir import CLAIM, FACTS, RESULT, SAMPLES
+from trainmark.store.rundir import CLAIM, FACTS, RESULT, SAMPLES, node_files
 
 
 def results(attempt: Path) -> Iterator[dict[str, Any]]:
     """The result record of each node that left one, in node order."""
-    for file in sorted(attempt.glob(f"*/{RESULT}"), key=lambda path: int(path.parent.name.rpartition("noderank")[2])):
+    for file in sorted(node_files(attempt, RESULT), key=lambda path: int(path.parent.name.rpartition("noderank")[2])):
         found = read_json(file)
         if isinstance(found, dict):
             yield found
@@ -23,7 +23,7 @@ def results(attempt: Path) -> Iterator[dict[str, Any]]:
 
 def samples(attempt: Path) -> list[NodeSamples]:
     """What was sampled on each node, in the order of their folders. Torn lines are left out."""
-    return [_node(file) for file in sorted(attempt.glob(f"*/{SAMPLES}"))]
+    return [_node(file) for file in node_files(attempt, SAMPLES)]
 
 
 def _node(file: Path) -> NodeSamples:

@@ -11,7 +11,7 @@ import msgspec
 from trainmark.cache import cache_dir
 from trainmark.hashes import sha256_hex
 from trainmark.store import journal
-from trainmark.store.rundir import run_ids
+from trainmark.store.rundir import is_run, names
 
 SCHEMA = 2
 # States that may change without a record.
@@ -42,30 +42,38 @@ class Index:
         name = sha256_hex(str(self._runs).encode())[:16]
         self.file = cache_dir() / "index" / f"{name}.db"
 
-    def put(self, row: Row) -> None:
-        """A run's newest state. Losing it is no harm, so failing to write it is none either."""
+    def put(self, rows: list[Row]) -> None:
+        """The newest state of runs. Losing it is no harm, so failing to write it is none either."""
         try:
             with self._open() as database:
-                self._put(database, row)
+                values = [msgspec.structs.astuple(row) for row in rows]
+                database.executemany("INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?,?)", values)
         except (sqlite3.Error, OSError):
             self.file.unlink(missing_ok=True)
 
-    def rows(self, summarise: Summarise) -> list[Row]:
-        """All runs, oldest first. What the index does not know, or knew before something changed, is read again."""
-        ids = run_ids(self._runs)
+    def rows(self, summarise: Summarise, last: int = 0) -> list[Row]:
+        """All runs, or the `last` ones, oldest first. What is not known, or was before it changed, is read again."""
         try:
             with self._open() as database:
                 known = {row.run: row for row in self._all(database)}
         except (sqlite3.Error, OSError):
             self.file.unlink(missing_ok=True)
             known = {}
-        rows = []
-        for run in ids:
-            row = known.get(run)
-            if row is None or row.state in _PASSING or row.stamp != journal.stamp(self._runs / run):
-                row = summarise(self._runs / run)
-                self.put(row)
+        rows: list[Row] = []
+        fresh: list[Row] = []
+        for run in reversed(names(self._runs)):
+            path, row = f"{self._runs}/{run}", known.get(run)
+            if row is None or row.state in _PASSING or row.stamp != journal.stamp(path):
+                if not is_run(path):
+                    continue
+                row = summarise(Path(path))
+                fresh.append(row)
             rows.append(row)
+            if len(rows) == last:
+                break
+        rows.reverse()
+        if fresh:
+            self.put(fresh)
         return rows
 
     def rebuild(self, summarise: Summarise) -> int:
@@ -86,9 +94,6 @@ class Index:
                 f"PRAGMA user_version={SCHEMA:d};"
             )
         return database
-
-    def _put(self, database: sqlite3.Connection, row: Row) -> None:
-        database.execute("INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?,?)", msgspec.structs.astuple(row))
 
     def _all(self, database: sqlite3.Connection) -> list[Row]:
         return [Row(*values) for values in database.execute("SELECT * FROM runs")]

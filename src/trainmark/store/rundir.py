@@ -108,6 +108,16 @@ def node_dir(attempt: Path, host: str, index: int) -> Path:
     return attempt / f"{host}_noderank{index}"
 
 
+def node_files(attempt: Path, name: str) -> list[Path]:
+    """The files of that name that nodes left, in the order of their folders. (Globbing takes ten times as long.)"""
+    try:
+        with os.scandir(attempt) as entries:
+            found = sorted(os.path.join(entry.path, name) for entry in entries)
+    except OSError:
+        return []
+    return [Path(file) for file in found if os.path.isfile(file)]
+
+
 def rank_log(node: Path, rank: int) -> Path:
     return node / f"rank{rank}.out.log"
 
@@ -159,17 +169,17 @@ def find(runs: Path, name: str | None) -> RunDir:
 
 def run_ids(runs: Path) -> list[str]:
     """All runs in the folder, oldest first (ids begin with their time)."""
+    return [name for name in names(runs) if is_run(f"{runs}/{name}")]
+
+
+def names(runs: Path) -> list[str]:
+    """What may be runs, oldest first: a name with a dot is still being imported, or kept for another purpose."""
     try:
-        names = os.listdir(runs)
+        return sorted(name for name in os.listdir(runs) if not name.startswith("."))
     except OSError:
         return []
-    # A name with a dot is a run that is still being imported.
-    return sorted(name for name in names if not name.startswith(".") and _is_run(runs / name))
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: str) -> bool:
     """Whether there is a manifest; another user's closed folder, or a link to itself, is no run of ours."""
-    try:
-        return (path / MANIFEST).is_file()
-    except OSError:
-        return False
+    return os.path.isfile(f"{path}/{MANIFEST}")

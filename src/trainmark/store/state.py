@@ -55,6 +55,9 @@ class RunState:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.rounds = {ref: Round(ref, []) for ref in plan.order}
+        self._of_case: dict[int, list[RoundRef]] = {}
+        for ref in self.rounds:
+            self._of_case.setdefault(ref.case, []).append(ref)
         self.finished: JobState | None = None
         self.stop_reason: str | None = None
         # Cases whose pilot has decided: how many rounds there are in all, and why.
@@ -107,6 +110,10 @@ class RunState:
                     attempt.reason = record.reason or ""
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
                     self.rounds[ref].spoiled += self._retried(attempt)
+
+    def refs(self, case: int) -> list[RoundRef]:
+        """The rounds of a case, in the plan's order."""
+        return self._of_case.get(case, [])
 
     def open_attempts(self) -> list[tuple[RoundRef, Attempt]]:
         """The attempts a controller had begun and not seen the end of."""
@@ -176,7 +183,7 @@ class RunState:
 
     def case_outcome(self, case: int) -> tuple[JobState, str]:
         """The worst of a case's rounds: one bad round makes a case that cannot be trusted whole."""
-        outcomes = [self.outcome(ref) for ref in self.plan.order if ref.case == case and not self.is_spare(ref)]
+        outcomes = [self.outcome(ref) for ref in self.refs(case) if not self.is_spare(ref)]
         state, reason = min(outcomes, key=lambda outcome: _SEVERITY.index(outcome[0]))
         if state is JobState.SUCCEEDED and case in self.enough:
             reason = self.enough[case][1]
@@ -185,9 +192,9 @@ class RunState:
     def counted(self, case: int) -> list[tuple[RoundRef, Attempt]]:
         """The attempts that count for a case: at most one per round, the succeeded one."""
         found = []
-        for ref in sorted(self.rounds):
+        for ref in sorted(self.refs(case)):
             last = self.rounds[ref].last()
-            if ref.case == case and last is not None and last.state is JobState.SUCCEEDED:
+            if last is not None and last.state is JobState.SUCCEEDED:
                 found.append((ref, last))
         return found
 

@@ -11,6 +11,7 @@ from trainmark.interop.dlperf.reading import LogReader
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
 from trainmark.interop.format import Option
 from trainmark.interop.records import UNKNOWN, Item, Kept, Missing, Verbatim
+from trainmark.report.dlperf import table
 from trainmark.store.rundir import RunDir
 
 _NOT_TOLD = (
@@ -62,7 +63,7 @@ class DlPerf:
             method = options.get("method") or "time"
             content = result.result(only, method)
             text = f"speeds by method {method}:\n" + result.log_lines(speeds)
-            tables = "".join(f"\n{model}\n\n{result.table(cells)}" for model, cells in content.items())
+            tables = "".join(f"\n{model}\n\n{table(cells)}" for model, cells in content.items())
             # The last part of the folder's name, as DLPerf has it, unless two folders share it.
             short = group.rpartition("/")[2]
             alone = sum(other.rpartition("/")[2] == short for other in groups) == 1

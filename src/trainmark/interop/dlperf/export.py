@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.interop.dlperf.result import Speed, result, table
+from trainmark.interop.dlperf.result import Speed, result
 from trainmark.interop.records import clean
 from trainmark.interop.writer import RAW
 from trainmark.plan.records import CasePlan
-from trainmark.score.run import score_run
+from trainmark.report.dlperf import table
+from trainmark.score.run import Question, score_run
 from trainmark.store import columns, events, journal
 from trainmark.store.rundir import RunDir, node_dir, rank_log
 from trainmark.store.state import RunState
@@ -77,7 +78,8 @@ def _logs(run: RunDir) -> Iterator[_Log]:
         for number, (ref, attempt) in enumerate(state.counted(index), 1):
             folder = run.attempt(case, ref, attempt.number)
             # What was seen counts here, be its window steady or not: DLPerf asks for no more.
-            speed = score_run(columns.read(folder, case.world)).value("throughput")
+            asked = Question(world=case.world, window=case.window)
+            speed = score_run(columns.read(folder, case.world), (), asked).value("throughput")
             if speed is None:
                 continue
             # They become names of files: what came in with an import is not trusted to be one.

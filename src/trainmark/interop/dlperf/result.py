@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from statistics import median
 from typing import Any
 
 import msgspec
 
 from trainmark.interop.records import Flag
-
-BASE = "1n1g"
+from trainmark.report.dlperf import BASE, cell, order, speedup
 
 
 class Speed(msgspec.Struct, frozen=True):
@@ -24,11 +21,6 @@ class Speed(msgspec.Struct, frozen=True):
     dtype: str | None
     speed: float | None
     digits: int = 2
-
-
-def order(case: str) -> tuple[int, int]:
-    nodes, _, cards = case.rstrip("g").partition("n")
-    return int(nodes), int(cards)
 
 
 def collect(speeds: list[Speed], method: str) -> dict[str, dict[str, dict[int, Speed]]]:
@@ -51,11 +43,11 @@ def result(speeds: list[Speed], method: str) -> dict[str, Any]:
     for model, cases in collect(speeds, method).items():
         cells = {case: _cell(list(runs.values())) for case, runs in sorted(cases.items(), key=lambda c: order(c[0]))}
         base = cells.get(BASE)
-        for cell in cells.values():
-            cell["speedup"] = _speedup(cell, base, method)
+        for one in cells.values():
+            one["speedup"] = _speedup(one, base, method)
         if base is None and method == "dlperf":
-            for cell in cells.values():
-                del cell["median_speed"]
+            for one in cells.values():
+                del one["median_speed"]
             cells[BASE] = {"average_speed": {}}
         found[model] = cells
     return found
@@ -63,19 +55,13 @@ def result(speeds: list[Speed], method: str) -> dict[str, Any]:
 
 def _cell(runs: list[Speed]) -> dict[str, Any]:
     speeds = [run.speed for run in runs if run.speed is not None]
-    return {
-        "average_speed": round(sum(speeds) / len(speeds), runs[0].digits),
-        "batch_size_per_device": runs[0].batch,
-        "median_speed": round(median(speeds), 2),
-    }
+    return cell(speeds, runs[0].batch, runs[0].digits)
 
 
-def _speedup(cell: Mapping[str, Any], base: Mapping[str, Any] | None, method: str) -> float | None:
+def _speedup(one: Mapping[str, Any], base: Mapping[str, Any] | None, method: str) -> float | None:
     if base is None:
         return 1.0 if method == "dlperf" else None
-    if not base["median_speed"] or not math.isfinite(base["median_speed"]):
-        return None
-    return round(float(cell["median_speed"] / base["median_speed"]), 2)
+    return speedup(one, base)
 
 
 def flags(speeds: list[Speed], group: str) -> Iterator[Flag]:
@@ -105,21 +91,3 @@ def log_lines(speeds: list[tuple[str, Speed]]) -> str:
             runs[one.repeat] = one.speed
             lines.append(f"{path} {runs}\n")
     return "".join(lines)
-
-
-def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
-    """The Markdown table of DLPerf's reports."""
-    head = ("node_num", "gpu_num", "samples/s", "speedup")
-    rows = []
-    for case, cell in sorted(cells.items(), key=lambda item: order(item[0])):
-        if "median_speed" not in cell:
-            continue
-        nodes, cards = order(case)
-        speedup = cell["speedup"]
-        told = "-" if speedup is None else "1" if case == BASE else f"{speedup:.2f}"
-        rows.append((str(nodes), str(nodes * cards), f"{cell['median_speed']:.2f}".removesuffix(".00"), told))
-    lines = [head, tuple("-" * len(name) for name in head), *rows]
-    return "".join(
-        "| " + " | ".join(cell.ljust(len(name)) for cell, name in zip(line, head, strict=True)) + " |\n"
-        for line in lines
-    )

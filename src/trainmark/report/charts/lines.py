@@ -43,6 +43,7 @@ def chart(
     y_unit: str | None = None,
     window: tuple[float, float] | None = None,
     band: Band | None = None,
+    band_name: Label | None = None,
     zero: bool = False,
     most: int = MOST,
 ) -> str:
@@ -67,7 +68,8 @@ def chart(
     svg = document(title, speak("chart.desc", len(shown), *ends), body, (WIDTH, HEIGHT), readable(place, x, y))
     cut = any(value is not None and value > y.high * y.divisor for line in shown for value in line.curve.y)
     remarks = [speak(key) for key, holds in (("chart.log", log), ("chart.cut", cut)) if holds]
-    return figure(title, svg, [*_legend(speak, lines, shown, window, band), *(("", remark) for remark in remarks)])
+    shaded = None if band is None else band_name or speak("chart.band")
+    return figure(title, svg, [*_legend(speak, lines, shown, window, shaded), *(("", remark) for remark in remarks)])
 
 
 def _inside(curve: Curve, window: tuple[float, float] | None) -> Sequence[float | None]:
@@ -78,14 +80,14 @@ def _inside(curve: Curve, window: tuple[float, float] | None) -> Sequence[float 
 
 
 def _legend(
-    speak: Speaker, lines: Sequence[Line], shown: Sequence[Line], window: object, band: object
+    speak: Speaker, lines: Sequence[Line], shown: Sequence[Line], window: object, band: Label | None
 ) -> list[tuple[str, Label | str]]:
     marks: list[tuple[str, Label | str]] = []
     marks += [(f"line {colour(index)}", line.name) for index, line in enumerate(shown) if line.name]
     if window is not None:
         marks.append(("area window", speak("chart.window")))
     if band is not None:
-        marks.append(("area band", speak("chart.band")))
+        marks.append(("area band", band))
     if len(lines) > len(shown) >= _MOST_LINES:
         marks.append(("", speak("more_lines", len(lines) - len(shown))))
     return marks

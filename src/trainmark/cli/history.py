@@ -1,0 +1,48 @@
+"""`trainmark history`: a case over all runs of a folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+
+from trainmark.cli import common
+from trainmark.cli.report import write
+from trainmark.report import formats
+
+EPILOG = """\
+examples:
+  trainmark history mnist:pytorch:cpu:1:1              its speed in every run here, and where it changed
+  trainmark history mnist -o mnist.html                every case that begins so, as a page
+Runs on other hosts are a history of their own. Changes are looked for from 6 runs on.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("case", metavar="CASE", help="a case id (its repeats do not matter), or how it begins")
+    common.add_runs(parser)
+    parser.add_argument("--format", choices=("text", "html", "json"), help="default: what FILE ends in, else text")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to a file instead of the terminal")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+def call(args: argparse.Namespace) -> int:
+    from trainmark.report import history
+
+    kind = formats.chosen(args.format, args.output)
+    found = history.collect(args.runs, args.case)
+    if kind == "json":
+        shown = msgspec.json.encode(found).decode() + "\n"
+    elif kind == "html":
+        from trainmark.report import history_page
+
+        shown = history_page.render(found)
+    else:
+        shown = history.text(found)
+    if args.output is None:
+        sys.stdout.write(shown)
+    else:
+        write(args.output, shown)
+    return 0

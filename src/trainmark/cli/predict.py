@@ -1,0 +1,109 @@
+"""`trainmark predict`: how fast more nodes would be, from what was measured on fewer."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trainmark.cli import common
+from trainmark.cli.list import table
+from trainmark.errors import UserError
+
+if TYPE_CHECKING:
+    from trainmark.report.study import Measured
+    from trainmark.score.predict import Prediction
+
+EPILOG = """\
+examples:
+  trainmark predict last --nodes 8                  every series of the newest run, on 8 nodes
+  trainmark predict last --nodes 4 --nodes 128      two sizes
+  trainmark predict last --nodes 2 --all-reduce 0.03    no run on two nodes, but a measured all-reduce: 30 ms a step
+Only whole nodes are predicted, from a speed on at least two of them: what lies between nodes cannot be known from
+inside of one. The interval is that of published tables; `benchmarks/predict.py` tells how often it held.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    common.add_run(parser)
+    parser.add_argument(
+        "--nodes", type=int, action="append", required=True, metavar="N", help="how many nodes; may be given often"
+    )
+    parser.add_argument(
+        "--all-reduce",
+        type=float,
+        metavar="SECONDS",
+        help="measured time of an all-reduce of the gradients between two nodes, where no run on two nodes was made",
+    )
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def call(args: argparse.Namespace) -> int:
+    from trainmark.report.build import build
+    from trainmark.report.study import measured
+
+    for nodes in args.nodes:
+        if nodes < 1:
+            raise UserError(f"--nodes: found {nodes}, allowed is a whole number from 1")
+    if args.all_reduce is not None and not 0 <= args.all_reduce < 1e6:
+        raise UserError(f"--all-reduce: found {args.all_reduce:g}, allowed are seconds from 0")
+    run = common.find_run(args)
+    manifest = run.manifest()
+    series = measured(manifest.plan.cases, build(run).cases)
+    found: list[tuple[Measured, list[Prediction]]] = []
+    refused: list[str] = []
+    for one in series:
+        try:
+            found.append((one, [_predict(one, nodes, args.all_reduce) for nodes in args.nodes]))
+        except UserError as error:
+            refused.append(f"{one.name}: {error}")
+    if not found:
+        raise UserError(f"{run.id}: " + ("; ".join(refused) or "no case has a speed"))
+    if args.json:
+        rows = [{"series": one.name, "unit": one.unit, "predictions": told} for one, told in found]
+        sys.stdout.buffer.write(msgspec.json.encode({"run": run.id, "series": rows, "refused": refused}) + b"\n")
+    else:
+        sys.stdout.write(_text(found, refused))
+    return 0
+
+
+def _predict(one: Measured, nodes: int, seconds: float | None) -> Prediction:
+    from trainmark.score.predict import predict
+
+    if one.mode == "strong":
+        raise UserError("the model is of weak scaling (a fixed batch per process), and this study is strong")
+    return predict(one.points, nodes, None if seconds is None else _share(one, seconds))
+
+
+def _share(one: Measured, seconds: float) -> float:
+    """Of a step on one node, with as many processes as the largest such point has."""
+    from trainmark.score.verdict import geometric_mean
+
+    single = [point for point in one.points if point.nodes == 1 and point.speeds]
+    if not single or one.batch is None:
+        raise UserError("--all-reduce needs a speed on one node and a `batch`, to know how long a step takes")
+    largest = max(single, key=lambda point: point.procs)
+    return seconds * geometric_mean(largest.speeds) / (one.batch * largest.procs)
+
+
+def _text(found: list[tuple[Measured, list[Prediction]]], refused: list[str]) -> str:
+    parts = []
+    for one, predictions in found:
+        measured = ", ".join(f"{point.nodes}x{point.procs}" for point in one.points if point.speeds)
+        rows = [_row(told, one.unit) for told in predictions]
+        said = sorted({f"  {text}" for told in predictions for text in (told.method, *told.notes)})
+        parts += [f"{one.name}  (measured: {measured})", table(rows).rstrip(), *said, ""]
+    return "\n".join(parts + [f"not predicted: {text}" for text in refused]).rstrip() + "\n"
+
+
+def _row(told: Prediction, unit: str) -> dict[str, str]:
+    from trainmark.report.numbers import number
+
+    return {
+        "nodes x processes": f"{told.nodes}x{told.procs}",
+        "predicted": f"{number(told.value)} {unit}",
+        "90 % prediction interval": f"{number(told.low)} … {number(told.high)}",
+        "efficiency": f"{100 * told.efficiency:.0f} %",
+    }

@@ -1,0 +1,119 @@
+"""Scaling studies of a run: every series with its baseline, its cells and what can be said of them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from trainmark.plan.records import CasePlan
+from trainmark.report import figures
+from trainmark.report.records import CaseReport, StudyCell, StudyReport
+from trainmark.score import scaling
+from trainmark.score.scaling import Point, Scaled
+from trainmark.spec.scaling import Series
+from trainmark.spec.states import JobState
+
+OOM = "OOM"
+
+
+def studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
+    """One for each series that a case belongs to, in the order of the plan."""
+    members: dict[Series, list[tuple[CasePlan, CaseReport]]] = {}
+    for plan, case in zip(plans, cases, strict=True):
+        for series in plan.studies:
+            members.setdefault(series, []).append((plan, case))
+    return [_study(series, found) for series, found in members.items()]
+
+
+def _study(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> StudyReport:
+    points = [_point(plan, case) for plan, case in members]
+    base = next((point for point in points if f"{point.nodes}x{point.procs}" == series.baseline), None)
+    known = [(point, scaling.scaled(point, base)) for point in points]
+    odd = scaling.oddities(known)
+    cells = [
+        _cell(plan, case, point, found, note)
+        for (plan, case), (point, found), note in zip(members, known, odd, strict=True)
+    ]
+    return StudyReport(
+        name=series.name,
+        mode=series.mode,
+        baseline=series.baseline,
+        batch=series.batch,
+        dtype=series.dtype,
+        unit=f"{members[0][0].unit}/s",
+        cells=cells,
+        method=scaling.METHOD,
+        reason="" if base is not None and base.speeds else _no_baseline(series, members),
+        note=series.note,
+    )
+
+
+def _no_baseline(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> str:
+    case = next((case for plan, case in members if f"{plan.id.nnodes}x{plan.id.nproc}" == series.baseline), None)
+    found = figures.throughput(case) if case else None
+    why = (case.reason if case else "") or (found.reason if found else "") or "it was not measured"
+    return f"the baseline {series.baseline} has no speed, so no speed-up can be told: {why}"
+
+
+def _point(plan: CasePlan, case: CaseReport) -> Point:
+    found = figures.throughput(case)
+    speeds = found.inputs if found is not None and found.value is not None else []
+    return Point(plan.id.nnodes, plan.id.nproc, speeds)
+
+
+def _cell(plan: CasePlan, case: CaseReport, point: Point, found: Scaled, odd: str) -> StudyCell:
+    return StudyCell(
+        case=case.case,
+        nodes=point.nodes,
+        procs=point.procs,
+        batch=_batch(plan),
+        state=case.state,
+        speeds=list(point.speeds),
+        value=OOM if out_of_memory(case) else None,
+        note=odd or ("" if point.speeds else _why(case)),
+        **msgspec.structs.asdict(found),
+    )
+
+
+def out_of_memory(case: CaseReport) -> bool:
+    return case.state is JobState.FAILED and (case.failure or {}).get("kind") == "oom"
+
+
+def _why(case: CaseReport) -> str:
+    found = figures.throughput(case)
+    return case.reason or (found.reason if found else "") or str(case.state).lower()
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """Configurations that differ in nodes and processes alone."""
+
+    name: str
+    mode: str
+    unit: str
+    batch: int | None
+    points: list[Point]
+
+
+def measured(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Measured]:
+    """The series of a run's studies; in a run without any, cases that are alike in everything but their size."""
+    groups: dict[tuple[str, str], list[tuple[CasePlan, CaseReport]]] = {}
+    for plan, case in zip(plans, cases, strict=True):
+        for series in plan.studies:
+            groups.setdefault((series.name, series.mode), []).append((plan, case))
+        if not plan.studies:
+            case_id = msgspec.structs.replace(plan.id, nnodes=1, nproc=1)
+            groups.setdefault((case_id.identity.replace(":1:1:*", ""), "weak"), []).append((plan, case))
+    return [
+        Measured(
+            name=name,
+            mode=mode,
+            unit=f"{members[0][0].unit}/s",
+            batch=_batch(members[0][0]),
+            points=[_point(plan, case) for plan, case in members],
+        )
+        for (name, mode), members in groups.items()
+    ]
+
+
+def _batch(plan: CasePlan) -> int | None:
+    batch = plan.params.get("batch")
+    return batch if isinstance(batch, int) else None
