@@ -113,6 +113,7 @@ def test_a_fault_at_the_end_is_a_verdict(
 ) -> None:
     work: Any = Round.__new__(Round)
     work._failures, work._verdict, work._ranks, work._oom_before, work._guests = failures, verdict, [], 0, None
+    work._helpers = []
     work._reporter = work._shipper = _Faulty()
     work._containment = work._control = work._wakeup = mock.MagicMock(epoch=1)
     work._job = mock.MagicMock(plan=mock.MagicMock(dir=str(tmp_path)), proc=_Faulty(), warnings=[])

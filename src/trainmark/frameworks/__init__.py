@@ -17,10 +17,21 @@ class Topology(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
     nproc: int
     backend: str
+    # A file on the hosts that tells where every device is, for frameworks that want one.
+    rank_table: str | None = None
 
     @property
     def world(self) -> int:
         return len(self.hosts) * self.nproc
+
+    @property
+    def meeting(self) -> str:
+        """The host at which ranks meet. On one node the loopback address works without any name service."""
+        return self.hosts[0] if len(self.hosts) > 1 else "127.0.0.1"
+
+    def address(self, node: int) -> str:
+        """How other ranks reach those of `node`."""
+        return self.hosts[node] if len(self.hosts) > 1 else "127.0.0.1"
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -32,17 +43,33 @@ class Command(msgspec.Struct, frozen=True):
     env: dict[str, str]
 
 
+class Helper(msgspec.Struct, frozen=True):
+    """A process that ranks need and that is none of them; it is ended when they have ended."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
 class Start(msgspec.Struct, frozen=True):
-    """The commands of each node, in node order, and how many ports they must agree on."""
+    """The commands of each node, in node order, and how many ports they must agree on.
+
+    `helpers` run on the first node.
+    """
 
     nodes: tuple[tuple[Command, ...], ...]
     ports: int = 0
+    helpers: tuple[Helper, ...] = ()
 
 
 REGISTRY = Registry(
     "framework",
     {
         "pytorch": "trainmark.frameworks.pytorch:PyTorch",
+        "mindspore": "trainmark.frameworks.mindspore:MindSpore",
+        "tensorflow": "trainmark.frameworks.tensorflow:TensorFlow",
+        "jax": "trainmark.frameworks.jax:Jax",
+        "paddle": "trainmark.frameworks.paddle:Paddle",
         "none": "trainmark.frameworks.plain:Plain",
         "exec": "trainmark.frameworks.command:Exec",
     },

@@ -26,6 +26,8 @@ class Places(msgspec.Struct, frozen=True):
     python: str
     probe: str
     data: dict[str, str] = {}
+    # Of frameworks that have a Python of their own.
+    pythons: dict[str, str] = {}
     # What paths of data that are not absolute start from.
     here: str = ""
 
@@ -86,7 +88,7 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
     hosts = tuple(site.hosts[: case_id.nnodes])
     argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
-    start = framework.start(Topology(hosts, case_id.nproc, backend), argv)
+    start = framework.start(Topology(hosts, case_id.nproc, backend, site.rank_table), argv)
     band, band_missing = bands.choose(
         bands.read(folder) if not workload.command else (),
         preset=case.preset,
@@ -119,13 +121,15 @@ def _case(case: Case, site: Site, places: Places) -> CasePlan:
         target=workload.target,
         probe=workload.probe,
         deadlines=case.deadlines,
-        ports=(site.master_port,) * start.ports,
+        # Neighbours of a port that the site fixed, else any that are free.
+        ports=tuple(site.master_port + number if site.master_port else 0 for number in range(start.ports)),
         env={**_network(site), **site.env},
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=_repeat(case),
         auto=case.auto,
         nodes=tuple(
-            NodePlan(index, host, ranks) for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
+            NodePlan(index, host, ranks, start.helpers if index == 0 else ())
+            for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
         ),
         band=band.stretches if band else (),
         band_missing=band_missing,
@@ -147,7 +151,8 @@ def _data(case: Case, site: Site, places: Places) -> str | None:
 def _argv(case: Case, places: Places) -> tuple[str, ...]:
     workload = case.found.workload
     if not workload.command:
-        return places.python, "-u", str(case.found.folder.resolve() / workload.entry[case.id.framework])
+        python = places.pythons.get(case.id.framework, places.python)
+        return python, "-u", str(case.found.folder.resolve() / workload.entry[case.id.framework])
     from trainmark.spec.command import fill  # few cases are commands
 
     return fill(workload.command, case.values)

@@ -80,6 +80,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts_file: str | None = None
     python: str | None = None
     venv: str | None = None
+    # By framework, where one Python does not have them all.
+    pythons: dict[str, str] = {}
     modules: list[str] = []
     # The Python that runs the node side itself: 3.7 or newer, nothing else needed.
     node_python: str = "python3"
@@ -94,6 +96,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Before every round; needs root or `sudo -n`, and the result says when it could not be done.
     clear_caches: bool = False
     interface: str | None = None
+    # A file on the hosts that lists all devices and their addresses, as Ascend's libraries read it.
+    rank_table: str | None = None
     devices: dict[str, str] = {}
     data: dict[str, str] = {}
     env: dict[str, str] = {}

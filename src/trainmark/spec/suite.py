@@ -158,7 +158,7 @@ def _settle(
     entry: Entry,
 ) -> Case:
     suite = loaded.suite
-    known = {**found.workload.parameters, "data": None}
+    known = {"data", *found.workload.parameters, *found.workload.aliases}
     layers = [
         # What the suite and the command line say is for every case that has such a parameter.
         Layer("suite", {k: v for k, v in suite.set.items() if k in known}, f"{loaded.file}: set"),
@@ -299,7 +299,7 @@ def _repeat(value: int | str, place: str) -> int | str:
 
 
 def _check_used(cases: list[Case], values: Mapping[str, Any], place: str) -> None:
-    known = {name for case in cases for name in case.params} | {"data"}
+    known = {name for case in cases for name in (*case.params, *case.found.workload.aliases)} | {"data"}
     for name in values:
         if name not in known:
             raise UserError(
