@@ -129,6 +129,17 @@ class ArrayLoop(Loop):
         self.place.total(0.0)
 
 
+def from_first(arrays: dict[str, Any], place: Any) -> dict[str, Any]:
+    """The arrays of the first rank, on every rank."""
+    if place.world == 1 or not arrays:
+        return arrays
+    flat = np.concatenate([np.ravel(value) for value in arrays.values()])
+    told = np.array(place.total(*(flat * (place.rank == 0)).tolist()), np.float32)
+    ends = np.cumsum([np.size(value) for value in arrays.values()])
+    parts = np.split(told, ends[:-1])
+    return {name: part.reshape(np.shape(arrays[name])) for name, part in zip(arrays, parts, strict=True)}
+
+
 def _found(folder: Path) -> list[tuple[int, Path]]:
     named = ((_NAME.match(path.name), path) for path in folder.glob("step-*.npz"))
     return sorted((int(match[1]), path) for match, path in named if match)

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 import trainmark_probe as probe
 
 BAD_INPUT = 2
+# Calls that wait for the accelerator, of frameworks other than PyTorch.
+waits: list[Callable[[], Any]] = []
 
 
 class InputError(Exception):
@@ -40,7 +42,9 @@ def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def _synchronise() -> None:
-    """Wait for the accelerator. Nothing can run on it before PyTorch is imported."""
+    """Wait for the accelerator. Nothing can run on it before a framework is imported."""
+    for wait in waits:
+        wait()
     torch = sys.modules.get("torch")
     if torch is None:
         return
