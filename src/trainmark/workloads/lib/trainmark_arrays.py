@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from trainmark_loop import Loop, Recipe, rate
 
 # One node's file may be a step newer than another's when they are killed between two writes.
 KEPT = 2
+LINGER_SECONDS = 0.5
 _NAME = re.compile(r"step-(\d+)\.npz\Z")
 
 
@@ -91,7 +93,11 @@ class ArrayLoop(Loop):
             probe.note("flops_per_sample", self.task.flops)
 
     def _leave(self) -> None:
-        self.place.total(0.0)
+        """All is told. Whoever goes at once may take along what others still wait for; they have told all too."""
+        if self.place.world > 1:
+            with contextlib.suppress(Exception):
+                self.place.total(0.0)
+            time.sleep(LINGER_SECONDS)
 
     # -- checkpoints
 

@@ -65,6 +65,7 @@ class Hidden:
         # A mask of its own comes after all other tokens.
         self.rows = corpus.kinds + (1 if mask < 0 else 0)
         self._masker = Masker(self._length, params["masked_share"], corpus.kinds, corpus.kinds if mask < 0 else mask)
+        self.guesses = self._masker.count
         self.facts: Mapping[str, Any] = {**facts("bert", corpus, params["heads"]), "mask_token": mask}
         self.random = params["dropout"] > 0
 

@@ -101,7 +101,9 @@ def normalised(weights: Tree, state: Tree, name: str, hidden: Any, training: boo
 def convolved(weights: Tree, name: str, hidden: Any, stride: int, padding: int) -> Any:
     kernel = weights[f"{name}.weight"].astype(hidden.dtype)
     numbers = ("NHWC", "HWIO", "NHWC")
-    return lax.conv_general_dilated(hidden, kernel, (stride, stride), [(padding, padding)] * 2, dimension_numbers=numbers)
+    return lax.conv_general_dilated(
+        hidden, kernel, (stride, stride), [(padding, padding)] * 2, dimension_numbers=numbers
+    )
 
 
 def pooled(hidden: Any, size: int, stride: int, padding: int) -> Any:

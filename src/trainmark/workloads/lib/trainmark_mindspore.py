@@ -13,7 +13,7 @@ import mindspore as ms
 import numpy as np
 import trainmark_job
 from mindspore import Tensor, nn, ops
-from mindspore.communication import init
+from mindspore.communication import init, release
 from trainmark_arrays import ArrayLoop, from_first
 from trainmark_job import InputError
 from trainmark_loop import Recipe, rate
@@ -221,6 +221,12 @@ class Trainer(ArrayLoop):
 
     def _weights(self) -> dict[str, Any]:
         return {name: parameter.asnumpy() for name, parameter in self._named.items()}
+
+    def _leave(self) -> None:
+        """In good order: a rank that just goes takes along what it has not sent yet."""
+        super()._leave()
+        if self.place.world > 1:
+            release()
 
     def _state(self) -> dict[str, Any]:
         return {parameter.name: parameter.asnumpy() for parameter in self._compiled.get_parameters()}

@@ -15,7 +15,7 @@ def main() -> None:
     # Imported late, so that the time it takes is seen as initialisation.
     import trainmark_tensorflow as lib
 
-    tf = lib.tf
+    tf, dense_inputs = lib.tf, trainmark_mnist.CHANNELS[-1] * 7 * 7
 
     def model(variables: Any, images: Any, training: bool) -> Any:  # noqa: ARG001
         hidden = images
@@ -23,7 +23,7 @@ def main() -> None:
             hidden = lib.convolved(variables, name, hidden, 1, 1) + tf.cast(variables[f"{name}.bias"], hidden.dtype)
             hidden = lib.pooled(tf.nn.relu(hidden), 2, 2, 0)
         # The dense layer's weights are meant for channels first.
-        hidden = tf.reshape(tf.transpose(hidden, (0, 3, 1, 2)), (len(images), -1))
+        hidden = tf.reshape(tf.transpose(hidden, (0, 3, 1, 2)), (-1, dense_inputs))
         hidden = tf.nn.relu(lib.dense(variables, "dense1", hidden))
         return lib.dense(variables, "dense2", hidden)
 
