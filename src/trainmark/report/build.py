@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.report import environment
 from trainmark.report.attempt import Scored, question, score_attempt
-from trainmark.report.records import CaseReport, Report, RunReport
+from trainmark.report.records import CaseReport, Contest, Report, RunReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.gate import OUTSIDE
@@ -38,8 +38,17 @@ def build(run: RunDir, series: bool = False) -> Report:
         dir=str(run.path),
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
+        contests=_contests(manifest.plan, cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
+
+
+def _contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
+    if len({case.framework for case in plan.cases}) < 2:
+        return []  # most runs
+    from trainmark.report.contest import contests
+
+    return contests(plan, cases)
 
 
 def _marked(report: Report, imported: Imported) -> Report:

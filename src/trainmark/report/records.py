@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from trainmark.score.measurement import Measurement
+from trainmark.score.verdict import Verdict
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 
@@ -81,6 +82,29 @@ class CaseReport(msgspec.Struct, frozen=True):
     runs: list[RunReport] = []
 
 
+class Rival(msgspec.Struct, frozen=True):
+    """A framework among others. `word`: `fastest`; `slower`, `equivalent` or `inconclusive` beside that; or `none`."""
+
+    framework: str
+    case: str
+    word: str
+    # The geometric mean of its runs, and as a share of the fastest one's; None without a result, and `reason` says why.
+    speed: float | None = None
+    share: float | None = None
+    # On the fastest (B) against this one (A).
+    verdict: Verdict | None = None
+    reason: str = ""
+
+
+class Contest(msgspec.Struct, frozen=True):
+    """Cases that differ in nothing but their framework, the fastest first."""
+
+    question: str
+    unit: str
+    margin: float
+    rivals: list[Rival]
+
+
 class Report(msgspec.Struct, frozen=True):
     """What `--json` prints."""
 
@@ -95,3 +119,5 @@ class Report(msgspec.Struct, frozen=True):
     environment: dict[str, dict[str, str]] = {}
     # For a run that another tool did: which, what it does not tell, what was flagged while reading.
     imported: Imported | None = None
+    # Which framework is faster, where the run has cases of several.
+    contests: list[Contest] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainmark.report import figures, numbers
 from trainmark.report.plain import clean
-from trainmark.report.records import CaseReport, Report
+from trainmark.report.records import CaseReport, Contest, Report
 from trainmark.report.words import Speaker
 from trainmark.store.rundir import Imported
 
@@ -21,11 +21,22 @@ def render(report: Report, language: str = "en") -> str:
     lines += ["  ".join(_pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     for case in report.cases:
         lines += _remarks(case, speak)
+    lines += _contests(report.contests) if report.contests else []
     lines += _imported(report.imported) if report.imported else []
     lines += [f"{speak.text('warning')}: {warning}" for warning in report.warnings]
     lines += ["", f"{speak.text('kept_in').lower()} {report.dir}"]
     # No line of a log moves the reader's cursor or changes the terminal's colours.
     return "\n".join(clean(line) for line in lines) + "\n"
+
+
+def _contests(found: list[Contest]) -> list[str]:
+    from trainmark.report import contest
+
+    lines = []
+    for one in found:
+        lines += ["", f"{one.question}, margin ±{100 * one.margin:g} %:"]
+        lines += [f"  {line}" for line in contest.lines(one)]
+    return lines
 
 
 def _imported(found: Imported) -> list[str]:
