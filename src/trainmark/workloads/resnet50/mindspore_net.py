@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mindspore import nn, ops
+from mindspore import nn
 from trainmark_mindspore import convolution, dense, normalisation
 from trainmark_resnet50 import EXPANSION, LAYERS, STEM
 
@@ -35,7 +35,7 @@ class ResNet50(nn.Cell):
         super().__init__()
         self.conv1, self.bn1 = convolution(3, STEM, 7, 2), normalisation(STEM)
         self.relu = nn.ReLU()
-        self.pool = nn.MaxPool2d(3, 2, pad_mode="valid")
+        self.pool = nn.MaxPool2d(3, 2, pad_mode="pad", padding=1)
         inputs, layers = STEM, []
         for blocks, width, stride in LAYERS:
             layer = [Bottleneck(inputs, width, stride, project=True)]
@@ -46,8 +46,6 @@ class ResNet50(nn.Cell):
         self.fc = dense(inputs, classes)
 
     def construct(self, images):  # type: ignore[no-untyped-def]
-        hidden = self.relu(self.bn1(self.conv1(images)))
-        # Zeros around what is not below zero never win.
-        hidden = self.pool(ops.pad(hidden, (1, 1, 1, 1)))
+        hidden = self.pool(self.relu(self.bn1(self.conv1(images))))
         hidden = self.layer4(self.layer3(self.layer2(self.layer1(hidden))))
         return self.fc(hidden.mean((2, 3)))
