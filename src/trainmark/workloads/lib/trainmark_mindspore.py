@@ -24,7 +24,7 @@ TARGETS = {"cpu": "CPU", "nvidia": "GPU", "ascend": "Ascend"}
 PARTS = {"gamma": "weight", "beta": "bias", "embedding_table": "weight"}
 STATISTICS = ("moving_mean", "moving_variance")
 EPSILON = 1e-5
-FIRST_SCALE, SCALE_WINDOW = 2**16, 2000
+FIRST_SCALE, SCALE_WINDOW = 2.0**16, 2000.0
 
 
 class _Sum(nn.Cell):
@@ -125,14 +125,40 @@ class _Step(nn.Cell):
         return ops.depend(loss, self.optimizer(gradients))
 
 
-class _ScaledStep(nn.TrainOneStepWithLossScaleCell):
-    """For fp16: losses are scaled up as far as gradients stay finite; steps that overflow change nothing."""
+class _ScaledStep(_Step):
+    """For fp16: losses are scaled up as far as gradients stay finite; steps that overflow change nothing.
+
+    MindSpore's own cell for this asks Ascend's registers for overflows, on every device.
+    """
 
     def __init__(self, forward: nn.Cell, optimizer: nn.Optimizer, world: int) -> None:
-        super().__init__(forward, optimizer, nn.DynamicLossScaleUpdateCell(FIRST_SCALE, 2, SCALE_WINDOW))
-        self.share = _Gradients([weight.shape for weight in self.weights], world) if world > 1 else None
-        self.grad_reducer = self.share if self.share is not None else self.grad_reducer
-        self.reducer_flag = self.share is not None
+        super().__init__(forward, optimizer, world)
+        self.gradient = ops.GradOperation(get_by_list=True, sens_param=True)
+        self.scale = ms.Parameter(Tensor(FIRST_SCALE, ms.float32), name="loss_scale", requires_grad=False)
+        self.good = ms.Parameter(Tensor(0.0, ms.float32), name="good_steps", requires_grad=False)
+
+    def construct(self, *batch):  # type: ignore[no-untyped-def]
+        loss = self.forward(*batch)
+        scale = self.scale * 1.0
+        scaled = self.gradient(self.forward, self.trained)(*batch, scale)
+        gradients, finite = (), Tensor(True)
+        for gradient in scaled:
+            gradient = gradient.astype(ms.float32) / scale
+            finite = ops.logical_and(finite, ops.isfinite(gradient).all())
+            gradients += (gradient,)
+        if self.share is not None:
+            gradients = self.share(gradients)
+            # One rank's overflow is everybody's: an infinite number stays one in the mean.
+            finite = ops.isfinite(gradients[0]).all()
+            for gradient in gradients:
+                finite = ops.logical_and(finite, ops.isfinite(gradient).all())
+        good = ops.select(finite, self.good + 1.0, self.good * 0.0)
+        grown = ops.select(good >= SCALE_WINDOW, scale * 2.0, scale)
+        ops.assign(self.scale, ops.select(finite, grown, ops.maximum(scale / 2.0, Tensor(1.0, ms.float32))))
+        ops.assign(self.good, ops.select(good >= SCALE_WINDOW, good * 0.0, good))
+        if finite:
+            loss = ops.depend(loss, self.optimizer(gradients))
+        return loss
 
 
 class _Later:
@@ -193,8 +219,7 @@ class Trainer(ArrayLoop):
         """A batch that comes again, as synthetic ones do, is on the device already."""
         if getattr(self, "_seen", None) is not batch:
             self._seen, self._ready = batch, [Tensor(array) for array in batch]
-        made = self._compiled(*self._ready)
-        self._last = made[0] if isinstance(made, tuple) else made
+        self._last = self._compiled(*self._ready)
         self._count += 1
         # Between two looks at the device the host runs ahead.
         return _Later(self._last) if self._count % self._sink else float(self._last.asnumpy())
