@@ -6,18 +6,22 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench test test-lab perf lint clean
+.PHONY: bench test test-lab test-frameworks perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist state-of-the-union
 	$(BIN)/trainmark run quick
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not lab"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not lab and not frameworks"
 
 # What needs real hosts and takes longer; installs the lab's packages when run as root.
 test-lab: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m lab tests/lab tests/slurm
+
+# Every framework in an environment of its own, which the tests make; two ranks each, on CPUs.
+test-frameworks: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m frameworks tests/frameworks
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

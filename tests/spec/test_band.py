@@ -38,7 +38,6 @@ def test_the_same_global_batch_may_be_split() -> None:
     ("changes", "why"),
     [
         ({"preset": "full"}, "preset full"),
-        ({"framework": "jax"}, "jax"),
         ({"data": "cifar"}, "the data is not synthetic"),
         ({"world": 2}, "global batch is 16, not 8"),
         ({"params": {"batch": 8, "dtype": "bf16", "lr": 0.1}}, "dtype is bf16, not fp32"),
@@ -56,3 +55,8 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "bands.json").write_text('{"schema": 1, "made": {}, "bands": [{"preset": 3}]}')
     with pytest.raises(UserError, match=r"bands\.json"):
         band.read(tmp_path)
+
+
+def test_frameworks_train_alike_and_share_a_band() -> None:
+    found, _ = choose(framework="jax")
+    assert found is not None and found.framework == "pytorch"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import trainmark_checkpoint
+import trainmark_hidden
 import trainmark_lamb
 import trainmark_lm
 import trainmark_masked
@@ -252,7 +253,8 @@ def test_lamb_takes_the_step_that_the_paper_says():
 def test_masking_hides_the_shares_of_the_rule():
     masker = trainmark_masked.Masker(128, 0.15, kinds=50, mask=50)
     tokens = torch.randint(0, 50, (400, 128))
-    guesses = masker.hide(tokens, [np.random.default_rng(row) for row in range(400)])
+    hidden = masker.hide(tokens.numpy(), [np.random.default_rng(row) for row in range(400)])
+    guesses = trainmark_masked.Guesses(*map(torch.from_numpy, hidden))
     assert guesses.places.shape == (400, round(0.15 * 128))
     assert all(len(set(row)) == len(row) for row in guesses.places.tolist())
     assert torch.equal(guesses.labels, tokens.gather(1, guesses.places))
@@ -273,10 +275,14 @@ def test_the_learning_rate_rises_and_falls():
 
 
 def test_flagperfs_parameters_count_samples():
-    program = load("bert/pytorch")
-    params = {**program.DEFAULTS, "train_batch_size": 5, "gradient_accumulation_steps": 2, "max_steps": 100}
-    params.update(max_samples_termination=1001, eval_interval_samples=200, eval_iter_start_samples=100)
-    recipe = program.recipe(params | {"warmup_steps": 0, "warmup_proportion": 0.1}, world=2)
+    params = {
+        **load("bert/pytorch").DEFAULTS,
+        "train_batch_size": 5,
+        "gradient_accumulation_steps": 2,
+        "max_steps": 100,
+    }
+    params.update(max_steps=100, max_samples_termination=1001, eval_interval_samples=200, eval_iter_start_samples=100)
+    recipe = trainmark_hidden.recipe(params | {"warmup_steps": 0, "warmup_proportion": 0.1}, world=2)
     assert (recipe.steps, recipe.decay_steps, recipe.warmup_steps) == (51, 100, 10)
     assert (recipe.eval_every, recipe.eval_from, recipe.accumulate) == (10, 5, 2)
 

@@ -15,6 +15,7 @@ import trainmark_batches
 import trainmark_checkpoint
 import trainmark_images
 import trainmark_torch
+import trainmark_units
 from PIL import Image
 from trainmark_checkpoint import Parts
 from trainmark_job import InputError
@@ -141,7 +142,7 @@ def test_pictures_are_found_by_class(pictures):
     images, labels = train.batch(np.arange(6), np.random.default_rng(0))
     assert images.shape == (6, 3, 32, 32)
     assert labels.tolist() == [0, 0, 0, 1, 1, 1]
-    assert images.float().mean(dim=(1, 2, 3)).round().tolist() == [0, 0, 0, 200, 200, 200]
+    assert images.mean(axis=(1, 2, 3)).round().tolist() == [0, 0, 0, 200, 200, 200]
 
 
 def test_a_class_missing_in_the_validation_images_shifts_no_label(pictures):
@@ -287,17 +288,17 @@ def test_plain_weights_can_start_a_run_and_broken_ones_are_named(tmp_path):
 
 @pytest.mark.parametrize(("dtype", "flag"), [("bf16", "avx512_bf16"), ("bf16", "amx_bf16"), ("fp16", "avx512_fp16")])
 def test_a_format_the_cpu_would_emulate_is_refused(monkeypatch, dtype, flag):
-    monkeypatch.setattr(trainmark_torch, "cpu_flags", lambda: {"avx2"})
+    monkeypatch.setattr(trainmark_units, "cpu_flags", lambda: {"avx2"})
     with pytest.raises(InputError, match=f"this CPU has no {dtype} units .*set dtype=fp32"):
         trainmark_torch.Precision(dtype, CPU)
-    monkeypatch.setattr(trainmark_torch, "cpu_flags", lambda: {flag})
+    monkeypatch.setattr(trainmark_units, "cpu_flags", lambda: {flag})
     trainmark_torch.Precision(dtype, CPU)
     with pytest.raises(InputError, match="tf32 is a format of NVIDIA"):
         trainmark_torch.Precision("tf32", CPU)
 
 
 def test_fp16_steps_are_clipped_and_skipped_when_gradients_overflow(monkeypatch, tmp_path):
-    monkeypatch.setattr(trainmark_torch, "cpu_flags", lambda: {"avx512_fp16"})
+    monkeypatch.setattr(trainmark_units, "cpu_flags", lambda: {"avx512_fp16"})
     precision = trainmark_torch.Precision("fp16", CPU)
     model, optimizer = net()
     parts = Parts(model, optimizer, precision.scaler)

@@ -34,6 +34,16 @@ class RankPlan:
         self.env: dict[str, str] = _words(raw.get("env"))
 
 
+class HelperPlan:
+    """A process that ranks need and that is none of them."""
+
+    __slots__ = ("name", "process")
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.name: str = str(raw["name"])
+        self.process = RankPlan(dict(raw, rank=-1))
+
+
 class NodePlan:
     """The plan file of one node of one attempt, with its defaults filled in."""
 
@@ -56,6 +66,7 @@ class NodePlan:
         self.files: dict[str, str] = _words(raw.get("files"))  # to be written into the folder before ranks start
         self.path: list[str] = list(raw.get("path") or ())
         self.ranks = [RankPlan(rank) for rank in raw["ranks"]]
+        self.helpers = [HelperPlan(helper) for helper in raw.get("helpers") or ()]
         self.deadlines: dict[str, float] = dict(_DEADLINES, **(raw.get("deadlines") or {}))
         self.probe: bool = bool(raw.get("probe", True))
         self.open: bool = bool(raw.get("open", False))  # ranks are not started here: a command does that

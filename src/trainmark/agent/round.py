@@ -15,12 +15,14 @@ from trainmark.agent.ship import Shipper, spool_file
 from trainmark.agent.status import Reporter
 from trainmark.agent.stopping import Stopping
 from trainmark.agent.verdict import Ended, Verdict, blame, disk_verdict, last_lines
-from trainmark.agent.wake import SIGINT, SIGTERM
+from trainmark.agent.wake import SIGINT, SIGKILL, SIGTERM
 from trainmark.agent.watch import Seen, overdue
 from trainmark.agent.workplace import make_workplace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from trainmark.agent.contain import Containment
     from trainmark.agent.ranks import Rank
     from trainmark.agent.result import Job
@@ -46,6 +48,10 @@ class Round:
         self._control = Control(plan.file("control.json"), plan.epoch, job.log)
         self._stopping = Stopping(plan.deadlines["stop"])
         self._ranks = [processes.Rank(rank, plan.file("rank%d.out.log" % rank.rank)) for rank in plan.ranks]
+        self._helpers = [
+            (helper.name, processes.Rank(helper.process, plan.file("%s.out.log" % helper.name)))
+            for helper in plan.helpers
+        ]
         self._failures: list[Ended] = []
         self._verdict: Verdict | None = None
         self._started = time.monotonic()
@@ -72,31 +78,39 @@ class Round:
         return self._finish(code)
 
     def _start(self) -> bool:
-        """Starts all ranks; False when one could not be started."""
-        plan, settings, ports = self._plan, self._settings, self._job.ports
+        """Starts what ranks need, and all ranks; False when one could not be started."""
+        plan, settings = self._plan, self._settings
         for name, text in plan.files.items():
             write_file(plan.file(name), text)
-        for index, rank in enumerate(self._ranks):
-            own = {"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file("config.json")}
-            if plan.open:  # who is which rank is decided below the command
-                own["TRAINMARK_SPOOLS"] = plan.spool
-            else:
-                own["TRAINMARK_SPOOL"] = spool_file(plan.spool, rank.rank)
-                own["TRAINMARK_RANK"] = str(rank.rank)
-            env = processes.environment(plan, rank.plan, settings, os.environ, own)
-            env = {name: processes.fill(value, plan.dir, ports) for name, value in env.items()}
-            argv = processes.own_words([processes.fill(word, plan.dir, ports) for word in rank.plan.argv])
-            cpus = settings.cpus[index] if settings.pinned else None
-            cwd = plan.cwd or self._workplace(rank.rank, env)
+        for name, helper in self._helpers:
             try:
-                launch = processes.Launch(argv, env, cwd, cpus, settings.memory)
-                processes.start(rank, launch, self._containment)
+                self._spawn(helper, {}, None, plan.dir)
+            except processes.SpawnError as error:
+                self._verdict = Verdict("FAILED", "the %s cannot be started: %s" % (name, error), "spawn")
+                return False
+        for index, rank in enumerate(self._ranks):
+            if plan.open:  # who is which rank is decided below the command
+                own = {"TRAINMARK_SPOOLS": plan.spool}
+            else:
+                own = {"TRAINMARK_SPOOL": spool_file(plan.spool, rank.rank), "TRAINMARK_RANK": str(rank.rank)}
+            try:
+                self._spawn(rank, own, settings.cpus[index] if settings.pinned else None, plan.cwd)
             except processes.SpawnError as error:
                 reason = "rank %d cannot be started: %s" % (rank.rank, error)
                 self._verdict = Verdict("FAILED", reason, "spawn", rank.rank)
                 return False
         self._started = time.monotonic()
         return True
+
+    def _spawn(self, process: Rank, own: dict[str, str], cpus: list[int] | None, cwd: str | None) -> None:
+        plan, ports = self._plan, self._job.ports
+        own.update({"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file("config.json")})
+        env = processes.environment(plan, process.plan, self._settings, os.environ, own)
+        env = {name: processes.fill(value, plan.dir, ports) for name, value in env.items()}
+        argv = processes.own_words([processes.fill(word, plan.dir, ports) for word in process.plan.argv])
+        cwd = cwd or self._workplace(process.rank, env)
+        launch = processes.Launch(argv, env, cwd, cpus, self._settings.memory)
+        processes.start(process, launch, self._containment)
 
     def _workplace(self, rank: int, env: dict[str, str]) -> str:
         """Where ranks are started by others, these make their own."""
@@ -220,11 +234,30 @@ class Round:
             for rank in found:
                 rank.ended(status, usage)
                 ended.append(rank)
-            if not found:
+            if not found and not self._helper_ended(pid, status, usage):
                 self._containment.reaped(pid)
         if ended and not self._ending and not self._stopping.asked:
             self._judge(ended)
         return childless
+
+    def _helper_ended(self, pid: int, status: int, usage: Any) -> bool:
+        """Whether it was a helper. One that fails while ranks run takes them along: they would wait for nothing."""
+        found = [(name, helper) for name, helper in self._helpers if helper.pid == pid]
+        for name, helper in found:
+            helper.ended(status, usage)
+            if helper.exit != 0 and not self._ending and any(rank.running for rank in self._ranks):
+                how = "signal %s" % helper.signal if helper.exit is None else "exit code %d" % helper.exit
+                said = last_lines(helper.log)[-1:]
+                self._end("FAILED", ": ".join(["the %s ended with %s" % (name, how), *said]), "helper")
+        return bool(found)
+
+    def _dismiss_helpers(self) -> None:
+        """Nobody needs them any more, and they are nobody's stray processes."""
+        for _, helper in self._helpers:
+            if helper.running and helper.pid is not None:
+                helper.tell(SIGKILL)
+                _, status, usage = os.wait4(helper.pid, 0)
+                helper.ended(status, usage)
 
     def _judge(self, ended: list[Rank]) -> None:
         """Notes ranks that ended badly and gives the others a moment."""
@@ -255,6 +288,7 @@ class Round:
         self._ending = True
         self._wakeup.forget_all()
         tally = result.Tally()
+        self._dismiss_helpers()
         self._count_strays()
         tally.left = clear(self._containment, self._collect, self._wakeup.wait)
         if self._plan.sweep:

@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+import msgspec
+
 import trainmark
 from trainmark.errors import SiteError, UserError, did_you_mean, one_of
 from trainmark.launch import REGISTRY as LAUNCHERS
@@ -20,6 +22,8 @@ from trainmark.store.rundir import RunDir
 
 PRESETS = ("smoke", "quick", "full")
 _DEFAULT_PRESET = "quick"
+# These use the Python of trainmark itself, or the site's.
+_SHARES_A_PYTHON = ("pytorch", "none")
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
@@ -131,6 +135,7 @@ def plan_cases(loaded: suites.Loaded, cases: list[Case], site: sites.Site, seed:
     if seed is None:
         seed = random_seed()
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
+    here = msgspec.structs.replace(here, pythons=_pythons(site, cases))
     return build(suite.name, suite.division, suite.retries, cases, site, here, seed)
 
 
@@ -154,6 +159,22 @@ def places(site: sites.Site, data: set[str]) -> Places:
     return Places(
         python=os.path.expanduser(python), probe=str(probe), data=_data_places(data - {SYNTHETIC}), here=os.getcwd()
     )
+
+
+def _pythons(site: sites.Site, cases: list[Case]) -> dict[str, str]:
+    """Of each framework that does not share a Python with others: the site's, or that of its environment."""
+    found = dict(site.pythons)
+    if site.launcher != "local":
+        return found  # nothing there can be looked at from here
+    plain = [case for case in cases if case.id.framework in _SHARES_A_PYTHON or case.found.workload.command]
+    for case in cases if len(plain) < len(cases) else ():
+        from trainmark import environments
+
+        name = case.id.framework
+        if case not in plain and name in environments.catalogue():
+            own = site.pythons.get(name) or site.python
+            found[name] = environments.choose(name, case.id.version, own, f"case `{case.id}`")
+    return found
 
 
 def _data_places(names: set[str]) -> dict[str, str]:

@@ -43,6 +43,7 @@ VERBS = {
     "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
     "slurm": ("trainmark.cli.slurm", "make a Slurm cluster of hosts that have none"),
     "data": ("trainmark.cli.data", "get and list data sets"),
+    "env": ("trainmark.cli.env", "make, list and remove environments of frameworks"),
     "init": ("trainmark.cli.init", "write an example suite and site to start from"),
     "index": ("trainmark.cli.index", "show or rebuild the index of runs"),
     "completion": ("trainmark.cli.completion", "print a completion script for bash or zsh"),

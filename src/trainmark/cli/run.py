@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import sys
 
 from trainmark.cli import common, drive
+from trainmark.devices import catalog
 from trainmark.errors import STOPPED, SiteError
 from trainmark.launch import REGISTRY
 from trainmark.plan.records import Plan
@@ -40,10 +42,24 @@ def call(args: argparse.Namespace) -> int:
             return STOPPED
     plan = common.make_plan(args, loaded, site)
     common.check_runs(plan, args)
-    if plan.site.launcher != "local" and not args.no_check:
+    if plan.site.launcher == "local":
+        _check_devices(plan)
+    elif not args.no_check:
         _check(plan)
     run = session.create(plan, args.runs.resolve())
     return drive.drive(run, plan, args)
+
+
+def _check_devices(plan: Plan) -> None:
+    """Ranks that share a device would be measured as something else than what the case says."""
+    for case in plan.cases:
+        files = catalog.VENDORS[case.vendor].files
+        if files is not None and not case.open:
+            here = len(glob.glob(files))
+            if here < case.id.nproc:
+                raise SiteError(
+                    f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here"
+                )
 
 
 def _check(plan: Plan) -> None:

@@ -17,6 +17,8 @@ class Device(msgspec.Struct, frozen=True):
     backend: dict[str, str]
     container: tuple[str, ...] = ()
     verified: bool = False
+    # One file for each device, where the driver makes them so.
+    files: str | None = None
 
 
 def _numbered(prefix: str, *others: str) -> tuple[str, ...]:
@@ -27,8 +29,19 @@ def _numbered(prefix: str, *others: str) -> tuple[str, ...]:
 
 
 _ALL = (
-    Device("cpu", None, {"pytorch": "gloo"}, verified=True),
-    Device("nvidia", "CUDA_VISIBLE_DEVICES", {"pytorch": "nccl"}, ("--gpus", "all")),
+    Device(
+        "cpu",
+        None,
+        {"pytorch": "gloo", "mindspore": "mccl", "tensorflow": "ring", "jax": "gloo", "paddle": "gloo"},
+        verified=True,
+    ),
+    Device(
+        "nvidia",
+        "CUDA_VISIBLE_DEVICES",
+        dict.fromkeys(("pytorch", "mindspore", "tensorflow", "jax", "paddle"), "nccl"),
+        ("--gpus", "all"),
+        files="/dev/nvidia[0-9]*",
+    ),
     Device("iluvatar", "CUDA_VISIBLE_DEVICES", {"pytorch": "nccl"}, ("-v", "/lib/modules:/lib/modules")),
     Device("kunlunxin", "XPU_VISIBLE_DEVICES", {"pytorch": "xccl"}, _numbered("/dev/xpu", "/dev/xpuctrl")),
     Device(
@@ -40,8 +53,9 @@ _ALL = (
     Device(
         "ascend",
         "ASCEND_VISIBLE_DEVICES",
-        {"pytorch": "hccl"},
+        {"pytorch": "hccl", "mindspore": "hccl"},
         _numbered("/dev/davinci", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),
+        files="/dev/davinci[0-9]*",
     ),
     Device("mthreads", "MUSA_VISIBLE_DEVICES", {"pytorch": "mccl"}, ("--env", "MTHREADS_VISIBLE_DEVICES=all")),
     Device(

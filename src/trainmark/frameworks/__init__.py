@@ -22,10 +22,21 @@ class Topology(msgspec.Struct, frozen=True):
     # Which program starts ranks, where there are several that could; what the site adds to its command line.
     starter: str | None = None
     options: tuple[str, ...] = ()
+    # A file on the hosts that tells where every device is, for frameworks that want one.
+    rank_table: str | None = None
 
     @property
     def world(self) -> int:
         return len(self.hosts) * self.nproc
+
+    @property
+    def meeting(self) -> str:
+        """The host at which ranks meet. On one node the loopback address works without any name service."""
+        return self.hosts[0] if len(self.hosts) > 1 else "127.0.0.1"
+
+    def address(self, node: int) -> str:
+        """How other ranks reach those of `node`."""
+        return self.hosts[node] if len(self.hosts) > 1 else "127.0.0.1"
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -38,23 +49,37 @@ class Command(msgspec.Struct, frozen=True):
     env: dict[str, str]
 
 
+class Helper(msgspec.Struct, frozen=True):
+    """A process that ranks need and that is none of them; it is ended when they have ended."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
 class Start(msgspec.Struct, frozen=True):
     """The commands of each node, in node order, and how many ports they must agree on.
 
     `files` are written into the folder of each node before anything starts. `launched`: the commands are no ranks;
     one of them starts the ranks, which register through the probe.
+    `helpers` run on the first node.
     """
 
     nodes: tuple[tuple[Command, ...], ...]
     ports: int = 0
     files: dict[str, str] = {}
     launched: bool = False
+    helpers: tuple[Helper, ...] = ()
 
 
 REGISTRY = Registry(
     "framework",
     {
         "pytorch": "trainmark.frameworks.pytorch:PyTorch",
+        "mindspore": "trainmark.frameworks.mindspore:MindSpore",
+        "tensorflow": "trainmark.frameworks.tensorflow:TensorFlow",
+        "jax": "trainmark.frameworks.jax:Jax",
+        "paddle": "trainmark.frameworks.paddle:Paddle",
         "none": "trainmark.frameworks.plain:Plain",
         "exec": "trainmark.frameworks.command:Exec",
         "mpi": "trainmark.frameworks.mpi:Mpi",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trainmark.frameworks import Command, Start, Topology
 
 
@@ -10,8 +12,13 @@ class Plain:
         return Start(per_rank(topology, argv, {}))
 
 
-def per_rank(topology: Topology, argv: tuple[str, ...], common: dict[str, str]) -> tuple[tuple[Command, ...], ...]:
-    """One process per rank with the variables torchrun made customary."""
+def per_rank(
+    topology: Topology,
+    argv: tuple[str, ...],
+    common: dict[str, str],
+    own: Callable[[int, int], dict[str, str]] = lambda rank, local: {},  # noqa: ARG005
+) -> tuple[tuple[Command, ...], ...]:
+    """One process per rank with the variables torchrun made customary; `own` are those of a rank and local rank."""
     nodes = []
     for node, _ in enumerate(topology.hosts):
         ranks = []
@@ -25,6 +32,7 @@ def per_rank(topology: Topology, argv: tuple[str, ...], common: dict[str, str]) 
                 "NODE_RANK": str(node),
                 "GROUP_RANK": str(node),
                 **common,
+                **own(rank, local),
             }
             ranks.append(Command(rank, local, argv, env))
         nodes.append(tuple(ranks))

@@ -8,10 +8,5 @@ from trainmark.frameworks.plain import per_rank
 
 class PyTorch:
     def start(self, topology: Topology, argv: tuple[str, ...]) -> Start:
-        alone = len(topology.hosts) == 1
-        common = {
-            # On one node the loopback address works without any name service.
-            "MASTER_ADDR": "127.0.0.1" if alone else topology.hosts[0],
-            "MASTER_PORT": "%PORT0%",
-        }
+        common = {"MASTER_ADDR": topology.meeting, "MASTER_PORT": "%PORT0%"}
         return Start(per_rank(topology, argv, common), ports=1)

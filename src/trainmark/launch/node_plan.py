@@ -43,6 +43,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "cwd": case.cwd,
             "path": list(case.path),
             "ranks": [msgspec.to_builtins(command) for command in node.ranks],
+            "helpers": [msgspec.to_builtins(helper) for helper in node.helpers],
             "deadlines": msgspec.to_builtins(case.deadlines),
             # Where steps are read from the output, it is that of the first node.
             "probe": case.probe and (case.pattern is None or node.index == 0),

@@ -32,6 +32,8 @@ class Places(msgspec.Struct, frozen=True):
     python: str
     probe: str
     data: dict[str, str] = {}
+    # Of frameworks that have a Python of their own.
+    pythons: dict[str, str] = {}
     # What paths of data that are not absolute start from.
     here: str = ""
 
@@ -153,7 +155,8 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         target=workload.target,
         probe=workload.probe,
         deadlines=case.deadlines,
-        ports=(site.master_port,) * start.ports,
+        # Neighbours of a port that the site fixed, else any that are free.
+        ports=tuple(site.master_port + number if site.master_port else 0 for number in range(start.ports)),
         launched=start.launched,
         files=start.files,
         env={**_network(site), **_log_levels(case), **site.env},
@@ -161,7 +164,8 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         repeat=_repeat(case),
         auto=case.auto,
         nodes=tuple(
-            NodePlan(index, host, ranks) for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
+            NodePlan(index, host, ranks, start.helpers if index == 0 else ())
+            for index, (host, ranks) in enumerate(zip(hosts, start.nodes, strict=True))
         ),
         band=band.stretches if band else (),
         band_missing=band_missing,
@@ -178,7 +182,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
 
 def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site) -> Topology:
     options = (*(site.slurm.step_options if site.slurm else ()), *site.mpi_options)
-    return Topology(hosts, nproc, backend, site.launcher, site.interface, site.mpi_starter, options)
+    return Topology(hosts, nproc, backend, site.launcher, site.interface, site.mpi_starter, options, site.rank_table)
 
 
 @cache
@@ -203,7 +207,8 @@ def _data(case: Case, site: Site, places: Places) -> str | None:
 def _argv(case: Case, places: Places) -> tuple[str, ...]:
     workload = case.found.workload
     if not workload.command:
-        return places.python, "-u", str(case.found.folder.resolve() / workload.entry[case.id.framework])
+        python = places.pythons.get(case.id.framework, places.python)
+        return python, "-u", str(case.found.folder.resolve() / workload.entry[case.id.framework])
     from trainmark.spec.command import fill  # few cases are commands
 
     return fill(workload.command, case.values)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainmark.frameworks import Command
+from trainmark.frameworks import Command, Helper
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.repeats import RepeatAuto
@@ -22,6 +22,7 @@ class NodePlan(msgspec.Struct, frozen=True):
     index: int
     host: str
     ranks: tuple[Command, ...]
+    helpers: tuple[Helper, ...] = ()
 
 
 class Diagnostic(msgspec.Struct, frozen=True):

@@ -274,10 +274,15 @@ class _Recorder:
         return key
 
     def _plain_loss(self, step: int, loss: Any) -> float | None:
-        """A number that is not a float as one; a tensor is kept for later."""
-        if not hasattr(loss, "detach"):
+        """A number that is not a float as one; a tensor is kept for later.
+
+        Where a device runs behind the program, reading any framework's tensor would wait for it.
+        """
+        if hasattr(loss, "detach"):
+            loss = loss.detach()
+        elif self._sync is None or isinstance(loss, int):
             return float(loss)
-        self._losses.append((step, loss.detach()))
+        self._losses.append((step, loss))
         return None
 
     def _extras(self, loss: float | None) -> bytes:

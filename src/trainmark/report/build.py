@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
-from trainmark.report.records import CaseReport, Report, RunReport, StudyReport
+from trainmark.report.records import CaseReport, Contest, Report, RunReport, StudyReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.diagnosed import Diagnosis
@@ -56,6 +56,7 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
         diagnoses=_diagnoses(run, state),
         peaks=_peaks(run, manifest, state),
         studies=_studies(manifest.plan.cases, cases),
+        contests=_contests(manifest.plan, cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
 
@@ -84,6 +85,14 @@ def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Study
     from trainmark.report.study import studies  # few runs have one
 
     return studies(plans, cases)
+
+
+def _contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
+    if len({case.framework for case in plan.cases}) < 2:
+        return []  # most runs
+    from trainmark.report.contest import contests
+
+    return contests(plan, cases)
 
 
 def _marked(report: Report, imported: Imported) -> Report:

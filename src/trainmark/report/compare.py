@@ -230,14 +230,14 @@ def _by_identity(side: Side, name: Literal["A", "B"], metric: str) -> dict[str, 
 
 def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
     """Paired by block only where blocks are shared: cases of one run with results for the same rounds."""
-    rounds = _rounds(a.report, len(a.speeds))
-    paired = same_run and rounds is not None and rounds == _rounds(b.report, len(b.speeds))
+    rounds = rounds_of(a.report, len(a.speeds))
+    paired = same_run and rounds is not None and rounds == rounds_of(b.report, len(b.speeds))
     if paired:
         return Pair(a.speeds, b.speeds, paired)
     return Pair(by_set(a.speeds, a.nodes, logs=True), by_set(b.speeds, b.nodes, logs=True), paired)
 
 
-def _rounds(case: CaseReport, values: int) -> list[int] | None:
+def rounds_of(case: CaseReport, values: int) -> list[int] | None:
     """The round of each value; None when that cannot be told."""
     if len(case.runs) == values:
         return [run.round for run in case.runs]

@@ -28,6 +28,12 @@ def render(report: Report, language: str = "en") -> str:
     remarks = [_remarks(case, speak) for case in report.cases]
     parts += [remark for remark in remarks if remark]
     parts += [_diagnosis(one, speak) for one in report.diagnoses]
+    if report.contests:
+        from trainmark.report import contest
+
+        for one in report.contests:
+            told = "\n".join(f"- {plain(line)}" for line in contest.lines(one))
+            parts.append(f"{code(one.question)}, ±{100 * one.margin:g} %\n\n{told}")
     if report.warnings:
         parts.append(f"**{speak.text('warnings')}**\n\n" + "\n".join(f"- {plain(one)}" for one in report.warnings))
     return "\n\n".join(parts) + "\n"

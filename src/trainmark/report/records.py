@@ -8,6 +8,7 @@ import msgspec
 
 from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.measurement import Measurement
+from trainmark.score.verdict import Verdict
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 
@@ -121,6 +122,29 @@ class StudyReport(msgspec.Struct, frozen=True):
     note: str = ""
 
 
+class Rival(msgspec.Struct, frozen=True):
+    """A framework among others. `word`: `fastest`; `slower`, `equivalent` or `inconclusive` beside that; or `none`."""
+
+    framework: str
+    case: str
+    word: str
+    # The geometric mean of its runs, and as a share of the fastest one's; None without a result, and `reason` says why.
+    speed: float | None = None
+    share: float | None = None
+    # On the fastest (B) against this one (A).
+    verdict: Verdict | None = None
+    reason: str = ""
+
+
+class Contest(msgspec.Struct, frozen=True):
+    """Cases that differ in nothing but their framework, the fastest first."""
+
+    question: str
+    unit: str
+    margin: float
+    rivals: list[Rival]
+
+
 class Report(msgspec.Struct, frozen=True):
     """What `--json` prints."""
 
@@ -141,3 +165,5 @@ class Report(msgspec.Struct, frozen=True):
     # A record of spec/peaks.py.
     peaks: dict[str, Any] | None = None
     studies: list[StudyReport] = []
+    # Which framework is faster, where the run has cases of several.
+    contests: list[Contest] = []

@@ -78,10 +78,13 @@ def choose(
     world: int,
     checkpoint: str | None,
 ) -> tuple[Band | None, str]:
-    """The band that holds for a case, or None and why none does."""
-    named = [band for band in bands if (band.preset, band.framework) == (preset, framework)]
+    """The band that holds for a case, or None and why none does.
+
+    A workload is trained alike in all frameworks, so a band made with one holds for those that have none of their own.
+    """
+    named = sorted((band for band in bands if band.preset == preset), key=lambda band: band.framework != framework)
     if not named:
-        return None, f"there is none for {framework} and preset {preset}"
+        return None, f"there is none for preset {preset}"
     band = named[0]
     if checkpoint:
         return None, "training starts from a checkpoint"

@@ -66,7 +66,7 @@ class Case(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """A hash of the whole resolved configuration; cases with one fingerprint are alike in every value."""
-        resolved = {
+        resolved: dict[str, Any] = {
             "identity": self.id.identity,
             "vendor": self.vendor,
             "preset": self.preset,
@@ -76,6 +76,8 @@ class Case(msgspec.Struct, frozen=True):
             "checkpoint": self.checkpoint,
             "workload": msgspec.to_builtins(self.found.workload),
         }
+        if not self.found.workload.aliases:
+            del resolved["workload"]["aliases"]  # fingerprints are older than aliases
         if self.window is not None:
             resolved["window"] = msgspec.to_builtins(self.window)
         return sha256_hex(msgspec.json.encode(resolved, order="deterministic"))[:16]
@@ -113,7 +115,8 @@ def resolve(
     params = dict(base)
     chosen_data, named_data = data, None
     for layer in layers:
-        for name, raw in layer.values.items():
+        for given, raw in layer.values.items():
+            name = workload.aliases.get(given, given)
             if name == DATA_KEY and name not in workload.parameters:
                 chosen_data = named_data = str(raw)
                 continue

@@ -94,6 +94,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts_file: str | None = None
     python: str | None = None
     venv: str | None = None
+    # By framework, where one Python does not have them all.
+    pythons: dict[str, str] = {}
     modules: list[str] = []
     # The Python that runs the node side itself: 3.7 or newer, nothing else needed.
     node_python: str = "python3"
@@ -111,6 +113,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # What starts the ranks of Horovod, and what is added to the command line of mpirun, srun or horovodrun.
     mpi_starter: Literal["horovodrun", "mpirun"] | None = None
     mpi_options: list[str] = []
+    # A file on the hosts that lists all devices and their addresses, as Ascend's libraries read it.
+    rank_table: str | None = None
     devices: dict[str, str] = {}
     # Device as the case names it → number format → peak. Goes before what trainmark itself knows.
     vendor_peaks: dict[str, dict[str, VendorPeak]] = {}

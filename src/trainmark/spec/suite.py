@@ -208,7 +208,7 @@ def _settle(
     entry: Entry,
 ) -> Case:
     suite, case_id = loaded.suite, cell.case
-    known = {**found.workload.parameters, "data": None}
+    known = {"data", *found.workload.parameters, *found.workload.aliases}
     layers = [
         # What the suite and the command line say is for every case that has such a parameter.
         Layer("suite", {k: v for k, v in suite.set.items() if k in known}, f"{loaded.file}: set"),
@@ -311,7 +311,7 @@ def _from_pair(place: str, key: Any, value: Any) -> Iterator[_Item]:
 
 
 def _check_used(cases: list[Case], values: Mapping[str, Any], place: str) -> None:
-    known = {name for case in cases for name in case.params} | {"data"}
+    known = {name for case in cases for name in (*case.params, *case.found.workload.aliases)} | {"data"}
     for name in values:
         if name not in known:
             raise UserError(

@@ -117,6 +117,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     entry: dict[str, str] = {}
     presets: dict[str, dict[str, Value]]
     parameters: dict[str, Parameter] = {}
+    # Other names that people know parameters by; results carry a parameter's own name.
+    aliases: dict[str, str] = {}
     path: list[str] = []
     probe: bool = True
     flops_per_sample: float | None = None
@@ -153,6 +155,8 @@ def read(folder: Path) -> Found:
     check_deadlines(msgspec.to_builtins(workload.deadlines), f"{file}: deadlines")
     for name, parameter in workload.parameters.items():
         parameter.accept(parameter.default, f"{file}: parameters.{name}.default")
+    for name, own in workload.aliases.items():
+        named_parameter(workload, own, f"{file}: aliases.{name}")
     for layer in ("presets", "devices"):
         for key, values in getattr(workload, layer).items():
             for name, value in values.items():

@@ -1,7 +1,4 @@
-"""Which samples each rank sees at each step, and how images reach the device.
-
-The order depends on the seed and the step alone, so a resumed run sees what an uninterrupted one sees.
-"""
+"""How images reach the device on PyTorch."""
 
 from __future__ import annotations
 
@@ -15,33 +12,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from trainmark_images import Batch, Source, Synthetic
 from trainmark_job import InputError
+from trainmark_shards import Shards
 from trainmark_torch import Place
 
-
-class Shards:
-    """Disjoint shares of each epoch's random order: every rank has the same number of whole batches."""
-
-    def __init__(
-        self, samples: int, batch: int, place: Place, seed: int, accumulate: int = 1, kind: str = "images"
-    ) -> None:
-        per_step = batch * accumulate
-        self.steps_per_epoch = samples // (per_step * place.world)
-        if not self.steps_per_epoch:
-            wanted = f"one step of {place.world} x {per_step}"
-            raise InputError(f"{samples} {kind} are fewer than {wanted}: set a smaller batch")
-        self._samples, self._batch, self._accumulate = samples, batch, accumulate
-        self._place, self._seed = place, seed
-        self._epoch, self._order = -1, np.empty(0, np.int64)
-
-    def indices(self, number: int) -> np.ndarray[Any, Any]:
-        """The samples of this rank in its batch `number`, counted from 0; a step has `accumulate` batches."""
-        step, part = divmod(number, self._accumulate)
-        epoch, position = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            self._order = np.random.default_rng([self._seed, epoch]).permutation(self._samples)
-            self._epoch = epoch
-        start = ((position * self._place.world + self._place.rank) * self._accumulate + part) * self._batch
-        return self._order[start : start + self._batch]
+__all__ = ["Feed", "Shards"]
 
 
 class _Batches(Dataset[Any]):
@@ -53,7 +27,8 @@ class _Batches(Dataset[Any]):
     def __getitem__(self, number: int) -> Batch | InputError:
         random = np.random.default_rng([*self._seeds, number]) if self._seeds else None
         try:
-            return self._source.batch(self._indices(number), random)
+            images, labels = self._source.batch(self._indices(number), random)
+            return Batch(torch.from_numpy(images), torch.from_numpy(labels))
         except InputError as error:
             return error
 

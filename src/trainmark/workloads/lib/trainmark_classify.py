@@ -1,19 +1,21 @@
-"""Image classification as a task for the training loop."""
+"""Image classification as a task for the training loop on PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as functional
+import trainmark_pictures
 import trainmark_torch
 from torch import Tensor, nn
 from trainmark_batches import Feed, Shards
 from trainmark_images import Batch, Source
 from trainmark_torch import Place
-from trainmark_train import Recipe, Trainer
+from trainmark_train import Trainer
+from trainmark_weights import Weight
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,15 @@ class Pictures:
     size: int
     # The global batch that the learning rate is meant for; it is scaled to the real one. 0: taken as it is.
     lr_batch: int = 0
+    # The first weights; none: as the model draws them.
+    weights: tuple[Weight, ...] = ()
     # Takes the model and the learning rate; None: stochastic gradient descent.
     optimizer: Callable[[nn.Module, float], torch.optim.Optimizer] | None = None
+
+
+def of(model: Callable[[], nn.Module], images: trainmark_pictures.Images) -> Pictures:
+    """A model for images that all frameworks train on alike."""
+    return Pictures(model, images.train, images.test, images.size, images.lr_batch, images.weights)
 
 
 def train(config: dict[str, Any], place: Place, pictures: Pictures) -> None:
@@ -35,32 +44,12 @@ def train(config: dict[str, Any], place: Place, pictures: Pictures) -> None:
     where a program has them, accumulate, clip, compile, label_smoothing, warmup_epochs or warmup_steps, and workers."""
     params = config["params"]
     task = Classifier(pictures, place, params, config["seed"])
-    images = params["batch"] * params.get("accumulate", 1) * place.world
-    recipe = Recipe(
-        lr=params["lr"] * (images / pictures.lr_batch if pictures.lr_batch else 1.0),
-        steps=params["steps"],
-        epochs=params["epochs"],
-        warmup_steps=params.get("warmup_steps", 0) or params.get("warmup_epochs", 0) * task.steps_per_epoch,
-        schedule=params["schedule"],
-        dtype=params["dtype"],
-        accumulate=params.get("accumulate", 1),
-        compile=params.get("compile", False),
-        clip=params.get("clip", 0.0),
-        eval_every=params["eval_every"],
-        target=params["target_accuracy"],
-        stop_at_target=params["stop_at_target"],
-        checkpoint_every=params["checkpoint_every"],
-    )
-    Trainer(config, place, task, recipe).run()
+    how = trainmark_pictures.recipe(params, place.world, pictures.lr_batch, task.steps_per_epoch)
+    Trainer(config, place, task, how).run()
 
 
-class Classifier:
+class Classifier(trainmark_pictures.Classes):
     """Cross entropy over classes; accuracy on the test images."""
-
-    metric = "accuracy"
-    direction: Literal["up", "down"] = "up"
-    facts: Mapping[str, Any] = {}
-    random = False
 
     def __init__(self, pictures: Pictures, place: Place, params: dict[str, Any], seed: int) -> None:
         self._pictures, self._place, self._params, self._seed = pictures, place, params, seed
@@ -74,8 +63,9 @@ class Classifier:
         return Feed(source, self._place, self._pictures.size, self._params["channels_last"])
 
     def build(self) -> nn.Module:
-        model: nn.Module = self._pictures.model().to(memory_format=self._layout)  # type: ignore[call-overload]
-        return model
+        model = trainmark_torch.with_first_weights(self._pictures.model(), self._pictures.weights)
+        laid: nn.Module = model.to(memory_format=self._layout)  # type: ignore[call-overload]
+        return laid
 
     def optimizer(self, model: nn.Module, lr: float) -> torch.optim.Optimizer:
         if self._pictures.optimizer is not None:
@@ -95,9 +85,6 @@ class Classifier:
         smoothing = self._params.get("label_smoothing", 0.0)
         return functional.cross_entropy(model(batch.images), batch.labels, label_smoothing=smoothing)
 
-    def samples(self, batch: Batch) -> int:
-        return len(batch.labels)
-
     def evaluation(self) -> Iterator[Batch] | None:
         if self._test is None:
             return None
@@ -109,10 +96,6 @@ class Classifier:
         loss = functional.cross_entropy(answers, batch.labels, reduction="sum")
         count = torch.full_like(loss, len(batch.labels))
         return torch.stack((right, loss, count)).float()
-
-    def values(self, sums: list[float]) -> dict[str, float]:
-        right, loss, count = sums
-        return {"accuracy": right / count, "loss": loss / count}
 
     def flops(self) -> float:
         shape = (len(self._pictures.train.mean), self._pictures.size, self._pictures.size)

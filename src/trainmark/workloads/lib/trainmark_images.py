@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 from trainmark_job import InputError
 
 Random = np.random.Generator
@@ -27,8 +25,10 @@ IDX_BYTES = 0x08
 
 
 class Batch(NamedTuple):
-    images: Tensor
-    labels: Tensor
+    """Arrays, or what a framework makes of them."""
+
+    images: Any
+    labels: Any
 
 
 class Source(Protocol):
@@ -47,15 +47,14 @@ class Arrays:
     """Images held in memory."""
 
     def __init__(self, images: Any, labels: Any, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-        self.images, self.labels = torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
+        self.images, self.labels = images, labels.astype(np.int64)
         self.mean, self.std = mean, std
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def batch(self, indices: np.ndarray[Any, Any], random: Random | None) -> Batch:  # noqa: ARG002
-        chosen = torch.from_numpy(indices)
-        return Batch(self.images[chosen], self.labels[chosen])
+        return Batch(self.images[indices], self.labels[indices])
 
 
 class Synthetic:
@@ -74,8 +73,7 @@ class Synthetic:
         random = random or np.random.default_rng(0)
         shape = (len(indices), 3, self._size, self._size)
         pixels = random.integers(0, 256, shape, dtype=np.uint8)
-        labels = random.integers(0, self._classes, len(indices))
-        return Batch(torch.from_numpy(pixels), torch.from_numpy(labels))
+        return Batch(pixels, random.integers(0, self._classes, len(indices)))
 
 
 class Folder:
@@ -102,8 +100,7 @@ class Folder:
     def batch(self, indices: np.ndarray[Any, Any], random: Random | None) -> Batch:
         chosen = [self.files[index] for index in indices]
         pixels = np.stack([decode(file, self._size, random) for file, _ in chosen])
-        labels = torch.tensor([label for _, label in chosen])
-        return Batch(torch.from_numpy(pixels).permute(0, 3, 1, 2), labels)
+        return Batch(pixels.transpose(0, 3, 1, 2), np.array([label for _, label in chosen]))
 
 
 def decode(file: Path, size: int, random: Random | None) -> Any:
@@ -173,7 +170,7 @@ def read_idx(path: Path, dimensions: int) -> Any:
     wanted = head + math.prod(shape)
     if len(content) != wanted:
         raise InputError(f"{path} is cut short or too long: {len(content)} bytes, wanted are {wanted}")
-    # A copy, so that the array may be shared with torch, which has no read-only tensors.
+    # A copy, because some frameworks share the memory of arrays and have no read-only tensors.
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape).copy()
 
 

@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 import trainmark_probe as probe
 
 BAD_INPUT = 2
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GLOG_v": "3"}
+# Calls that wait for the accelerator, of frameworks other than PyTorch.
+waits: list[Callable[[], Any]] = []
 
 
 class InputError(Exception):
@@ -33,6 +36,9 @@ def run(main: Callable[[], None]) -> NoReturn:
 def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:
     """Read the configuration and tell trainmark that the process lives; frameworks are imported after this."""
     config = probe.config(**defaults)
+    # Before a framework is imported: its own news are not the user's, unless asked for.
+    for name, level in QUIET.items():
+        os.environ.setdefault(name, level)
     config["world"] = int(os.environ.get("WORLD_SIZE", "1"))
     sync = None if config["device"] == "cpu" else synchronise
     probe.init(unit=unit, device=config["device"], sync=sync, world=config["world"])
@@ -40,7 +46,9 @@ def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def synchronise() -> None:
-    """Wait for the accelerator. Nothing can run on it before PyTorch is imported."""
+    """Wait for the accelerator. Nothing can run on it before a framework is imported."""
+    for wait in waits:
+        wait()
     torch = sys.modules.get("torch")
     if torch is None:
         return

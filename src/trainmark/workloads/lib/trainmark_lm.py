@@ -7,11 +7,9 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as functional
-import trainmark_probe as probe
-import trainmark_text
 import trainmark_torch
 from torch import Tensor, nn
-from trainmark_text import IGNORED, Corpus, Windows
+from trainmark_text import IGNORED, Corpus, Windows, facts, open_corpus
 from trainmark_torch import Place
 from trainmark_train import Recipe, Trainer
 
@@ -42,25 +40,6 @@ def train(config: dict[str, Any], name: str, model: Model) -> None:
         checkpoint_every=params["checkpoint_every"],
     )
     Trainer(config, place, Causal(name, model, corpus, place, params, config["seed"]), recipe).run()
-
-
-def open_corpus(config: dict[str, Any]) -> Corpus:
-    """The text of the run; what it is stands in the result."""
-    params = config["params"]
-    corpus = trainmark_text.open_text(config["data"], params["tokenizer"], params["vocabulary"])
-    probe.note("data", "synthetic" if corpus.synthetic else f"text as {corpus.tokenizer}")
-    probe.note("vocabulary", corpus.kinds)
-    found = "synthetic: random tokens" if corpus.synthetic else f"{len(corpus.train):,} {corpus.tokenizer}"
-    print(f"data: {found}, {corpus.kinds} kinds", flush=True)
-    return corpus
-
-
-def facts(name: str, corpus: Corpus, heads: int) -> dict[str, Any]:
-    """What the weights of a language model do not tell."""
-    known = {"name": name, "heads": heads}
-    if corpus.synthetic:
-        return known
-    return {**known, "tokenizer": corpus.tokenizer, "vocabulary": list(corpus.vocabulary)}
 
 
 def decayed(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

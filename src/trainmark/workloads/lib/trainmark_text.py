@@ -9,14 +9,12 @@ import itertools
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
-from trainmark_batches import Shards
+import trainmark_probe as probe
 from trainmark_job import InputError
-from trainmark_torch import Place
+from trainmark_shards import Ranked, Shards
 
 # Without a val.txt, this share at the end of the text is held out.
 HELD_OUT = 10
@@ -38,6 +36,25 @@ class Corpus:
     tokenizer: str
     vocabulary: tuple[str, ...] = ()
     synthetic: bool = False
+
+
+def open_corpus(config: dict[str, Any]) -> Corpus:
+    """The text of the run; what it is stands in the result."""
+    params = config["params"]
+    corpus = open_text(config["data"], params["tokenizer"], params["vocabulary"])
+    probe.note("data", "synthetic" if corpus.synthetic else f"text as {corpus.tokenizer}")
+    probe.note("vocabulary", corpus.kinds)
+    found = "synthetic: random tokens" if corpus.synthetic else f"{len(corpus.train):,} {corpus.tokenizer}"
+    print(f"data: {found}, {corpus.kinds} kinds", flush=True)
+    return corpus
+
+
+def facts(name: str, corpus: Corpus, heads: int) -> dict[str, Any]:
+    """What the weights of a language model do not tell."""
+    known = {"name": name, "heads": heads}
+    if corpus.synthetic:
+        return known
+    return {**known, "tokenizer": corpus.tokenizer, "vocabulary": list(corpus.vocabulary)}
 
 
 def open_text(data: str | None, tokenizer: str, kinds: int) -> Corpus:
@@ -132,10 +149,16 @@ def _open_tokens(root: Path, kinds: int) -> Corpus:
     return Corpus(both[0], both[1], kinds, "tokens")
 
 
+class Reader(Ranked, Protocol):
+    """A rank that can bring an array to where it trains."""
+
+    def tensor(self, array: Any) -> Any: ...
+
+
 class Windows:
     """Pieces of `length` tokens, on the device: random ones to train on, evenly spread ones to evaluate."""
 
-    def __init__(self, corpus: Corpus, length: int, place: Place, seed: int) -> None:
+    def __init__(self, corpus: Corpus, length: int, place: Reader, seed: int) -> None:
         self._corpus, self._length, self._place, self._seed = corpus, length, place, seed
         self._held_out = (len(corpus.test) - 1) // (length - 1)
         if self._held_out < 1 and not corpus.synthetic:
@@ -151,7 +174,7 @@ class Windows:
         kind = f"windows of {self._length} tokens in the text"
         return Shards(max(0, windows), batch, self._place, self._seed, accumulate, kind)
 
-    def training(self, shards: Shards, numbers: range, batch: int) -> Generator[Tensor, None, None]:
+    def training(self, shards: Shards, numbers: range, batch: int) -> Generator[Any, None, None]:
         if self._corpus.synthetic:
             # One batch, already on the device: the speed of the model alone.
             random = np.random.default_rng([self._seed, self._place.rank])
@@ -161,7 +184,7 @@ class Windows:
         for number in numbers:
             yield self._take(self._corpus.train, shards.indices(number) * (self._length - 1))
 
-    def evaluation(self, most: int, batch: int) -> Iterator[tuple[Tensor, Tensor, Tensor]] | None:
+    def evaluation(self, most: int, batch: int) -> Iterator[tuple[Any, Any, Any]] | None:
         """(windows, their numbers, which of them count) of this rank, at most `most` windows over all ranks.
 
         Every rank has as many batches, as models spread over ranks need; windows beyond the last do not count.
@@ -171,19 +194,19 @@ class Windows:
         chosen = np.linspace(0, self._held_out - 1, min(most, self._held_out)).astype(np.int64)
         return self._evaluation(chosen, batch)
 
-    def _evaluation(self, chosen: Any, batch: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def _evaluation(self, chosen: Any, batch: int) -> Iterator[tuple[Any, Any, Any]]:
         world = self._place.world
         for first in range(self._place.rank, len(chosen) + self._place.rank, batch * world):
             mine = first + np.arange(batch) * world
             numbers = chosen[np.minimum(mine, len(chosen) - 1)]
-            counts = torch.from_numpy(mine < len(chosen)).to(self._place.device)
-            yield self._take(self._corpus.test, numbers * (self._length - 1)), torch.from_numpy(numbers), counts
+            counts = self._place.tensor(mine < len(chosen))
+            yield self._take(self._corpus.test, numbers * (self._length - 1)), numbers, counts
 
-    def _take(self, tokens: Any, starts: Any) -> Tensor:
+    def _take(self, tokens: Any, starts: Any) -> Any:
         taken = tokens[starts[:, None] + np.arange(self._length)]
         if taken.max() >= self._corpus.kinds:
             raise InputError(f"the data has the token {taken.max()}; the model knows 0 to {self._corpus.kinds - 1}")
         return self._ready(taken)
 
-    def _ready(self, tokens: Any) -> Tensor:
-        return torch.from_numpy(tokens.astype(np.int64)).to(self._place.device, non_blocking=True)
+    def _ready(self, tokens: Any) -> Any:
+        return self._place.tensor(tokens.astype(np.int64))

@@ -6,28 +6,26 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import trainmark_probe as probe
+import trainmark_units
+import trainmark_weights
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from trainmark_job import InputError
+from trainmark_weights import Weight
 
 # To find the other ranks; and to wait for a slower one, which the agent's own deadlines end much earlier.
 JOIN_SECONDS = 120
 COLLECTIVE_SECONDS = 1800
 
-# CPU flags, x86 and Arm, that stand for units computing in a format rather than emulating it, ~50 times slower.
-CPU_UNITS = {
-    "bf16": {"avx512_bf16", "amx_bf16", "bf16", "svebf16"},
-    "fp16": {"avx512_fp16", "amx_fp16", "asimdhp"},
-}
 # The measured peak: matrices of this many rows, products between two looks at the clock, seconds in all.
 MATMUL_SIZE = {"cpu": 2048, "other": 8192}
 MATMUL_REPEATS = 2
@@ -43,6 +41,10 @@ class Place:
     rank: int
     world: int
     local_rank: int
+
+    def tensor(self, array: Any) -> Tensor:
+        """An array on the device."""
+        return torch.from_numpy(array).to(self.device, non_blocking=True)
 
     def total(self, *values: float) -> list[float]:
         """Each value summed over all ranks."""
@@ -100,6 +102,9 @@ def _device(vendor: str, local_rank: int) -> torch.device:
         kind, count = "cuda", torch.cuda.device_count()
     if not count:
         raise InputError(f"PyTorch {torch.__version__} sees no {vendor} device here")
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if ranks > count > 1:
+        raise InputError(f"{ranks} ranks here have {count} {vendor} devices; start as many ranks as there are devices")
     device = torch.device(kind, local_rank % count)
     # Shapes do not change here, so the search for the fastest algorithm pays.
     torch.backends.cudnn.benchmark = True
@@ -131,7 +136,7 @@ class Precision:
     def __init__(self, dtype: str, device: torch.device) -> None:
         self._type = DTYPES.get(dtype)
         self._device = device.type
-        _check_units(dtype, device)
+        trainmark_units.check(dtype, device.type)
         if device.type == "cuda":
             # fp32 shall mean fp32: PyTorch would take TF32 in convolutions by itself.
             torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
@@ -159,27 +164,6 @@ class Precision:
             self.scaler.update()
         else:
             optimizer.step()
-
-
-def _check_units(dtype: str, device: torch.device) -> None:
-    if dtype == "tf32" and device.type != "cuda":
-        raise InputError("dtype tf32 is a format of NVIDIA devices; set dtype=fp32")
-    if dtype in CPU_UNITS and device.type == "cpu" and not CPU_UNITS[dtype] & cpu_flags():
-        wanted = " or ".join(sorted(CPU_UNITS[dtype]))
-        raise InputError(f"this CPU has no {dtype} units ({wanted}) and would emulate them; set dtype=fp32")
-
-
-def cpu_flags(path: str = "/proc/cpuinfo") -> set[str]:
-    """What the first core can do, as Linux names it; empty where that is not known."""
-    try:
-        text = Path(path).read_text()
-    except OSError:
-        return set()
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("flags", "Features"):
-            return set(value.split())
-    return set()
 
 
 def share(model: nn.Module, place: Place, parallel: str = "ddp") -> nn.Module:
@@ -228,6 +212,21 @@ def whole(value: Tensor) -> Tensor:
 def can_fuse(place: Place) -> bool:
     """Whether an optimizer may make one pass over the weights instead of one per operation."""
     return place.device.type in ("cpu", "cuda")
+
+
+def with_first_weights(model: nn.Module, layout: Sequence[Weight]) -> nn.Module:
+    """The model with the weights that every framework begins with; without a layout it keeps its own."""
+    if not layout:
+        return model
+    first = trainmark_weights.first(layout)
+    probe.note("first_weights_sha256", trainmark_weights.sha256(first))
+    own = dict(model.named_parameters())
+    if set(own) != set(first):
+        raise AssertionError(f"weights and model differ: {sorted(set(own) ^ set(first))}")
+    with torch.no_grad():
+        for name, value in first.items():
+            own[name].copy_(torch.from_numpy(np.array(value)))
+    return model
 
 
 def parameter_count(model: nn.Module) -> int:

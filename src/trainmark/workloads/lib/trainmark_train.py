@@ -1,15 +1,9 @@
-"""The training loop, once for all reference programs: from random or saved weights to the last event.
-
-A program says what is trained (a Task) and how (a Recipe, filled from its own parameters).
-"""
+"""The training loop on PyTorch: what a step, an evaluation and a checkpoint are there."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import torch
@@ -17,35 +11,13 @@ import trainmark_checkpoint as checkpoint
 import trainmark_probe as probe
 import trainmark_torch
 from torch import Tensor, nn
+from trainmark_loop import Loop, Recipe, rate
 from trainmark_torch import Place, Precision
 
-# During a long evaluation the agent hears this often that the process lives.
-SIGN_OF_LIFE_SECONDS = 10.0
+__all__ = ["Recipe", "Task", "Trainer", "rate"]
+
 # Shorter trainings give no speed, so there is nothing to hold against what the machine could do.
 WORTH_A_PEAK_SECONDS = 8.0
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How long, how fast and in which form a model is trained. A step is `accumulate` batches and one update."""
-
-    lr: float
-    steps: int = 0  # 0: as many as `epochs` have
-    epochs: int = 1
-    warmup_steps: int = 0
-    schedule: str = "cosine"  # or linear, constant
-    decay_steps: int = 0  # where the schedule ends; 0: with the training
-    lr_floor: float = 0.0  # the share of the learning rate that is left at the end
-    dtype: str = "fp32"
-    accumulate: int = 1
-    compile: bool = False
-    parallel: str = "ddp"  # or fsdp
-    clip: float = 0.0  # the largest norm of all gradients together; 0: any
-    eval_every: int = 0  # 0: after each epoch
-    eval_from: int = 0  # no evaluation before this many steps, but for the last
-    target: float = 0.0  # 0: none
-    stop_at_target: bool = True
-    checkpoint_every: int = 0  # 0: never
 
 
 class Task(Protocol):
@@ -83,41 +55,34 @@ class Task(Protocol):
         """Operations to train on one sample."""
 
 
-class Trainer:
+class Trainer(Loop):
     """One process's part of the training; `config` is what the probe gave."""
 
+    task: Task
+    place: Place
+
     def __init__(self, config: dict[str, Any], place: Place, task: Task, recipe: Recipe) -> None:
-        self.config, self.place, self.task, self.recipe = config, place, task, recipe
+        super().__init__(config, place, task, recipe)
         self.precision = Precision(recipe.dtype, place.device)
-        self.total: int = recipe.steps or recipe.epochs * task.steps_per_epoch
-        self.folder = Path(config["checkpoints"])
         torch.manual_seed(config["seed"])
         self.plain = task.build().to(place.device)
-        self.reached: dict[str, float] = {}
-        self.evaluated = -1  # the step that `reached` belongs to
 
-    def run(self) -> None:
-        """Everything between the end of loading and the end of the program."""
+    def _prepare(self) -> int:
         parameters = trainmark_torch.parameter_count(self.plain)
         self.model = trainmark_torch.share(self.plain, self.place, self.recipe.parallel)
         if self.recipe.compile:
             self.plain.compile()
         self.optimizer = self.task.optimizer(self.plain, self.recipe.lr)
-        done = self._begin()
-        probe.note("parameters", parameters)
-        probe.init_end()
-        probe.train_start()
-        begin = time.monotonic()
-        done = self._train(done)
-        probe.train_end()
-        trained = time.monotonic() - begin
+        return parameters
+
+    def _last_notes(self, trained: float) -> None:
         probe.note("weights_sha256", trainmark_torch.weights_sha256(self.plain))
-        # Only now, because nobody waits for it any more.
         if trained >= WORTH_A_PEAK_SECONDS:
             probe.note("matmul_flops_per_s", trainmark_torch.matmul_flops(self.precision, self.place))
         if self.place.rank == 0:
             probe.note("flops_per_sample", self.task.flops())
-        probe.finish(converged=self._converged(), steps=done, **self.reached)
+
+    def _leave(self) -> None:
         trainmark_torch.leave(self.place)
 
     def _parts(self) -> checkpoint.Parts:
@@ -130,38 +95,11 @@ class Trainer:
         begin = time.monotonic()
         done = checkpoint.resume(self.folder, self._parts(), self.place)
         if done:
-            probe.resume(done)
             probe.note("checkpoint_load_seconds", time.monotonic() - begin)
         return done
 
-    def _train(self, done: int) -> int:
-        """Train from step `done` on; the number of steps done in the end comes back."""
-        per_epoch, parts = self.task.steps_per_epoch, self.recipe.accumulate
-        steps = range(done, self.total)
-        batches = self.task.training(range(steps.start * parts, steps.stop * parts))
-        for step in steps:
-            epoch, position = divmod(step, per_epoch)
-            if step == steps.start or position == 0:
-                probe.epoch_begin(epoch + 1)
-            probe.step(*self._step(step, batches))
-            done = step + 1
-            if position + 1 == per_epoch:
-                probe.epoch_end(epoch + 1)
-            self._between_steps(done)
-            if self.recipe.stop_at_target and self._converged():
-                break
-        batches.close()
-        if self.evaluated != done:
-            self._evaluate(done)
-        return done
-
-    def _between_steps(self, done: int) -> None:
-        every = self.recipe.eval_every or self.task.steps_per_epoch
-        if done % every == 0 and done >= self.recipe.eval_from:
-            self._evaluate(done)
-        if self.recipe.checkpoint_every and done % self.recipe.checkpoint_every == 0:
-            with probe.phase("checkpoint"):
-                checkpoint.save(self.folder, done, self._parts(), self.place)
+    def _save(self, done: int) -> None:
+        checkpoint.save(self.folder, done, self._parts(), self.place)
 
     def _step(self, step: int, batches: Iterator[Any]) -> tuple[int, Tensor]:
         """One update of the weights; samples and loss of this rank come back."""
@@ -196,46 +134,13 @@ class Trainer:
         norm = torch.stack(gradients).norm()
         probe.note("first_step", {"loss": float(loss), "gradient_norm": float(norm)})
 
-    def _evaluate(self, step: int) -> None:
-        share = self.task.evaluation()
-        if share is None:
-            return
-        with probe.phase("evaluate"):
-            self.place.align(self.plain)
-            self.reached = self.task.values(self.place.total(*self._judge(share)))
-        self.evaluated = step
-        probe.evaluate(**self.reached)
-        if self.place.rank == 0:
-            told = ", ".join(f"{name} {value:.4f}" for name, value in self.reached.items())
-            print(f"step {step}: {told}", flush=True)
-
     def _judge(self, share: Iterator[Any]) -> list[float]:
+        self.place.align(self.plain)
         sums = torch.zeros(1, device=self.place.device)
-        heard = time.monotonic()
         self.plain.eval()
         # Not inference mode: weights that are gathered for a forward pass may be used by the next backward pass.
         with torch.no_grad(), self.precision.autocast():
-            for number, batch in enumerate(share, 1):
+            for batch in share:
                 sums = sums + self.task.judge(self.plain, batch)
-                if time.monotonic() - heard > SIGN_OF_LIFE_SECONDS:
-                    probe.note("evaluated_batches", number)
-                    heard = time.monotonic()
         self.plain.train()
         return [float(value) for value in sums.tolist()]
-
-    def _converged(self) -> bool | None:
-        """Whether the target is reached; None without a target or before an evaluation."""
-        if not self.reached or not self.recipe.target:
-            return None
-        found = self.reached[self.task.metric]
-        return found >= self.recipe.target if self.task.direction == "up" else found <= self.recipe.target
-
-
-def rate(recipe: Recipe, step: int, total: int) -> float:
-    """The share of the learning rate at `step`, counted from 0: a linear start, then down to the floor."""
-    warm = recipe.warmup_steps
-    if step < warm:
-        return (step + 1) / warm
-    gone = min(1.0, (step - warm) / max(1, (recipe.decay_steps or total) - warm))
-    left = {"cosine": 0.5 * (1 + math.cos(math.pi * gone)), "linear": 1 - gone, "constant": 1.0}[recipe.schedule]
-    return recipe.lr_floor + (1 - recipe.lr_floor) * left

@@ -1,12 +1,12 @@
-"""ResNet-50 v1.5: the stride of a down-sampling block sits in its 3 x 3 convolution. Names are torchvision's."""
+"""ResNet-50 v1.5: the stride of a down-sampling block sits in its 3 x 3 convolution. Names are torchvision's.
+
+Its first weights come from outside, the same for all frameworks.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
-
-# Blocks, inner width and stride of the first block, of each of the four layers.
-LAYERS = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
-EXPANSION = 4
+from trainmark_resnet50 import EXPANSION, LAYERS
 
 
 class Bottleneck(nn.Module):
@@ -52,15 +52,6 @@ class ResNet50(nn.Module):
             setattr(self, f"layer{number}", nn.Sequential(*layer))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.fc = nn.Linear(inputs, classes)
-        self._start_values()
-
-    def _start_values(self) -> None:
-        """He's for convolutions; blocks begin as identities, which lets large batches learn."""
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            elif isinstance(module, Bottleneck):
-                nn.init.zeros_(module.bn3.weight)
 
     def forward(self, images: Tensor) -> Tensor:
         hidden = self.maxpool(self.relu(self.bn1(self.conv1(images))))

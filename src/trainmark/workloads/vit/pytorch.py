@@ -68,7 +68,7 @@ def main() -> None:
     def optimizer(model: nn.Module, lr: float) -> torch.optim.Optimizer:
         return trainmark_lm.adamw(model, lr, (params["beta1"], params["beta2"]), params["weight_decay"], place)
 
-    pictures = trainmark_classify.Pictures(build, train, test, size, LR_BATCH, optimizer)
+    pictures = trainmark_classify.Pictures(build, train, test, size, LR_BATCH, optimizer=optimizer)
     trainmark_classify.train(config, place, pictures)
 
 

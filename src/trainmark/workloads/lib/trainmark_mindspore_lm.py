@@ -1,0 +1,104 @@
+"""Masked language models on MindSpore: the loss, LAMB, and the trainer of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+import trainmark_bert
+import trainmark_hidden
+import trainmark_text
+from mindspore import ParameterTuple, Tensor, nn, ops
+from trainmark_mindspore import Place, Trainer
+
+LAMB_EPSILON = 1e-6
+
+
+class Lamb(nn.Optimizer):
+    """As PyTorch's programs have it: gradients of the norm `clip` at most, weights of one axis do not decay."""
+
+    def __init__(self, weights: list[Any], rates: list[float], params: dict[str, Any]) -> None:
+        super().__init__(rates, weights)
+        self.beta1, self.beta2 = params["opt_lamb_beta_1"], params["opt_lamb_beta_2"]
+        self.decay, self.clip, self.lamb = params["weight_decay_rate"], params["clip"], params["optimizer"] == "lamb"
+        self.epsilon = LAMB_EPSILON if self.lamb else 1e-8
+        self.decayed = [weight.ndim > 1 for weight in weights]
+        self.means = ParameterTuple([weight.clone(init="zeros") for weight in weights])
+        self.squares = ParameterTuple([weight.clone(init="zeros") for weight in weights])
+        for kind, held in (("mean", self.means), ("square", self.squares)):
+            for weight, one in zip(weights, held, strict=True):
+                one.name = f"{kind}.{weight.name}"
+        self.steps = ms.Parameter(Tensor(0.0, ms.float32), name="lamb_steps")
+
+    def construct(self, gradients):  # type: ignore[no-untyped-def]
+        lr = self.get_lr()
+        self.assignadd(self.global_step, self.global_step_increase_tensor)
+        steps = self.steps + 1.0
+        ops.assign(self.steps, steps)
+        share = 1.0
+        if self.clip > 0:
+            squares = 0.0
+            for gradient in gradients:
+                squares += (gradient * gradient).sum()
+            share = ops.minimum(self.clip / (ops.sqrt(squares) + 1e-6), Tensor(1.0, ms.float32))
+        too_small1, too_small2 = 1 - ops.pow(self.beta1, steps), 1 - ops.pow(self.beta2, steps)
+        for number, weight in enumerate(self.parameters):
+            gradient = gradients[number] * share
+            mean = self.means[number] * self.beta1 + gradient * (1 - self.beta1)
+            square = self.squares[number] * self.beta2 + gradient * gradient * (1 - self.beta2)
+            ops.assign(self.means[number], mean)
+            ops.assign(self.squares[number], square)
+            change = (mean / too_small1) / (ops.sqrt(square / too_small2) + self.epsilon)
+            if self.decayed[number]:
+                change = change + self.decay * weight
+                if self.lamb:
+                    size, wanted = ops.sqrt((change * change).sum()), ops.sqrt((weight * weight).sum())
+                    change = change * ops.select(ops.logical_and(size > 0, wanted > 0), wanted / size, size / size)
+            ops.assign(weight, weight - lr * change)
+        return lr
+
+
+class _Loss(nn.Cell):
+    def __init__(self, net: nn.Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self.net = net
+
+    def construct(self, tokens, places, labels):  # type: ignore[no-untyped-def]
+        logs = ops.log_softmax(self.net(tokens, places).astype(ms.float32), -1)
+        return -ops.gather_elements(logs, 2, labels.expand_dims(2)).mean()
+
+
+class _Look(nn.Cell):
+    def __init__(self, net: nn.Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self.net = net
+
+    def construct(self, tokens, places, labels, counts):  # type: ignore[no-untyped-def]
+        scores = self.net(tokens, places).astype(ms.float32)
+        each = counts.expand_dims(1) * ops.ones_like(labels).astype(ms.float32)
+        right = (scores.argmax(2).astype(ms.int32) == labels).astype(ms.float32)
+        loss = -ops.gather_elements(ops.log_softmax(scores, -1), 2, labels.expand_dims(2)).reshape(labels.shape)
+        return ops.stack(((right * each).sum(), (loss * each).sum(), each.sum()))
+
+
+class _MaskedTrainer(Trainer):
+    def _forward(self) -> nn.Cell:
+        return _Loss(self.net)
+
+    def _look(self) -> nn.Cell:
+        return _Look(self.net)
+
+    def _optimizer(self, rates: list[float]) -> nn.Optimizer:
+        return Lamb(list(self.net.trainable_params()), rates, self.config["params"])
+
+
+def train(config: dict[str, Any], place: Place, build: Any) -> None:
+    """Train as the parameters say; `build` makes the net for a number of tokens."""
+    params = config["params"]
+    corpus = trainmark_text.open_corpus(config)
+    task: Any = trainmark_hidden.Hidden(corpus, place, params, config["seed"])
+    task.weights = tuple(trainmark_bert.weights(task.rows, params))
+    task.flops = trainmark_bert.flops(task.rows, task.guesses, params)
+    ms.set_seed(int(np.int32(config["seed"] & 0x7FFFFFFF)))
+    _MaskedTrainer(config, place, task, trainmark_hidden.recipe(params, place.world), build(task.rows)).run()

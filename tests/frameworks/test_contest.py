@@ -1,0 +1,76 @@
+"""Which framework is faster: one command, verdicts included."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainmark.plan.records import CasePlan, bare
+from trainmark.report.contest import contests, lines
+from trainmark.report.records import CaseReport, RunReport
+from trainmark.score.measurement import Measurement
+from trainmark.score.verdict import geometric_mean
+from trainmark.spec.case_id import CaseId
+from trainmark.spec.states import JobState
+from trainmark.spec.workload import Deadlines
+
+SUITE = """\
+schema: 1
+name: race
+preset: smoke
+window: {{skip: 2, steps: 40}}
+cases:
+  - mnist:pytorch:cpu:1:1:3@batch=8,data={data},steps=50
+  - mnist:jax:cpu:1:1:3@batch=8,data={data},steps=50
+"""
+
+
+@pytest.mark.frameworks
+def test_a_suite_of_two_frameworks_ends_with_a_verdict(cli, whole_cache, digits):
+    (cli.folder / "race.yaml").write_text(SUITE.format(data=digits))
+    report = json.loads(cli("run", "race.yaml", "--json", timeout=600).stdout)
+    (contest,) = report["contests"]
+    first, second = contest["rivals"]
+    assert {first["framework"], second["framework"]} == {"pytorch", "jax"}
+    assert first["word"] == "fastest" and first["share"] == 1.0
+    assert second["word"] in ("slower", "equivalent", "inconclusive") and 0 < second["share"] <= 1
+    assert "paired" in second["verdict"]["method"], "rounds of one block belong together"
+    said = cli("report").stdout
+    assert "fastest" in said and f"% of the fastest: {second['word']}" in said
+
+
+def entry(framework: str, speeds: list[float], reason: str = "") -> tuple[CasePlan, CaseReport]:
+    case = f"mnist:{framework}:cpu:1:1:{len(speeds) or 1}"
+    mean = geometric_mean(speeds) if speeds else None
+    found = Measurement("throughput", mean, "images/s", n=len(speeds), inputs=speeds)
+    runs = [RunReport(number, 1, ["here"], "steady", 1, 9, speed, speed) for number, speed in enumerate(speeds, 1)]
+    state = JobState.SUCCEEDED if speeds else JobState.FAILED
+    report = CaseReport(
+        case, state, reason, "0", "closed", "quick", len(speeds) or 1, len(speeds), {"throughput": found}, runs=runs
+    )
+    return bare(CaseId.parse(case), (), Deadlines()), report
+
+
+def test_the_fastest_is_named_and_the_others_are_judged_against_it():
+    entries = [
+        entry("pytorch", [100.0, 101.0, 99.5, 100.5, 100.2]),
+        entry("jax", [150.0, 151.0, 149.0, 150.5, 149.8]),
+        entry("tensorflow", [149.6, 150.7, 148.8, 150.1, 149.4]),
+        entry("mindspore", [], "the scheduler ended with exit code 1"),
+    ]
+    plan: Any = SimpleNamespace(cases=[planned for planned, _ in entries])
+    (contest,) = contests(plan, [report for _, report in entries])
+    words = {rival.framework: rival.word for rival in contest.rivals}
+    assert words == {"jax": "fastest", "tensorflow": "equivalent", "pytorch": "slower", "mindspore": "none"}
+    told = list(lines(contest))
+    assert told[0].startswith("jax") and told[0].endswith("fastest")
+    assert told[3] == "mindspore   no result: the scheduler ended with exit code 1"
+
+
+def test_a_run_of_one_framework_has_no_contest():
+    entries = [entry("jax", [1.0, 1.1])]
+    plan: Any = SimpleNamespace(cases=[planned for planned, _ in entries])
+    assert contests(plan, [report for _, report in entries]) == []
