@@ -58,7 +58,9 @@ def _case(case: CasePlan) -> list[str]:
     lines += [f"  env {name}={value}" for name, value in case.env.items()]
     for node in case.nodes:
         lines.append(f"  node {node.index} {node.host}")
-        for rank in node.ranks:
-            lines.append(f"    rank {rank.rank}: {' '.join(rank.argv)}")
-            lines.append("      " + " ".join(f"{name}={value}" for name, value in rank.env.items()))
+        processes = [(helper.name, helper.argv, helper.env) for helper in node.helpers]
+        processes += [(f"rank {rank.rank}", rank.argv, rank.env) for rank in node.ranks]
+        for who, argv, env in processes:
+            lines.append(f"    {who}: {' '.join(argv)}")
+            lines.append("      " + " ".join(f"{name}={value}" for name, value in env.items()))
     return lines

@@ -135,6 +135,16 @@ class ArrayLoop(Loop):
         self.place.total(0.0)
 
 
+def channels_last(value: Any) -> Any:
+    """A weight of the file as frameworks with channels last want it: OIHW becomes HWIO, matrices are turned round."""
+    return np.ascontiguousarray(value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T)
+
+
+def channels_first(value: Any) -> Any:
+    """And back."""
+    return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value.T
+
+
 def from_first(arrays: dict[str, Any], place: Any) -> dict[str, Any]:
     """The arrays of the first rank, on every rank."""
     if place.world == 1 or not arrays:

@@ -7,9 +7,12 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import trainmark_bert
+import trainmark_text
 from trainmark_loop import Recipe
 from trainmark_shards import Ranked, Seat
 from trainmark_text import Corpus, Windows, facts
+from trainmark_weights import Weight
 
 # Of the tokens to be guessed, this share is hidden by the mask and this much replaced by any token; the rest stays.
 MASKED, REPLACED = 0.8, 0.1
@@ -54,6 +57,8 @@ class Hidden:
 
     metric = "mlm_accuracy"
     direction: Literal["up", "down"] = "up"
+    weights: tuple[Weight, ...] = ()
+    flops: Any = None
 
     def __init__(self, corpus: Corpus, place: Ranked, params: dict[str, Any], seed: int) -> None:
         self._place, self._params, self._seed = place, params, seed
@@ -99,6 +104,15 @@ class Hidden:
     def values(self, sums: list[float]) -> dict[str, float]:
         right, loss, count = sums
         return {"mlm_accuracy": right / count, "loss": loss / count}
+
+
+def open_task(config: dict[str, Any], place: Ranked) -> tuple[Hidden, Recipe]:
+    """BERT's task with its first weights, and how it is trained, as the parameters say."""
+    params = config["params"]
+    task = Hidden(trainmark_text.open_corpus(config), place, params, config["seed"])
+    task.weights = tuple(trainmark_bert.weights(task.rows, params))
+    task.flops = trainmark_bert.flops(task.rows, task.guesses, params)
+    return task, recipe(params, place.world)
 
 
 def recipe(params: dict[str, Any], world: int) -> Recipe:

@@ -19,9 +19,9 @@ import trainmark_job
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from trainmark_arrays import ArrayLoop, from_first
+from trainmark_arrays import ArrayLoop, channels_first, channels_last, from_first
 from trainmark_job import InputError
-from trainmark_pictures import Classifier, Images, recipe
+from trainmark_pictures import Classifier, Images, task
 
 Tree = dict[str, Any]
 # (weights, running statistics, images, training) to (answers, new statistics).
@@ -123,8 +123,8 @@ class _Trainer(ArrayLoop):
     dtypes = ("fp32", "bf16")
     place: Place
 
-    def __init__(self, config: dict[str, Any], place: Place, task: Classifier, how: Any, model: Model) -> None:
-        super().__init__(config, place, task, how)
+    def __init__(self, config: dict[str, Any], place: Place, what: Classifier, how: Any, model: Model) -> None:
+        super().__init__(config, place, what, how)
         self._model, self._params = model, config["params"]
         self._type = jnp.bfloat16 if how.dtype == "bf16" else jnp.float32
         self._last: Any = None
@@ -132,7 +132,7 @@ class _Trainer(ArrayLoop):
 
     def _build(self, first: dict[str, Any]) -> None:
         self._names = list(first)
-        weights = {name: _ours(value) for name, value in first.items()}
+        weights = {name: channels_last(value) for name, value in first.items()}
         norms = {name.removesuffix(".weight") for name in weights if _is_norm(name, first)}
         statistics = {f"{name}.running_mean": np.zeros_like(first[f"{name}.weight"]) for name in norms}
         statistics |= {f"{name}.running_var": np.ones_like(first[f"{name}.weight"]) for name in norms}
@@ -193,7 +193,7 @@ class _Trainer(ArrayLoop):
         return self._judged(self._here, self._agreed, *batch, counts)
 
     def _weights(self) -> dict[str, Any]:
-        return {name: _theirs(np.asarray(self.weights[name].addressable_data(0))) for name in self._names}
+        return {name: channels_first(np.asarray(self.weights[name].addressable_data(0))) for name in self._names}
 
     def _state(self) -> dict[str, Any]:
         state = {f"weights.{name}": np.asarray(value.addressable_data(0)) for name, value in self.weights.items()}
@@ -220,18 +220,7 @@ def _is_norm(name: str, first: dict[str, Any]) -> bool:
     return name.endswith(".weight") and first[name].ndim == 1
 
 
-def _ours(value: Any) -> Any:
-    """OIHW to HWIO, and matrices the other way round."""
-    return value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T if value.ndim == 2 else value
-
-
-def _theirs(value: Any) -> Any:
-    return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value.T if value.ndim == 2 else value
-
-
 def classify(config: dict[str, Any], images: Images, model: Model) -> None:
     """Train as the parameters say."""
     place = join(config)
-    task = Classifier(images, place, config["params"], config["seed"], channels_last=True)
-    how = recipe(config["params"], place.world, images.lr_batch, task.steps_per_epoch)
-    _Trainer(config, place, task, how, model).run()
+    _Trainer(config, place, *task(config, place, images, channels_last=True), model).run()

@@ -17,7 +17,7 @@ from mindspore.communication import init, release
 from trainmark_arrays import ArrayLoop, from_first
 from trainmark_job import InputError
 from trainmark_loop import Recipe, rate
-from trainmark_pictures import Classifier, Images, recipe
+from trainmark_pictures import Images, task
 
 TARGETS = {"cpu": "CPU", "nvidia": "GPU", "ascend": "Ascend"}
 # MindSpore's word for a part of a normalisation, and the file's.
@@ -181,8 +181,8 @@ class Trainer(ArrayLoop):
     dtypes = ("fp32", "fp16")
     place: Place
 
-    def __init__(self, config: dict[str, Any], place: Place, task: Any, how: Recipe, net: nn.Cell) -> None:
-        super().__init__(config, place, task, how)
+    def __init__(self, config: dict[str, Any], place: Place, what: Any, how: Recipe, net: nn.Cell) -> None:
+        super().__init__(config, place, what, how)
         self.net = net
         self._sink = config["params"].get("data_sink_steps", 1)
         self._count, self._last = 0, None
@@ -305,6 +305,4 @@ class _ClassTrainer(Trainer):
 
 def classify(config: dict[str, Any], place: Place, images: Images, net: nn.Cell) -> None:
     """Train as the parameters say."""
-    task = Classifier(images, place, config["params"], config["seed"], channels_last=False)
-    how = recipe(config["params"], place.world, images.lr_batch, task.steps_per_epoch)
-    _ClassTrainer(config, place, task, how, net).run()
+    _ClassTrainer(config, place, *task(config, place, images, channels_last=False), net).run()

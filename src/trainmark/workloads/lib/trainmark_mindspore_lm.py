@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import mindspore as ms
-import numpy as np
-import trainmark_bert
 import trainmark_hidden
-import trainmark_text
 from mindspore import ParameterTuple, Tensor, nn, ops
 from trainmark_mindspore import Place, Trainer
 
@@ -95,10 +92,6 @@ class _MaskedTrainer(Trainer):
 
 def train(config: dict[str, Any], place: Place, build: Any) -> None:
     """Train as the parameters say; `build` makes the net for a number of tokens."""
-    params = config["params"]
-    corpus = trainmark_text.open_corpus(config)
-    task: Any = trainmark_hidden.Hidden(corpus, place, params, config["seed"])
-    task.weights = tuple(trainmark_bert.weights(task.rows, params))
-    task.flops = trainmark_bert.flops(task.rows, task.guesses, params)
-    ms.set_seed(int(np.int32(config["seed"] & 0x7FFFFFFF)))
-    _MaskedTrainer(config, place, task, trainmark_hidden.recipe(params, place.world), build(task.rows)).run()
+    task, how = trainmark_hidden.open_task(config, place)
+    ms.set_seed(config["seed"] & 0x7FFFFFFF)
+    _MaskedTrainer(config, place, task, how, build(task.rows)).run()

@@ -11,10 +11,8 @@ import numpy as np
 import paddle
 import paddle.distributed as dist
 import paddle.nn.functional as functional
-import trainmark_bert
 import trainmark_hidden
 import trainmark_job
-import trainmark_text
 from paddle import nn
 from trainmark_arrays import ArrayLoop
 from trainmark_job import InputError
@@ -166,11 +164,7 @@ class _Trainer(ArrayLoop):
 
 def train(config: dict[str, Any], build: Callable[[int], nn.Layer]) -> None:
     """Train as the parameters say; `build` makes the net for a number of tokens."""
-    params = config["params"]
-    corpus = trainmark_text.open_corpus(config)
     place = join(config)
-    task: Any = trainmark_hidden.Hidden(corpus, place, params, config["seed"])
-    task.weights = tuple(trainmark_bert.weights(task.rows, params))
-    task.flops = trainmark_bert.flops(task.rows, task.guesses, params)
+    task, how = trainmark_hidden.open_task(config, place)
     paddle.seed(config["seed"] + place.rank)
-    _Trainer(config, place, task, trainmark_hidden.recipe(params, place.world), build(task.rows)).run()
+    _Trainer(config, place, task, how, build(task.rows)).run()

@@ -107,6 +107,13 @@ class Classifier(Classes):
             yield test.batch(mine[np.minimum(wanted, len(mine) - 1)], None), counts
 
 
+def task(config: Mapping[str, Any], place: Ranked, images: Images, channels_last: bool) -> tuple[Classifier, Recipe]:
+    """What is trained and how, as the parameters say."""
+    params = config["params"]
+    what = Classifier(images, place, params, config["seed"], channels_last)
+    return what, recipe(params, place.world, images.lr_batch, what.steps_per_epoch)
+
+
 class _Pixels:
     """Images of a source, normalised, at the size and memory layout the model wants."""
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import trainmark_job
-from trainmark_arrays import ArrayLoop, from_first
+from trainmark_arrays import ArrayLoop, channels_first, channels_last, from_first
 from trainmark_job import InputError
-from trainmark_pictures import Classifier, Images, recipe
+from trainmark_pictures import Classifier, Images, task
 
 Variables = dict[str, Any]
 # (variables, images, training) to answers.
@@ -109,8 +109,8 @@ class _Trainer(ArrayLoop):
     dtypes = tuple(DTYPES)
     place: Place
 
-    def __init__(self, config: dict[str, Any], place: Place, task: Classifier, how: Any, model: Model) -> None:
-        super().__init__(config, place, task, how)
+    def __init__(self, config: dict[str, Any], place: Place, what: Classifier, how: Any, model: Model) -> None:
+        super().__init__(config, place, what, how)
         self._model, self._params, self._type = model, config["params"], DTYPES[how.dtype]
         self._last: Any = None
         trainmark_job.waits.append(lambda: None if self._last is None else self._last.numpy())
@@ -119,7 +119,7 @@ class _Trainer(ArrayLoop):
         scope = self.place.strategy.scope if self.place.strategy else tf.init_scope
         norms = [name for name in first if name.endswith(".weight") and first[name].ndim == 1]
         with scope():
-            self.weights = {name: tf.Variable(_ours(value)) for name, value in first.items()}
+            self.weights = {name: tf.Variable(channels_last(value)) for name, value in first.items()}
             self.speeds = {name: tf.Variable(tf.zeros_like(value)) for name, value in self.weights.items()}
             self.statistics = {}
             for name in norms:
@@ -181,7 +181,7 @@ class _Trainer(ArrayLoop):
         return self._judged(*map(tf.constant, (*batch, counts))).numpy()
 
     def _weights(self) -> dict[str, Any]:
-        return {name: _theirs(value.numpy()) for name, value in self.weights.items()}
+        return {name: channels_first(value.numpy()) for name, value in self.weights.items()}
 
     def _parts(self) -> dict[str, Any]:
         named = {"weights": self.weights, "speeds": self.speeds, "statistics": self.statistics}
@@ -195,18 +195,7 @@ class _Trainer(ArrayLoop):
             variable.assign(state[name])
 
 
-def _ours(value: Any) -> Any:
-    """OIHW to HWIO, and matrices the other way round."""
-    return np.ascontiguousarray(value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T)
-
-
-def _theirs(value: Any) -> Any:
-    return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value.T
-
-
 def classify(config: dict[str, Any], images: Images, model: Model) -> None:
     """Train as the parameters say."""
     place = join(config)
-    task = Classifier(images, place, config["params"], config["seed"], channels_last=True)
-    how = recipe(config["params"], place.world, images.lr_batch, task.steps_per_epoch)
-    _Trainer(config, place, task, how, model).run()
+    _Trainer(config, place, *task(config, place, images, channels_last=True), model).run()
