@@ -84,8 +84,9 @@ class Loop:
             elif stopping or self._state.next_round() is None:
                 break
             else:
+                # All that is left rests.
+                self._launcher.poll([], TICK_SECONDS)
                 self._renew()
-                time.sleep(TICK_SECONDS)
         if self._switch.level() and self._state.unfinished():
             self._record(journal.STOP, reason=self._switch.reason)
         final = self._state.final()
