@@ -15,10 +15,10 @@ import msgspec
 from trainmark.errors import UserError, did_you_mean, one_of
 
 if TYPE_CHECKING:
-    from numpy.random import Generator
+    from random import Random
 
     from trainmark.automl.graph import Graph
-    from trainmark.automl.morphisms import Move
+    from trainmark.automl.moves import Move
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Policy(Protocol):
     def tell(self, trial: Trial) -> None:
         """A trial has ended. Each is told once, in the order in which this worker heard of them."""
 
-    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Generator) -> Proposal:
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
         """The next architecture. `history`: all that was told; `pending`: generated or in training, here or elsewhere.
 
         It should be none of either; the worker asks again when it is, and after some tries trains it all the same.
