@@ -1,7 +1,7 @@
 """What a search policy is: it is told how trials went, and asked for the next architecture.
 
 A policy lives in a worker. Every worker has its own and is told of all trials of the experiment, so nothing but the
-ledger is shared. `POLICIES` names those there are; each is made by `Policy(start, options)`.
+ledger is shared. `POLICIES` names those there are; each is made by `Policy(start, limits, options)`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from trainmark.automl.graph import Graph
-    from trainmark.automl.moves import Move
+    from trainmark.automl.moves import Limits, Move
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -46,8 +46,8 @@ class Proposal(msgspec.Struct, frozen=True):
 class Policy(Protocol):
     """How the next architecture is chosen. One thread calls it, beside the training of another trial."""
 
-    def __init__(self, start: Sequence[Graph], options: Mapping[str, Any]) -> None:
-        """`start`: the models to begin from. UserError for an option that it does not have."""
+    def __init__(self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> None:
+        """`start`: the models to begin from; nothing beyond `limits` is proposed. UserError for an unknown option."""
 
     def tell(self, trial: Trial) -> None:
         """A trial has ended. Each is told once, in the order in which this worker heard of them."""
@@ -71,8 +71,8 @@ def check(name: str, place: str) -> None:
         raise UserError(f"{place}: no policy `{name}`{did_you_mean(name, POLICIES)}; there is {one_of(POLICIES)}")
 
 
-def make(name: str, start: Sequence[Graph], options: Mapping[str, Any]) -> Policy:
+def make(name: str, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> Policy:
     check(name, "policy")
     module, _, attribute = POLICIES[name].partition(":")
-    made: Policy = getattr(importlib.import_module(module), attribute)(start, options)
+    made: Policy = getattr(importlib.import_module(module), attribute)(start, limits, options)
     return made
