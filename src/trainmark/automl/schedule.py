@@ -23,8 +23,8 @@ def learning_rate(initial: float, final: float, epoch: float, last: int) -> floa
     return initial + (final - initial) * done
 
 
-class EarlyStop(msgspec.Struct, frozen=True):
-    """`accuracy`: no gain for `patience` epochs. `aiperf`: the loss has not fallen for 6 + 2 × round epochs, 20 at most."""
+class EarlyStop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`accuracy`: no gain for `patience` epochs. `aiperf`: no falling loss for 6 + 2 × round epochs, 20 at most."""
 
     rule: Literal["accuracy", "aiperf", "never"] = "accuracy"
     patience: int = 10
