@@ -5,8 +5,8 @@ graph        `Graph(shape, layers)` frozen; `shape` is (height, width, channels)
              (INPUT = -1, NONE = -2 for no second one). Worked out once: `.order` (topological), `.consumers`, `.shapes`
              (per layer; [-1] is the input's), `.size` (parameters), `.depth`, `.output`, `.classes`.
              `check(graph, where)` raises UserError.
-graph_json   `load(path)`, `decode(text)` read trainmark's and AIPerf's/NNI's JSON; `encode(graph) -> bytes`,
-             `to_aiperf(graph) -> dict`.
+graph_json   `load(path)`, `decode(text)` read trainmark's and AIPerf's/NNI's JSON; `encode(graph) -> bytes`.
+aiperf_json  `to_aiperf(graph) -> dict` as AIPerf and NNI write it.
 starts       `resnet50(shape, classes)`, `small_cnn(shape, classes, blocks, width)`,
              `start(name_or_file, shape=None, classes=None)`.
 moves        `Move(kind, layer, value)` (array-like in JSON; kinds deeper, wider, kernel, add, concat),

@@ -17,8 +17,9 @@ from trainmark.errors import UserError
 
 CONV, BN, RELU, MAXPOOL, GAP, DENSE, DROPOUT, ADD, CONCAT, FLATTEN, SOFTMAX = range(11)
 OPS = (
-    "conv", "batch_norm", "relu", "max_pool", "global_avg_pool", "dense", "dropout", "add", "concat", "flatten", "softmax",
-)  # fmt: skip
+    *("conv", "batch_norm", "relu", "max_pool", "global_avg_pool", "dense"),
+    *("dropout", "add", "concat", "flatten", "softmax"),
+)
 
 INPUT = -1  # as an input of a layer: the graph's own
 NONE = -2  # as the second input of a layer: it has one only
@@ -34,8 +35,8 @@ Shape = tuple[int, ...]  # (height, width, channels), or (features,)
 
 
 class Layer(NamedTuple):
-    """`width` is filters of a convolution or units of a dense layer; `extra` is a pool's padding, or a dropout's rate in
-    millionths. What a kind has no use for is 0. A convolution is padded by half its kernel."""
+    """`width` is filters of a convolution or units of a dense layer; `extra` is a pool's padding, or the rate of a
+    dropout in millionths. What a kind has no use for is 0. A convolution is padded by half its kernel."""
 
     op: int
     a: int
@@ -78,6 +79,14 @@ class Graph(msgspec.Struct, frozen=True, dict=True):
         return tuple(order)
 
     @cached_property
+    def places(self) -> tuple[int, ...]:
+        """For each layer, its place in the order."""
+        found = [0] * len(self.layers)
+        for place, index in enumerate(self.order):
+            found[index] = place
+        return tuple(found)
+
+    @cached_property
     def output(self) -> int:
         """The layer that nobody reads."""
         return self.order[-1]
@@ -102,6 +111,13 @@ class Graph(msgspec.Struct, frozen=True, dict=True):
             # The input (-1) and a missing one (-2) are the last two entries, both 0.
             depths[index] = 1 + (depths[a] if depths[a] > depths[b] else depths[b])
         return depths[self.output]
+
+    @cached_property
+    def width_groups(self) -> dict[int, frozenset[int]]:
+        """For each convolution and dense layer whose width may change, those whose width must change with it."""
+        from trainmark.automl.widths import groups
+
+        return groups(self)
 
     @property
     def classes(self) -> int:

@@ -1,12 +1,12 @@
-"""Morphisms: a move makes a child of a graph. All of these only grow it, so that weights can be inherited (`weights.py`).
+"""Morphisms: a move makes a child of a graph. These only grow it, so that weights can be inherited (`weights.py`).
 
-New layers are appended; those of the parent keep their numbers, and what is known of the parent (order, shapes, size) is
-handed on instead of being worked out again.
+New layers are appended; those of the parent keep their numbers, and what is known of the parent (order, shapes, size)
+is handed on instead of being worked out again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 
 import msgspec
@@ -17,10 +17,7 @@ from trainmark.automl.graph import (
     CONCAT,
     CONV,
     DENSE,
-    FLATTEN,
-    INPUT,
     MAX_WIDTH,
-    NONE,
     RELU,
     Graph,
     Layer,
@@ -128,7 +125,7 @@ def _kernel(graph: Graph, move: Move) -> Graph:
 
 
 def _wider(graph: Graph, move: Move) -> Graph:
-    group = widths(graph).get(move.layer)
+    group = graph.width_groups.get(move.layer)
     if not group:
         raise Impossible(
             f"the width of layer {move.layer} cannot change without changing what the network takes or gives"
@@ -178,7 +175,7 @@ def _skip(graph: Graph, move: Move) -> Graph:
 
 def _skippable(graph: Graph, begin: int, end: int) -> bool:
     """From a ReLU to a batch norm that is worked out after it, both of maps."""
-    layers, shapes, place = graph.layers, graph.shapes, places(graph)
+    layers, shapes, place = graph.layers, graph.shapes, graph.places
     return (
         layers[begin].op == RELU
         and layers[end].op == BN
@@ -201,79 +198,10 @@ def skip_stride(source: Shape, target: Shape) -> int:
     return 0
 
 
-def _kept(graph: Graph, name: str, make: object) -> object:
-    """What is worked out once per graph but is not part of the record."""
-    known = graph.__dict__
-    if name not in known:
-        known[name] = make(graph)  # type: ignore[operator]
-    return known[name]
-
-
-def places(graph: Graph) -> tuple[int, ...]:
-    """For each layer, when it is worked out."""
-    return _kept(graph, "_places", _places)  # type: ignore[return-value]
-
-
-def _places(graph: Graph) -> tuple[int, ...]:
-    found = [0] * len(graph.layers)
-    for place, index in enumerate(graph.order):
-        found[index] = place
-    return tuple(found)
-
-
-def widths(graph: Graph) -> dict[int, frozenset[int]]:
-    """For each convolution and dense layer whose width may change, those whose width must change with it."""
-    return _kept(graph, "_widths", _widths)  # type: ignore[return-value]
-
-
-def _widths(graph: Graph) -> dict[int, frozenset[int]]:
-    """Every layer belongs to a group of one width. Adding ties groups together. A concatenation or a flattening makes
-    a group that follows from others: it is not tied, or all of it stays as it is."""
-    count = len(graph.layers)
-    parent = list(range(count + 1))
-
-    def root(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = parent[parent[index]]
-            index = parent[index]
-        return index
-
-    derived: dict[int, list[int]] = {}
-    tied = []
-    for index in graph.order:
-        layer = graph.layers[index]
-        if layer.op in (CONCAT, FLATTEN):
-            derived[index] = [layer.a] if layer.b == NONE else [layer.a, layer.b]
-        elif layer.op not in (CONV, DENSE):
-            parent[index] = root(layer.a % (count + 1))
-            if layer.op == ADD:
-                parent[root(layer.b % (count + 1))] = parent[index]
-                tied.append(index)
-    fixed = {root(count), root(graph.output)} | _tied_to_derived(derived, tied, root)
-    _fix_sources(fixed, derived, root)
-    groups: dict[int, list[int]] = {}
-    for index, layer in enumerate(graph.layers):
-        if layer.op in (CONV, DENSE) and root(index) not in fixed:
-            groups.setdefault(root(index), []).append(index)
-    return {index: members for members in map(frozenset, groups.values()) for index in members}
-
-
-def _tied_to_derived(derived: dict[int, list[int]], tied: list[int], root: object) -> set[int]:
-    ties = {root(index) for index in tied}  # type: ignore[operator]
-    return {root(index) for index in derived} & ties  # type: ignore[operator]
-
-
-def _fix_sources(fixed: set[int], derived: dict[int, list[int]], root: object) -> None:
-    """A derived group that stays as it is holds those that it follows from."""
-    for index in reversed(derived):
-        if root(index) in fixed:  # type: ignore[operator]
-            fixed |= {root(source) for source in derived[index]}  # type: ignore[operator]
-
-
 def neighbours(graph: Graph, rng: Random, n: int, limits: Limits | None = None) -> list[tuple[Move, Graph]]:
-    """Up to `n` different moves drawn at random, each with the child it makes; none shrinks, none is beyond the limits."""
+    """Up to `n` different moves drawn at random, each with the child it makes; none shrinks or is past the limits."""
     limits = limits or Limits()
-    makers = [kind for kind in _makers(graph, rng, limits) if kind]
+    makers = _makers(graph, rng, limits)
     found: dict[Move, Graph] = {}
     for _ in range(8 * n if makers else 0):
         if len(found) >= n:
@@ -287,14 +215,14 @@ def neighbours(graph: Graph, rng: Random, n: int, limits: Limits | None = None) 
     return list(found.items())
 
 
-def _makers(graph: Graph, rng: Random, limits: Limits):  # type: ignore[no-untyped-def]
+def _makers(graph: Graph, rng: Random, limits: Limits) -> list[Callable[[], Move | None]]:
     """For each kind that the graph allows, how a move of it is drawn."""
     layers, shapes = graph.layers, graph.shapes
     relus = [i for i, layer in enumerate(layers) if layer.op == RELU and i != graph.output]
     convs = [i for i, layer in enumerate(layers) if layer.op == CONV and layer.kernel + 2 <= limits.kernel]
-    wide = sorted(widths(graph))
+    wide = sorted(graph.width_groups)
     ends = [i for i, layer in enumerate(layers) if layer.op == BN and len(shapes[i]) == 3 and i != graph.output]
-    kernels = [k for k in (1, 3, 5) if k <= limits.kernel]
+    kernels = [kernel for kernel in (1, 3, 5) if kernel <= limits.kernel]
 
     def deeper() -> Move:
         at = rng.choice(relus)
@@ -315,4 +243,10 @@ def _makers(graph: Graph, rng: Random, limits: Limits):  # type: ignore[no-untyp
         fits = _skippable(graph, begin, end) and skip_stride(shapes[begin], shapes[end])
         return Move(rng.choice(("add", "concat")), end, begin) if fits else None
 
-    return [relus and deeper, wide and wider, convs and kernel, ends and relus and skip]
+    drawn: list[tuple[Callable[[], Move | None], object]] = [
+        (deeper, relus),
+        (wider, wide),
+        (kernel, convs),
+        (skip, ends and relus),
+    ]
+    return [make for make, somewhere in drawn if somewhere]

@@ -1,4 +1,4 @@
-"""A graph as a plain `torch.nn.Module`. There is one way to make it, the Python source that is also what gets exported."""
+"""A graph as a plain `torch.nn.Module`. There is one way to make it: the Python source that is also exported."""
 
 from __future__ import annotations
 

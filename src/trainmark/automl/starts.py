@@ -85,7 +85,6 @@ def start(name: str, shape: Shape | None = None, classes: int | None = None) -> 
     from trainmark.errors import UserError, did_you_mean, one_of
 
     if not Path(name).is_file():
-        raise UserError(
-            f"{name}: no such start model{did_you_mean(name, STARTS)}; allowed are {one_of(STARTS)} or a graph's JSON file"
-        )
+        close = did_you_mean(name, STARTS)
+        raise UserError(f"{name}: no such start model{close}; allowed are {one_of(STARTS)} or a graph's JSON file")
     return load(Path(name))

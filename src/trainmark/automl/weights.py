@@ -16,7 +16,7 @@ from trainmark.automl.graph import (
     RELU,
     Graph,
 )
-from trainmark.automl.moves import Move, preserving, widths
+from trainmark.automl.moves import Move, preserving
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ def inherit(
     if move.kind == "deeper":
         _deeper(weights, parent, child, move, new)
     elif move.kind == "wider":
-        _wider(weights, parent, child, move, draw)
+        _wider(weights, parent, move, draw)
     elif move.kind == "kernel":
         border = (move.value - parent.layers[move.layer].kernel) // 2
         key = f"l{move.layer}.weight"
@@ -102,15 +102,15 @@ def _skip(weights: Weights, child: Graph, move: Move, new: int, draw: torch.Gene
         weights[f"l{at + 1}.bias"] = torch.zeros(width).to(like)
 
 
-def _wider(weights: Weights, parent: Graph, child: Graph, move: Move, draw: torch.Generator) -> None:
-    """New channels are copies of old ones, and whoever reads them shares the old weight among the copies, each reader in
-    shares of its own: copies that all count alike would stay alike for ever."""
+def _wider(weights: Weights, parent: Graph, move: Move, draw: torch.Generator) -> None:
+    """New channels are copies of old ones, and whoever reads them shares the old weight among the copies, each reader
+    in shares of its own: copies that all count alike would stay alike for ever."""
     import torch
 
     old = parent.layers[move.layer].width
     more = torch.randint(old, (move.value - old,), generator=draw)
     copies = torch.cat((torch.arange(old), more))
-    group = widths(parent)[move.layer]
+    group = parent.width_groups[move.layer]
     origin: dict[int, torch.Tensor | None] = {INPUT: None}
     for index in parent.order:
         layer = parent.layers[index]

@@ -24,6 +24,7 @@ VERBS = {
     "resume": ("trainmark.cli.resume", "finish a run that was stopped or killed"),
     "report": ("trainmark.cli.report", "print the result of a run"),
     "compare": ("trainmark.cli.compare", "say whether one run is faster than another"),
+    "automl": ("trainmark.cli.automl", "search for architectures, as a load for a cluster"),
     "import": ("trainmark.cli.imports", "read results of another tool as a run"),
     "export": ("trainmark.cli.exports", "write runs in another tool's format"),
     "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),

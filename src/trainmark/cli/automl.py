@@ -1,0 +1,36 @@
+"""`trainmark automl VERB …`: a table of verbs, each a module of its own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+# verb → (module with `configure` and `call`, what it does)
+VERBS = {
+    "flops": ("trainmark.cli.automl_flops", "count the operations of a graph"),
+}
+
+EPILOG = """\
+examples:
+  trainmark automl flops resnet50 --rules aiperf
+  trainmark automl flops graph.json --rules trainmark --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="VERB")
+    for verb, (name, summary) in VERBS.items():
+        module = importlib.import_module(name)
+        made = verbs.add_parser(
+            verb,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
+            allow_abbrev=False,
+        )
+        module.configure(made)
+        made.set_defaults(verb_call=module.call)
+
+
+def call(args: argparse.Namespace) -> int:
+    return int(args.verb_call(args))

@@ -1,0 +1,71 @@
+"""`trainmark automl flops`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from trainmark.errors import UserError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "graph", help="a start model (resnet50, small_cnn) or a graph's JSON file, also AIPerf's or NNI's"
+    )
+    parser.add_argument("--rules", default="trainmark", help="aiperf or trainmark (default: trainmark)")
+    parser.add_argument(
+        "--kernel", type=int, help="kernel that AIPerf's search chose for layers it added (aiperf only)"
+    )
+    parser.add_argument("--train-images", type=int, metavar="N", help="of an epoch (default: ImageNet's, by the rules)")
+    parser.add_argument("--eval-images", type=int, metavar="N", help="of an epoch (default: 50000)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def call(args: argparse.Namespace) -> int:
+    from trainmark.automl import flops
+    from trainmark.automl.starts import start
+
+    graph = start(args.graph)
+    _check(args, flops.RULES)
+    counted = flops.count(graph, args.rules, args.kernel)
+    usual = flops.IMAGES[args.rules]
+    train = usual[0] if args.train_images is None else args.train_images
+    evaluated = usual[1] if args.eval_images is None else args.eval_images
+    epoch = flops.epoch(counted, train, evaluated)
+    if args.json:
+        record = {
+            "rules": args.rules,
+            "eval": counted.eval,
+            "train": counted.train,
+            "epoch": epoch,
+            "train_images": train,
+            "eval_images": evaluated,
+            "forward": counted.forward,
+            "backward": counted.backward,
+            "parameters": graph.size,
+            "layers": len(graph.layers),
+        }
+        print(json.dumps(record))
+        return 0
+    print(f"{args.graph}: {len(graph.layers)} layers, {graph.size:,} parameters; rules `{args.rules}`")
+    for kind in counted.forward:
+        print(f"  {kind:16} {counted.forward[kind]:>18,} forward {counted.backward.get(kind, 0):>18,} backward")
+    print(f"eval   {counted.eval:>26,} per image")
+    print(f"train  {counted.train:>26,} per image")
+    print(f"epoch  {epoch:>26,} = {epoch:.12e} ({train:,} images trained on, {evaluated:,} evaluated)")
+    return 0
+
+
+def _check(args: argparse.Namespace, rules: tuple[str, ...]) -> None:
+    from trainmark.errors import did_you_mean, one_of
+
+    if args.rules not in rules:
+        raise UserError(
+            f"--rules {args.rules}: no such rule set{did_you_mean(args.rules, rules)}; allowed: {one_of(rules)}"
+        )
+    if args.kernel is not None and (args.rules != "aiperf" or not 1 <= args.kernel <= 7):
+        raise UserError(f"--kernel {args.kernel}: allowed is 1 to 7, with --rules aiperf")
+    for name in ("train_images", "eval_images"):
+        value = getattr(args, name)
+        if value is not None and value < 0:
+            raise UserError(f"--{name.replace('_', '-')} {value}: at least 0 is needed")
