@@ -65,7 +65,7 @@ class Asha(Strict):
 class Training(Strict):
     batch: int = 448
     # Epochs by round; a round is as many trials as there are workers.
-    epochs: list[int] = [15, 30, 45, 60]
+    epochs: list[int] = msgspec.field(default_factory=lambda: [15, 30, 45, 60])
     lr: float = 0.2
     final_lr: float = 1e-5
     optimizer: Literal["sgd", "adamw"] = "sgd"
@@ -99,10 +99,9 @@ class Hpo(Strict):
     searches: int = 1
     # So many in a row that gain nothing end it.
     patience: int = 3
-    space: dict[str, Range] = {
-        "dropout": Range(low=0.0, high=0.2),
-        "kernel_size": Range(choices=[3, 5, 7]),
-    }
+    space: dict[str, Range] = msgspec.field(
+        default_factory=lambda: {"dropout": Range(low=0.0, high=0.2), "kernel_size": Range(choices=[3, 5, 7])}
+    )
 
 
 class Bounds(Strict):
@@ -122,6 +121,8 @@ class Experiment(Strict):
     image: Picture | None = None
     rules: str = "release"
     start: str = "resnet50"
+    # Of a start model that has some: `blocks` and `width` of `small_cnn`.
+    start_options: dict[str, int] = {}
     init_models: list[str] = []
     policy: str = "random"
     policy_options: dict[str, Any] = {}
