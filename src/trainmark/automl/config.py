@@ -39,7 +39,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A part of the file: a key that is not known is an error."""
 
 
-class Picture(Strict):
+class Picture(Strict, frozen=True):
     """The images that networks take. What is left out follows from a data set with a name."""
 
     size: int = 224
@@ -47,7 +47,7 @@ class Picture(Strict):
     classes: int = 1000
 
 
-class Slot(Strict):
+class Slot(Strict, frozen=True):
     """What one worker trains on: devices of a node, or whole nodes."""
 
     nodes: int = 1
@@ -55,14 +55,14 @@ class Slot(Strict):
     per_node: int = 1
 
 
-class Asha(Strict):
+class Asha(Strict, frozen=True):
     """Trainings that are behind at a rung end there; 1 of `factor` goes on."""
 
     first: int = 3
     factor: int = 3
 
 
-class Training(Strict):
+class Training(Strict, frozen=True):
     batch: int = 448
     # Epochs by round; a round is as many trials as there are workers.
     epochs: list[int] = msgspec.field(default_factory=lambda: [15, 30, 45, 60])
@@ -83,7 +83,7 @@ class Training(Strict):
     loaders: int = 0
 
 
-class Range(Strict):
+class Range(Strict, frozen=True):
     """The values of one hyper-parameter: `choices`, or `low` to `high`."""
 
     low: float | None = None
@@ -92,7 +92,7 @@ class Range(Strict):
     choices: list[float | int | str] | None = None
 
 
-class Hpo(Strict):
+class Hpo(Strict, frozen=True):
     """Search for hyper-parameters inside a trial, from round `from_round` (counted from 0) on."""
 
     from_round: int = 3
@@ -104,7 +104,7 @@ class Hpo(Strict):
     )
 
 
-class Bounds(Strict):
+class Bounds(Strict, frozen=True):
     """No architecture is larger."""
 
     parameters: int = 2**24
@@ -112,7 +112,7 @@ class Bounds(Strict):
     kernel: int = 7
 
 
-class Experiment(Strict):
+class Experiment(Strict, frozen=True):
     schema: Literal[1]
     name: str
     data: str

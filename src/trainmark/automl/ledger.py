@@ -192,7 +192,9 @@ def _storage(url: str) -> Any:
             return proxy
         return optuna.storages.get_storage(url)
     except ImportError as error:
-        raise SiteError(f"the ledger {kind} needs a package that is not here: {error}; get `trainmark[automl]`") from None
+        raise SiteError(
+            f"the ledger {kind} needs a package that is not here: {error}; get `trainmark[automl]`"
+        ) from None
 
 
 @contextlib.contextmanager

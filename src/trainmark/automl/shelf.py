@@ -1,6 +1,6 @@
 """What lies on disk beside the ledger: graphs by their content, weights and checkpoints by their trial.
 
-Everything is written whole or not at all, and read as data, never as code. Workers on several nodes may share the folder.
+Everything is written whole or not at all, and read as data, never as code. Workers on several nodes share the folder.
 """
 
 from __future__ import annotations
