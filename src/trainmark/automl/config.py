@@ -77,8 +77,9 @@ class Training(Strict, frozen=True):
     early_stop: EarlyStop = EarlyStop()
     asha: Asha | None = None
     channels_last: bool = True
-    # Images of an epoch; 0: all. For short demonstrations.
+    # Images of an epoch, and to test on; 0: all. For short demonstrations.
     images: int = 0
+    test_images: int = 0
     # Processes that read pictures ahead of a rank.
     loaders: int = 0
 
@@ -210,6 +211,7 @@ def check(given: Experiment, where: str, folder: Path) -> Experiment:
         ("training.dropout", training.dropout or 0.0, 0, 0.95),
         ("training.early_stop.patience", training.early_stop.patience, 1, 10_000),
         ("training.images", training.images, 0, 1e9),
+        ("training.test_images", training.test_images, 0, 1e9),
         ("training.loaders", training.loaders, 0, 1024),
         ("hpo.from_round", given.hpo.from_round, 0, MOST_TRIALS),
         ("hpo.searches", given.hpo.searches, 0, 10_000),
