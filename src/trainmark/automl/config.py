@@ -52,7 +52,8 @@ class Slot(Strict, frozen=True):
 
     nodes: int = 1
     devices: int = 1
-    per_node: int = 1
+    # Workers on a node; on this machine alone as many as there are workers, elsewhere one, if not given.
+    per_node: int | None = None
 
 
 class Asha(Strict, frozen=True):
@@ -198,7 +199,7 @@ def check(given: Experiment, where: str, folder: Path) -> Experiment:
         ("keep_weights", given.keep_weights, 1, MOST_TRIALS),
         ("slot.nodes", slot.nodes, 1, MOST_WORKERS),
         ("slot.devices", slot.devices, 1, 1024),
-        ("slot.per_node", slot.per_node, 1, 1024),
+        ("slot.per_node", slot.per_node or 1, 1, 1024),
         ("limits.parameters", given.limits.parameters, 1, 2**31),
         ("limits.depth", given.limits.depth, 1, 4096),
         ("limits.kernel", given.limits.kernel, 1, 63),
@@ -229,7 +230,7 @@ def check(given: Experiment, where: str, folder: Path) -> Experiment:
             raise bad(place, value, f"{low:g} to {high:g}")
     if not training.epochs or not all(1 <= epochs <= 100_000 for epochs in training.epochs):
         raise bad("training.epochs", training.epochs, "a list of whole numbers from 1, one for each round")
-    if slot.nodes > 1 and slot.per_node > 1:
+    if slot.nodes > 1 and (slot.per_node or 1) > 1:
         raise bad("slot.per_node", slot.per_node, "1 where a worker has several nodes")
     for name, values in given.hpo.space.items():
         _check_range(name, values, f"{where}: hpo.space.{name}")

@@ -78,7 +78,7 @@ def _keras(path: Path) -> dict[str, torch.Tensor]:
 
     found: dict[str, torch.Tensor] = {}
     with h5py.File(path, "r") as file:
-        top = file["model_weights"] if "model_weights" in file else file
+        top = file.get("model_weights", file)
         names = [_text(name) for name in top.attrs.get("layer_names", sorted(top))]
         for layer in names:
             group = top[layer]

@@ -21,6 +21,7 @@ from trainmark_torch import Place
 from trainmark.automl import flops, hpo, schedule
 from trainmark.automl.config import Experiment
 from trainmark.automl.graph import Graph
+from trainmark.automl.graph_json import encode
 from trainmark.automl.hpo import Tried, Values
 from trainmark.automl.ledger import Entry, Ledger
 from trainmark.automl.network import build
@@ -84,9 +85,8 @@ class Trainer:
         layout = experiment.training.channels_last
         self._feed, self._test_feed = (Feed(source, place, self._size, layout) for source in data)
         self._layout = torch.channels_last if layout else torch.contiguous_format
-        # When work last ended, for the gap between two trials.
-        self._worked: float | None = None
-        self._gap: float | None = None
+        # Which trial's work ended last, and when: for the gap between two trials.
+        self._worked: tuple[int, float] | None = None
 
     # ---- a trial
 
@@ -97,7 +97,6 @@ class Trainer:
             # Perhaps the worker that did them was lost before it could tell: what is told twice counts once.
             self._tell("automl_epoch", epoch)
         graph, why = self._shelf.graph(entry.file, entry.graph), ""
-        best_graph = tuned(graph, body, None, experiment.training.dropout)
         pruned = False
         while hpo.wants_more(experiment.hpo, round_number, trial.tried):
             if not trial.values:
@@ -111,15 +110,13 @@ class Trainer:
                 why = _failure(error)
                 trial.model = trial.optimizer = None
                 self._free()
-            accuracies = [epoch["accuracy"] for epoch in trial.of_run()]
-            reached = max(accuracies, default=None)
-            if trial.best_run == trial.run and reached is not None:
-                best_graph = chosen
-            trial.tried.append(Tried(trial.values, reached))
+            trial.tried.append(Tried(trial.values, _best(trial.of_run())))
             trial.values, trial.model, trial.optimizer, trial.scaler = {}, None, None, None
             if why or pruned:
                 break
-        return self._outcome(trial, best_graph, pruned, why)
+        if trial.values:
+            trial.tried.append(Tried(trial.values, _best(trial.of_run())))
+        return self._outcome(trial, graph, body, pruned, why)
 
     def _values(self, trial: Trial, parent: Entry | None) -> Values:
         if trial.tried:
@@ -127,20 +124,18 @@ class Trainer:
             return hpo.suggest(self._experiment.hpo, trial.tried, seed)
         return hpo.inherited(self._experiment.training, parent.best if parent is not None else {})
 
-    def _outcome(self, trial: Trial, graph: Graph, pruned: bool, why: str) -> Outcome:
+    def _outcome(self, trial: Trial, graph: Graph, body: int, pruned: bool, why: str) -> Outcome:
         if not trial.epochs:
-            if not why:
-                # Time was up in its first epoch: nothing is known of it.
-                return Outcome(None, fields={"why": "the time was up"})
-            return Outcome(None, fields={"why": why})
-        tried = [*trial.tried, *([Tried(trial.values, _best(trial.of_run()))] if trial.values else [])]
-        best = {name: value for name, value in hpo.best_of(tried).values.items() if name != "kernel_size"}
-        file = self._shelf.put_graph(graph) if self._place.rank == 0 else ""
-        fields: dict[str, Any] = {"best": best, "file": file, "why": why}
+            return Outcome(None, fields={"why": why or "the time was up in its first epoch"})
+        values = trial.tried[trial.best_run].values
+        # The accuracy belongs to the graph that reached it, with the kernels it was trained with.
+        trained = tuned(graph, body, values["kernel_size"], values["dropout"])
+        best = {name: value for name, value in values.items() if name != "kernel_size"}
+        fields: dict[str, Any] = {"best": best, "why": why}
+        if self._place.rank == 0:
+            fields["file"] = self._shelf.put_graph(trained)
         if trial.entry.graph is not None:
-            from trainmark.automl.graph_json import encode
-
-            fields["graph"] = encode(graph).decode()
+            fields["graph"] = encode(trained).decode()
         return Outcome(trial.best, pruned, fields=fields)
 
     # ---- one training
@@ -158,7 +153,7 @@ class Trainer:
             begin = time.time()
             loss = self._epoch(trial, shared, optimizer, shards, epoch)
             accuracy, test_loss = self._evaluate(shared)
-            self._worked = time.monotonic()
+            self._worked = trial.entry.number, time.monotonic()
             record = {
                 "trial": trial.entry.number,
                 "run": trial.run,
@@ -229,7 +224,7 @@ class Trainer:
                     raise TimeUp
                 with probe.span("data"):
                     batch = next(batches)
-                self._mark_gap()
+                self._mark_gap(trial.entry.number)
                 rate = schedule.learning_rate(values["lr"], values["final_lr"], epoch + step / steps, last)
                 for group in optimizer.param_groups:
                     group["lr"] = rate
@@ -271,7 +266,7 @@ class Trainer:
         better = record["accuracy"] > trial.best
         if better:
             trial.best, trial.best_run = record["accuracy"], trial.run
-        if self._place.local_rank == 0:
+        if self._place.rank == 0:
             state = {name: value.detach().cpu() for name, value in model.state_dict().items()}
             if better:
                 self._shelf.put_weights(trial.entry.number, state)
@@ -296,9 +291,10 @@ class Trainer:
         """No batch is larger than a rank's share of the data."""
         return max(1, len(self._train) // self._place.world)
 
-    def _mark_gap(self) -> None:
-        if self._worked is not None:
-            self._tell("automl_gap", {"seconds": time.monotonic() - self._worked, "trial": None})
+    def _mark_gap(self, trial: int) -> None:
+        if self._worked is not None and self._worked[0] != trial:
+            before, moment = self._worked
+            self._tell("automl_gap", {"before": before, "after": trial, "seconds": time.monotonic() - moment})
         self._worked = None
 
     def _falls_behind(self, trial: Trial, epoch: int, accuracy: float) -> bool:
@@ -337,7 +333,9 @@ def _best(epochs: list[dict[str, Any]]) -> float | None:
 def _failure(error: BaseException) -> str:
     """A network that does not fit, or whose numbers blow up, is a result; anything else is a fault of ours."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    full = isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
+    full = (
+        isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
+    )
     if full:
         return f"out of memory: {text[:200]}"
     if "not finite" in text:
