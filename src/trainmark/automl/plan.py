@@ -1,4 +1,4 @@
-"""From an experiment and a site to a plan: one case per place where a worker can be, all of them at the same time. Pure.
+"""From an experiment and a site to a plan: one case per place where a worker can be, all at the same time. Pure.
 
 A worker is one long round of the workload `automl_trial`. There may be more places than workers: then a place whose
 host fails is left for another.

@@ -1,7 +1,7 @@
 """What an experiment did, read from the events of its run: the truth that scores are made of.
 
-Workers tell every epoch when it is safe on disk, and whoever goes on with a trial tells its epochs once more. An epoch is
-known by its trial, training and number: it counts once, however often it was told.
+Workers tell every epoch when it is safe on disk, and whoever goes on with a trial tells its epochs once more. An epoch
+is known by its trial, training and number: it counts once, however often it was told.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Score, error and regulated score over time, from the epochs on record. Pure.
 
-Score(t) = operations of all epochs that ended by t ÷ the time from the start to the last of these ends. Error(t) = 1 − the
-best accuracy by then. Regulated score = score × −ln(error). An epoch that was not done to its end counts nothing.
+Score(t) = operations of all epochs that ended by t ÷ the time from the start to the last of these ends. Error(t) = 1 −
+the best accuracy by then. Regulated score = score × −ln(error). An epoch that was not done to its end counts nothing.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import importlib
 
 # verb → (module with `configure` and `call`, what it does)
 VERBS = {
+    "run": ("trainmark.cli.automl_run", "run an experiment"),
     "flops": ("trainmark.cli.automl_flops", "count the operations of a graph"),
 }
 

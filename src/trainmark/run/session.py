@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 def create(plan: Plan, runs: Path) -> RunDir:
     """A new run: its folder and manifest. Nothing is started."""
     run = rundir.create(runs, plan.suite)
+    describe(run, plan)
+    return run
+
+
+def describe(run: RunDir, plan: Plan) -> None:
+    """Writes the manifest of a run whose folder is there."""
     manifest = Manifest(
         schema=rundir.SCHEMA,
         run=run.id,
@@ -42,7 +48,6 @@ def create(plan: Plan, runs: Path) -> RunDir:
         provenance=provenance.collect(Path.cwd()),
     )
     rundir.write_manifest(run, manifest)
-    return run
 
 
 def state_of(run: RunDir, plan: Plan) -> RunState:
