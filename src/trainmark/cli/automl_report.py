@@ -1,1 +1,2 @@
-def show(run, args): pass
+def show(run, args):
+    pass

@@ -7,8 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
+
 from trainmark.automl import plan as plans
 from trainmark.automl.config import SYNTHETIC, Experiment, load, to_yaml
+from trainmark.automl.rules import RULES
 from trainmark.cli import automl_drive, common, drive
 from trainmark.errors import UserError
 from trainmark.launch import REGISTRY
@@ -25,13 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", type=Path, metavar="FILE", help="an experiment, or a config.yml of AAH or AIPerf")
     parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
     parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
+    parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")
     parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
     common.add_runs(parser)
     drive.add_options(parser)
 
 
 def call(args: argparse.Namespace) -> int:
-    experiment = read(args.experiment)
+    experiment = read(args.experiment, args.rules)
     if args.show:
         sys.stdout.write(to_yaml(experiment))
         return 0
@@ -55,16 +59,17 @@ def call(args: argparse.Namespace) -> int:
     return automl_drive.go(run, plan, args)
 
 
-def read(path: Path) -> Experiment:
+def read(path: Path, rules: str | None) -> Experiment:
     """An experiment of ours, or AAH's, translated; what was changed is told on standard error."""
     from trainmark.automl import aah
 
-    if not aah.is_theirs(path):
-        return load(path)
-    experiment, notes = aah.read(path)
-    for note in notes:
-        sys.stderr.write(f"{path}: {note}\n")
-    return experiment
+    if aah.is_theirs(path):
+        experiment, notes = aah.read(path)
+        for note in notes:
+            sys.stderr.write(f"{path}: {note}\n")
+        return aah.with_rules(experiment, rules) if rules else experiment
+    experiment = load(path)
+    return msgspec.structs.replace(experiment, rules=rules) if rules else experiment
 
 
 def make_plan(experiment: Experiment, site: Site) -> Plan:
