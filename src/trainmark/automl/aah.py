@@ -150,7 +150,7 @@ def _trial(raw: Any, where: str, notes: list[str]) -> Command:
             raise UserError(f"{where}: trial.{name}: cannot be mapped; known: `command`, `codeDir`, `gpuNum`")
     if raw.get("gpuNum", 0) not in (0, None):
         raise UserError(
-            f"{where}: trial.gpuNum: found {raw['gpuNum']!r}; say which devices with CUDA_VISIBLE_DEVICES in the command"
+            f"{where}: trial.gpuNum: found {raw['gpuNum']!r}; name devices by CUDA_VISIBLE_DEVICES in the command"
         )
     if "codeDir" in raw:
         notes.append(f"trial.codeDir: {raw['codeDir']!r} dropped; the workload `automl_trial` is trained instead")

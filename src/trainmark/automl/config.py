@@ -107,10 +107,10 @@ class Hpo(Strict, frozen=True):
 
 
 class Bounds(Strict, frozen=True):
-    """No architecture is larger."""
+    """No architecture is larger. The defaults are AIPerf's."""
 
-    parameters: int = 2**24
-    depth: int = 100
+    parameters: int = 2**30
+    depth: int = 300
     kernel: int = 7
 
 
