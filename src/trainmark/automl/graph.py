@@ -139,7 +139,8 @@ def pool_padding(layer: Layer) -> int:
 
 
 def infer(graph: Graph, halving: bool = False) -> tuple[Shape, ...]:
-    """Shapes of all outputs. With `halving` as AIPerf writes them down: a pool divides by its stride, rounded down."""
+    """Shapes of all outputs. With `halving` as AIPerf writes them down: a pool divides by its stride, rounded down, and
+    whatever is joined has the shape of its first part."""
     shapes: list[Shape] = [()] * len(graph.layers)
     shapes.append(graph.shape)
     for index in graph.order:
@@ -157,11 +158,11 @@ def _shape(index: int, layer: Layer, shapes: list[Shape], halving: bool) -> Shap
         pad = layer.kernel // 2
         return (*_slide(index, op, came, layer.kernel, layer.stride, pad), layer.width)
     if op == ADD:
-        _need(index, op, came == shapes[layer.b], came, shapes[layer.b])
+        _need(index, op, halving or came == shapes[layer.b], came, shapes[layer.b])
         return came
     if op == CONCAT:
         other = shapes[layer.b]
-        _need(index, op, came[:-1] == other[:-1] and len(came) == len(other), came, other)
+        _need(index, op, halving or (came[:-1] == other[:-1] and len(came) == len(other)), came, other)
         return (*came[:-1], came[-1] + other[-1])
     if op == MAXPOOL:
         _need(index, op, len(came) == 3, came)
@@ -205,7 +206,6 @@ def check(graph: Graph, where: str) -> Graph:
     try:
         _check_layers(graph)
         _check_paths(graph)
-        infer(graph, halving=True)
         if graph.size > MAX_SIZE:
             raise UserError(f"it has {graph.size:,} parameters; at most {MAX_SIZE:,} are allowed")
     except UserError as error:
