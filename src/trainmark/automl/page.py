@@ -19,6 +19,14 @@ from trainmark.report.words import Label, Speaker
 
 _BEST = 12
 _MOST_HOSTS = 8
+# Which series are drawn together, by the end of their names.
+_MONITORED = {
+    "am.cpu": "cpu",
+    "am.devices": "utilisation",
+    "am.memory": "mem_used",
+    "am.network": "net_rx",
+    "am.network_sent": "net_tx",
+}
 
 
 def render(result: Result, nodes: Sequence[Series], language: str | None = None) -> str:
@@ -95,7 +103,7 @@ def _curves(speak: Speaker, result: Result) -> str:
         lines.chart(
             speak,
             speak(title),
-            [Line("", Curve(title, unit, x, values))],
+            [Line("", Curve(title, unit, x, list(values)))],
             x_title=speak("am.time"),
             x_unit="s",
             zero=zero,
@@ -106,7 +114,7 @@ def _curves(speak: Speaker, result: Result) -> str:
             ("am.error_over_time", "fraction", [point.error for point in result.curve], False),
         )
     )
-    return f'<section>{element("h2", speak("am.over_time"))}<div class="card"><div class="figures">{drawn}</div></div></section>'
+    return _figures(speak("am.over_time"), drawn)
 
 
 def _search(speak: Speaker, result: Result) -> str:
@@ -147,29 +155,22 @@ def _search(speak: Speaker, result: Result) -> str:
 
 
 def _monitoring(speak: Speaker, nodes: Sequence[Series]) -> str:
-    groups = (
-        ("am.cpu", lambda name: name == "cpu"),
-        ("am.devices", lambda name: name.endswith("utilisation")),
-        ("am.memory", lambda name: name == "mem_used"),
-        ("am.network", lambda name: name == "net_rx"),
-        ("am.network_sent", lambda name: name == "net_tx"),
-    )
     drawn = ""
-    for title, chosen in groups:
+    for title, ending in _MONITORED.items():
         shown = [
-            Line(
-                series.host
-                if series.name in ("cpu", "mem_used", "net_rx", "net_tx")
-                else f"{series.host} {series.name}",
-                Curve(series.name, series.unit, series.x, series.y),
-            )
+            Line(f"{series.host} {series.name.removesuffix(ending)}".strip(), curve)
             for series in nodes
-            if chosen(series.name)
+            if series.name.endswith(ending)
+            for curve in [Curve(series.name, series.unit, series.x, series.y)]
         ]
         drawn += lines.chart(speak, speak(title), shown, x_title=speak("am.time"), x_unit="s", zero=True)
     if not drawn:
         return ""
-    return f'<section>{element("h2", speak("am.monitoring"))}<div class="card"><div class="figures">{drawn}</div></div></section>'
+    return _figures(speak("am.monitoring"), drawn)
+
+
+def _figures(title: Label, drawn: str) -> str:
+    return f'<section>{element("h2", title)}<div class="card"><div class="figures">{drawn}</div></div></section>'
 
 
 def _rules(speak: Speaker, result: Result) -> str:

@@ -28,7 +28,7 @@ def render(result: Result) -> str:
     if result.gaps:
         gaps = result.gaps
         lines.append(
-            f"gaps             {gaps.count} between trials: {gaps.mean:.3f} s on average, {gaps.longest:.3f} s at most; "
+            f"gaps             {gaps.count}, {gaps.mean:.3f} s on average, {gaps.longest:.3f} s at most, "
             f"{gaps.late} longer than 1 % of the trial (0.3 s for trials under 30 s)"
         )
     lines += [f"note: {remark}" for remark in result.remarks]

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    """`model.py` and `weights.pt` need torch alone; `graph.json` is the architecture, `trial.json` how it came about."""
+    """`model.py` and `weights.pt` need torch alone; `graph.json` is the architecture, `trial.json` its story."""
     from trainmark.automl import network
     from trainmark.automl.ledger import Ledger
     from trainmark.automl.shelf import Shelf
@@ -35,7 +35,7 @@ def call(args: argparse.Namespace) -> int:
     weights = shelf.weights(trial.number)
     if weights is None:
         raise UserError(
-            f"the weights of trial {trial.number} are not kept (`keep_weights: {experiment.keep_weights}` of the best are)"
+            f"the weights of trial {trial.number} are not kept; `keep_weights: {experiment.keep_weights}` of the best are"
         )
     out = args.out or run.path / "results" / "best"
     network.save(shelf.graph(entry.file, entry.graph), weights, out)

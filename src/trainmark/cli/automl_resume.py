@@ -10,8 +10,8 @@ from trainmark.cli import automl_common, automl_drive, common, drive
 from trainmark.run import session
 
 EPILOG = """\
-Workers that still train are followed, others are started again, and every trial goes on from its last epoch. The clock of
-the experiment does not stop in between: what is left of its time is what is left.
+Workers that still train are followed, others are started again, and every trial goes on from its last epoch. The clock
+of the experiment does not stop in between: what is left of its time is what is left.
 """
 
 
