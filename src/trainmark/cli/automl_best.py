@@ -35,7 +35,7 @@ def call(args: argparse.Namespace) -> int:
     weights = shelf.weights(trial.number)
     if weights is None:
         raise UserError(
-            f"the weights of trial {trial.number} are not kept; `keep_weights: {experiment.keep_weights}` of the best are"
+            f"the weights of trial {trial.number} are not kept, only those of the best {experiment.keep_weights}"
         )
     out = args.out or run.path / "results" / "best"
     network.save(shelf.graph(entry.file, entry.graph), weights, out)
