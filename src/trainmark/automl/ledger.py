@@ -116,7 +116,8 @@ class Ledger:
         identity, states = self._identity(number), self._optuna.trial.TrialState
         state = states.FAIL if value is None else states.PRUNED if pruned else states.COMPLETE
         try:
-            self._set(identity, **found)
+            # Together, since each word is a write that all workers wait for.
+            self._set(identity, told=found)
             values = None if value is None else [value]
             return bool(self._storage.set_trial_state_values(identity, state=state, values=values))
         except self._optuna.exceptions.UpdateFinishedTrialError:
@@ -154,7 +155,7 @@ class Ledger:
         return self._ids[number]
 
     def _entry(self, trial: Any) -> Entry:
-        attrs = trial.user_attrs
+        attrs = {**trial.user_attrs, **trial.user_attrs.get("told", {})}
         state: Any = self._names[trial.state]
         return Entry(
             number=trial.number,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from trainmark.automl import plan as plans
 from trainmark.automl.foreman import Foreman
 from trainmark.automl.ledger import Ledger
 from trainmark.cli import drive
+from trainmark.errors import CASE_FAILED, OK
 from trainmark.plan.records import Plan
 from trainmark.run import session
 from trainmark.run.views import Both
@@ -20,9 +22,15 @@ if TYPE_CHECKING:
 
 
 def go(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
-    from trainmark.cli import automl_report
+    """The exit code is that of the loop, and 1 where the score does not count."""
+    from trainmark.cli import automl_common, automl_report
+    from trainmark.cli.automl_progress import Progress
 
-    return drive.drive(run, plan, args, lambda view: work(run, plan, view), automl_report.show)
+    watch = Progress(sys.stderr if args.json else sys.stdout, run, plan)
+    code = drive.drive(run, plan, args, lambda view: work(run, plan, view), automl_report.show, watch)
+    if code == OK and not args.detach and not automl_common.look(run, plan, plans.experiment_of(plan)).valid:
+        return CASE_FAILED
+    return code
 
 
 def work(run: RunDir, plan: Plan, view: View) -> JobState:

@@ -22,10 +22,13 @@ from trainmark.spec.site import Site
 from trainmark.store import rundir
 
 FOLDER = "automl"
+_DEMO = Path(plans.__file__).parent / "demo" / "experiment.yaml"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", type=Path, metavar="FILE", help="an experiment, or a config.yml of AAH or AIPerf")
+    parser.add_argument(
+        "experiment", type=Path, metavar="FILE", help="an experiment, a config.yml of AAH or AIPerf, or `demo`"
+    )
     parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
     parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
     parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")
@@ -63,6 +66,8 @@ def read(path: Path, rules: str | None) -> Experiment:
     """An experiment of ours, or AAH's, translated; what was changed is told on standard error."""
     from trainmark.automl import aah
 
+    if str(path) == "demo" and not path.exists():
+        path = _DEMO
     if aah.is_theirs(path):
         experiment, notes = aah.read(path)
         for note in notes:

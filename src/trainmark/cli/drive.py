@@ -35,12 +35,19 @@ Work = Callable[["View"], JobState]
 Show = Callable[[RunDir, argparse.Namespace], None]
 
 
-def drive(run: RunDir, plan: Plan, args: argparse.Namespace, work: Work | None = None, show: Show | None = None) -> int:
-    """`work` and `show`: for runs that need more than the loop, or have another kind of result."""
+def drive(
+    run: RunDir,
+    plan: Plan,
+    args: argparse.Namespace,
+    work: Work | None = None,
+    show: Show | None = None,
+    watch: View | None = None,
+) -> int:
+    """`work`, `show` and `watch`: for runs that need more than the loop, or tell of other things than rounds."""
     work = work or (lambda view: session.drive(run, plan, view))
     if args.detach:
         return _detached(run, args, work, show or _show)
-    return _foreground(run, args, _terminal_view(run, plan, args), work, show or _show)
+    return _foreground(run, args, watch or _terminal_view(run, plan, args), work, show or _show)
 
 
 def _foreground(run: RunDir, args: argparse.Namespace, view: View, work: Work, show: Show) -> int:

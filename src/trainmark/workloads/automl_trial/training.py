@@ -114,6 +114,8 @@ class Trainer:
             trial.values, trial.model, trial.optimizer, trial.scaler = {}, None, None, None
             if why or pruned:
                 break
+            if hpo.wants_more(experiment.hpo, round_number, trial.tried):
+                self._save(trial)
         if trial.values:
             trial.tried.append(Tried(trial.values, _best(trial.of_run())))
         return self._outcome(trial, graph, body, pruned, why)
@@ -166,17 +168,17 @@ class Trainer:
                 "images": shards.steps_per_epoch * min(values["batch"], self._most_batch()) * self._place.world,
                 "flops": self._work(counts, shards, values),
             }
-            self._keep(trial, model, optimizer, record)
+            self._keep(trial, model, record)
             mine = trial.of_run()
-            if schedule.is_stuck(
-                training.early_stop,
-                [one["accuracy"] for one in mine],
-                [one["val_loss"] for one in mine],
-                trial.round,
-            ):
+            accuracies, losses = [one["accuracy"] for one in mine], [one["val_loss"] for one in mine]
+            if schedule.is_stuck(training.early_stop, accuracies, losses, trial.round):
                 return False
             if self._falls_behind(trial, epoch + 1, accuracy):
                 return True
+            if epoch + 1 < budget:
+                trial.model, trial.optimizer = _on_host(model), optimizer.state_dict()
+                trial.scaler = self._precision.scaler.state_dict() if self._precision.scaler else None
+                self._save(trial)
         return False
 
     def _begin(self, trial: Trial, graph: Graph, parent: Entry | None) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -260,20 +262,21 @@ class Trainer:
 
     # ---- the record
 
-    def _keep(self, trial: Trial, model: nn.Module, optimizer: torch.optim.Optimizer, record: dict[str, Any]) -> None:
-        """First what is needed to go on, then the word that it is done."""
+    def _keep(self, trial: Trial, model: nn.Module, record: dict[str, Any]) -> None:
+        """The best weights, then the word that the epoch is done. Were this worker lost before it has saved or told,
+        another would do the epoch again, which then has been told already and counts once."""
         trial.epochs.append(record)
         better = record["accuracy"] > trial.best
         if better:
             trial.best, trial.best_run = record["accuracy"], trial.run
-        if self._place.rank == 0:
-            state = {name: value.detach().cpu() for name, value in model.state_dict().items()}
-            if better:
-                self._shelf.put_weights(trial.entry.number, state)
-            trial.model, trial.optimizer = state, optimizer.state_dict()
-            trial.scaler = self._precision.scaler.state_dict() if self._precision.scaler else None
-            self._shelf.put_checkpoint(trial.entry.number, trial.record())
+        if self._place.rank == 0 and better:
+            self._shelf.put_weights(trial.entry.number, _on_host(model))
         self._tell("automl_epoch", record)
+
+    def _save(self, trial: Trial) -> None:
+        """Whoever takes the trial goes on from here."""
+        if self._place.rank == 0:
+            self._shelf.put_checkpoint(trial.entry.number, trial.record())
 
     def _tell(self, name: str, value: dict[str, Any]) -> None:
         if self._place.rank == 0:
@@ -324,6 +327,10 @@ def _optimizer(model: nn.Module, values: Values, place: Place) -> torch.optim.Op
     if values["optimizer"] == "adamw":
         return torch.optim.AdamW(model.parameters(), **given)
     return torch.optim.SGD(model.parameters(), momentum=values["momentum"], **given)
+
+
+def _on_host(model: nn.Module) -> dict[str, Any]:
+    return {name: value.detach().cpu() for name, value in model.state_dict().items()}
 
 
 def _best(epochs: list[dict[str, Any]]) -> float | None:
