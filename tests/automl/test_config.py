@@ -53,7 +53,14 @@ def test_bad_input_starts_nothing(
 @pytest.mark.parametrize(
     ("graph", "said"),
     [
-        ({"graph": 1, "input": [28, 28, 1], "layers": [{"op": "relu", "inputs": [1]}, {"op": "relu", "inputs": [0]}]}, ""),
+        (
+            {
+                "graph": 1,
+                "input": [28, 28, 1],
+                "layers": [{"op": "relu", "inputs": [1]}, {"op": "relu", "inputs": [0]}],
+            },
+            "",
+        ),
         ({"graph": 1, "input": [28, 28, 1], "layers": [{"op": "__import__", "inputs": [-1]}]}, ""),
         ({"graph": 1, "input": [28, 28, 1], "layers": [{"op": "relu", "inputs": [-1]}] * 100_000}, ""),
         ("[" * 100_000, ""),

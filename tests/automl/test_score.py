@@ -16,7 +16,9 @@ from trainmark.automl.schedule import EarlyStop
 
 
 def epoch(trial: int, number: int, end: float, accuracy: float, flops: float = 1e12, run: int = 0) -> Epoch:
-    return Epoch(trial, run, number, accuracy, 1.0, 1.0, end - 10.0, end, 100, {"trainmark": flops, "aiperf": 2 * flops})
+    return Epoch(
+        trial, run, number, accuracy, 1.0, 1.0, end - 10.0, end, 100, {"trainmark": flops, "aiperf": 2 * flops}
+    )
 
 
 def test_score_error_and_regulated_score() -> None:
@@ -102,5 +104,3 @@ def test_searches_that_gain_nothing_end() -> None:
     tried = [Tried({}, 0.5), Tried({}, 0.4), Tried({}, 0.6), Tried({}, 0.5), Tried({}, 0.6)]
     assert wants_more(hpo, 0, tried)
     assert not wants_more(hpo, 0, [*tried, Tried({}, None)])
-
-

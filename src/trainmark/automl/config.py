@@ -289,6 +289,11 @@ def _resolved(given: Experiment, where: str, folder: Path) -> Experiment:
     changes["init_models"] = [here(name) for name in given.init_models]
     if given.weights:
         changes["weights"] = here(given.weights)
+    for name in ("data", "val_data"):
+        value = getattr(given, name)
+        # A name without a slash is that of a data set; an absolute path may be one of other hosts.
+        if value and "/" in value and not value.startswith("/"):
+            changes[name] = here(value)
     for place, name in [
         *((f"init_models[{index}]", name) for index, name in enumerate(changes["init_models"])),
         *([("weights", changes["weights"])] if given.weights else []),

@@ -1,4 +1,4 @@
-"""Progress of an experiment: now and then a line of trials and accuracy, and one for every worker that comes or goes."""
+"""Progress of an experiment: now and then a line of trials and accuracy, and one whenever a worker comes or goes."""
 
 from __future__ import annotations
 
