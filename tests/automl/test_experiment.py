@@ -15,6 +15,7 @@ import pytest
 
 from tests.automl import pictures
 from tests.conftest import Cli
+from trainmark import automl
 from trainmark.automl import record
 from trainmark.automl.ledger import Ledger
 from trainmark.store.rundir import RunDir
@@ -25,8 +26,7 @@ BASE: dict[str, Any] = {
     "name": "small",
     "data": "./data",
     "rules": "demo",
-    "start": "small_cnn",
-    "start_options": {"blocks": 2, "width": 4},
+    "init_models": [str(Path(automl.__file__).parent / "demo" / "start.json")],
     "image": {"size": 28, "channels": 1, "classes": 10},
     "limits": {"parameters": 20000, "depth": 20, "kernel": 5},
     "policy": "random",
