@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import networkx as nx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from trainmark.automl.graph import ADD, GAP, INPUT, NONE, Graph
 from trainmark.automl.keys import aiperf_descriptor, aiperf_key, canonical_hash
 from trainmark.automl.moves import Limits, Move, apply, neighbours
 from trainmark.automl.starts import Builder, resnet50, small_cnn
+from trainmark.errors import UserError
 
 
 def as_networkx(graph: Graph) -> nx.MultiDiGraph:
@@ -73,6 +75,16 @@ def test_interchangeable_parts() -> None:
     two.add(GAP, two.add(ADD, two.conv(INPUT, 2, 3), two.conv(INPUT, 2, 3)))
     hashes = {canonical_hash(Graph((6, 6, 3), tuple(net.layers))) for net in (one, two)}
     assert len(hashes) == 2, "one convolution used twice is not two convolutions"
+
+
+def test_a_graph_made_to_hang_the_hash_is_refused() -> None:
+    net = Builder()
+    x = net.conv(INPUT, 2, 1)
+    for _ in range(300):
+        x = net.add(ADD, net.conv(x, 2, 1), net.conv(x, 2, 1))
+    net.add(GAP, x)
+    with pytest.raises(UserError, match="interchangeable"):
+        canonical_hash(Graph((6, 6, 3), tuple(net.layers)))
 
 
 @settings(max_examples=150, deadline=None)

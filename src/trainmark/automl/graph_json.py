@@ -25,9 +25,10 @@ _SETTINGS = {
 
 def load(path: Path) -> Graph:
     """The graph in a file, of either form."""
-    if path.stat().st_size > MAX_BYTES:
-        raise UserError(f"{path}: larger than {MAX_BYTES >> 20} MiB; no graph within the limits is")
-    return decode(path.read_bytes(), str(path))
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; a graph's JSON is needed")
+    with path.open("rb") as file:
+        return decode(file.read(MAX_BYTES + 1), str(path))
 
 
 def decode(data: bytes | str, where: str = "graph") -> Graph:

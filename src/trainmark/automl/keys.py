@@ -6,8 +6,8 @@ from trainmark.automl.graph import ADD, CONCAT, CONV, INPUT, MAXPOOL, NONE, Grap
 from trainmark.errors import UserError
 from trainmark.hashes import sha256_hex
 
-# Ways of numbering that are tried for a graph whose parts are interchangeable. Networks need a handful.
-MAX_LEAVES = 2048
+# Layers that are coloured, all in all, before a graph of interchangeable parts is refused. Networks need a few hundred.
+MAX_WORK = 250_000
 
 
 def canonical_hash(graph: Graph) -> str:
@@ -22,7 +22,14 @@ def canonical(graph: Graph) -> tuple[Layer, ...]:
     made by colours, which depend on the structure alone. Where both sides have one colour, each layer of that colour
     gets another in turn, and the smallest outcome is taken. Layers whose first outcomes are equal are images of each
     other, so that one of them is enough."""
-    leaves = 0
+    work = 0
+
+    def refine(colours: list[int], chosen: int | None) -> list[int]:
+        nonlocal work
+        work += len(colours)
+        if work > MAX_WORK:
+            raise UserError("the graph has too many interchangeable parts to be told from others")
+        return _refine(graph, colours, chosen)
 
     def settle(colours: list[int]) -> tuple[Layer, ...]:
         alike = _alike(graph, colours)
@@ -30,21 +37,17 @@ def canonical(graph: Graph) -> tuple[Layer, ...]:
             return _numbered(graph, colours)[0]
         branches: dict[tuple[tuple[Layer, ...], tuple[int, ...]], list[int]] = {}
         for member in alike:
-            branch = _refine(graph, colours, member)
+            branch = refine(colours, member)
             layers, order = first_leaf(branch)
             branches.setdefault((layers, tuple(colours[index] for index in order)), branch)
         return min(map(settle, branches.values()))
 
     def first_leaf(colours: list[int]) -> tuple[tuple[Layer, ...], list[int]]:
-        nonlocal leaves
-        leaves += 1
-        if leaves > MAX_LEAVES:
-            raise UserError("the graph has too many interchangeable parts to be told from others")
         while alike := _alike(graph, colours):
-            colours = _refine(graph, colours, alike[0])
+            colours = refine(colours, alike[0])
         return _numbered(graph, colours)
 
-    return settle(_refine(graph, [0] * len(graph.layers), None))
+    return settle(refine([0] * len(graph.layers), None))
 
 
 def _refine(graph: Graph, colours: list[int], chosen: int | None) -> list[int]:
