@@ -160,6 +160,8 @@ def test_ranks_train_together_stop_and_go_on(cli: Cli) -> None:
     pictures.write(cli.folder / "data")
     file = write(cli.folder, slot={"devices": 2}, max_trials=3, training={"epochs": [3], "images": 1280})
     cli("automl", "run", file, "--detach")
+    early = cli("automl", "report", code=2)
+    assert "reports after 20 s: wait for" in early.stderr
     deadline = time.monotonic() + 200
     while _epochs_so_far(cli) < 2:
         assert time.monotonic() < deadline

@@ -85,6 +85,7 @@ def _totals(speak: Speaker, result: Result) -> str:
         ("am.time", numbers.quantity(result.seconds, "s"), ""),
         ("am.work", numbers.quantity(result.flops, "FLOP"), ""),
         ("am.trials", str(len(result.trials)), ""),
+        ("am.busy", numbers.quantity(result.busy, "fraction"), ""),
         ("am.gaps", gap, ""),
     ]
     cells = "".join(

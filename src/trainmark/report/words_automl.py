@@ -22,6 +22,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "am.work": ("Work done", "完成的计算量"),
     "am.time": ("Time", "时间"),
     "am.trials": ("Trials", "试验"),
+    "am.busy": ("Workers busy", "工作进程忙碌率"),
     "am.workers": ("Workers", "工作进程"),
     "am.nodes": ("Nodes", "节点"),
     "am.data": ("Data", "数据"),
