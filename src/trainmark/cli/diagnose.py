@@ -54,7 +54,7 @@ def call(args: argparse.Namespace) -> int:
     made = plans.diagnostic(_alone(plan, case), args.rounds, args.skip, args.steps, seed)
     common.check_runs(made, args)
     run = session.create(made, args.runs.resolve())
-    return drive.drive(run, made, args, show=lambda: _write(run, args))
+    return drive.drive(run, made, args, show=_write)
 
 
 def _alone(plan: Plan, begins: str) -> Plan:

@@ -30,41 +30,49 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
 
 
+# What drives a run, seen by a view; and what shows its result.
+Work = Callable[["View"], JobState]
+Show = Callable[[RunDir, argparse.Namespace], object]
+
+
 def drive(
     run: RunDir,
     plan: Plan,
     args: argparse.Namespace,
-    show: Callable[[], object] | None = None,
+    work: Work | None = None,
+    show: Show | None = None,
+    watch: View | None = None,
     beside: View | None = None,
 ) -> int:
-    """`show` prints the result; without it, the report does. `beside` watches the loop, too."""
-    shown = show or (lambda: _show(run, args))
+    """`work`, `show`, `watch`: for runs that need more than the loop, or tell of other things than rounds. `beside`
+    watches, too."""
+    work = work or (lambda view: session.drive(run, plan, view))
     if args.detach:
-        return _detached(run, plan, args, shown, beside)
-    view = _terminal_view(run, plan, args)
-    return _foreground(run, plan, args, view if beside is None else Both(view, beside), shown)
+        return _detached(run, args, work, show or _show, beside)
+    view = watch or _terminal_view(run, plan, args)
+    return _foreground(run, args, view if beside is None else Both(view, beside), work, show or _show)
 
 
 def watched(run: RunDir, plan: Plan, args: argparse.Namespace) -> JobState | None:
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
-    return _driven(run, plan, _terminal_view(run, plan, args))
+    return _driven(run, _terminal_view(run, plan, args), lambda view: session.drive(run, plan, view))
 
 
-def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View, show: Callable[[], object]) -> int:
-    final = _driven(run, plan, view)
+def _foreground(run: RunDir, args: argparse.Namespace, view: View, work: Work, show: Show) -> int:
+    final = _driven(run, view, work)
     if final is None:
         return STOPPED
     # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
     with contextlib.suppress(OSError):
-        show()
+        show(run, args)
         sys.stdout.flush()
     return exit_code(final, allow_skip=args.allow_skip)
 
 
-def _driven(run: RunDir, plan: Plan, view: View) -> JobState | None:
+def _driven(run: RunDir, view: View, work: Work) -> JobState | None:
     log = LogView(run.path / RUN_LOG)
     try:
-        return session.drive(run, plan, Both(log, view))
+        return work(Both(log, view))
     except LostLease as error:
         sys.stderr.write(f"trainmark: {error}; this controller ends\n")
         return None
@@ -101,9 +109,7 @@ def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
     return progress.choose(out, run, plan, quiet=quiet)
 
 
-def _detached(
-    run: RunDir, plan: Plan, args: argparse.Namespace, show: Callable[[], object], beside: View | None
-) -> int:
+def _detached(run: RunDir, args: argparse.Namespace, work: Work, show: Show, beside: View | None) -> int:
     """A controller in a session of its own. The parent returns once it is known to own the run."""
     ready, told = os.pipe()
     sys.stdout.flush()
@@ -119,7 +125,7 @@ def _detached(
         os._exit(0)
     _redirect(run.path / RUN_LOG)
     view = _Ready(told)
-    code = _foreground(run, plan, args, view if beside is None else Both(view, beside), show)
+    code = _foreground(run, args, view if beside is None else Both(view, beside), work, show)
     view.tell()  # there may have been nothing to do
     sys.stdout.flush()
     os._exit(code)

@@ -53,7 +53,7 @@ def call(args: argparse.Namespace) -> int:
     common.check_runs(plan, args)
     run = session.create(plan, args.runs.resolve())
     killer = None if args.kill is None else Killer(args.kill)
-    return drive.drive(run, plan, args, show=lambda: _write(run, args), beside=killer)
+    return drive.drive(run, plan, args, show=_write, beside=killer)
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -54,7 +54,7 @@ def call(args: argparse.Namespace) -> int:
     plan = common.plan_suite(suite, site, {}, args.seed)
     common.check_runs(plan, args)
     run = session.create(plan, args.runs.resolve())
-    return drive.drive(run, plan, args, show=lambda: _keep(run, kept, args))
+    return drive.drive(run, plan, args, show=lambda run, args: _keep(run, kept, args))
 
 
 def _check_writable(kept: Path) -> None:

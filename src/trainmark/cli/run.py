@@ -45,7 +45,7 @@ def call(args: argparse.Namespace) -> int:
     if plan.site.launcher == "local":
         _check_devices(plan)
     elif not args.no_check:
-        _check(plan)
+        check_site(plan)
     run = session.create(plan, args.runs.resolve())
     return drive.drive(run, plan, args)
 
@@ -62,7 +62,7 @@ def _check_devices(plan: Plan) -> None:
                 )
 
 
-def _check(plan: Plan) -> None:
+def check_site(plan: Plan) -> None:
     """The hosts this run needs, before anything is started or written."""
     from trainmark.cli import doctor
 

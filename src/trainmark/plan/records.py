@@ -93,6 +93,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     studies: tuple[Series, ...] = ()
     # Bytes each rank may use; 0: its share of what its host has free; None: no limit.
     memory: int | None = None
+    # How often it is started again after a crash of its own: for workers, whose results are on record elsewhere.
+    restarts: int = 0
 
     @property
     def id(self) -> CaseId:
@@ -161,8 +163,10 @@ class Plan(msgspec.Struct, frozen=True):
     retries: int
     cases: tuple[CasePlan, ...]
     blocks: tuple[tuple[RoundRef, ...], ...]
-    # How many rounds of a block may run at the same time; never two on one host.
+    # How many rounds of a block may run at the same time; never two on one host, unless they share it: those that are
+    # measured for speed do not.
     width: int = 1
+    sharing: bool = False
     # A round whose process was killed goes on from its checkpoint, as a round lost to the machine does.
     recover: bool = False
     # What the site can reach, as it was known when the plan was made: a record of spec/peaks.py, which few plans have.

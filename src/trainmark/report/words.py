@@ -6,6 +6,8 @@ import re
 
 import msgspec
 
+from trainmark.report import words_automl
+
 LANGUAGES = ("en", "zh")
 
 # key → (English, Chinese). {0}, {1} … are filled in.
@@ -247,6 +249,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "accept.reason": ("reason", "原因"),
     "accept.drain": ("to be drained", "应下线的节点"),
 }
+WORDS |= words_automl.WORDS
 
 
 class Label(msgspec.Struct, frozen=True):

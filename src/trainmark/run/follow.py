@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainmark.launch import Ended, How, Job
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.spec.states import JobState
-
-if TYPE_CHECKING:
-    from trainmark.run.words import Switch
 
 # An agent keeps its own deadlines; one that is later than this is no longer trusted to.
 AGENT_GRACE_SECONDS = 30.0
@@ -42,16 +37,17 @@ class Following:
         """Whether even the last means did not end it."""
         return self._asked == "destroy" and now > self._stop_by
 
-    def order(self, now: float, switch: Switch) -> How | None:
-        """What it must be told now; None when it was told already, or nothing is wanted."""
-        wanted = self._wanted(now, switch)
+    def order(self, now: float, level: int) -> How | None:
+        """What it must be told now, 0 to 2 saying how much it shall end; None when it was told already, or nothing is
+        wanted."""
+        wanted = self._wanted(now, level)
         if wanted is None or _HARSHNESS.index(wanted) <= _HARSHNESS.index(self._asked):
             return None
         self._asked, self._stop_by = wanted, now + self.case.deadlines.stop + AGENT_GRACE_SECONDS
         return wanted
 
-    def _wanted(self, now: float, switch: Switch) -> How | None:
+    def _wanted(self, now: float, level: int) -> How | None:
         if now > self._stop_by:
             return "destroy"
         hows: dict[int, How | None] = {0: None, 1: "stop", 2: "kill"}
-        return hows[2 if now > self._late else switch.level()]
+        return hows[2 if now > self._late else level]

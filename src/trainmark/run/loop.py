@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # How often the loop looks for a stop request and shows progress while an attempt runs.
 TICK_SECONDS = 0.5
+# A round that the machine spoiled rests before its next attempt where others can go on meanwhile.
+REST_SECONDS, MOST_REST_SECONDS = 1.0, 60.0
 
 
 class Loop:
@@ -42,21 +44,34 @@ class Loop:
         renew: Callable[[], None],
         judge: Judge,
         clock: Callable[[], float] = time.monotonic,
+        ending: Callable[[], str] = str,
     ) -> None:
+        """`ending`: why no further round is needed; empty while rounds are."""
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
         self._view, self._renew, self._judge, self._clock = view, renew, judge, clock
-        # Attempts under way: one, unless the plan lets rounds of a block run side by side on hosts of their own.
+        self._ending = ending
+        # Attempts under way: one, unless the plan lets rounds of a block run side by side.
         self._going: list[Following] = []
+        self._rests: dict[RoundRef, float] = {}
 
     def go(self) -> JobState:
         """Until every round is over or somebody asked to stop. Returns the run's state."""
         self._take_up_open_attempts()
         while True:
-            self._start_more()
-            if not self._going:
+            needless = "" if self._switch.level() else self._ending()
+            if needless:
+                self._skip_the_rest(needless)
+            else:
+                self._start_more()
+            if self._going:
+                self._look(needless)
+            elif self._switch.level() or self._state.next_round() is None:
                 break
-            self._look()
+            else:
+                # All that is left rests.
+                self._launcher.poll([], TICK_SECONDS)
+                self._renew()
         if self._switch.level() and self._state.unfinished():
             self._record(journal.STOP, reason=self._switch.reason)
         final = self._state.final()
@@ -70,6 +85,8 @@ class Loop:
                 return
             case = self._plan.cases[ref.case]
             if self._state.is_undecided(ref):
+                if any(one.ref.case == ref.case for one in self._going):
+                    return
                 self._decide(case, ref.case)
                 continue
             unmet = self._preflight(case)
@@ -80,13 +97,25 @@ class Loop:
             self._attempt(case, ref)
 
     def _next(self) -> RoundRef | None:
-        """The next round of the first block that is not over, if its hosts are free."""
-        busy = {host for one in self._going for host in one.hosts}
+        """A round of the first block that is not over, if its hosts are free; among several, the one spoiled least."""
         going = {one.ref for one in self._going}
-        for ref in self._state.next_rounds():
-            if ref not in going and not any(node.host in busy for node in self._plan.cases[ref.case].nodes):
-                return ref
-        return None
+        free = [ref for ref in self._state.next_rounds() if ref not in going and self._has_room(ref)]
+        if self._plan.width == 1:
+            return free[0] if free else None
+        now = self._clock()
+        rested = [ref for ref in free if self._rests.get(ref, 0.0) <= now]
+        return min(rested, key=lambda ref: self._state.rounds[ref].spoiled, default=None)
+
+    def _has_room(self, ref: RoundRef) -> bool:
+        if self._plan.sharing:
+            return True
+        busy = {host for one in self._going for host in one.hosts}
+        return not any(node.host in busy for node in self._plan.cases[ref.case].nodes)
+
+    def _skip_the_rest(self, reason: str) -> None:
+        for ref in self._state.waiting({one.ref for one in self._going}):
+            self._record(journal.SKIPPED, case=ref.case, reason=reason)
+            self._view.ended(self._plan.cases[ref.case], ref, Ended(JobState.SKIPPED, reason))
 
     def _attempt(self, case: CasePlan, ref: RoundRef) -> None:
         number, token = self._state.next_attempt(ref), os.urandom(16).hex()
@@ -130,7 +159,7 @@ class Loop:
         self._launcher.adopt(job, self._epoch)
         self._going.append(Following(job, case, ref, attempt.number, self._clock()))
 
-    def _look(self) -> None:
+    def _look(self, needless: str) -> None:
         """Waits a moment for all attempts under way; writes down those that ended, passes on requests to stop, and
         guards last deadlines."""
         states = self._launcher.poll([one.job for one in self._going], TICK_SECONDS)
@@ -139,7 +168,7 @@ class Loop:
             if ended.state.ended:
                 self._launcher.collect(one.job)
             else:
-                ended = self._guard(one, ended)
+                ended = self._guard(one, ended, needless)
             if ended.state.ended:
                 self._going.remove(one)
                 self._end(one.case, one.ref, one.attempt, ended)
@@ -147,16 +176,17 @@ class Loop:
             self._renew()
             self._view.tick(self._going[-1].job.attempt_dir)
 
-    def _guard(self, one: Following, ended: Ended) -> Ended:
+    def _guard(self, one: Following, ended: Ended, needless: str) -> Ended:
         now = self._clock()
         news = one.waits(ended, now)
         if news:
             self._view.note(f"waiting: {news}")
         if one.stuck(now):
             return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
-        order = one.order(now, self._switch)
+        # One that still waits in a queue is not waited for when it is no longer needed.
+        order = one.order(now, self._switch.level() or int(bool(needless) and ended.state is JobState.PENDING))
         if order is not None:
-            reason = self._switch.reason or "the agent is past all its deadlines"
+            reason = self._switch.reason or needless or "the agent is past all its deadlines"
             self._launcher.cancel(one.job, self._epoch, reason, order)
         return ended
 
@@ -183,6 +213,8 @@ class Loop:
             band=judged.band or None,
         )
         self._view.ended(case, ref, ended)
+        rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))
+        self._rests[ref] = self._clock() + rest
 
     def _record(self, kind: str, **fields: object) -> None:
         self._state.apply(self._writer.append(kind, **fields))

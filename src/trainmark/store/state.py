@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 import msgspec
@@ -36,6 +36,11 @@ class Attempt(msgspec.Struct):
         kind = (self.failure or {}).get("kind")
         return self.state in RETRIED or (self.state is JobState.FAILED and kind in RETRIED_KINDS)
 
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by a fault of its own, which for most rounds is a result."""
+        return self.state in (JobState.FAILED, JobState.TIMEOUT) and not self.retried
+
 
 class Round(msgspec.Struct):
     """One round: its attempts, and how many of them the machine spoiled since the present controller began."""
@@ -44,6 +49,8 @@ class Round(msgspec.Struct):
     attempts: list[Attempt] = []
     skipped: str | None = None
     spoiled: int = 0
+    # Of these, how many were its own crashes.
+    crashed: int = 0
 
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
@@ -78,7 +85,7 @@ class RunState:
             self.finished, self.stop_reason, self._block = None, None, 0
             # Data that was missing may be there now, a full disk may have room.
             for item in self.rounds.values():
-                item.skipped, item.spoiled = None, 0
+                item.skipped, item.spoiled, item.crashed = None, 0, 0
         elif record.k == journal.STOP:
             self.stop_reason = record.reason or "stopped"
         elif record.k == journal.FINISHED:
@@ -109,7 +116,9 @@ class RunState:
                     attempt.state = record.state or JobState.LOST
                     attempt.reason = record.reason or ""
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
-                    self.rounds[ref].spoiled += self._retried(attempt)
+                    crashed = self._restarts(ref) > 0 and attempt.crashed
+                    self.rounds[ref].spoiled += self._retried(attempt) or crashed
+                    self.rounds[ref].crashed += crashed
 
     def refs(self, case: int) -> list[RoundRef]:
         """The rounds of a case, in the plan's order."""
@@ -133,6 +142,10 @@ class RunState:
         """The next round to try, in the plan's order; None when all are over."""
         return next(iter(self.next_rounds()), None)
 
+    def waiting(self, busy: Set[RoundRef]) -> list[RoundRef]:
+        """Rounds that are neither over nor among those that run, in the plan's order."""
+        return [ref for ref in self.plan.order if ref not in busy and not self.is_over(ref)]
+
     def next_attempt(self, ref: RoundRef) -> int:
         last = self.rounds[ref].last()
         return last.number + 1 if last else 1
@@ -145,7 +158,12 @@ class RunState:
         last = item.last()
         if last is None or not last.state.ended:
             return False
-        return not self._retried(last) or item.spoiled > self.plan.retries
+        if last.crashed and self._restarts(ref):
+            return item.crashed > self._restarts(ref)
+        return not self._retried(last) or item.spoiled - item.crashed > self.plan.retries
+
+    def _restarts(self, ref: RoundRef) -> int:
+        return self.plan.cases[ref.case].restarts
 
     def _retried(self, attempt: Attempt) -> bool:
         killed = attempt.state is JobState.FAILED and (attempt.failure or {}).get("kind") == "signal"
