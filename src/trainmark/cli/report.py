@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from trainmark.cli import common
-from trainmark.errors import UserError
 from trainmark.report import formats
 from trainmark.report.words import LANGUAGES
 from trainmark.store.rundir import RunDir
@@ -39,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     from trainmark.report import build
+    from trainmark.store.files import write_named
 
     run = common.find_run(args)
     kind = formats.chosen(args.format, args.output)
@@ -47,7 +47,8 @@ def call(args: argparse.Namespace) -> int:
     if target is None:
         sys.stdout.write(content)
         return 0
-    _write(target, content)
+    # A line of a log may hold bytes that were no text.
+    write_named(target, content.encode("utf-8", "replace"))
     if args.output is None:
         print(target)
     return 0
@@ -55,18 +56,3 @@ def call(args: argparse.Namespace) -> int:
 
 def _target(output: Path | None, kind: str, run: RunDir) -> Path | None:
     return run.path / PAGE if output is None and kind == "html" else output
-
-
-def _write(path: Path, content: str) -> None:
-    from trainmark.store.files import write_whole
-
-    # A line of a log may hold bytes that were no text.
-    data = content.encode("utf-8", "replace")
-    try:
-        if path.exists() and not path.is_file():
-            # A pipe or a terminal is written to, never replaced by a file.
-            path.write_bytes(data)
-        else:
-            write_whole(path.resolve(), data)
-    except OSError as error:
-        raise UserError(f"--output {path}: cannot be written: {error.strerror}; name another file with -o") from None
