@@ -87,6 +87,21 @@ def test_bad_words_are_answered_in_one_line(cli: Cli, argv: list[str], complaint
     assert complaint in found.stderr and found.stderr.count("\n") == 1, found.stderr
 
 
+def test_bytes_that_are_no_text_start_nothing(cli: Cli) -> None:
+    odd = "\udcff"  # how Python shows the byte 0xff
+    for argv in (["exec", "--", "echo", odd], ["run", "noop", "--set", f"data=/{odd}"], ["run", f"{odd}.yaml"]):
+        found = cli(*argv, code=2)
+        assert "is not written in UTF-8" in found.stderr and found.stderr.count("\n") == 1, found.stderr
+    assert not cli.runs.exists()
+
+
+def test_a_damaged_result_is_reported_without_what_it_lost(cli: Cli) -> None:
+    cli("run", "noop")
+    (file,) = cli.runs.glob("*/*/round1/attempt1/*/result.json")
+    file.write_text(json.dumps(dict(json.loads(file.read_text()), warnings=3, disturbed=3, events="x")))
+    assert json.loads(cli("report", "--format", "json").stdout)["state"] == "SUCCEEDED"
+
+
 def test_plan_shows_all_and_runs_nothing(cli: Cli) -> None:
     text = cli("plan", "smoke", "--seed", "3").stdout
     assert "seed 3" in text and "MASTER_PORT" in text and "rank 1:" in text and "block 1" in text

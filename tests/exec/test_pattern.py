@@ -42,6 +42,20 @@ def test_a_pattern_without_an_end_does_not_hold_the_agent(trainmark_exec: Exec) 
     assert any("the pattern took more than" in note for note in found.case["notes"])
 
 
+def test_numbers_that_are_none_and_lines_of_other_ranks_are_no_steps(trainmark_exec: Exec) -> None:
+    lines = ["step nan took 0.5", "step inf took 0.5", "step 1 took 0.5", "step 2 took 0.5"]
+    lines += [f"step {step - late} took 0.5" for step in range(3, 61) for late in (0, 1)]  # two ranks, one behind
+    lines += [f"step {step} took 0.5" for step in range(1, 21)]  # another epoch
+    lines += ["step 900000000 took 0.5", "step 900000001 took 0.5"]
+    script = trainmark_exec.script("talk.py", f"print({chr(10).join(lines)!r})")
+    expression = r"step (?P<step>\S+) took (?P<seconds>\S+)"
+    found = trainmark_exec("--pattern", expression, "--batch", "4", "--", "python", script)
+    assert found.counts(0) == (81, 324)
+    assert found.value("throughput") == pytest.approx(8.0)
+    notes = "\n".join(found.case["notes"])
+    assert "58 line(s) told a step before the last one" in notes and "1 line(s) were left out: more than" in notes
+
+
 def test_a_pattern_that_fits_nothing_is_told(trainmark_exec: Exec) -> None:
     found = trainmark_exec("--pattern", r"Schritt (?P<step>\d+)", "--", "python", "-c", "print('step 1')", code=1)
     assert "no line of the output told one: check --pattern" in found.case["reason"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
+import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -72,3 +74,16 @@ def test_prometheus(tmp_path: Path) -> None:
     assert any(
         "trainmark_case_succeeded{" in row and 'state="FAILED"' in row and row.endswith(" 0.0") for row in samples
     )
+
+
+@pytest.mark.parametrize("name", ["csv", "junit", "prometheus"])
+def test_a_pipe_is_written_to_and_never_replaced(tmp_path: Path, name: str) -> None:
+    run, pipe, got = imported(tmp_path), tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    assert REGISTRY.get(name).write([run], pipe, {}) == [pipe]
+    assert pipe.is_fifo(), "as a device would be"
+    reader.join(30)
+    assert got and got[0]
+    assert not list(tmp_path.glob(".*.part"))

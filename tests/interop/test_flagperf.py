@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.interop import flagperf_logs as logs
+from trainmark.errors import UserError
 from trainmark.interop import REGISTRY
 from trainmark.interop.bring import Brought, bring
 from trainmark.interop.flagperf import perflog
@@ -167,6 +168,13 @@ def test_a_round_without_an_end_failed(tmp_path: Path, tail: str, reason: str) -
     logs.put(tmp_path, CASE, logs.log(end=False) + tail)
     (end,) = [item for item in items(tmp_path) if isinstance(item, End)]
     assert end.state == "FAILED" and reason in end.reason
+
+
+def test_any_other_file_is_no_round(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear reader,\n")
+    with pytest.raises(UserError, match="no line of a training in it"):
+        bring("flagperf", tmp_path / "letter.txt", tmp_path / "runs", {})
+    assert not list((tmp_path / "runs").glob("*"))
 
 
 def test_hostile_lines_are_flagged_one_by_one(tmp_path: Path) -> None:

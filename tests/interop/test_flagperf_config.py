@@ -28,7 +28,7 @@ FLAGPERF_LOG_PATH = FLAGPERF_PATH + "/result/"
 SHM_SIZE = os.environ.get("SHM", "32G")
 CASES = {
     "resnet50:pytorch_1.8:A100:1:8:1": "/raid/resnet50/train/",
-    "glm:pytorch_1.8:A100:1:8:1": "/raid/bert/",
+    "faster_rcnn:pytorch_1.8:A100:1:8:1": "/raid/coco/",
 }
 """
 CONFIG = """\
@@ -73,7 +73,7 @@ def test_what_could_not_be_read_is_listed(tree: Path) -> None:
     unread = [item.place.rpartition("/")[2] for item in items if isinstance(item, Flag) and item.rows]
     assert unread == ["config_A100x1x8.py:5", "config_A100x1x8.py:6", "test_conf.py:6"]
     (left,) = [item.place for item in items if isinstance(item, Flag) and item.kind == "left out"]
-    assert left == "glm:pytorch_1.8:A100:1:8:1"
+    assert left == "faster_rcnn:pytorch_1.8:A100:1:8:1"
 
 
 def test_several_hosts_are_entered_by_ssh(tree: Path, tmp_path: Path) -> None:
@@ -141,3 +141,10 @@ def test_a_folder_without_configuration_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config_common.py").write_text("a = 1\n")
     with pytest.raises(UserError, match="no round"):
         bring("flagperf-config", tmp_path, tmp_path / "runs", {})
+
+
+def test_a_file_whose_compression_is_broken_is_flagged(tree: Path) -> None:
+    (tree / "config_common.py").write_bytes(b"\x1f\x8b\x08 no more")
+    items = read(REGISTRY.get("flagperf-config"), tree)
+    check(items)
+    assert [item.place for item in items if isinstance(item, Flag) and item.kind == "cut off"] == ["config_common.py"]

@@ -80,6 +80,15 @@ def test_sites_map_models_and_data(make_workload: Make, make_suite: Make) -> Non
     assert (named.data, named.data_name) == ("/cache/fm", "fashion-mnist")
 
 
+def test_paths_do_not_depend_on_where_ranks_are(make_workload: Make, make_suite: Make) -> None:
+    make_workload()
+    loaded = suites.load(make_suite("  - {case: thing:none:cpu:1:1:1, data: mine, checkpoint: start.pt}"))
+    site = Site(hosts=["n1"])
+    places = msgspec.structs.replace(PLACES, here="/home/me")
+    (case,) = build("s", "closed", 1, suites.expand(loaded, site, {}), site, places, 1).cases
+    assert (case.data, case.checkpoint) == ("/home/me/mine", "/home/me/start.pt")
+
+
 def test_a_peak_is_the_sites_word_then_the_vendors_paper_else_unknown(make_suite: Make) -> None:
     site = Site(
         hosts=["n1"],

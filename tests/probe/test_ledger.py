@@ -95,6 +95,19 @@ def test_the_largest_optimizer_that_is_used_is_chosen() -> None:
     assert chooser.chosen == 2 and not chooser.settle()
 
 
+def test_models_trained_one_after_another_all_count() -> None:
+    chooser = Chooser()
+    for fold in range(3):
+        small, large = 10 * fold + 1, 10 * fold + 2
+        chooser.made(small, 10 - fold)
+        chooser.made(large, 100 - fold)
+        assert [chooser.stepped(key) for key in (small, large, small, large)] == [0, 1, 0, 1]
+        assert (chooser.chosen, chooser.used) == (large, 2)
+    # One of a training that goes on, made late: the larger one takes over again when it steps.
+    chooser.made(99, 1)
+    assert [chooser.stepped(key) for key in (99, large, 99, large)] == [1, 1, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("batch", "size", "expected"),
     [

@@ -73,6 +73,11 @@ class Hello:
         for rest in self.said.get("taken", ()):
             pid, _, rank = rest.partition(" ")
             found.append("process %s trained as rank %s while another one did, and is not in the figures" % (pid, rank))
+        ranks = [rest.partition(" ")[2] for rest in self.said.get("rank", ())]
+        for rank in sorted(set(ranks)):
+            if ranks.count(rank) > 1:
+                what = (rank, ranks.count(rank))
+                found.append("rank %s was %d processes one after another; the time between them counts" % what)
         for rest in self.said.get("broken", ()):
             found.append("training is measured only in part: the hooks failed: " + rest.partition(" ")[2])
         return found

@@ -58,7 +58,10 @@ class Pattern:
             self._before = context.groupdict()
             return {}
         match = self._expression.search(line) if all(need in line for need in self._needs) else None
-        found = _figures(dict(self._before, **match.groupdict())) if match else {}
+        groups = dict(self._before, **match.groupdict()) if match else {}
+        found = _figures(groups)
+        if groups.get("step") is not None and "step" not in found:
+            return {}  # a step whose number nobody can read
         if "ms" in found:
             found["seconds"] = found.pop("ms") / 1000
         if "rate" in found:
@@ -72,9 +75,11 @@ def _figures(groups: dict[str, Any]) -> dict[str, float]:
     found = {}
     for name, text in groups.items():
         try:
-            found[name] = float(text.replace(",", ""))
+            value = float(text.replace(",", ""))
         except (AttributeError, ValueError):
             continue  # the group took no part, or is no number
+        if value - value == 0 or name == "loss":  # only a loss may really be NaN
+            found[name] = value
     return found
 
 
@@ -92,6 +97,10 @@ class Reader:
         self._step = 0  # steps told so far
         self._shown: int | None = None  # the program's own number of the last one, and its epoch
         self._epoch = 0.0
+        self._start = 0  # the program's first number, and how far it is to the second: where it counts anew from
+        self._interval = 0
+        self._strays = 0  # lines whose step lies before the last one
+        self._jumps = 0  # lines whose step lies too far behind it
         self._first: tuple[dict[str, float], int] | None = None  # how many steps it tells is known at the second line
         self._clock: int | None = None
         self._timeouts = 0
@@ -119,9 +128,17 @@ class Reader:
             self._end({})
         self._out.close()
         self._lines.close()
+        return self._left_out()
+
+    def _left_out(self) -> list[str]:
+        found = []
         if self._timeouts:
-            return ["the pattern took more than %g s for a line, which was left out" % _PATIENCE]
-        return []
+            found.append("the pattern took more than %g s for a line, which was left out" % _PATIENCE)
+        if self._strays:
+            found.append("%d line(s) told a step before the last one: left out as another rank's" % self._strays)
+        if self._jumps:
+            found.append("%d line(s) were left out: more than %d steps passed before each" % (self._jumps, _MOST_STEPS))
+        return found
 
     def _one(self, line: str, now: int) -> None:
         signals.setitimer(signals.ITIMER_REAL, _PATIENCE)
@@ -136,6 +153,7 @@ class Reader:
             self._tell(found, self._pattern.every if found else 0, now)
         elif self._shown is None:
             self._shown, self._epoch = int(found["step"]), found.get("epoch", 0.0)
+            self._start = self._shown
             self._first = found, now
         else:
             self._numbered(found, now)
@@ -143,13 +161,26 @@ class Reader:
     def _numbered(self, found: dict[str, float], now: int) -> None:
         shown, before = int(found["step"]), self._shown or 0
         epoch = found.get("epoch", self._epoch)
-        # In a new epoch steps may count from 1 again; the same number in the same epoch is another rank's line.
-        anew = shown < before or (shown == before and epoch > self._epoch)
+        anew = self._counts_anew(shown, before, epoch if "epoch" in found else None)
+        if epoch < self._epoch or (shown < before and not anew):
+            self._strays += 1
+            return
+        # The same number in the same epoch is another rank's line, too: it tells of no steps.
         count = max(shown, 1) if anew else shown - before
         self._shown, self._epoch = shown, epoch
+        if count > _MOST_STEPS:
+            self._jumps += 1
+            return
+        self._interval = self._interval or count
         if count and self._first is not None:
             self._tell_first(count)
-        self._tell(found, min(count, _MOST_STEPS), now)
+        self._tell(found, count, now)
+
+    def _counts_anew(self, shown: int, before: int, epoch: float | None) -> bool:
+        """Whether a number that did not grow begins a new epoch; otherwise it is of a rank that is a little behind."""
+        if epoch is not None:
+            return epoch > self._epoch and shown <= before
+        return shown <= max(self._start, self._interval) and before - shown >= 2 * max(self._interval, 1)
 
     def _tell_first(self, interval: int) -> None:
         """The first line tells of as many steps as the next one, if there were so many."""

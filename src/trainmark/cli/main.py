@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -120,6 +121,7 @@ def parser(verb: str) -> argparse.ArgumentParser:
 def _call(verb: str, rest: list[str]) -> int:
     level = "info"
     try:
+        _check_letters(rest)
         args = parser(verb).parse_args(rest)
         level = args.log_level
         return int(args.call(args))
@@ -142,6 +144,16 @@ def _call(verb: str, rest: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         sys.stderr.write(f"trainmark {verb}: {where}{error.strerror or error}\n")
         return SITE_UNUSABLE
+
+
+def _check_letters(words: list[str]) -> None:
+    """What is kept of a run is UTF-8: bytes that are none are refused before anything is made of them."""
+    found = [("the argument", word) for word in words]
+    with contextlib.suppress(OSError):  # a folder that is gone is told of by whoever needs it
+        found.append(("the folder you are in,", os.getcwd()))
+    for what, text in found:
+        if not text.isascii() and text.encode("utf-8", "replace").decode() != text:
+            raise UserError(f"{what} {text!r} is not written in UTF-8; give it another name")
 
 
 def overview() -> str:

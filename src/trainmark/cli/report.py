@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from trainmark.cli import common
-from trainmark.errors import UserError
 from trainmark.report import formats
 from trainmark.report.words import LANGUAGES
 from trainmark.store.rundir import RunDir
@@ -58,16 +57,5 @@ def _target(output: Path | None, kind: str, run: RunDir) -> Path | None:
 
 
 def write(path: Path, content: str) -> None:
-    """What `-o FILE` means."""
-    from trainmark.store.files import write_whole
-
-    # A line of a log may hold bytes that were no text.
-    data = content.encode("utf-8", "replace")
-    try:
-        if path.exists() and not path.is_file():
-            # A pipe or a terminal is written to, never replaced by a file.
-            path.write_bytes(data)
-        else:
-            write_whole(path.resolve(), data)
-    except OSError as error:
-        raise UserError(f"--output {path}: cannot be written: {error.strerror}; name another file with -o") from None
+    """What `-o FILE` means. A line of a log may hold bytes that were no text."""
+    write_named(path, content.encode("utf-8", "replace"))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from trainmark.errors import UserError
 from trainmark.interop.records import Item, Kept
 from trainmark.report.records import Report
+from trainmark.store.files import write_named
 from trainmark.store.rundir import RunDir
 
 
@@ -62,16 +61,8 @@ class WriteOnly:
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
         from trainmark.report.build import build
 
-        data = self.render([build(run) for run in runs])
-        part = path.with_name(f".{path.name}.part")
-        try:
-            # At once or not at all: whoever collects the file never sees half of it.
-            part.write_bytes(data)
-            part.replace(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise UserError(f"--output {path}: cannot be written: {error.strerror}") from None
+        # At once or not at all: whoever collects the file never sees half of it.
+        write_named(path, self.render([build(run) for run in runs]))
         return [path]
 
     def render(self, reports: Sequence[Report]) -> bytes:

@@ -15,7 +15,7 @@ from trainmark.frameworks import REGISTRY, Topology
 from trainmark.hashes import sha256_hex
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
-from trainmark.spec.case import Case
+from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.spec.case_id import LONGEST
 from trainmark.spec.site import Site
 
@@ -34,7 +34,7 @@ class Places(msgspec.Struct, frozen=True):
     data: dict[str, str] = {}
     # Of frameworks that have a Python of their own.
     pythons: dict[str, str] = {}
-    # What paths of data that are not absolute start from.
+    # What paths of data and checkpoints that are not absolute start from.
     here: str = ""
 
 
@@ -150,7 +150,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         data=_data(case, site, places),
         data_name=case.data if case.data in places.data else None,
         data_required=bool(workload.data and workload.data.required),
-        checkpoint=case.checkpoint,
+        checkpoint=None if case.checkpoint is None else os.path.join(places.here, case.checkpoint),
         flops_per_sample=workload.flops_per_sample,
         target=workload.target,
         probe=workload.probe,
@@ -201,7 +201,7 @@ def _data(case: Case, site: Site, places: Places) -> str | None:
     if case.data is None:
         return None
     found = {**places.data, **site.data}.get(case.data, case.data)
-    return os.path.join(places.here, found) if "/" in found else found
+    return found if found == SYNTHETIC else os.path.join(places.here, found)
 
 
 def _argv(case: Case, places: Places) -> tuple[str, ...]:

@@ -161,36 +161,46 @@ class Ledger:
 
 
 class Chooser:
-    """Which of several optimizers makes the steps: the one with most parameters that is really used."""
+    """Which of several optimizers makes the steps: the one with most parameters that is really used.
+
+    One that is made after others have stepped begins another training with its first step (the next fold, the next
+    model): those before it no longer stand in its way, unless they step again.
+    """
 
     def __init__(self) -> None:
         self._sizes: dict[int, int] = {}
+        self._now: set[int] = set()  # those of the present training
+        self._next: set[int] = set()  # those made since it began
         self._stepped: set[int] = set()
         self.chosen: int | None = None
 
     def made(self, key: int, size: int) -> None:
         self._sizes[key] = size
+        (self._next if self._stepped else self._now).add(key)
         self._stepped.discard(key)
         if key == self.chosen:  # a new optimizer in the place of one that is gone
             self.chosen = None
 
     @property
     def used(self) -> int:
-        """How many optimizers have stepped."""
+        """How many optimizers of the present training have stepped."""
         return len(self._stepped)
 
     def stepped(self, key: int) -> int:
         """An optimizer has stepped: how many steps that makes. 0 while a larger one may still follow; when it is sure
         that none does, the step before counts too."""
+        if key in self._next:
+            self._now, self._next, self._stepped, self.chosen = self._next, set(), set(), None
         again = key in self._stepped
         self._stepped.add(key)
+        self._now.add(key)
         size = self._sizes.setdefault(key, 0)
         if self.chosen is not None and size > self._sizes[self.chosen]:
             self.chosen = key
         elif self.chosen is None and again:
             self.settle()
             return 1 + (key == self.chosen)
-        elif self.chosen is None and not any(other > size for other in self._sizes.values()):
+        elif self.chosen is None and not any(self._sizes[other] > size for other in self._now):
             self.chosen = key
         return int(key == self.chosen)
 

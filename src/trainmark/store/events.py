@@ -18,7 +18,11 @@ def results(attempt: Path) -> Iterator[dict[str, Any]]:
     for file in sorted(node_files(attempt, RESULT), key=lambda path: int(path.parent.name.rpartition("noderank")[2])):
         found = read_json(file)
         if isinstance(found, dict):
-            yield found
+            yield {name: value for name, value in found.items() if isinstance(value, _RESULT.get(name, object))}
+
+
+# Of a damaged record, what is not of its type is as good as missing.
+_RESULT: dict[str, type] = {"events": int, "warnings": list, "disturbed": list}
 
 
 def samples(attempt: Path) -> list[NodeSamples]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from trainmark.errors import UserError
+
 
 def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
     write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n", durable=durable)
@@ -27,6 +29,17 @@ def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
         raise
     finally:
         os.close(handle)
+
+
+def write_named(path: Path, data: bytes) -> None:
+    """`data` in the file that a user named with `-o`. A pipe, device or terminal is written to, never replaced."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            write_whole(Path(os.path.realpath(path)), data)
+    except OSError as error:
+        raise UserError(f"--output {path}: cannot be written: {error.strerror}; name another file with -o") from None
 
 
 def read_json(path: Path) -> Any:

@@ -6,6 +6,7 @@ The files are Python; they are read, never run. What cannot be told without runn
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,12 @@ class FlagPerfConfig:
         for file in sorted(files, key=lambda kept: (not kept.name.endswith("config_common.py"), kept.name)):
             folder = file.name.rpartition("/")[0]
             common = modules.get(f"{folder}/config_common.py".lstrip("/"))
-            module = static.read(_content(file), {"config_common": common} if common else {})
+            try:
+                content = _content(file)
+            except (EOFError, OSError, zlib.error) as error:
+                yield Flag("cut off", file.name, f"the compressed data ends early or is broken: {error}")
+                continue
+            module = static.read(content, {"config_common": common} if common else {})
             modules[file.name] = module
             for one in module.unread:
                 place = f"{file.name}:{one.line}" if one.line else file.name

@@ -18,7 +18,7 @@ from trainmark.interop.follow import Follower
 from trainmark.interop.follow import Odd as OddLine
 from trainmark.interop.patterns import LineReader
 from trainmark.interop.patterns import get as pattern
-from trainmark.interop.records import Begin, Counted, End, Flag, Item, Missing, Sampled, Told, number, tidy
+from trainmark.interop.records import UNKNOWN, Begin, Counted, End, Flag, Item, Missing, Sampled, Told, number, tidy
 from trainmark.interop.source import Lines
 from trainmark.spec.states import JobState
 
@@ -66,6 +66,10 @@ class RoundReader:
                 logs.append(log)
         programs = sorted((log for log in logs if not log.monitor), key=lambda log: (log.node, self._rank_of(log)))
         ranked = [(log, look(log.file)) for log in programs]
+        if self._round.key == UNKNOWN and len(programs) == len(logs) and not any(_speaks(one) for _, one in ranked):
+            for log in programs:
+                yield Flag("no log", log.file.name, "no line of a training in it, and its path names no case")
+            return
         lead = next((index for index, (_, looked) in enumerate(ranked) if looked.steps), 0)
         if ranked:
             self._speaker = self._rank_of(ranked[lead][0]), ranked[lead][0].node
@@ -280,3 +284,7 @@ def _patiently(payload: bytes, teller: Teller) -> Iterator[Told]:
         loss = value.get("loss") if isinstance(value, dict) else None
         strange = isinstance(loss, float) and loss - loss != 0
         yield from teller.step_end(row(record), number(loss) if strange else None)  # type: ignore[arg-type]
+
+
+def _speaks(looked: Looked) -> bool:
+    return looked.perflog or bool(looked.pattern)
