@@ -58,4 +58,6 @@ def _target(output: Path | None, kind: str, run: RunDir) -> Path | None:
 
 def write(path: Path, content: str) -> None:
     """What `-o FILE` means. A line of a log may hold bytes that were no text."""
+    from trainmark.store.files import write_named
+
     write_named(path, content.encode("utf-8", "replace"))
