@@ -21,7 +21,8 @@ from trainmark.testing.lab import slurm
 from trainmark.testing.lab.lab import Lab, wait_for
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
-TRIALS, EPOCHS = 16, 4
+# Enough to last until a node that was lost is back.
+TRIALS, EPOCHS = 60, 4
 WAIT = 240.0
 
 
@@ -44,8 +45,8 @@ def experiment(folder: Path, data: Path) -> Path:
             "batch": 64,
             "epochs": [EPOCHS],
             "lr": 0.1,
-            "images": 1920,
-            "test_images": 500,
+            "images": 1280,
+            "test_images": 200,
             "early_stop": {"rule": "never"},
         },
         "hpo": {"searches": 0},
@@ -92,7 +93,7 @@ def test_a_lost_node_and_a_killed_controller(four: Lab, slurm_site_for: Callable
         wait_for(lambda: seen.began_on("node2", lost), "a trial on node2 again", WAIT)
         os.kill(controller.pid, signal.SIGKILL)
         controller.wait()
-        cli("automl", "resume", code=None, timeout=600)
+        cli("automl", "resume", code=None, timeout=1500)
     finally:
         if controller.poll() is None:
             os.kill(controller.pid, signal.SIGKILL)
