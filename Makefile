@@ -6,11 +6,16 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench test test-lab perf lint clean
+.PHONY: bench automl-demo test test-lab perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist state-of-the-union
 	$(BIN)/trainmark run quick
+
+# A whole AutoML experiment on this machine, on real data, in about five minutes.
+automl-demo: $(VENV)/.automl
+	$(BIN)/trainmark data get fashion-mnist
+	$(BIN)/trainmark automl run demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not lab"
@@ -39,6 +44,10 @@ $(VENV)/bin/python:
 $(VENV)/.bench: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,score]"
 	$(BIN)/python -m compileall -q src/trainmark
+	touch $@
+
+$(VENV)/.automl: $(VENV)/.bench
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,score,automl]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt

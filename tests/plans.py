@@ -10,7 +10,7 @@ from trainmark.spec.site import Site
 from trainmark.testing.launchers import case_plan
 
 
-def plan(repeats: list[int], retries: int = 1, auto: RepeatAuto | None = None) -> Plan:
+def plan(repeats: list[int], retries: int = 1, auto: RepeatAuto | None = None, concurrent: int = 1) -> Plan:
     """A plan with one case for each number, repeated that often, in plain order; with `auto`, one more, the last."""
     if auto is not None:
         repeats = [*repeats, auto.max]
@@ -24,4 +24,4 @@ def plan(repeats: list[int], retries: int = 1, auto: RepeatAuto | None = None) -
         tuple(RoundRef(index, number) for index, n in enumerate(repeats) if n >= number)
         for number in range(1, max(repeats) + 1)
     )
-    return Plan(SCHEMA, "test", "closed", Site(hosts=["here"]), 1, retries, cases, blocks)
+    return Plan(SCHEMA, "test", "closed", Site(hosts=["here"]), 1, retries, cases, blocks, concurrent)

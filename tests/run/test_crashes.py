@@ -51,6 +51,7 @@ class World:
         self.started: list[str] = []
         self.fuse: int | None = None
         self.outcomes: list[Ended] = []
+        self.concurrent = 1
 
     def moment(self) -> None:
         """Called before and after everything a controller does."""
@@ -78,7 +79,7 @@ class FakeLauncher:
     def submit(self, request: Request) -> Job:
         world = self.world
         world.moment()
-        assert not world.running(), "two rounds would disturb each other"
+        assert len(world.running()) < world.concurrent, "rounds would disturb each other"
         assert request.token not in world.agents, "an attempt was started twice"
         ends = world.outcomes.pop() if world.outcomes else Ended(JobState.SUCCEEDED)
         world.agents[request.token] = Agent(request.token, 0, ends, 3.0, world.now)
@@ -157,13 +158,15 @@ class Crashes(RuleBasedStateMachine):
         repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3),
         outcomes=st.lists(st.sampled_from(OUTCOMES)),
         auto=st.none() | st.sampled_from(["1%", "3%", "50%"]),
+        concurrent=st.integers(1, 3),
     )
-    def begin(self, repeats: list[int], outcomes: list[Ended], auto: str | None) -> None:
+    def begin(self, repeats: list[int], outcomes: list[Ended], auto: str | None, concurrent: int) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.plan = plan(repeats, auto=RepeatAuto(target=auto, pilot=3, min=4, max=6) if auto else None)
+        decides = RepeatAuto(target=auto, pilot=3, min=4, max=6) if auto else None
+        self.plan = plan(repeats, auto=decides, concurrent=concurrent)
         self.decisions: dict[int, tuple[int, str]] = {}
         self.world = World()
-        self.world.outcomes = outcomes
+        self.world.outcomes, self.world.concurrent = outcomes, concurrent
         self.epoch = 0
         self.finished = False
 

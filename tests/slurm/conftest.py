@@ -159,3 +159,19 @@ def go(
         if going.process.poll() is None:
             going.process.terminate()
             going.process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def four() -> Iterator[Lab]:
+    """A lab of its own with four nodes."""
+    yield from make_lab(Options(name=f"automl{os.getpid()}", nodes=4, slurm=True))
+
+
+@pytest.fixture
+def slurm_site_for() -> Callable[[Lab, Path], Path]:
+    def write(lab: Lab, folder: Path) -> Path:
+        file = folder / "site.yaml"
+        file.write_text(json.dumps(site.slurm_content(lab.layout, None)))
+        return file
+
+    return write

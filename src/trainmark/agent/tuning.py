@@ -99,6 +99,7 @@ def _threads(settings: Settings, plan: NodePlan, machine: Machine, asked: dict[s
     if machine.quota is not None and machine.quota < usable:
         usable = max(1, int(machine.quota))
         settings.warnings.append("a quota of %.3g processors limits %d cores" % (machine.quota, len(machine.cpus)))
+    usable = max(1, (usable - int(plan.tuning.get("spare_cores", 0))) // int(plan.tuning.get("share", 1)))
     count = max(1, usable // max(1, len(plan.ranks))) if wanted == "auto" else int(wanted)
     # A number in the plan is newer than whatever the shell happened to have; "auto" respects both.
     user = asked if wanted != "auto" else dict(kept, **asked)

@@ -7,11 +7,21 @@ import importlib
 
 # verb → (module with `configure` and `call`, what it does)
 VERBS = {
+    "run": ("trainmark.cli.automl_run", "run an experiment"),
+    "top": ("trainmark.cli.automl_top", "watch an experiment and its trials, live"),
+    "status": ("trainmark.cli.automl_status", "show how far an experiment and its workers are"),
+    "stop": ("trainmark.cli.stop", "stop an experiment; returns when nothing of it is left"),
+    "resume": ("trainmark.cli.automl_resume", "go on with an experiment that was stopped or killed"),
+    "report": ("trainmark.cli.automl_report", "print and write the result, also while it runs"),
+    "logs": ("trainmark.cli.logs", "print or follow the output of a worker"),
+    "best": ("trainmark.cli.automl_best", "export the best network as plain PyTorch"),
     "flops": ("trainmark.cli.automl_flops", "count the operations of a graph"),
 }
 
 EPILOG = """\
 examples:
+  trainmark automl run experiment.yaml
+  trainmark automl report --logs
   trainmark automl flops resnet50 --rules aiperf
   trainmark automl flops graph.json --rules trainmark --json
 """

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,16 +30,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
 
 
-def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+# What drives a run, seen by a view; and what shows its result.
+Work = Callable[["View"], JobState]
+Show = Callable[[RunDir, argparse.Namespace], None]
+
+
+def drive(
+    run: RunDir,
+    plan: Plan,
+    args: argparse.Namespace,
+    work: Work | None = None,
+    show: Show | None = None,
+    watch: View | None = None,
+) -> int:
+    """`work`, `show` and `watch`: for runs that need more than the loop, or tell of other things than rounds."""
+    work = work or (lambda view: session.drive(run, plan, view))
     if args.detach:
-        return _detached(run, plan, args)
-    return _foreground(run, plan, args, _terminal_view(run, plan, args))
+        return _detached(run, args, work, show or _show)
+    return _foreground(run, args, watch or _terminal_view(run, plan, args), work, show or _show)
 
 
-def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View) -> int:
+def _foreground(run: RunDir, args: argparse.Namespace, view: View, work: Work, show: Show) -> int:
     log = LogView(run.path / RUN_LOG)
     try:
-        final = session.drive(run, plan, Both(log, view))
+        final = work(Both(log, view))
     except LostLease as error:
         sys.stderr.write(f"trainmark: {error}; this controller ends\n")
         return STOPPED
@@ -51,7 +66,7 @@ def _foreground(run: RunDir, plan: Plan, args: argparse.Namespace, view: View) -
             close()
     # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
     with contextlib.suppress(OSError):
-        _show(run, args)
+        show(run, args)
         sys.stdout.flush()
     return exit_code(final, allow_skip=args.allow_skip)
 
@@ -80,7 +95,7 @@ def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
     return progress.choose(out, run, plan, quiet=quiet)
 
 
-def _detached(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+def _detached(run: RunDir, args: argparse.Namespace, work: Work, show: Show) -> int:
     """A controller in a session of its own. The parent returns once it is known to own the run."""
     ready, told = os.pipe()
     sys.stdout.flush()
@@ -96,7 +111,7 @@ def _detached(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         os._exit(0)
     _redirect(run.path / RUN_LOG)
     view = _Ready(told)
-    code = _foreground(run, plan, args, view)
+    code = _foreground(run, args, view, work, show)
     view.tell()  # there may have been nothing to do
     sys.stdout.flush()
     os._exit(code)

@@ -33,12 +33,12 @@ def call(args: argparse.Namespace) -> int:
 
         slurm_plan.check_runs(plan.site, args.runs)
     if plan.site.launcher != "local" and not args.no_check:
-        _check(plan)
+        check_site(plan)
     run = session.create(plan, args.runs.resolve())
     return drive.drive(run, plan, args)
 
 
-def _check(plan: Plan) -> None:
+def check_site(plan: Plan) -> None:
     """The hosts this run needs, before anything is started or written."""
     from trainmark.cli import doctor
 

@@ -28,7 +28,7 @@ def call(args: argparse.Namespace) -> int:
     if owner is not None and lease.is_alive(owner, run.path):
         stop.request(run.path, "stopped by `trainmark stop`", now=args.now)
         _wait(run, args.timeout)
-    elif state.open_attempt() is not None:
+    elif state.open_attempts():
         # Its controller is gone but an agent may still work: become the controller just to end it.
         session.drive(run, state.plan, Quiet(), stopping="now" if args.now else "stop")
     else:

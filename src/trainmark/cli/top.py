@@ -13,11 +13,13 @@ import msgspec
 from trainmark.cli import common
 from trainmark.cli.list import table
 from trainmark.errors import UserError
+from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.report.build import present_state
 from trainmark.run import progress, session
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.rundir import SAMPLES, RunDir
+from trainmark.store.state import Attempt
 
 # Only the newest runs can be running; older ones are not looked at again each second.
 NEWEST = 20
@@ -52,27 +54,26 @@ def _running(run: RunDir) -> list[dict[str, Any]]:
         state = session.state_of(run, run.manifest().plan)
     except UserError:
         return []  # `list` tells what is wrong with it
-    found = state.open_attempt()
-    if found is None or present_state(run, state) is not JobState.RUNNING:
+    if present_state(run, state) is not JobState.RUNNING:
         return []
-    ref, attempt = found
-    case = state.plan.cases[ref.case]
+    return [_row(run, state.plan.cases[ref.case], ref, attempt) for ref, attempt in state.open_attempts()]
+
+
+def _row(run: RunDir, case: CasePlan, ref: RoundRef, attempt: Attempt) -> dict[str, Any]:
     folder = run.attempt(case, ref, attempt.number)
     seen = progress.look(folder, case)
     sample = last_sample(folder)
-    return [
-        {
-            "run": run.id,
-            "case": case.case,
-            "round": f"{ref.round}/{case.repeat}",
-            "step": f"{seen.step}/{seen.steps or '?'}" if seen else "–",
-            "rate": f"{seen.rate:,.1f} {case.unit}/s" if seen and seen.rate is not None else "–",
-            "cpu": _share(sample.get("cpu")),
-            "steal": _share(sample.get("steal")),
-            "memory": f"{sample['mem_used'] / 2**30:.1f} GiB" if sample.get("mem_used") is not None else "–",
-            "time": progress.duration(seen.uptime) if seen else "–",
-        }
-    ]
+    return {
+        "run": run.id,
+        "case": case.case,
+        "round": f"{ref.round}/{case.repeat}",
+        "step": f"{seen.step}/{seen.steps or '?'}" if seen else "–",
+        "rate": f"{seen.rate:,.1f} {case.unit}/s" if seen and seen.rate is not None else "–",
+        "cpu": _share(sample.get("cpu")),
+        "steal": _share(sample.get("steal")),
+        "memory": f"{sample['mem_used'] / 2**30:.1f} GiB" if sample.get("mem_used") is not None else "–",
+        "time": progress.duration(seen.uptime) if seen else "–",
+    }
 
 
 def last_sample(attempt_dir: Path) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
     top = spec.run_dir / TOP
     zip_file = str(top / node_zip.name())
     count = len(spec.case.nodes)
+    hosts = [node.host for node in spec.case.nodes]
     about = {
         "site": site.name,
         "run": spec.run,
@@ -41,9 +42,9 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
         "queue_seconds": slurm.queue_seconds,
         "lost_seconds": slurm.lost_seconds,
         "steward": {"lease": str(spec.run_dir / LEASE), "idle_seconds": slurm.idle_seconds},
-        "sbatch": _sbatch(site, site.hosts if slurm.allocation != "round" else site.hosts[:count], named, zip_file),
+        "sbatch": _sbatch(site, site.hosts if slurm.allocation != "round" else hosts, named, zip_file),
         # Once a node was lost, no more is asked for than the attempt needs.
-        "sbatch_less": _sbatch(site, site.hosts[:count], named, zip_file),
+        "sbatch_less": _sbatch(site, hosts, named, zip_file),
         "srun": slurm_words.srun(site, f"{spec.case.workload}-{spec.round}", count, zip_file),
     }
     nodes = []

@@ -67,6 +67,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     pattern: dict[str, Any] | None = None
     # The workload's own folder on the machine of the controller; empty for one that has none.
     folder: str = ""
+    # How often it is started again after a crash of its own: for workers, whose results are on record elsewhere.
+    restarts: int = 0
 
     @property
     def id(self) -> CaseId:
@@ -119,6 +121,8 @@ class Plan(msgspec.Struct, frozen=True):
     retries: int
     cases: tuple[CasePlan, ...]
     blocks: tuple[tuple[RoundRef, ...], ...]
+    # How many rounds run at the same time. Those that are measured for speed run alone.
+    concurrent: int = 1
 
     @property
     def order(self) -> list[RoundRef]:

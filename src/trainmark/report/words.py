@@ -6,6 +6,8 @@ import re
 
 import msgspec
 
+from trainmark.report import words_automl
+
 LANGUAGES = ("en", "zh")
 
 # key → (English, Chinese). {0}, {1} … are filled in.
@@ -171,6 +173,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "m.time_to_target": ("Time to target", "达标时间"),
     "m.disturbed_rounds": ("Disturbed rounds", "受干扰轮次"),
 }
+WORDS |= words_automl.WORDS
 
 
 class Label(msgspec.Struct, frozen=True):

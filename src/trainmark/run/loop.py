@@ -1,4 +1,4 @@
-"""The loop itself: one round at a time, each attempt written down before it starts and after it ends."""
+"""The loop itself: rounds in order, each attempt written down before it starts and after it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,22 @@ if TYPE_CHECKING:
 TICK_SECONDS = 0.5
 # An agent keeps its own deadlines; one that is later than this is no longer trusted to.
 AGENT_GRACE_SECONDS = 30.0
+# A round that the machine spoiled rests before its next attempt when there are others to go on with.
+REST_SECONDS, MOST_REST_SECONDS = 1.0, 60.0
 _HARSHNESS: tuple[How | None, ...] = (None, "stop", "kill", "destroy")
+
+
+class _Live:
+    """An attempt that is followed, and what was asked of it."""
+
+    def __init__(self, case: CasePlan, ref: RoundRef, number: int, job: Job, now: float) -> None:
+        self.case, self.ref, self.number, self.job = case, ref, number, job
+        self.allowed = case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS
+        self.late = now + self.allowed
+        self.asked: How | None = None
+        self.stop_by = float("inf")
+        # Why it does not run yet; empty once it does.
+        self.waits_for = ""
 
 
 class Loop:
@@ -44,20 +59,50 @@ class Loop:
         renew: Callable[[], None],
         judge: Judge,
         clock: Callable[[], float] = time.monotonic,
+        ending: Callable[[], str] = str,
     ) -> None:
+        """`ending`: why no further round is needed; empty while rounds are."""
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
         self._view, self._renew, self._judge, self._clock = view, renew, judge, clock
+        self._ending = ending
+        self._live: list[_Live] = []
+        self._rests: dict[RoundRef, float] = {}
 
     def go(self) -> JobState:
         """Until every round is over or somebody asked to stop. Returns the run's state."""
-        self._settle_open_attempt()
-        while not self._switch.level():
-            ref = self._state.next_round()
-            if ref is None:
+        self._settle_open_attempts()
+        while True:
+            stopping = bool(self._switch.level())
+            enough = "" if stopping else self._ending()
+            if enough:
+                self._skip_the_rest(enough)
+            elif not stopping:
+                self._fill()
+            if self._live:
+                self._follow(enough)
+            elif stopping or self._state.next_round() is None:
                 break
+            else:
+                # All that is left rests.
+                self._launcher.poll([], TICK_SECONDS)
+                self._renew()
+        if self._switch.level() and self._state.unfinished():
+            self._record(journal.STOP, reason=self._switch.reason)
+        final = self._state.final()
+        self._record(journal.FINISHED, state=final)
+        return final
+
+    def _fill(self) -> None:
+        """Begins rounds while there are some to begin and places to run them."""
+        while len(self._live) < self._plan.concurrent and not self._switch.level():
+            ref = self._next()
+            if ref is None:
+                return
             case = self._plan.cases[ref.case]
             if self._state.is_undecided(ref):
+                if any(live.ref.case == ref.case for live in self._live):
+                    return
                 self._decide(case, ref.case)
                 continue
             unmet = self._preflight(case)
@@ -66,11 +111,20 @@ class Loop:
                 self._view.ended(case, ref, Ended(JobState.SKIPPED, unmet))
                 continue
             self._attempt(case, ref)
-        if self._switch.level() and self._state.unfinished():
-            self._record(journal.STOP, reason=self._switch.reason)
-        final = self._state.final()
-        self._record(journal.FINISHED, state=final)
-        return final
+
+    def _next(self) -> RoundRef | None:
+        """The next round to begin. Where several run at once, one that was spoiled lets others go first, and rests."""
+        busy = {live.ref for live in self._live}
+        if self._plan.concurrent == 1:
+            return None if busy else self._state.next_round()
+        now = self._clock()
+        waiting = [ref for ref in self._state.waiting(busy) if self._rests.get(ref, 0.0) <= now]
+        return min(waiting, key=lambda ref: self._state.rounds[ref].spoiled, default=None)
+
+    def _skip_the_rest(self, reason: str) -> None:
+        for ref in self._state.waiting({live.ref for live in self._live}):
+            self._record(journal.SKIPPED, case=ref.case, reason=reason)
+            self._view.ended(self._plan.cases[ref.case], ref, Ended(JobState.SKIPPED, reason))
 
     def _attempt(self, case: CasePlan, ref: RoundRef) -> None:
         number, token = self._state.next_attempt(ref), os.urandom(16).hex()
@@ -96,58 +150,60 @@ class Loop:
             self._end(case, ref, number, Ended(JobState.FAILED, str(error), failure))
             return
         self._record(journal.SUBMITTED, case=ref.case, round=ref.round, attempt=number, handle=job.handle)
-        self._end(case, ref, number, self._follow(job, case))
+        self._live.append(_Live(case, ref, number, job, self._clock()))
 
-    def _settle_open_attempt(self) -> None:
+    def _settle_open_attempts(self) -> None:
         """What an earlier controller had begun: follow it if its agent lives, else write down how it ended."""
-        found = self._state.open_attempt()
-        if found is None:
-            return
-        ref, attempt = found
-        case = self._plan.cases[ref.case]
-        job = self._launcher.find(self._run.attempt(case, ref, attempt.number), attempt.token)
-        if job is None:
-            self._end(case, ref, attempt.number, Ended(JobState.LOST, "the controller ended before the agent began"))
-            return
-        self._view.note(
-            f"following attempt {attempt.number} of {case.case} round {ref.round}, begun by an earlier controller"
-        )
-        self._launcher.adopt(job, self._epoch)
-        self._end(case, ref, attempt.number, self._follow(job, case))
+        for ref, attempt in self._state.open_attempts():
+            case = self._plan.cases[ref.case]
+            job = self._launcher.find(self._run.attempt(case, ref, attempt.number), attempt.token)
+            if job is None:
+                lost = Ended(JobState.LOST, "the controller ended before the agent began")
+                self._end(case, ref, attempt.number, lost)
+                continue
+            self._view.note(
+                f"following attempt {attempt.number} of {case.case} round {ref.round}, begun by an earlier controller"
+            )
+            self._launcher.adopt(job, self._epoch)
+            self._live.append(_Live(case, ref, attempt.number, job, self._clock()))
 
-    def _follow(self, job: Job, case: CasePlan) -> Ended:
-        """Waits for the end of an attempt, passing on stop requests and guarding its last deadline."""
-        allowed = case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS
-        late = self._clock() + allowed
-        asked: How | None = None
-        waits_for = ""
-        stop_by = float("inf")
-        while True:
-            ended = self._launcher.poll([job], TICK_SECONDS)[job.handle]
-            if ended.state.ended:
-                self._launcher.collect(job)
-                return ended
-            self._renew()
-            self._view.tick(job.attempt_dir)
-            now = self._clock()
-            if ended.state is JobState.PENDING:
-                # Time in a queue is not the case's; the launcher has a deadline for it.
-                late = now + allowed
-                if ended.reason != waits_for:
-                    waits_for = ended.reason
-                    self._view.note(f"waiting: {waits_for}")
-            if asked == "destroy" and now > stop_by:
-                return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
-            wanted = self._wanted(now > late, now > stop_by)
-            if wanted is not None and _HARSHNESS.index(wanted) > _HARSHNESS.index(asked):
-                reason = self._switch.reason or "the agent is past all its deadlines"
-                self._launcher.cancel(job, self._epoch, reason, wanted)
-                asked, stop_by = wanted, now + case.deadlines.stop + AGENT_GRACE_SECONDS
+    def _follow(self, enough: str) -> None:
+        """One look at all attempts: those that ended are written down, others are held to requests and deadlines."""
+        states = self._launcher.poll([live.job for live in self._live], TICK_SECONDS)
+        self._renew()
+        for live in list(self._live):
+            found = states[live.job.handle]
+            if found.state.ended:
+                self._launcher.collect(live.job)
+            else:
+                self._view.tick(live.job.attempt_dir)
+                found = self._hold(live, found, enough)
+            if found.state.ended:
+                self._live.remove(live)
+                self._end(live.case, live.ref, live.number, found)
 
-    def _wanted(self, late: bool, stuck: bool) -> How | None:
+    def _hold(self, live: _Live, found: Ended, enough: str) -> Ended:
+        """Passes stop requests on to an attempt and guards its last deadline."""
+        now = self._clock()
+        if found.state is JobState.PENDING:
+            # Time in a queue is not the case's; the launcher has a deadline for it.
+            live.late = now + live.allowed
+            if found.reason != live.waits_for:
+                live.waits_for = found.reason
+                self._view.note(f"waiting: {live.waits_for}")
+        if live.asked == "destroy" and now > live.stop_by:
+            return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
+        wanted = self._wanted(now > live.late, now > live.stop_by, bool(enough) and found.state is JobState.PENDING)
+        if wanted is not None and _HARSHNESS.index(wanted) > _HARSHNESS.index(live.asked):
+            reason = self._switch.reason or enough or "the agent is past all its deadlines"
+            self._launcher.cancel(live.job, self._epoch, reason, wanted)
+            live.asked, live.stop_by = wanted, now + live.case.deadlines.stop + AGENT_GRACE_SECONDS
+        return found
+
+    def _wanted(self, late: bool, stuck: bool, needless: bool) -> How | None:
         if stuck:
             return "destroy"
-        level = 2 if late else self._switch.level()
+        level = 2 if late else self._switch.level() or int(needless)
         hows: dict[int, How | None] = {0: None, 1: "stop", 2: "kill"}
         return hows[level]
 
@@ -174,6 +230,8 @@ class Loop:
             band=judged.band or None,
         )
         self._view.ended(case, ref, ended)
+        rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))
+        self._rests[ref] = self._clock() + rest
 
     def _record(self, kind: str, **fields: object) -> None:
         self._state.apply(self._writer.append(kind, **fields))

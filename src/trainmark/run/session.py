@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 def create(plan: Plan, runs: Path) -> RunDir:
     """A new run: its folder and manifest. Nothing is started."""
     run = rundir.create(runs, plan.suite)
+    describe(run, plan)
+    return run
+
+
+def describe(run: RunDir, plan: Plan) -> None:
+    """Writes the manifest of a run whose folder is there."""
     manifest = Manifest(
         schema=rundir.SCHEMA,
         run=run.id,
@@ -41,7 +48,6 @@ def create(plan: Plan, runs: Path) -> RunDir:
         provenance=provenance.collect(Path.cwd()),
     )
     rundir.write_manifest(run, manifest)
-    return run
 
 
 def state_of(run: RunDir, plan: Plan) -> RunState:
@@ -53,13 +59,20 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
     """Whether a new controller would find nothing to do."""
     state = state_of(run, plan)
     state.apply(journal.Record(k=journal.OWNER, epoch=0, wall=0))
-    return state.next_round() is None and state.open_attempt() is None
+    return state.next_round() is None and not state.open_attempts()
 
 
-def drive(run: RunDir, plan: Plan, view: View, *, stopping: Literal["", "stop", "now"] = "") -> JobState:
+def drive(
+    run: RunDir,
+    plan: Plan,
+    view: View,
+    *,
+    stopping: Literal["", "stop", "now"] = "",
+    ending: Callable[[], str] = str,
+) -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 
-    `stopping`: only to end what an earlier controller left running.
+    `stopping`: only to end what an earlier controller left running. `ending`: why no further round is needed, if so.
     """
     lease = leases.take(run.path)
     switch = StopSwitch(run.path)
@@ -80,7 +93,20 @@ def drive(run: RunDir, plan: Plan, view: View, *, stopping: Literal["", "stop", 
         state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
         launcher = REGISTRY.get(plan.site.launcher)
         preflight = unmet if plan.site.launcher == "local" else unmet_elsewhere
-        loop = Loop(run, plan, state, launcher, writer, lease.epoch, switch, preflight, view, lease.renew, judge)
+        loop = Loop(
+            run,
+            plan,
+            state,
+            launcher,
+            writer,
+            lease.epoch,
+            switch,
+            preflight,
+            view,
+            lease.renew,
+            judge,
+            ending=ending,
+        )
         final = loop.go()
         for text in launcher.release(run.path):
             view.note(f"warning: {text}")

@@ -21,6 +21,9 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threads: int | Literal["auto"] = "auto"
     affinity: Literal["auto", "none"] = "auto"
     allocator: Literal["auto", "tcmalloc", "glibc", "default"] = "auto"
+    # With `threads: auto`: cores left to others, and how many agents share the rest of the host.
+    spare_cores: int = 0
+    share: int = 1
 
 
 class Ssh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -272,3 +275,6 @@ def _check(site: Site, path: Path) -> None:
         raise UserError(f"{path}: master_port: found {site.master_port}, allowed is 0 (any free port) to 65535")
     if isinstance(site.tuning.threads, int) and site.tuning.threads < 1:
         raise UserError(f"{path}: tuning.threads: found {site.tuning.threads}, allowed is `auto` or 1 and more")
+    for name, least in (("spare_cores", 0), ("share", 1)):
+        if getattr(site.tuning, name) < least:
+            raise UserError(f"{path}: tuning.{name}: found {getattr(site.tuning, name)}, allowed is {least} and more")

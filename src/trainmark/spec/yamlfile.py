@@ -30,13 +30,19 @@ def load(path: Path) -> Any:
     kept = cache_dir() / "yaml" / sha256_hex(_CACHE_VERSION + data)
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(kept.read_bytes())
+    content = parse(path, data)
+    _keep(kept, content)
+    return content
+
+
+def parse(path: Path, data: bytes) -> Any:
+    """The content of YAML that was read from `path`."""
     try:
         content = _parse(path, data)
         if _size(content, {}) > _MOST_VALUES:
             raise UserError(f"{path}: its references (`*name`) make more than {_MOST_VALUES} values")
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
-    _keep(kept, content)
     return content
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 import msgspec
@@ -36,6 +36,11 @@ class Attempt(msgspec.Struct):
         kind = (self.failure or {}).get("kind")
         return self.state in RETRIED or (self.state is JobState.FAILED and kind in RETRIED_KINDS)
 
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by a fault of its own, which for most rounds is a result."""
+        return self.state in (JobState.FAILED, JobState.TIMEOUT) and not self.retried
+
 
 class Round(msgspec.Struct):
     """One round: its attempts, and how many of them the machine spoiled since the present controller began."""
@@ -44,6 +49,8 @@ class Round(msgspec.Struct):
     attempts: list[Attempt] = []
     skipped: str | None = None
     spoiled: int = 0
+    # Of these, how many were its own crashes.
+    crashed: int = 0
 
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
@@ -73,7 +80,7 @@ class RunState:
             self.finished, self.stop_reason = None, None
             # Data that was missing may be there now, a full disk may have room.
             for item in self.rounds.values():
-                item.skipped, item.spoiled = None, 0
+                item.skipped, item.spoiled, item.crashed = None, 0, 0
         elif record.k == journal.STOP:
             self.stop_reason = record.reason or "stopped"
         elif record.k == journal.FINISHED:
@@ -104,19 +111,22 @@ class RunState:
                     attempt.state = record.state or JobState.LOST
                     attempt.reason = record.reason or ""
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
-                    self.rounds[ref].spoiled += attempt.retried
+                    crashed = self._restarts(ref) > 0 and attempt.crashed
+                    self.rounds[ref].spoiled += attempt.retried or crashed
+                    self.rounds[ref].crashed += crashed
 
-    def open_attempt(self) -> tuple[RoundRef, Attempt] | None:
-        """The attempt a controller had begun and not seen the end of."""
-        for ref, item in self.rounds.items():
-            last = item.last()
-            if last is not None and not last.state.ended:
-                return ref, last
-        return None
+    def open_attempts(self) -> list[tuple[RoundRef, Attempt]]:
+        """The attempts that a controller had begun and not seen the end of."""
+        lasts = [(ref, item.last()) for ref, item in self.rounds.items()]
+        return [(ref, last) for ref, last in lasts if last is not None and not last.state.ended]
 
     def next_round(self) -> RoundRef | None:
         """The next round to try, in the plan's order; None when all are over."""
         return next((ref for ref in self.plan.order if not self.is_over(ref)), None)
+
+    def waiting(self, busy: Set[RoundRef]) -> list[RoundRef]:
+        """Rounds that are neither over nor among those that run, in the plan's order."""
+        return [ref for ref in self.plan.order if ref not in busy and not self.is_over(ref)]
 
     def next_attempt(self, ref: RoundRef) -> int:
         last = self.rounds[ref].last()
@@ -130,7 +140,12 @@ class RunState:
         last = item.last()
         if last is None or not last.state.ended:
             return False
-        return not last.retried or item.spoiled > self.plan.retries
+        if last.crashed:
+            return item.crashed > self._restarts(ref) or not self._restarts(ref)
+        return not last.retried or item.spoiled - item.crashed > self.plan.retries
+
+    def _restarts(self, ref: RoundRef) -> int:
+        return self.plan.cases[ref.case].restarts
 
     def is_spare(self, ref: RoundRef) -> bool:
         """Whether a round was planned in case it would be needed, and is not."""

@@ -1,0 +1,160 @@
+"""The next architecture, made beside the training of the present one, by a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from trainmark.automl import policy as policies
+from trainmark.automl.config import Experiment, image_of
+from trainmark.automl.graph import Graph
+from trainmark.automl.keys import aiperf_key, canonical_hash
+from trainmark.automl.ledger import Entry, Ledger
+from trainmark.automl.moves import Limits
+from trainmark.automl.policy import Proposal, Trial
+from trainmark.automl.shelf import Shelf
+from trainmark.automl.starts import STARTS, start
+from trainmark.errors import UserError, one_of
+
+_TRIES = 16
+
+
+def limits_of(experiment: Experiment) -> Limits:
+    bounds = experiment.limits
+    return Limits(bounds.parameters, bounds.depth, bounds.kernel)
+
+
+def start_models(experiment: Experiment) -> list[Graph]:
+    """The graphs that a search begins from. UserError for one that does not fit the data."""
+    image = image_of(experiment)
+    shape = (image.size, image.size, image.channels)
+    if experiment.start_options:
+        allowed = {"small_cnn": ("blocks", "width")}.get(experiment.start, ())
+        for name, value in experiment.start_options.items():
+            if name not in allowed or not 1 <= value <= 4096:
+                raise UserError(
+                    f"start_options.{name}: found {value!r}; `{experiment.start}` has {one_of(allowed) or 'no options'}"
+                )
+        made = [STARTS[experiment.start](shape=shape, classes=image.classes, **experiment.start_options)]
+    else:
+        names = experiment.init_models or [experiment.start]
+        made = [start(name, shape, image.classes) for name in names]
+    for graph, name in zip(made, experiment.init_models or [experiment.start], strict=True):
+        if graph.shape != shape or graph.classes != image.classes:
+            raise UserError(
+                f"{name}: takes {'×'.join(map(str, graph.shape))} and knows {graph.classes} classes; the data has "
+                f"{'×'.join(map(str, shape))} and {image.classes}: set `image:` or take another model"
+            )
+    return made
+
+
+class Generator:
+    """Owns the policy. `begin` makes it work, `wait` gives what it made."""
+
+    def __init__(self, experiment: Experiment, ledger: Ledger, shelf: Shelf, owner: str, *, carry: bool) -> None:
+        """`carry`: whether entries carry their graph along, since workers share no folder."""
+        self._experiment, self._ledger, self._shelf, self._owner, self._carry = experiment, ledger, shelf, owner, carry
+        self._key: Callable[[Graph], str] = aiperf_key if experiment.rule_set.flops == "aiperf" else canonical_hash
+        self._policy = policies.make(
+            experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options
+        )
+        self._told: dict[int, Trial] = {}
+        self._rng = Random(f"{experiment.seed} {owner}")  # noqa: S311 - a search, not a secret
+        self._thread: threading.Thread | None = None
+        self._failed: BaseException | None = None
+        self.seconds: list[float] = []
+
+    def graph_of(self, entry: Entry) -> Graph:
+        return self._shelf.graph(entry.file, entry.graph)
+
+    def begin(self) -> None:
+        """Makes the next entry in the background, unless it is being made."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="generator", daemon=True)
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Until what was begun is done. A failure of the search is raised here."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._failed is not None:
+            raise self._failed
+
+    def _work(self) -> None:
+        try:
+            self.make()
+        except BaseException as error:
+            self._failed = error
+
+    def make(self) -> int | None:
+        """One more entry; None when all that may be trained are made, or one is waiting here already."""
+        begin = time.process_time()
+        entries = self._ledger.entries()
+        waiting = any(entry.state == "waiting" and entry.owner in ("", self._owner) for entry in entries)
+        if waiting or len(entries) >= self._experiment.architectures:
+            return None
+        history, pending = self._seen(entries)
+        known = {trial.key for trial in (*history, *pending)}
+        for _ in range(_TRIES):
+            proposal = self._policy.ask(history, pending, self._rng)
+            key = self._key(proposal.graph)
+            if key not in known:
+                break
+        number = self._ledger.propose(self._entry(proposal, key, entries))
+        self.seconds.append(time.process_time() - begin)
+        return number
+
+    def _entry(self, proposal: Proposal, key: str, entries: list[Entry]) -> Entry:
+        from trainmark.automl.graph_json import encode
+
+        return Entry(
+            number=-1,
+            state="waiting",
+            key=key,
+            file=self._shelf.put_graph(proposal.graph),
+            parent=proposal.parent,
+            parent_file="" if proposal.parent is None else entries[proposal.parent].file,
+            moves=proposal.moves,
+            owner=self._owner,
+            graph=encode(proposal.graph).decode() if self._carry else None,
+        )
+
+    def _seen(self, entries: list[Entry]) -> tuple[list[Trial], list[Trial]]:
+        """What ended, told to the policy as it is heard of, and what is under way."""
+        pending = []
+        for entry in entries:
+            if entry.number in self._told:
+                continue
+            trial = Trial(
+                number=entry.number,
+                graph=self.graph_of(entry),
+                key=entry.key,
+                value=entry.value,
+                parent=entry.parent,
+                moves=entry.moves,
+            )
+            if entry.ended:
+                self._told[entry.number] = trial
+                self._policy.tell(trial)
+            else:
+                pending.append(trial)
+        return list(self._told.values()), pending
+
+
+def family(entries: list[Entry], entry: Entry) -> Entry:
+    """The start model that an entry comes from."""
+    while entry.parent is not None:
+        entry = entries[entry.parent]
+    return entry
+
+
+def summary(entry: Entry) -> dict[str, object]:
+    """An entry as it is told in the record."""
+    told: dict[str, object] = msgspec.to_builtins(entry)
+    told.pop("graph")
+    return told

@@ -1,0 +1,94 @@
+"""What the nodes did over the whole experiment: processors, memory, devices and network, from the agents' samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.store.files import read_json
+from trainmark.store.rundir import SAMPLES, STATUS, RunDir
+
+BINS = 240
+# What is shown of a sample, and in which unit.
+SHOWN = {"cpu": "fraction", "mem_used": "bytes", "net_rx": "bytes/s", "net_tx": "bytes/s", "power_w": "W"}
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One quantity of one node; `x` is seconds since the start of the experiment, y None where nothing was sampled."""
+
+    host: str
+    name: str
+    unit: str
+    x: list[float]
+    y: list[float | None]
+
+
+def read(run: RunDir, start: float, seconds: float) -> list[Series]:
+    """Means over equal parts of the experiment. Several agents of one node tell the same: their means are one."""
+    width = max(seconds, 1.0) / BINS
+    sums: dict[tuple[str, str], list[list[float]]] = {}
+    for file in sorted(run.path.glob(f"*/round*/attempt*/*/{SAMPLES}")):
+        host = _host(file.parent)
+        offset = _offset(file.parent)
+        if offset is None:
+            continue
+        for sample in _samples(file):
+            at = int((sample.get("t", 0) * 1e-9 + offset - start) / width)
+            if 0 <= at < BINS:
+                for name, value in _values(sample):
+                    cells = sums.setdefault((host, name), [[0.0, 0.0] for _ in range(BINS)])
+                    cells[at][0] += value
+                    cells[at][1] += 1
+    times = [(number + 0.5) * width for number in range(BINS)]
+    return [
+        Series(host, name, unit_of(name), times, [total / count if count else None for total, count in cells])
+        for (host, name), cells in sorted(sums.items())
+    ]
+
+
+def unit_of(name: str) -> str:
+    if name in SHOWN:
+        return SHOWN[name]
+    return "bytes" if name.endswith("memory") else "fraction"
+
+
+def _values(sample: dict[str, Any]) -> list[tuple[str, float]]:
+    found = [(name, sample[name]) for name in SHOWN if _is_number(sample.get(name))]
+    devices = sample.get("devices")
+    for number, device in enumerate(devices if isinstance(devices, list) else []):
+        if isinstance(device, dict):
+            pairs = (("utilisation", "utilisation"), ("mem_used", "memory"))
+            found += [(f"device {number} {word}", device[key]) for key, word in pairs if _is_number(device.get(key))]
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _samples(file: Path) -> list[dict[str, Any]]:
+    found = []
+    for line in file.read_bytes().splitlines()[1:]:
+        try:
+            sample = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            continue
+        if isinstance(sample, dict):
+            found.append(sample)
+    return found
+
+
+def _host(folder: Path) -> str:
+    """The host that Slurm chose, or the planned one."""
+    plan = read_json(folder / "node.json")
+    return str(plan["host"]) if isinstance(plan, dict) and "host" in plan else folder.name.rpartition("_noderank")[0]
+
+
+def _offset(folder: Path) -> float | None:
+    """From the node's monotonic clock to Unix time."""
+    status = read_json(folder / STATUS)
+    if not isinstance(status, dict) or "t" not in status or "wall" not in status:
+        return None
+    return float(status["wall"] - status["t"]) * 1e-9

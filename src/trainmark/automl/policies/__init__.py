@@ -1,0 +1,1 @@
+"""Search policies; `trainmark.automl.policy` says what one is."""

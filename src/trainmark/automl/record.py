@@ -1,0 +1,150 @@
+"""What an experiment did, read from the events of its run: the truth that scores are made of.
+
+Workers tell every epoch when it is safe on disk, and whoever goes on with a trial tells its epochs once more. An epoch
+is known by its trial, training and number: it counts once, however often it was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.store.rundir import EVENTS, RunDir
+
+_MARK = b'"automl_'
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """One epoch that was done to its end; times are Unix time."""
+
+    trial: int
+    run: int
+    epoch: int
+    accuracy: float
+    loss: float
+    val_loss: float
+    begin: float
+    end: float
+    images: int
+    flops: dict[str, float]
+    host: str = ""
+
+
+class WorkerFacts(msgspec.Struct, frozen=True):
+    slot: int
+    device: str
+    dtype: str
+    batch: int
+    data: str
+    wall: float
+    memory_gib: float | None = None
+    ranks: int = 1
+    threads: int | None = None
+    torch: str = ""
+    train_images: int = 0
+    test_images: int = 0
+    pretrained: bool = False
+    host: str = ""
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """A worker began with a trial; there are several where one was lost."""
+
+    number: int
+    wall: float
+    round: int
+    key: str
+    file: str = ""
+    parent: int | None = None
+    moves: tuple[Any, ...] = ()
+    owner: str = ""
+    host: str = ""
+
+
+class End(msgspec.Struct, frozen=True):
+    number: int
+    wall: float
+    value: float | None
+    pruned: bool = False
+    counted: bool = True
+    why: str = ""
+    generate_cpu_s: float | None = None
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Seconds without work between two trials of a worker."""
+
+    before: int
+    after: int
+    seconds: float
+
+
+class Record(msgspec.Struct):
+    workers: list[WorkerFacts] = []
+    begins: list[Begin] = []
+    ends: list[End] = []
+    gaps: list[Gap] = []
+    epochs: list[Epoch] = []
+    # Epochs that were told more than once: by those who went on with a trial.
+    told_again: int = 0
+    unreadable: int = 0
+
+
+class _Note(msgspec.Struct):
+    k: str
+    name: str = ""
+    value: Any = None
+
+
+_KINDS: dict[str, tuple[str, Any]] = {
+    "automl_worker": ("workers", WorkerFacts),
+    "automl_begin": ("begins", Begin),
+    "automl_end": ("ends", End),
+    "automl_gap": ("gaps", Gap),
+    "automl_epoch": ("epochs", Epoch),
+}
+
+
+def read(run: RunDir) -> Record:
+    """Everything on record, epochs by the time of their end."""
+    found = Record()
+    for file in sorted(run.path.glob(f"*/round*/attempt*/*/{EVENTS}")):
+        host = file.parent.name.rpartition("_noderank")[0]
+        for note in _notes(file, found):
+            _take(found, note, host)
+    return _once(found)
+
+
+def _take(found: Record, note: _Note, host: str) -> None:
+    name, kind = _KINDS.get(note.name, ("", None))
+    if kind is None:
+        return
+    try:
+        value = {**note.value, "host": host} if "host" in kind.__struct_fields__ else note.value
+        getattr(found, name).append(msgspec.convert(value, kind, strict=False))
+    except (msgspec.ValidationError, TypeError):
+        found.unreadable += 1
+
+
+def _notes(file: Path, found: Record) -> Iterator[_Note]:
+    """Only the few lines that are ours are parsed: a worker writes one for each step, too."""
+    with file.open("rb") as lines:
+        for line in lines:
+            if _MARK in line:
+                try:
+                    yield msgspec.json.decode(line, type=_Note)
+                except msgspec.DecodeError:
+                    found.unreadable += 1
+
+
+def _once(found: Record) -> Record:
+    told = sorted(found.epochs, key=lambda one: (one.end, one.trial, one.run, one.epoch))
+    first: dict[tuple[int, int, int], Epoch] = {}
+    for epoch in told:
+        first.setdefault((epoch.trial, epoch.run, epoch.epoch), epoch)
+    found.told_again = len(told) - len(first)
+    found.epochs = list(first.values())
+    return found

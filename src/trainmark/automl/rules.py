@@ -1,0 +1,123 @@
+"""When a score counts: named sets of rules, each checked from the record of the experiment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+HOUR = 3600.0
+# Number formats, by how many bits they have.
+BITS = {"fp32": 32, "tf32": 19, "bf16": 16, "fp16": 16}
+
+
+class RuleSet(msgspec.Struct, frozen=True):
+    """What an experiment must have reached, and how it is reported."""
+
+    name: str
+    title: str
+    accuracy: float
+    seconds: float
+    # A report can be asked for while it runs once so much time is over.
+    report_after: float
+    # The points of the curves are so far apart.
+    interval: float
+    bits: int = 16
+    # The batch must be so many samples per GiB of a device's memory.
+    batch_per_gib: float | None = None
+    # Whose formulas count the operations.
+    flops: Literal["aiperf", "trainmark"] = "trainmark"
+
+
+RULES = {
+    "seed": RuleSet(
+        "seed",
+        "AAH v1.0: accuracy of 65 %, 12 hours, 16 bits, batch of 14 samples per GiB",
+        accuracy=0.65,
+        seconds=12 * HOUR,
+        report_after=1 * HOUR,
+        interval=1 * HOUR,
+        batch_per_gib=14.0,
+        flops="aiperf",
+    ),
+    "release": RuleSet(
+        "release",
+        "AIPerf: accuracy of 70 %, 1 hour, 16 bits",
+        accuracy=0.70,
+        seconds=1 * HOUR,
+        report_after=0.25 * HOUR,
+        interval=0.1 * HOUR,
+        flops="aiperf",
+    ),
+    "demo": RuleSet(
+        "demo",
+        "a few minutes on any machine: accuracy of 80 %, 2 minutes",
+        accuracy=0.80,
+        seconds=120.0,
+        report_after=20.0,
+        interval=10.0,
+    ),
+}
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What the rules are held against, all from the record."""
+
+    seconds: float
+    accuracy: float
+    synthetic: bool
+    dtypes: tuple[str, ...]
+    # Per worker: the batch of its first training, and the memory of its device in GiB if it has its own.
+    batches: tuple[tuple[int, float | None], ...] = ()
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """One rule: whether it was met (None: it has nothing to be held against), and what was found."""
+
+    rule: str
+    met: bool | None
+    wanted: str
+    found: str
+
+
+def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
+    """Every rule of the set. The score is valid when none was missed."""
+    narrow = sorted({BITS.get(dtype, 0) for dtype in facts.dtypes})
+    verdicts = [
+        Verdict("data", not facts.synthetic, "real data", "synthetic" if facts.synthetic else "real"),
+        Verdict(
+            "accuracy",
+            facts.accuracy >= rules.accuracy,
+            f"at least {100 * rules.accuracy:g} %",
+            f"{100 * facts.accuracy:.2f} %",
+        ),
+        Verdict(
+            "time", facts.seconds >= rules.seconds, f"at least {_hours(rules.seconds)}", f"{_hours(facts.seconds)}"
+        ),
+        Verdict(
+            "precision",
+            bool(narrow) and narrow[0] >= rules.bits,
+            f"at least {rules.bits} bits",
+            ", ".join(facts.dtypes) or "nothing was trained",
+        ),
+    ]
+    if rules.batch_per_gib is not None:
+        verdicts.append(_batch(rules.batch_per_gib, facts.batches))
+    return verdicts
+
+
+def _batch(per_gib: float, batches: Sequence[tuple[int, float | None]]) -> Verdict:
+    known = [(batch, round(memory) * per_gib) for batch, memory in batches if memory is not None]
+    wanted = f"{per_gib:g} samples per GiB of device memory"
+    if not known:
+        return Verdict("batch", None, wanted, "the devices have no memory of their own")
+    # AIPerf takes the smallest device and whole GiB; one GiB more or less is how vendors count.
+    wrong = [f"{batch} instead of {right:g}" for batch, right in known if abs(batch - right) > per_gib]
+    return Verdict("batch", not wrong, wanted, ", ".join(dict.fromkeys(wrong)) or "as wanted")
+
+
+def _hours(seconds: float) -> str:
+    if seconds < 3600:
+        return f"{seconds / 60:.4g} min"
+    return f"{seconds / 3600:.4g} h"

@@ -1,0 +1,43 @@
+"""Driving an experiment: the loop, with the foreman watching it and the ledger at hand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from trainmark.automl import plan as plans
+from trainmark.automl.foreman import Foreman
+from trainmark.automl.ledger import Ledger
+from trainmark.cli import drive
+from trainmark.errors import CASE_FAILED, OK
+from trainmark.plan.records import Plan
+from trainmark.run import session
+from trainmark.run.views import Both
+from trainmark.spec.states import JobState
+from trainmark.store.rundir import RunDir
+
+if TYPE_CHECKING:
+    from trainmark.run.words import View
+
+
+def go(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+    """The exit code is that of the loop, and 1 where the score does not count."""
+    from trainmark.cli import automl_common, automl_report
+    from trainmark.cli.automl_progress import Progress
+
+    watch = Progress(sys.stderr if args.json else sys.stdout, run, plan)
+    code = drive.drive(run, plan, args, lambda view: work(run, plan, view), automl_report.show, watch)
+    if code == OK and not args.detach and not automl_common.look(run, plan, plans.experiment_of(plan)).valid:
+        return CASE_FAILED
+    return code
+
+
+def work(run: RunDir, plan: Plan, view: View) -> JobState:
+    """Until the experiment is over: its time is up, or all its trials are done."""
+    experiment = plans.experiment_of(plan)
+    first = plan.cases[0].params
+    ledger = Ledger(str(first["ledger"]), str(first["run"]))
+    open_ones = {int(plan.cases[ref.case].params["slot"]) for ref, _ in session.state_of(run, plan).open_attempts()}
+    foreman = Foreman(experiment, ledger, float(first["until"]), len(plan.cases), open_ones)
+    return session.drive(run, plan, Both(foreman, view), ending=foreman.ending)

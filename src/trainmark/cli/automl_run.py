@@ -1,0 +1,92 @@
+"""`trainmark automl run`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from trainmark.automl import plan as plans
+from trainmark.automl.config import SYNTHETIC, Experiment, load, to_yaml
+from trainmark.automl.rules import RULES
+from trainmark.cli import automl_drive, common, drive
+from trainmark.errors import UserError
+from trainmark.launch import REGISTRY
+from trainmark.plan.records import Plan
+from trainmark.run import session
+from trainmark.run.preflight import unmet, unmet_elsewhere
+from trainmark.spec.site import Site
+from trainmark.store import rundir
+
+FOLDER = "automl"
+_DEMO = Path(plans.__file__).parent / "demo" / "experiment.yaml"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "experiment", type=Path, metavar="FILE", help="an experiment, a config.yml of AAH or AIPerf, or `demo`"
+    )
+    parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
+    parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
+    parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")
+    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+    common.add_runs(parser)
+    drive.add_options(parser)
+
+
+def call(args: argparse.Namespace) -> int:
+    experiment = read(args.experiment, args.rules)
+    if args.show:
+        sys.stdout.write(to_yaml(experiment))
+        return 0
+    site = common.load_site(args)
+    plan = make_plan(experiment, site)
+    if site.launcher == "slurm":
+        from trainmark.launch import slurm_plan
+
+        slurm_plan.check_runs(site, args.runs)
+    if site.launcher != "local" and not args.no_check:
+        from trainmark.cli.run import check_site
+
+        check_site(plan)
+    run = rundir.create(args.runs.resolve(), plan.suite)
+    home = str(run.path / FOLDER)
+    until = time.time() + experiment.seconds
+    ledger = experiment.ledger or f"journal:{home}/ledger.log"
+    plan = plans.at_home(plan, experiment, run.id, home, ledger, until)
+    session.describe(run, plan)
+    sys.stderr.write(f"experiment {run.id}: {plan.concurrent} workers, {experiment.max_duration} at most\n")
+    return automl_drive.go(run, plan, args)
+
+
+def read(path: Path, rules: str | None) -> Experiment:
+    """An experiment of ours, or AAH's, translated; what was changed is told on standard error."""
+    from trainmark.automl import aah
+
+    if str(path) == "demo" and not path.exists():
+        path = _DEMO
+    if aah.is_theirs(path):
+        experiment, notes = aah.read(path)
+        for note in notes:
+            sys.stderr.write(f"{path}: {note}\n")
+        return aah.with_rules(experiment, rules) if rules else experiment
+    experiment = load(path)
+    return msgspec.structs.replace(experiment, rules=rules) if rules else experiment
+
+
+def make_plan(experiment: Experiment, site: Site) -> Plan:
+    """Everything is looked at before anything is started: start models, options, data."""
+    from trainmark.automl import policy
+    from trainmark.automl.generator import limits_of, start_models
+
+    REGISTRY.check(site.launcher, f"site `{site.name}`")
+    policy.make(experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options)
+    names = {experiment.data} - {SYNTHETIC}
+    plan = plans.make(experiment, site, common.places(site, names))
+    missing = (unmet if site.launcher == "local" else unmet_elsewhere)(plan.cases[0])
+    if missing:
+        raise UserError(missing)
+    return plan

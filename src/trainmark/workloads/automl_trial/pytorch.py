@@ -1,0 +1,144 @@
+"""A worker of an AutoML experiment: one long-lived process per rank that trains one architecture after another."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import trainmark_job
+import trainmark_probe as probe
+from trainmark_job import InputError
+
+# `home`: the folder that workers share; `ledger`: its URL; `until`: when the experiment is over, in Unix time.
+DEFAULTS = {"slot": 0, "experiment": "", "home": "", "ledger": "", "run": "", "until": 0.0, "carry": False}
+
+
+def main() -> None:
+    config = trainmark_job.begin("images", DEFAULTS)
+    params = config["params"]
+    if not params["experiment"]:
+        raise InputError("this workload is a worker of an experiment: start one with `trainmark automl run`")
+    try:
+        import msgspec
+        import optuna  # noqa: F401 - better missed here than later
+
+        from trainmark.automl.config import Experiment
+    except ImportError as error:
+        raise InputError(
+            f"{error}; a worker's Python needs trainmark with its search: pip install 'trainmark[automl]'"
+        ) from None
+    experiment = msgspec.json.decode(params["experiment"], type=Experiment)
+
+    import pictures
+    import trainmark_torch
+
+    from trainmark.automl.config import image_of
+    from trainmark.automl.ledger import Ledger
+    from trainmark.automl.shelf import Shelf
+
+    image, training = image_of(experiment), experiment.training
+    experiment = msgspec.structs.replace(experiment, image=image)
+    home = Path(params["home"] or config["checkpoints"])
+    wanted = pictures.Wanted(image.size, image.channels, image.classes, training.images, training.test_images)
+    train, test, kind = pictures.open_data(config["data"], experiment.val_data, wanted, home / "index")
+    place = trainmark_torch.join(config)
+    owner = f"slot{params['slot']}"
+    if place.rank == 0:
+        _introduce(config, experiment, place, kind, len(train), len(test))
+    shelf = Shelf(home)
+    ledger = Ledger(params["ledger"], params["run"]) if place.rank == 0 else None
+    probe.init_end()
+    probe.train_start()
+
+    import training as trainings
+
+    def over() -> bool:
+        return time.time() >= params["until"]
+
+    trainer = trainings.Trainer(experiment, place, (train, test), ledger, shelf, over)
+    if ledger is not None:
+        _lead(experiment, place, ledger, shelf, owner, trainer, over, carry=params["carry"])
+    else:
+        _follow(place, trainer)
+    probe.train_end()
+    probe.finish()
+    trainmark_torch.leave(place)
+
+
+def _introduce(config: dict[str, Any], experiment: Any, place: Any, kind: str, train: int, test: int) -> None:
+    """What rules are held against: said once, by the one who knows."""
+    import torch
+
+    memory = None
+    if place.device.type == "cuda":
+        memory = torch.cuda.get_device_properties(place.device).total_memory / 2**30
+    probe.note(
+        "automl_worker",
+        {
+            "slot": config["params"]["slot"],
+            "device": place.device.type,
+            "ranks": place.world,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "memory_gib": memory,
+            "dtype": experiment.training.dtype,
+            "batch": experiment.training.batch,
+            "data": kind,
+            "train_images": train,
+            "test_images": test,
+            "pretrained": bool(experiment.weights),
+            "wall": time.time(),
+        },
+    )
+
+
+def _lead(
+    experiment: Any, place: Any, ledger: Any, shelf: Any, owner: str, trainer: Any, over: Any, *, carry: bool
+) -> None:
+    import msgspec
+    from assign import broadcast
+
+    from trainmark.automl.generator import Generator
+    from trainmark.automl.worker import Outcome, Worker
+
+    def led(entry: Any, round_number: int, body: int, parent: Any) -> Outcome:
+        broadcast(place, msgspec.json.encode([entry, round_number, body, parent]))
+        outcome: Outcome = trainer(entry, round_number, body, parent)
+        if outcome.value is not None:
+            shelf.prune_weights(_kept(experiment, ledger.entries(), entry.number, outcome.value))
+        return outcome
+
+    def note(name: str, value: dict[str, Any]) -> None:
+        probe.note(name, value)
+        if name == "automl_end":
+            # Told and on record: now nobody needs to go on with it.
+            shelf.drop_checkpoint(value["number"])
+
+    generator = Generator(experiment, ledger, shelf, owner, carry=carry)
+    Worker(experiment, ledger, generator, owner, led, note, over).run()
+    broadcast(place, b"")
+
+
+def _kept(experiment: Any, entries: list[Any], number: int, value: float) -> set[int]:
+    """Whose weights are worth keeping: the best, parents of what is to be trained, and what is in training."""
+    values = {entry.number: entry.value for entry in entries if entry.value is not None} | {number: value}
+    best = sorted(values, key=lambda one: -values[one])[: experiment.keep_weights]
+    open_ones = [entry for entry in entries if not entry.ended]
+    return {*best, *(entry.number for entry in open_ones), *(entry.parent for entry in open_ones)} - {None}
+
+
+def _follow(place: Any, trainer: Any) -> None:
+    """The other ranks do what the first one was given."""
+    import msgspec
+    from assign import broadcast
+
+    from trainmark.automl.ledger import Entry
+
+    while data := broadcast(place, b""):
+        entry, round_number, body, parent = msgspec.json.decode(data, type=tuple[Entry, int, int, Entry | None])
+        trainer(entry, round_number, body, parent)
+
+
+if __name__ == "__main__":
+    trainmark_job.run(main)

@@ -1,0 +1,350 @@
+"""Trains the architectures of an experiment on this worker's devices, epoch by epoch, each on record and resumable."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import inheritance
+import msgspec
+import torch
+import torch.nn.functional as functional
+import trainmark_probe as probe
+import trainmark_torch
+from torch import nn
+from trainmark_batches import Feed, Shards
+from trainmark_images import Source
+from trainmark_torch import Place
+
+from trainmark.automl import flops, hpo, schedule
+from trainmark.automl.config import Experiment
+from trainmark.automl.graph import Graph
+from trainmark.automl.graph_json import encode
+from trainmark.automl.hpo import Tried, Values
+from trainmark.automl.ledger import Entry, Ledger
+from trainmark.automl.network import build
+from trainmark.automl.shelf import Shelf
+from trainmark.automl.tuned import fitted, tuned
+from trainmark.automl.worker import Outcome
+
+# Ranks that train together agree this often on whether the time is up; one alone looks at every step.
+AGREE_STEPS = 10
+IMAGENET = (1_281_167, 50_000)
+
+
+class TimeUp(Exception):
+    """The experiment is over, in the midst of an epoch."""
+
+
+class Trial:
+    """What is known of the trial under way: all of it is in its checkpoint."""
+
+    def __init__(self, entry: Entry, round_number: int, saved: dict[str, Any] | None) -> None:
+        self.entry, self.round = entry, round_number
+        saved = saved or {}
+        # Trainings that are done, the values of the present one, and its epochs.
+        self.tried = [Tried(one["values"], one["accuracy"]) for one in saved.get("tried", [])]
+        self.values: Values = saved.get("values") or {}
+        self.epochs: list[dict[str, Any]] = saved.get("epochs", [])
+        self.best: float = saved.get("best", -1.0)
+        self.best_run: int = saved.get("best_run", 0)
+        self.model: dict[str, Any] | None = saved.get("model")
+        self.optimizer: dict[str, Any] | None = saved.get("optimizer")
+        self.scaler: dict[str, Any] | None = saved.get("scaler")
+        self.pretrained: bool = saved.get("pretrained", False)
+        self.inherited: bool = saved.get("inherited", False)
+
+    @property
+    def run(self) -> int:
+        return len(self.tried)
+
+    def of_run(self) -> list[dict[str, Any]]:
+        return [epoch for epoch in self.epochs if epoch["run"] == self.run]
+
+    def record(self) -> dict[str, Any]:
+        kept = ("values", "epochs", "best", "best_run", "model", "optimizer", "scaler", "pretrained", "inherited")
+        return {"tried": msgspec.to_builtins(self.tried), **{name: getattr(self, name) for name in kept}}
+
+
+class Trainer:
+    def __init__(
+        self,
+        experiment: Experiment,
+        place: Place,
+        data: tuple[Source, Source],
+        ledger: Ledger | None,
+        shelf: Shelf,
+        over: Callable[[], bool],
+    ) -> None:
+        self._experiment, self._place, self._ledger, self._shelf, self._over = experiment, place, ledger, shelf, over
+        self._train, self._test = data
+        self._size = experiment.image.size if experiment.image else 0
+        self._precision = trainmark_torch.Precision(experiment.training.dtype, place.device)
+        layout = experiment.training.channels_last
+        self._feed, self._test_feed = (Feed(source, place, self._size, layout) for source in data)
+        self._layout = torch.channels_last if layout else torch.contiguous_format
+        # Which trial's work ended last, and when: for the gap between two trials.
+        self._worked: tuple[int, float] | None = None
+
+    # ---- a trial
+
+    def __call__(self, entry: Entry, round_number: int, body: int, parent: Entry | None) -> Outcome:
+        experiment = self._experiment
+        trial = Trial(entry, round_number, self._shelf.checkpoint(entry.number))
+        for epoch in trial.epochs:
+            # Perhaps the worker that did them was lost before it could tell: what is told twice counts once.
+            self._tell("automl_epoch", epoch)
+        graph, why = self._shelf.graph(entry.file, entry.graph), ""
+        pruned = False
+        while hpo.wants_more(experiment.hpo, round_number, trial.tried):
+            if not trial.values:
+                trial.values = self._values(trial, parent)
+            chosen = tuned(graph, body, trial.values["kernel_size"], trial.values["dropout"])
+            try:
+                pruned = self._one(trial, chosen, parent)
+            except TimeUp:
+                break
+            except (RuntimeError, MemoryError) as error:
+                why = _failure(error)
+                trial.model = trial.optimizer = None
+                self._free()
+            trial.tried.append(Tried(trial.values, _best(trial.of_run())))
+            trial.values, trial.model, trial.optimizer, trial.scaler = {}, None, None, None
+            if why or pruned:
+                break
+            if hpo.wants_more(experiment.hpo, round_number, trial.tried):
+                self._save(trial)
+        if trial.values:
+            trial.tried.append(Tried(trial.values, _best(trial.of_run())))
+        return self._outcome(trial, graph, body, pruned, why)
+
+    def _values(self, trial: Trial, parent: Entry | None) -> Values:
+        if trial.tried:
+            seed = self._experiment.seed + trial.entry.number
+            return hpo.suggest(self._experiment.hpo, trial.tried, seed)
+        return hpo.inherited(self._experiment.training, parent.best if parent is not None else {})
+
+    def _outcome(self, trial: Trial, graph: Graph, body: int, pruned: bool, why: str) -> Outcome:
+        if not trial.epochs:
+            return Outcome(None, fields={"why": why or "the time was up in its first epoch"})
+        values = trial.tried[trial.best_run].values
+        # The accuracy belongs to the graph that reached it, with the kernels it was trained with.
+        trained = tuned(graph, body, values["kernel_size"], values["dropout"])
+        best = {name: value for name, value in values.items() if name != "kernel_size"}
+        fields: dict[str, Any] = {"best": best, "why": why}
+        if self._place.rank == 0:
+            fields["file"] = self._shelf.put_graph(trained)
+        if trial.entry.graph is not None:
+            fields["graph"] = encode(trained).decode()
+        return Outcome(trial.best, pruned, fields=fields)
+
+    # ---- one training
+
+    def _one(self, trial: Trial, graph: Graph, parent: Entry | None) -> bool:
+        """Until its budget is used up, it is stuck, or it falls behind: then True."""
+        training, values = self._experiment.training, trial.values
+        budget = schedule.budget(training.epochs, trial.round)
+        model, optimizer = self._begin(trial, graph, parent)
+        shared = trainmark_torch.share(model, self._place)
+        seed = self._experiment.seed + 1000 * trial.entry.number + trial.run
+        shards = Shards(len(self._train), min(values["batch"], self._most_batch()), self._place, seed)
+        counts = {rules: flops.count(graph, rules) for rules in flops.RULES}
+        for epoch in range(len(trial.of_run()), budget):
+            begin = time.time()
+            loss = self._epoch(trial, shared, optimizer, shards, epoch)
+            accuracy, test_loss = self._evaluate(shared)
+            self._worked = trial.entry.number, time.monotonic()
+            record = {
+                "trial": trial.entry.number,
+                "run": trial.run,
+                "epoch": epoch + 1,
+                "accuracy": accuracy,
+                "loss": loss,
+                "val_loss": test_loss,
+                "begin": begin,
+                "end": time.time(),
+                "images": shards.steps_per_epoch * min(values["batch"], self._most_batch()) * self._place.world,
+                "flops": self._work(counts, shards, values),
+            }
+            self._keep(trial, model, record)
+            mine = trial.of_run()
+            accuracies, losses = [one["accuracy"] for one in mine], [one["val_loss"] for one in mine]
+            if schedule.is_stuck(training.early_stop, accuracies, losses, trial.round):
+                return False
+            if self._falls_behind(trial, epoch + 1, accuracy):
+                return True
+            if epoch + 1 < budget:
+                trial.model, trial.optimizer = _on_host(model), optimizer.state_dict()
+                trial.scaler = self._precision.scaler.state_dict() if self._precision.scaler else None
+                self._save(trial)
+        return False
+
+    def _begin(self, trial: Trial, graph: Graph, parent: Entry | None) -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(self._experiment.seed + trial.entry.number)
+        model = build(graph)
+        if trial.model is not None:
+            model.load_state_dict(trial.model)
+        elif trial.run == 0 or trial.inherited or trial.pretrained:
+            self._first_weights(trial, graph, model, parent)
+        model = model.to(self._place.device).to(memory_format=self._layout)  # type: ignore[call-overload]
+        optimizer = _optimizer(model, trial.values, self._place)
+        if trial.optimizer is not None:
+            optimizer.load_state_dict(trial.optimizer)
+        if trial.scaler and self._precision.scaler:
+            self._precision.scaler.load_state_dict(trial.scaler)
+        return model, optimizer
+
+    def _first_weights(self, trial: Trial, graph: Graph, model: nn.Module, parent: Entry | None) -> None:
+        own = model.state_dict()
+        given = inheritance.from_parent(self._shelf, trial.entry, parent, self._experiment.seed)
+        if given is not None:
+            made, taken = fitted(given, own)
+            trial.inherited = taken > 0
+        elif self._experiment.weights:
+            made, taken = inheritance.from_file(self._experiment.weights, graph, own)
+            trial.pretrained = True
+        else:
+            return
+        model.load_state_dict(made)
+
+    def _epoch(
+        self, trial: Trial, model: nn.Module, optimizer: torch.optim.Optimizer, shards: Shards, epoch: int
+    ) -> float:
+        values, training = trial.values, self._experiment.training
+        last = max(training.epochs)
+        steps = shards.steps_per_epoch
+        model.train()
+        probe.epoch_begin(epoch + 1)
+        total = torch.zeros((), device=self._place.device)
+        seed = self._experiment.seed + trial.entry.number
+        batches = self._feed.training(shards, range(epoch * steps, (epoch + 1) * steps), seed, training.loaders)
+        try:
+            for step in range(steps):
+                if (self._place.world == 1 or step % AGREE_STEPS == 0) and self._is_over():
+                    raise TimeUp
+                with probe.span("data"):
+                    batch = next(batches)
+                self._mark_gap(trial.entry.number)
+                rate = schedule.learning_rate(values["lr"], values["final_lr"], epoch + step / steps, last)
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                optimizer.zero_grad(set_to_none=True)
+                with self._precision.autocast():
+                    loss = functional.cross_entropy(
+                        model(batch.images), batch.labels, label_smoothing=values["label_smoothing"]
+                    )
+                self._precision.backward(loss)
+                self._precision.update(optimizer, 0.0)
+                total += loss.detach()
+                probe.step(len(batch.labels))
+        finally:
+            batches.close()
+        probe.epoch_end(epoch + 1)
+        mean = float(total) / steps
+        if not math.isfinite(mean):
+            raise RuntimeError("the loss is not finite")
+        return mean
+
+    def _evaluate(self, model: nn.Module) -> tuple[float, float]:
+        model.eval()
+        sums = torch.zeros(3, device=self._place.device)
+        with probe.phase("evaluate"), torch.no_grad(), self._precision.autocast():
+            for batch in self._test_feed.evaluation(self._experiment.training.batch, self._experiment.training.loaders):
+                answers = model(batch.images).float()
+                right = (answers.argmax(1) == batch.labels).sum()
+                loss = functional.cross_entropy(answers, batch.labels, reduction="sum")
+                sums += torch.stack((right, loss, torch.full_like(loss, len(batch.labels))))
+        right, loss, count = self._place.total(*sums.tolist())
+        probe.evaluate(accuracy=right / count)
+        return right / count, loss / count
+
+    # ---- the record
+
+    def _keep(self, trial: Trial, model: nn.Module, record: dict[str, Any]) -> None:
+        """The best weights, then the word that the epoch is done. Were this worker lost before it has saved or told,
+        another would do the epoch again, which then has been told already and counts once."""
+        trial.epochs.append(record)
+        better = record["accuracy"] > trial.best
+        if better:
+            trial.best, trial.best_run = record["accuracy"], trial.run
+        if self._place.rank == 0 and better:
+            self._shelf.put_weights(trial.entry.number, _on_host(model))
+        self._tell("automl_epoch", record)
+
+    def _save(self, trial: Trial) -> None:
+        """Whoever takes the trial goes on from here."""
+        if self._place.rank == 0:
+            self._shelf.put_checkpoint(trial.entry.number, trial.record())
+
+    def _tell(self, name: str, value: dict[str, Any]) -> None:
+        if self._place.rank == 0:
+            probe.note(name, value)
+
+    def _work(self, counts: dict[str, Any], shards: Shards, values: Values) -> dict[str, float]:
+        """Operations of this epoch. AIPerf's own numbers of images stand for ImageNet only."""
+        images = shards.steps_per_epoch * min(values["batch"], self._most_batch()) * self._place.world
+        done = {rules: flops.epoch(found, images, len(self._test)) for rules, found in counts.items()}
+        if (len(self._train), len(self._test)) == IMAGENET:
+            done["aiperf"] = flops.epoch(counts["aiperf"], *flops.IMAGES["aiperf"])
+        return {rules: float(value) for rules, value in done.items()}
+
+    def _most_batch(self) -> int:
+        """No batch is larger than a rank's share of the data."""
+        return max(1, len(self._train) // self._place.world)
+
+    def _mark_gap(self, trial: int) -> None:
+        if self._worked is not None and self._worked[0] != trial:
+            before, moment = self._worked
+            self._tell("automl_gap", {"before": before, "after": trial, "seconds": time.monotonic() - moment})
+        self._worked = None
+
+    def _falls_behind(self, trial: Trial, epoch: int, accuracy: float) -> bool:
+        asha = self._experiment.training.asha
+        if asha is None:
+            return False
+        behind = False
+        if self._ledger is not None:
+            behind = self._ledger.falls_behind(trial.entry.number, epoch, accuracy, asha.first, asha.factor)
+        return self._place.total(float(behind))[0] > 0
+
+    def _is_over(self) -> bool:
+        over = self._over() if self._place.rank == 0 else False
+        return over if self._place.world == 1 else self._place.total(float(over))[0] > 0
+
+    def _free(self) -> None:
+        """What a failed training left on the device."""
+        import gc
+
+        gc.collect()
+        if self._place.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _optimizer(model: nn.Module, values: Values, place: Place) -> torch.optim.Optimizer:
+    given = {"lr": values["lr"], "weight_decay": values["weight_decay"], "fused": trainmark_torch.can_fuse(place)}
+    if values["optimizer"] == "adamw":
+        return torch.optim.AdamW(model.parameters(), **given)
+    return torch.optim.SGD(model.parameters(), momentum=values["momentum"], **given)
+
+
+def _on_host(model: nn.Module) -> dict[str, Any]:
+    return {name: value.detach().cpu() for name, value in model.state_dict().items()}
+
+
+def _best(epochs: list[dict[str, Any]]) -> float | None:
+    return max((epoch["accuracy"] for epoch in epochs), default=None)
+
+
+def _failure(error: BaseException) -> str:
+    """A network that does not fit, or whose numbers blow up, is a result; anything else is a fault of ours."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    full = (
+        isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
+    )
+    if full:
+        return f"out of memory: {text[:200]}"
+    if "not finite" in text:
+        return text
+    raise error

@@ -1,0 +1,135 @@
+"""Whole experiments on this machine, small and real."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.automl import pictures
+from tests.conftest import Cli
+from trainmark.automl import record
+from trainmark.automl.ledger import Ledger
+from trainmark.store.rundir import RunDir
+
+pytestmark = pytest.mark.xdist_group("automl")
+BASE: dict[str, Any] = {
+    "schema": 1,
+    "name": "small",
+    "data": "./data",
+    "rules": "demo",
+    "start": "small_cnn",
+    "start_options": {"blocks": 2, "width": 4},
+    "image": {"size": 28, "channels": 1, "classes": 10},
+    "limits": {"parameters": 20000, "depth": 20, "kernel": 5},
+    "policy": "random",
+    "threads": 1,
+    "max_duration": "10m",
+    "hpo": {"searches": 0},
+}
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+
+
+def write(folder: Path, **changes: Any) -> str:
+    training = {"batch": 64, "epochs": [2], "lr": 0.1, "images": 640, "test_images": 200}
+    training |= {"early_stop": {"rule": "never"}, **changes.pop("training", {})}
+    file = folder / "experiment.yaml"
+    file.write_text(json.dumps({**BASE, "training": training, **changes}))
+    return str(file)
+
+
+def newest(cli: Cli) -> RunDir:
+    return RunDir(sorted(cli.runs.glob("*/manifest.json"))[-1].parent)
+
+
+def test_two_workers_search_train_and_report(cli: Cli) -> None:
+    """With hyper-parameters searched in the second round, and pictures that were never fetched from anywhere."""
+    pictures.write(cli.folder / "data")
+    space = {"kernel_size": {"choices": [3, 5]}, "dropout": {"low": 0.0, "high": 0.3}}
+    file = write(cli.folder, workers=2, max_trials=6, hpo={"from_round": 1, "searches": 1, "space": space})
+    ended = cli("automl", "run", file, code=1, timeout=300)
+    assert "NOT VALID" in ended.stdout and "Report_Failed.html" in ended.stdout
+    run = newest(cli)
+    found = record.read(run)
+    entries = Ledger(f"journal:{run.path}/automl/ledger.log", run.id).entries()
+    assert [entry.state for entry in entries] == ["done"] * 6
+    assert len({entry.key for entry in entries}) == 6
+    trained = sorted((epoch.trial, epoch.run) for epoch in found.epochs if epoch.epoch == 1)
+    # One training in the first round, two from the second on.
+    assert trained == [(0, 0), (1, 0), *((trial, run) for trial in range(2, 6) for run in (0, 1))]
+    told = cli.json("automl", "report")
+    assert told["accuracy"] == max(epoch.accuracy for epoch in found.epochs) > 0.3
+    assert told["flops"] == pytest.approx(sum(epoch.flops["trainmark"] for epoch in found.epochs))
+    missed = {one["rule"] for one in told["verdicts"] if one["met"] is False}
+    assert "time" in missed and told["valid"] is False
+    page = (run.path / "results" / "Report_Failed.html").read_text()
+    assert page.count("<svg") >= 5 and "http://" not in page.replace("http://www.w3.org", "")
+    _best_needs_torch_alone(cli, told["accuracy"])
+    cli("automl", "report", "--logs")
+    assert list((run.path / "results" / "logs").glob("*/round1/attempt1/*/rank0.out.log"))
+
+
+def _best_needs_torch_alone(cli: Cli, accuracy: float) -> None:
+    cli("automl", "best", "--out", str(cli.folder / "best"))
+    program = "import model, torch; print(tuple(model.load()(torch.zeros(3, 1, 28, 28)).shape))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=cli.folder / "best", capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "(3, 10)"
+    assert json.loads((cli.folder / "best" / "trial.json").read_text())["accuracy"] == accuracy
+
+
+def test_a_killed_worker_goes_on_from_its_last_epoch(cli: Cli) -> None:
+    """kill -9 of the training process in the midst of a trial: a new attempt, and no epoch is done twice."""
+    pictures.write(cli.folder / "data")
+    file = write(cli.folder, workers=1, max_trials=2, training={"epochs": [6], "images": 1920})
+    going = cli.start("automl", "run", file)
+    deadline = time.monotonic() + 200
+    while not _epochs_so_far(cli) >= 2:
+        assert time.monotonic() < deadline and going.poll() is None
+        time.sleep(0.1)
+    os.kill(_rank(cli), signal.SIGKILL)
+    out, err = going.communicate(timeout=300)
+    assert "attempt 2" in out, out + err
+    found = record.read(newest(cli))
+    assert sorted((e.trial, e.epoch) for e in found.epochs) == [(t, e) for t in range(2) for e in range(1, 7)]
+    assert found.told_again >= 1 and sum(begin.number == 0 for begin in found.begins) == 2
+
+
+def _epochs_so_far(cli: Cli) -> int:
+    runs = sorted(cli.runs.glob("*/manifest.json"))
+    return len(record.read(RunDir(runs[-1].parent)).epochs) if runs else 0
+
+
+def _rank(cli: Cli) -> int:
+    (status,) = newest(cli).path.glob("*/round1/attempt1/*/status.json")
+    return int(json.loads(status.read_text())["ranks"][0]["pid"])
+
+
+def test_time_is_up_and_a_network_without_room(cli: Cli) -> None:
+    """Synthetic data is never valid; the time ends a trial in its midst; a stop leaves nothing."""
+    file = write(
+        cli.folder,
+        data="synthetic",
+        workers=1,
+        max_trials=50,
+        max_duration="25s",
+        training={"epochs": [1000], "images": 640, "test_images": 64},
+    )
+    ended = cli("automl", "run", file, "--json", code=1, timeout=200)
+    told = json.loads(ended.stdout)
+    assert told["synthetic"] and not told["valid"] and told["seconds"] < 60
+    assert {"data"} <= {one["rule"] for one in told["verdicts"] if one["met"] is False}
+    entries = Ledger(f"journal:{newest(cli).path}/automl/ledger.log", newest(cli).id).entries()
+    assert not any(entry.state == "running" for entry in entries)

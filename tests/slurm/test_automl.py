@@ -1,0 +1,135 @@
+"""An experiment on a real Slurm cluster that loses a node and its controller: nothing is lost, nothing counts twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.automl import pictures
+from tests.conftest import TRAINMARK, Cli
+from trainmark.automl import record
+from trainmark.automl.ledger import Entry, Ledger
+from trainmark.automl.record import Record
+from trainmark.store.rundir import RunDir
+from trainmark.testing.lab import slurm
+from trainmark.testing.lab.lab import Lab, wait_for
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
+TRIALS, EPOCHS = 16, 4
+WAIT = 240.0
+
+
+def experiment(folder: Path, data: Path) -> Path:
+    file = folder / "experiment.yaml"
+    content = {
+        "schema": 1,
+        "name": "lab",
+        "data": str(data),
+        "rules": "demo",
+        "start": "small_cnn",
+        "start_options": {"blocks": 2, "width": 4},
+        "image": {"size": 28, "channels": 1, "classes": 10},
+        "limits": {"parameters": 20000, "depth": 20, "kernel": 5},
+        "policy": "random",
+        "workers": 4,
+        "max_trials": TRIALS,
+        "max_duration": "30m",
+        "training": {
+            "batch": 64,
+            "epochs": [EPOCHS],
+            "lr": 0.1,
+            "images": 1920,
+            "test_images": 500,
+            "early_stop": {"rule": "never"},
+        },
+        "hpo": {"searches": 0},
+    }
+    file.write_text(json.dumps(content))
+    return file
+
+
+class Watched:
+    """A run, seen through its folder."""
+
+    def __init__(self, runs: Path) -> None:
+        self.run = RunDir(wait_for(lambda: next(iter(sorted(runs.glob("*/manifest.json"))), None), "a run").parent)
+
+    def record(self) -> Record:
+        return record.read(self.run)
+
+    def entries(self) -> list[Entry]:
+        return Ledger(f"journal:{self.run.path}/automl/ledger.log", self.run.id).entries()
+
+    def began_on(self, host: str, after: float = 0.0) -> bool:
+        return any(begin.host == host and begin.wall > after for begin in self.record().begins)
+
+    def log(self) -> str:
+        return (self.run.path / "run.log").read_text()
+
+
+def test_a_lost_node_and_a_killed_controller(four: Lab, slurm_site_for: Callable[[Lab, Path], Path]) -> None:
+    shared = four.layout.shared / f"automl-{os.getpid()}"
+    shared.mkdir()
+    cli, site = Cli(shared), slurm_site_for(four, shared)
+    file = experiment(shared, pictures.write(shared / "data"))
+    controller = cli.start("automl", "run", str(file), "--site", str(site), start_new_session=True)
+    try:
+        seen = Watched(cli.runs)
+        wait_for(lambda: _mid_trial(seen, "node2"), "a trial on node2 with an epoch on record", WAIT)
+        four.poweroff("node2")
+        wait_for(lambda: "attempt 2: started" in seen.log(), "another attempt of node2's worker", WAIT)
+        lost = max(begin.wall for begin in seen.record().begins if begin.host == "node2")
+        four.boot("node2")
+        slurm.start_munge(four, "node2")
+        slurm.start_node(four, "node2")
+        four.on("ctl", "scontrol", "update", "nodename=node2", "state=resume", check=False)
+        wait_for(lambda: seen.began_on("node2", lost), "a trial on node2 again", WAIT)
+        os.kill(controller.pid, signal.SIGKILL)
+        controller.wait()
+        cli("automl", "resume", code=None, timeout=600)
+    finally:
+        if controller.poll() is None:
+            os.kill(controller.pid, signal.SIGKILL)
+        subprocess.run([*TRAINMARK, "stop", "--now", "--runs", str(cli.runs)], capture_output=True, check=False)
+    _nothing_lost_nothing_twice(seen)
+    _flops_add_up(cli, seen)
+
+
+def _mid_trial(seen: Watched, host: str) -> bool:
+    found = seen.record()
+    ended = {end.number for end in found.ends}
+    open_here = [begin.number for begin in found.begins if begin.host == host and begin.number not in ended]
+    done = [epoch for epoch in found.epochs if epoch.trial in open_here]
+    return any(0 < epoch.epoch < EPOCHS for epoch in done)
+
+
+def _nothing_lost_nothing_twice(seen: Watched) -> None:
+    entries, found = seen.entries(), seen.record()
+    assert [entry.state for entry in entries] == ["done"] * TRIALS
+    assert [entry.number for entry in entries] == list(range(TRIALS))
+    told = sorted((epoch.trial, epoch.run, epoch.epoch) for epoch in found.epochs)
+    assert told == [(trial, 0, epoch) for trial in range(TRIALS) for epoch in range(1, EPOCHS + 1)]
+    counted = sorted(end.number for end in found.ends if end.counted)
+    assert counted == list(range(TRIALS))
+    # The trial that node2 had was begun twice, and went on from an epoch that was on record.
+    again = [entry for entry in entries if entry.begun > 1]
+    assert again and found.told_again > 0
+
+
+def _flops_add_up(cli: Cli, seen: Watched) -> None:
+    told = json.loads(cli("automl", "report", "--json").stdout)
+    each: dict[tuple[int, int, int], float] = {}
+    for events in seen.run.path.glob("*/round*/attempt*/*/events.jsonl"):
+        for line in events.read_bytes().splitlines():
+            if b'"automl_epoch"' in line:
+                value = json.loads(line)["value"]
+                each.setdefault((value["trial"], value["run"], value["epoch"]), value["flops"]["trainmark"])
+    assert len(each) == TRIALS * EPOCHS
+    assert told["flops"] == pytest.approx(sum(each.values()), rel=1e-12)
+    assert sum(trial["flops"] for trial in told["trials"]) == pytest.approx(told["flops"], rel=1e-12)
