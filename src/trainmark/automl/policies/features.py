@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trainmark.automl.graph import Graph
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[Any]
+Numbers = np.ndarray[Any, Any]
 
 WIDTH = 512  # columns
 SIZES = 8  # of these the last: a few figures of the whole graph

@@ -2,19 +2,41 @@
 
 It is a Gaussian process whose kernel is the product of two feature vectors, kept as sums over all observations. So a
 prediction costs the same after ten thousand as after ten, and no observation, however often repeated, can break it: what
-is factorised is a sum of squares plus the identity.
+is inverted is a sum of squares plus the identity.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from trainmark.automl.policies.features import Numbers
 
-    Numbers = NDArray[Any]
+# After so many corrections an inverse is made anew, so that their rounding never adds up.
+_FRESH = 256
+# From so many at once on, making it anew is cheaper than correcting it.
+_MANY = 32
+
+
+class _Covariance:
+    """That of the weights: the inverse of 1 + the sum of squares of the rows ÷ noise."""
+
+    def __init__(self, width: int, noise: float) -> None:
+        self._noise, self._since = noise, 0
+        self._squares = np.zeros((width, width))
+        self.matrix = np.eye(width)
+
+    def add(self, rows: Numbers) -> None:
+        self._squares += rows.T @ rows
+        self._since += len(rows)
+        if len(rows) >= _MANY or self._since >= _FRESH:
+            self._since = 0
+            self.matrix = np.linalg.inv(np.eye(len(self.matrix)) + self._squares / self._noise)
+            return
+        for row in rows:
+            turned = self.matrix @ row
+            self.matrix -= np.outer(turned, turned / (self._noise + row @ turned))
 
 
 class Surrogate:
@@ -22,24 +44,24 @@ class Surrogate:
 
     def __init__(self, width: int, noise: float) -> None:
         self._noise = noise
-        # Sums over what was seen at all, and over what has a value.
-        self._seen, self._known = np.zeros((width, width)), np.zeros((width, width))
+        # By what was seen at all, and by what has a value.
+        self._seen, self._known = _Covariance(width, noise), _Covariance(width, noise)
         self._sum, self._product = np.zeros(width), np.zeros(width)
         self.points = 0
         self._total = self._squares = 0.0
 
     def see(self, rows: Numbers) -> None:
         """Points whose value will come, or never comes: there is less to be learnt near them."""
-        self._seen += rows.T @ rows
+        self._seen.add(rows)
 
-    def tell(self, row: Numbers, value: float) -> None:
-        """The value of a point that was seen."""
-        self._known += np.outer(row, row)
-        self._sum += row
-        self._product += value * row
-        self.points += 1
-        self._total += value
-        self._squares += value * value
+    def tell(self, rows: Numbers, values: Sequence[float]) -> None:
+        """The values of points that were seen."""
+        self._known.add(rows)
+        self._sum += rows.sum(0)
+        self._product += values @ rows
+        self.points += len(values)
+        self._total += sum(values)
+        self._squares += sum(value * value for value in values)
 
     @property
     def centre(self) -> float:
@@ -53,18 +75,15 @@ class Surrogate:
         variance = self._squares / self.points - self.centre**2
         return variance**0.5 if variance > 1e-12 else 1.0
 
-    def predict(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """Mean and deviation, in units of `scale` from `centre`. Points that were seen and have no value are taken to
-        have the mean: they change the deviation only."""
-        from scipy.linalg import cho_factor, cho_solve, solve_triangular
-
+    def means(self, rows: Numbers) -> Numbers:
+        """In units of `scale` from `centre`."""
         target = (self._product - self.centre * self._sum) / (self.scale * self._noise)
-        weights = cho_solve(cho_factor(self._precision(self._known), lower=True, check_finite=False), target)
-        factor = np.linalg.cholesky(self._precision(self._seen))
-        spread = solve_triangular(factor, rows.T, lower=True, check_finite=False)
-        return rows @ weights, np.sqrt(np.einsum("ij,ij->j", spread, spread))
+        expected: Numbers = rows @ (self._known.matrix @ target)
+        return expected
 
-    def _precision(self, sums: Numbers) -> Numbers:
-        precision = sums / self._noise
-        precision[np.diag_indices_from(precision)] += 1.0
-        return precision
+    def deviations(self, rows: Numbers) -> Numbers:
+        """In units of `scale`. Points that were seen and have no value are taken to have their mean: they change
+        nothing but this."""
+        variances = np.einsum("ij,ij->i", rows @ self._seen.matrix, rows)
+        spread: Numbers = np.sqrt(np.maximum(variances, 0.0))
+        return spread
