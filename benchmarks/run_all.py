@@ -13,7 +13,7 @@ from lab import HERE
 
 BENCHMARKS = (
     "noop", "first_step", "probe_event", "overhead", "exec_overhead", "sampler", "scoring", "verdicts",
-    "reference_speed", "ingest",
+    "reference_speed", "ingest", "inherit",
 )  # fmt: skip
 DEADLINE_SECONDS = 600
 INTRODUCTION = """\

@@ -15,6 +15,7 @@ import pytest
 
 from tests.automl import pictures
 from tests.conftest import Cli
+from trainmark import automl
 from trainmark.automl import record
 from trainmark.automl.ledger import Ledger
 from trainmark.store.rundir import RunDir
@@ -25,8 +26,7 @@ BASE: dict[str, Any] = {
     "name": "small",
     "data": "./data",
     "rules": "demo",
-    "start": "small_cnn",
-    "start_options": {"blocks": 2, "width": 4},
+    "init_models": [str(Path(automl.__file__).parent / "demo" / "start.json")],
     "image": {"size": 28, "channels": 1, "classes": 10},
     "limits": {"parameters": 20000, "depth": 20, "kernel": 5},
     "policy": "random",
@@ -133,3 +133,53 @@ def test_time_is_up_and_a_network_without_room(cli: Cli) -> None:
     assert {"data"} <= {one["rule"] for one in told["verdicts"] if one["met"] is False}
     entries = Ledger(f"journal:{newest(cli).path}/automl/ledger.log", newest(cli).id).entries()
     assert not any(entry.state == "running" for entry in entries)
+
+
+def test_a_network_that_does_not_fit_is_a_result(cli: Cli) -> None:
+    """Hundreds of gigabytes of activations are refused by the system itself; the worker goes on with the next."""
+    layers = [
+        {"op": "conv", "inputs": [-1], "filters": 32768, "kernel": 1, "stride": 1},
+        {"op": "global_avg_pool", "inputs": [0]},
+        {"op": "dense", "inputs": [1], "units": 10},
+    ]
+    (cli.folder / "wide.json").write_text(json.dumps({"graph": 1, "input": [28, 28, 1], "layers": layers}))
+    file = write(
+        cli.folder,
+        data="synthetic",
+        init_models=["wide.json", BASE["init_models"][0]],
+        max_trials=2,
+        training={"batch": 4000, "images": 4000, "epochs": [1]},
+    )
+    told = json.loads(cli("automl", "run", file, "--json", code=1, timeout=200).stdout)
+    assert [trial["state"] for trial in told["trials"]] == ["FAILED", "SUCCEEDED"]
+    assert told["trials"][0]["why"].startswith("out of memory") and told["trials"][0]["attempts"] == 1
+
+
+def test_ranks_train_together_stop_and_go_on(cli: Cli) -> None:
+    """A worker of two ranks; `stop` leaves nothing, `resume` does what is left and nothing else."""
+    pictures.write(cli.folder / "data")
+    file = write(cli.folder, slot={"devices": 2}, max_trials=3, training={"epochs": [3], "images": 1280})
+    cli("automl", "run", file, "--detach")
+    early = cli("automl", "report", code=2)
+    assert "reports after 20 s: wait for" in early.stderr
+    deadline = time.monotonic() + 200
+    while _epochs_so_far(cli) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    cli("automl", "stop")
+    token = newest(cli).id
+    left = [path for path in Path("/proc").glob("[0-9]*/environ") if _holds(path, token.encode())]
+    assert not left
+    plain = cli("resume", code=2)
+    assert "automl resume" in plain.stderr
+    cli("automl", "resume", code=1, timeout=300)
+    found = record.read(newest(cli))
+    assert sorted((e.trial, e.epoch) for e in found.epochs) == [(t, e) for t in range(3) for e in range(1, 4)]
+    assert {epoch.images for epoch in found.epochs} == {1280} and found.workers[0].ranks == 2
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    try:
+        return text in path.read_bytes()
+    except OSError:
+        return False

@@ -232,6 +232,10 @@ def check(given: Experiment, where: str, folder: Path) -> Experiment:
         raise bad("training.epochs", training.epochs, "a list of whole numbers from 1, one for each round")
     if slot.nodes > 1 and (slot.per_node or 1) > 1:
         raise bad("slot.per_node", slot.per_node, "1 where a worker has several nodes")
+    if given.ledger and re.search(r"//[^/@]*:[^/@]+@", given.ledger):
+        raise UserError(
+            f"{where}: ledger: holds a password, which results would keep; leave it to the database's own file"
+        )
     for name, values in given.hpo.space.items():
         _check_range(name, values, f"{where}: hpo.space.{name}")
     return _resolved(given, where, folder)

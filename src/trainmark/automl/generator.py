@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import msgspec
@@ -55,13 +55,20 @@ def start_models(experiment: Experiment) -> list[Graph]:
 class Generator:
     """Owns the policy. `begin` makes it work, `wait` gives what it made."""
 
-    def __init__(self, experiment: Experiment, ledger: Ledger, shelf: Shelf, owner: str, *, carry: bool) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        start: Sequence[Graph],
+        ledger: Ledger,
+        shelf: Shelf,
+        owner: str,
+        *,
+        carry: bool = False,
+    ) -> None:
         """`carry`: whether entries carry their graph along, since workers share no folder."""
         self._experiment, self._ledger, self._shelf, self._owner, self._carry = experiment, ledger, shelf, owner, carry
         self._key: Callable[[Graph], str] = aiperf_key if experiment.rule_set.flops == "aiperf" else canonical_hash
-        self._policy = policies.make(
-            experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options
-        )
+        self._policy = policies.make(experiment.policy, start, limits_of(experiment), experiment.policy_options)
         self._told: dict[int, Trial] = {}
         self._rng = Random(f"{experiment.seed} {owner}")  # noqa: S311 - a search, not a secret
         self._thread: threading.Thread | None = None

@@ -8,6 +8,8 @@ waiting trial can be claimed, and one that was told is never changed.
 from __future__ import annotations
 
 import contextlib
+import functools
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +21,8 @@ from trainmark.errors import SiteError
 State = Literal["waiting", "running", "done", "pruned", "failed"]
 ENDED: tuple[State, ...] = ("done", "pruned", "failed")
 FILE = "ledger.log"
+# How long a worker waits for a ledger that is away, and how often it asks.
+_AWAY_SECONDS, _RETRY_SECONDS = 3600.0, 1.0
 _GIVEN = ("key", "file", "parent", "parent_file", "moves", "owner", "graph")
 
 
@@ -188,14 +192,37 @@ def _storage(url: str) -> Any:
             return JournalStorage(JournalFileBackend(rest, lock_obj=JournalFileOpenLock(rest)))
         if kind == "grpc":
             host, _, port = rest.removeprefix("//").partition(":")
-            proxy = optuna.storages.GrpcStorageProxy(host=host, port=int(port))
-            proxy.wait_server_ready(timeout=60)
-            return proxy
+            return _Patient(optuna.storages.GrpcStorageProxy(host=host, port=int(port)))
         return optuna.storages.get_storage(url)
     except ImportError as error:
         raise SiteError(
             f"the ledger {kind} needs a package that is not here: {error}; get `trainmark[automl]`"
         ) from None
+
+
+class _Patient:
+    """A storage behind a connection that may be away for a while: whoever asks waits until it is back."""
+
+    def __init__(self, storage: Any) -> None:
+        self._storage = storage
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._storage, name)
+        return functools.partial(self._ask, found) if callable(found) else found
+
+    @staticmethod
+    def _ask(method: Any, *args: Any, **options: Any) -> Any:
+        import grpc
+
+        deadline = time.monotonic() + _AWAY_SECONDS
+        while True:
+            try:
+                return method(*args, **options)
+            except grpc.RpcError as error:
+                away = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+                if not away or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
 
 
 @contextlib.contextmanager

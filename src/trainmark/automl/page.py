@@ -58,7 +58,7 @@ def _header(speak: Speaker, result: Result) -> str:
         ("am.policy", escape(result.policy)),
         ("am.workers", escape(str(result.workers))),
         ("am.nodes", escape(", ".join(result.hosts[:_MOST_HOSTS]) + (" …" if len(result.hosts) > _MOST_HOSTS else ""))),
-        ("when", escape(numbers.moment(int(result.start * 1e9)) if result.start else numbers.NONE)),
+        ("when", escape(numbers.moment(result.start))),
     ]
     listed = "".join(f"<div>{element('dt', speak(key))}<dd>{value}</dd></div>" for key, value in facts)
     return (
@@ -77,8 +77,7 @@ def _reasons(speak: Speaker, result: Result) -> str:
 
 
 def _totals(speak: Speaker, result: Result) -> str:
-    gaps = result.gaps
-    gap = speak("am.gap_text", f"{gaps.mean:.2f} s", f"{gaps.longest:.2f} s") if gaps else numbers.NONE
+    gap = f"{result.gaps.mean:.2f} s" if result.gaps else numbers.NONE
     tiles: list[tuple[str, Label | str, str]] = [
         ("am.regulated", numbers.quantity(result.regulated, "FLOPS"), "good" if result.valid else ""),
         ("am.score", numbers.quantity(result.score, "FLOPS"), ""),
@@ -86,6 +85,7 @@ def _totals(speak: Speaker, result: Result) -> str:
         ("am.time", numbers.quantity(result.seconds, "s"), ""),
         ("am.work", numbers.quantity(result.flops, "FLOP"), ""),
         ("am.trials", str(len(result.trials)), ""),
+        ("am.busy", numbers.quantity(result.busy, "fraction"), ""),
         ("am.gaps", gap, ""),
     ]
     cells = "".join(

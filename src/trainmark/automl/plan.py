@@ -6,11 +6,14 @@ host fails is left for another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from trainmark.automl.config import Experiment
+from trainmark.automl.graph import Graph
+from trainmark.automl.graph_json import encode
 from trainmark.errors import UserError
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import SCHEMA, CasePlan, Plan, RoundRef
@@ -122,15 +125,20 @@ def _visible(experiment: Experiment, case: CasePlan, place: Place) -> dict[str, 
     return {case.visible: ",".join(names)}
 
 
-def at_home(plan: Plan, experiment: Experiment, run: str, home: str, ledger: str, until: float) -> Plan:
-    """The plan with what workers are told: the experiment, its folder, its ledger, and when it is over."""
+def at_home(
+    plan: Plan, experiment: Experiment, start: Sequence[Graph], run: str, home: str, ledger: str, until: float
+) -> Plan:
+    """The plan with what workers are told: the experiment, its folder, its ledger, and when it is over. Start models go
+    along, since their files are on this machine."""
     told = {
         "experiment": msgspec.json.encode(experiment).decode(),
+        "start": msgspec.json.encode([encode(graph).decode() for graph in start]).decode(),
         "run": run,
         "home": home,
         "ledger": ledger,
         "until": until,
-        "carry": not home,
+        # Only a journal lies in a folder that all workers and the controller see.
+        "carry": not ledger.startswith("journal:"),
     }
     replace = msgspec.structs.replace
     return replace(plan, cases=tuple(replace(case, params={**case.params, **told}) for case in plan.cases))

@@ -75,6 +75,8 @@ class Result(msgspec.Struct, frozen=True):
     gaps: Gaps | None
     # Processor seconds to generate an architecture.
     generate_cpu_s: float | None
+    # Share of the workers' time that epochs took, from the first begin to the last end.
+    busy: float | None
     synthetic: bool
     pretrained: bool
     remarks: list[str]
@@ -136,6 +138,7 @@ def build(run: str, state: str, experiment: Experiment, record: Record) -> Resul
         hosts=sorted({worker.host for worker in record.workers}),
         gaps=_gaps(record, trials),
         generate_cpu_s=sum(made) / len(made) if made else None,
+        busy=_busy(record, last.seconds),
         synthetic=synthetic,
         pretrained=pretrained,
         remarks=_remarks(record, synthetic, pretrained),
@@ -195,6 +198,13 @@ def _gaps(record: Record, trials: list[TrialRow]) -> Gaps | None:
     late = sum(gap.seconds > _allowed(length.get(gap.before, 0.0)) for gap in record.gaps)
     seconds = [gap.seconds for gap in record.gaps]
     return Gaps(len(seconds), sum(seconds) / len(seconds), max(seconds), max(shares, default=0.0), late)
+
+
+def _busy(record: Record, seconds: float) -> float | None:
+    slots = len({worker.slot for worker in record.workers})
+    if not slots or seconds <= 0:
+        return None
+    return sum(epoch.end - epoch.begin for epoch in record.epochs) / (slots * seconds)
 
 
 def _allowed(trial: float) -> float:

@@ -25,6 +25,8 @@ def render(result: Result) -> str:
         f"work             {numbers.quantity(result.flops, 'FLOP')} in {result.epochs} epochs of "
         f"{len(result.trials)} trials, {numbers.quantity(result.seconds, 's')}"
     )
+    if result.busy is not None:
+        lines.append(f"workers          {100 * result.busy:.1f} % of their time in epochs that were done to their end")
     if result.gaps:
         gaps = result.gaps
         lines.append(

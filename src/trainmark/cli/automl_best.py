@@ -23,6 +23,7 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.automl import network
     from trainmark.automl.ledger import Ledger
     from trainmark.automl.shelf import Shelf
+    from trainmark.cli.automl_server import url_here
 
     run, plan, experiment = automl_common.find(args)
     found = automl_common.look(run, plan, experiment)
@@ -31,8 +32,11 @@ def call(args: argparse.Namespace) -> int:
     if trial is None or trial.accuracy is None:
         raise UserError(f"experiment {run.id} has no trial {number if number is not None else ''} with an accuracy yet")
     shelf = Shelf(run.path / "automl")
-    entry = Ledger(str(plan.cases[0].params["ledger"]), run.id).entries()[trial.number]
+    entry = Ledger(url_here(run, plan), run.id).entries()[trial.number]
     weights = shelf.weights(trial.number)
+    if weights is None and plan.site.launcher == "ssh":
+        home = plan.cases[0].params["home"] or "their own checkpoint folders"
+        raise UserError(f"the weights of trial {trial.number} are on the hosts, in {home}: copy them from there")
     if weights is None:
         raise UserError(
             f"the weights of trial {trial.number} are not kept, only those of the best {experiment.keep_weights}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainmark.automl import plan as plans
+from trainmark.automl.config import Experiment
 from trainmark.automl.foreman import Foreman
 from trainmark.automl.ledger import Ledger
-from trainmark.cli import drive
+from trainmark.cli import automl_server, drive
 from trainmark.errors import CASE_FAILED, OK
 from trainmark.plan.records import Plan
 from trainmark.run import session
@@ -36,8 +38,19 @@ def go(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
 def work(run: RunDir, plan: Plan, view: View) -> JobState:
     """Until the experiment is over: its time is up, or all its trials are done."""
     experiment = plans.experiment_of(plan)
+    with automl_server.served(run, plan, view.note) as (ledger, tend):
+        return _work(run, plan, view, experiment, ledger, tend)
+
+
+def _work(
+    run: RunDir, plan: Plan, view: View, experiment: Experiment, ledger: Ledger, tend: Callable[[], None]
+) -> JobState:
     first = plan.cases[0].params
-    ledger = Ledger(str(first["ledger"]), str(first["run"]))
     open_ones = {int(plan.cases[ref.case].params["slot"]) for ref, _ in session.state_of(run, plan).open_attempts()}
     foreman = Foreman(experiment, ledger, float(first["until"]), len(plan.cases), open_ones)
-    return session.drive(run, plan, Both(foreman, view), ending=foreman.ending)
+
+    def ending() -> str:
+        tend()
+        return foreman.ending()
+
+    return session.drive(run, plan, Both(foreman, view), ending=ending)

@@ -11,8 +11,9 @@ import msgspec
 
 from trainmark.automl import plan as plans
 from trainmark.automl.config import SYNTHETIC, Experiment, load, to_yaml
+from trainmark.automl.generator import limits_of, start_models
 from trainmark.automl.rules import RULES
-from trainmark.cli import automl_drive, common, drive
+from trainmark.cli import automl_drive, automl_server, common, drive
 from trainmark.errors import UserError
 from trainmark.launch import REGISTRY
 from trainmark.plan.records import Plan
@@ -20,6 +21,7 @@ from trainmark.run import session
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.spec.site import Site
 from trainmark.store import rundir
+from trainmark.store.rundir import RunDir
 
 FOLDER = "automl"
 _DEMO = Path(plans.__file__).parent / "demo" / "experiment.yaml"
@@ -53,13 +55,23 @@ def call(args: argparse.Namespace) -> int:
 
         check_site(plan)
     run = rundir.create(args.runs.resolve(), plan.suite)
-    home = str(run.path / FOLDER)
     until = time.time() + experiment.seconds
-    ledger = experiment.ledger or f"journal:{home}/ledger.log"
-    plan = plans.at_home(plan, experiment, run.id, home, ledger, until)
+    start = start_models(experiment)
+    plan = plans.at_home(plan, experiment, start, run.id, *_places(experiment, site, run), until)
     session.describe(run, plan)
     sys.stderr.write(f"experiment {run.id}: {plan.concurrent} workers, {experiment.max_duration} at most\n")
     return automl_drive.go(run, plan, args)
+
+
+def _places(experiment: Experiment, site: Site, run: RunDir) -> tuple[str, str]:
+    """The workers' folder, and their ledger's URL. Over ssh they share a folder only where the site says so."""
+    if site.launcher != "ssh":
+        home = str(run.path / FOLDER)
+        return home, experiment.ledger or f"journal:{home}/ledger.log"
+    home = f"{site.shared_dir}/trainmark-{FOLDER}/{run.id}" if site.shared_dir else ""
+    if experiment.slot.nodes > 1 and not home:
+        raise UserError("slot.nodes: workers of several nodes need `shared_dir` in the site, for their checkpoints")
+    return home, experiment.ledger or f"grpc://127.0.0.1:{automl_server.free_port()}"
 
 
 def read(path: Path, rules: str | None) -> Experiment:
@@ -80,7 +92,6 @@ def read(path: Path, rules: str | None) -> Experiment:
 def make_plan(experiment: Experiment, site: Site) -> Plan:
     """Everything is looked at before anything is started: start models, options, data."""
     from trainmark.automl import policy
-    from trainmark.automl.generator import limits_of, start_models
 
     REGISTRY.check(site.launcher, f"site `{site.name}`")
     policy.make(experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options)

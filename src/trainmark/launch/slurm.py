@@ -26,6 +26,8 @@ RECORD = "slurm.json"
 _LOOK_SECONDS = 0.1
 # Slurm waits a while for processes that do not end, and then needs a little longer.
 _LEAVE_SECONDS, _GONE_SECONDS = 5.0, 120.0
+# Longer than Slurm usually takes to see that a node is down.
+_SHUN_SECONDS = 600.0
 
 
 class SlurmLauncher:
@@ -34,7 +36,8 @@ class SlurmLauncher:
         self._attempts: dict[str, Attempt] = {}
         self._allocations: dict[Path, Allocation] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
-        self._lost: set[str] = set()
+        # Hosts that were lost, and when.
+        self._lost: dict[str, float] = {}
         self._ended: set[Path] = set()
 
     # ---- what every launcher can do
@@ -157,7 +160,7 @@ class SlurmLauncher:
         number = int(known[-1].folder.suffix[1:]) + 1 if known else 1
         made = self._known(run_dir / TOP / f"{about['key']}.{number}")
         name = f"trainmark-{about['run']}-{made.folder.name}"
-        argv = slurm_plan.sbatch_of(about, str(made.folder), name, sorted(self._lost))
+        argv = slurm_plan.sbatch_of(about, str(made.folder), name, self._shunned())
         made.ask(argv, name, {**about["steward"], "once": about["key"] == slurm_plan.OWN}, about["conf"])
         return made
 
@@ -202,7 +205,12 @@ class SlurmLauncher:
     def _note_lost(self, attempt: Attempt) -> None:
         for node in attempt.nodes:
             if node.ended is not None and node.ended.state == "LOST":
-                self._lost.add(node.host)
+                self._lost[node.host] = time.monotonic()
+
+    def _shunned(self) -> list[str]:
+        """Hosts to do without. One that was lost long ago may be back; if it is not, Slurm knows by now."""
+        now = time.monotonic()
+        return sorted(host for host, when in self._lost.items() if now - when < _SHUN_SECONDS)
 
     # ---- ending
 

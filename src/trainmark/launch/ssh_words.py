@@ -59,6 +59,20 @@ class Reach(msgspec.Struct, frozen=True):
 
 def command_line(reach: Reach, node_zip: str, size: int) -> list[str]:
     """The ssh that becomes the relay of this host. The user's own configuration applies, with checked host keys."""
+    source = _BOOTSTRAP.format(greeting=GREETING.decode())
+    # On one line: not every login shell takes a line break inside quotes.
+    remote = [reach.node_python, "-I", "-S", "-c", f"exec({source!r})", reach.work_dir, node_zip, str(size)]
+    return [*_entry(reach, {"ClearAllForwardings": "yes"}), "--", reach.host, shlex.join(remote)]
+
+
+def tunnel_line(reach: Reach, there: int, here: int) -> list[str]:
+    """The ssh through which programs on the host reach a port of this machine; both ends are on loopback only. It ends
+    when its input does, so that it never outlives whoever started it."""
+    words = _entry(reach, {"ExitOnForwardFailure": "yes"})
+    return [*words, "-R", f"127.0.0.1:{there}:127.0.0.1:{here}", "--", reach.host, "cat"]
+
+
+def _entry(reach: Reach, more: dict[str, str]) -> list[str]:
     options = {
         "BatchMode": "yes",
         "StrictHostKeyChecking": "yes",
@@ -68,10 +82,10 @@ def command_line(reach: Reach, node_zip: str, size: int) -> list[str]:
         # One connection carries everything, and nobody else's end may take it along.
         "ControlMaster": "no",
         "ControlPath": "none",
-        "ClearAllForwardings": "yes",
         "ForwardAgent": "no",
         "EscapeChar": "none",
         "LogLevel": "ERROR",
+        **more,
     }
     words = ["ssh", "-T"]
     if reach.config:
@@ -82,10 +96,7 @@ def command_line(reach: Reach, node_zip: str, size: int) -> list[str]:
         words += ["-l", reach.user]
     if reach.port:
         words += ["-p", str(reach.port)]
-    source = _BOOTSTRAP.format(greeting=GREETING.decode())
-    # On one line: not every login shell takes a line break inside quotes.
-    remote = [reach.node_python, "-I", "-S", "-c", f"exec({source!r})", reach.work_dir, node_zip, str(size)]
-    return [*words, "--", reach.host, shlex.join(remote)]
+    return words
 
 
 _SENTENCES = (

@@ -11,7 +11,16 @@ import trainmark_probe as probe
 from trainmark_job import InputError
 
 # `home`: the folder that workers share; `ledger`: its URL; `until`: when the experiment is over, in Unix time.
-DEFAULTS = {"slot": 0, "experiment": "", "home": "", "ledger": "", "run": "", "until": 0.0, "carry": False}
+DEFAULTS = {
+    "slot": 0,
+    "experiment": "",
+    "start": "[]",
+    "home": "",
+    "ledger": "",
+    "run": "",
+    "until": 0.0,
+    "carry": False,
+}
 
 
 def main() -> None:
@@ -58,7 +67,12 @@ def main() -> None:
 
     trainer = trainings.Trainer(experiment, place, (train, test), ledger, shelf, over)
     if ledger is not None:
-        _lead(experiment, place, ledger, shelf, owner, trainer, over, carry=params["carry"])
+        from trainmark.automl.generator import Generator
+        from trainmark.automl.graph_json import decode
+
+        start = [decode(text) for text in msgspec.json.decode(params["start"])]
+        generator = Generator(experiment, start, ledger, shelf, owner, carry=params["carry"])
+        _lead(experiment, place, ledger, shelf, generator, owner, trainer, over)
     else:
         _follow(place, trainer)
     probe.train_end()
@@ -94,12 +108,11 @@ def _introduce(config: dict[str, Any], experiment: Any, place: Any, kind: str, t
 
 
 def _lead(
-    experiment: Any, place: Any, ledger: Any, shelf: Any, owner: str, trainer: Any, over: Any, *, carry: bool
+    experiment: Any, place: Any, ledger: Any, shelf: Any, generator: Any, owner: str, trainer: Any, over: Any
 ) -> None:
     import msgspec
     from assign import broadcast
 
-    from trainmark.automl.generator import Generator
     from trainmark.automl.worker import Outcome, Worker
 
     def led(entry: Any, round_number: int, body: int, parent: Any) -> Outcome:
@@ -115,7 +128,6 @@ def _lead(
             # Told and on record: now nobody needs to go on with it.
             shelf.drop_checkpoint(value["number"])
 
-    generator = Generator(experiment, ledger, shelf, owner, carry=carry)
     Worker(experiment, ledger, generator, owner, led, note, over).run()
     broadcast(place, b"")
 

@@ -1,0 +1,110 @@
+"""The ledger for workers on other hosts: a database here, served on loopback, and an ssh tunnel from each host."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from trainmark.automl.ledger import Ledger
+from trainmark.launch.remote_plan import reach
+from trainmark.launch.ssh_words import Reach, tunnel_line
+from trainmark.plan.records import Plan
+from trainmark.store.rundir import RunDir
+
+DATABASE = "ledger.db"
+# A tunnel that broke is made again, but not more often than this.
+_AGAIN_SECONDS = 5.0
+
+Note = Callable[[str], None]
+
+
+def free_port() -> int:
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return int(made.getsockname()[1])
+
+
+def url_here(run: RunDir, plan: Plan) -> str:
+    """The ledger's URL for whoever is on this machine."""
+    url = str(plan.cases[0].params["ledger"])
+    if not url.startswith("grpc:"):
+        return url
+    (run.path / "automl").mkdir(exist_ok=True)
+    return f"sqlite:///{run.path}/automl/{DATABASE}"
+
+
+@contextlib.contextmanager
+def served(run: RunDir, plan: Plan, note: Note) -> Iterator[tuple[Ledger, Callable[[], None]]]:
+    """The ledger, and what must be called now and then while workers need it."""
+    url = str(plan.cases[0].params["ledger"])
+    here = url_here(run, plan)
+    ledger = Ledger(here, run.id)
+    if not url.startswith("grpc:"):
+        yield ledger, lambda: None
+        return
+    local = _serve(here)
+    hosts = sorted({node.host for case in plan.cases for node in case.nodes})
+    tunnels = [_Tunnel(reach(plan.site, host), int(url.rpartition(":")[2]), local, note) for host in hosts]
+    try:
+        yield ledger, functools.partial(_tend, tunnels)
+    finally:
+        for tunnel in tunnels:
+            tunnel.close()
+
+
+def _tend(tunnels: list[_Tunnel]) -> None:
+    for tunnel in tunnels:
+        tunnel.tend()
+
+
+def _serve(url: str) -> int:
+    """Optuna's proxy on a port of its own; it lives as long as this process."""
+    import optuna
+
+    port = free_port()
+    storage = optuna.storages.get_storage(url)
+
+    def run() -> None:
+        import warnings
+
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        optuna.storages.run_grpc_proxy_server(storage, host="127.0.0.1", port=port)
+
+    threading.Thread(target=run, name="ledger", daemon=True).start()
+    return port
+
+
+class _Tunnel:
+    """One ssh that makes the ledger's port appear on a host."""
+
+    def __init__(self, reach: Reach, there: int, here: int, note: Note) -> None:
+        self._host, self._argv, self._note = reach.host, tunnel_line(reach, there, here), note
+        self._process: subprocess.Popen[Any] | None = None
+        self._begun = -_AGAIN_SECONDS
+        self.tend()
+
+    def tend(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        if time.monotonic() - self._begun < _AGAIN_SECONDS:
+            return
+        if self._process is not None:
+            self._note(f"{self._host}: the tunnel to the ledger is made again")
+        self._begun = time.monotonic()
+        quiet = subprocess.DEVNULL
+        # Of its own session: Ctrl-C is for the controller, which then asks workers to end.
+        self._process = subprocess.Popen(
+            self._argv, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+        )
+
+    def close(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5.0)

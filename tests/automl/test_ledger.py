@@ -1,0 +1,119 @@
+"""The ledger: one entry is one worker's, told once, and never lost; with every kind of storage."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from trainmark.automl.config import Experiment
+from trainmark.automl.generator import Generator
+from trainmark.automl.graph_json import load
+from trainmark.automl.ledger import Entry, Ledger
+from trainmark.automl.moves import Move
+from trainmark.automl.shelf import Shelf
+from trainmark.automl.worker import MOST_BEGUN, Outcome, Worker
+
+DEMO = Path(__file__).parents[2] / "src" / "trainmark" / "automl" / "demo" / "start.json"
+
+
+def new(key: str = "k", owner: str = "slot0") -> Entry:
+    return Entry(number=-1, state="waiting", key=key, owner=owner, moves=(Move("wider", 0, 12),))
+
+
+@pytest.mark.parametrize("kind", ["journal", "sqlite"])
+def test_an_entry_is_claimed_and_told_once(tmp_path: Path, kind: str) -> None:
+    url = f"journal:{tmp_path}/l.log" if kind == "journal" else f"sqlite:///{tmp_path}/l.db"
+    first, second = Ledger(url, "run"), Ledger(url, "run")
+    assert first.propose(new()) == 0
+    (seen,) = second.entries()
+    assert (seen.key, seen.moves, seen.state) == ("k", (Move("wider", 0, 12),), "waiting")
+    assert first.claim(seen, "slot0") and not second.claim(seen, "slot1")
+    # Its worker is lost: the controller gives it back, and another goes on with it.
+    assert second.release("slot0") == [0]
+    (again,) = second.entries()
+    assert (again.owner, again.begun) == ("", 1) and second.claim(again, "slot1")
+    assert second.tell(0, 0.5, best={"lr": 0.1}, file="f") and not first.tell(0, 0.9)
+    (told,) = first.entries()
+    assert (told.value, told.best, told.file, told.begun, told.state) == (0.5, {"lr": 0.1}, "f", 2, "done")
+    assert first.release("slot1") == []
+
+
+def _compete(url: str, owner: str, queue: multiprocessing.Queue[tuple[str, list[int]]]) -> None:
+    ledger, mine = Ledger(url, "run"), []
+    while True:
+        waiting = [entry for entry in ledger.entries() if entry.state == "waiting"]
+        if not waiting:
+            break
+        entry = Random(owner + str(len(mine))).choice(waiting)
+        if ledger.claim(entry, owner):
+            mine.append(entry.number)
+            ledger.tell(entry.number, 0.1)
+    queue.put((owner, mine))
+
+
+def test_workers_of_several_processes_share_a_journal(tmp_path: Path) -> None:
+    url = f"journal:{tmp_path}/l.log"
+    ledger = Ledger(url, "run")
+    for number in range(20):
+        assert ledger.propose(new(f"k{number}", "")) == number
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    workers = [context.Process(target=_compete, args=(url, f"slot{index}", queue)) for index in range(3)]
+    for worker in workers:
+        worker.start()
+    taken = [number for _ in workers for number in queue.get(timeout=120)[1]]
+    for worker in workers:
+        worker.join()
+    assert sorted(taken) == list(range(20))
+
+
+def experiment(**changes: object) -> Experiment:
+    return Experiment(schema=1, name="x", data="synthetic", rules="demo", workers=2, max_trials=8, **changes)  # type: ignore[arg-type]
+
+
+def worker(tmp_path: Path, owner: str, trainer: object, **changes: object) -> tuple[Worker, Ledger, list[str]]:
+    ledger, told = Ledger(f"journal:{tmp_path}/l.log", "run"), list[str]()
+    given = experiment(**changes)
+    generator = Generator(given, [load(DEMO)], ledger, Shelf(tmp_path), owner)
+    made = Worker(given, ledger, generator, owner, trainer, lambda name, value: told.append(name), lambda: False)  # type: ignore[arg-type]
+    return made, ledger, told
+
+
+def test_a_search_makes_as_many_different_architectures_as_asked_for(tmp_path: Path) -> None:
+    rounds = []
+
+    def train(entry: Entry, round_number: int, body: int, parent: Entry | None) -> Outcome:
+        rounds.append((entry.number, round_number, body, parent.number if parent else None))
+        return Outcome(0.1 + 0.01 * entry.number)
+
+    made, ledger, told = worker(tmp_path, "slot0", train, architectures_per_trial=2)
+    made.run()
+    entries = ledger.entries()
+    assert [entry.state for entry in entries] == ["done"] * 16 and len({entry.key for entry in entries}) == 16
+    # Two architectures make a trial and two trials a round; all come from the one start model of 10 layers.
+    assert [(number, turn) for number, turn, _, _ in rounds] == [(n, n // 4) for n in range(16)]
+    assert {body for _, _, body, _ in rounds} == {10}
+    assert told.count("automl_begin") == told.count("automl_end") == 16
+
+
+def test_what_is_left_behind_comes_first_and_what_crashes_workers_is_given_up(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def train(entry: Entry, round_number: int, body: int, parent: Entry | None) -> Outcome:
+        seen.append(entry.number)
+        return Outcome(0.5)
+
+    made, ledger, _ = worker(tmp_path, "slot0", train)
+    other, _, _ = worker(tmp_path, "slot1", train)
+    number = made._generator.make()
+    assert number == 0
+    for _ in range(MOST_BEGUN):
+        assert ledger.claim(ledger.entries()[0], "slot9")
+        ledger.release("slot9")
+    other.run()
+    entries = ledger.entries()
+    assert entries[0].state == "failed" and "crashed" in entries[0].why
+    assert 0 not in seen and all(entry.ended for entry in entries) and len(entries) == 8

@@ -1,0 +1,181 @@
+"""Parts of the worker that need no experiment: TFRecords, and weights from files."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trainmark
+
+PACKAGE = Path(trainmark.__file__).parent
+DEMO = PACKAGE / "automl" / "demo" / "start.json"
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("probe", "workloads/lib", "workloads/automl_trial"):
+        monkeypatch.syspath_prepend(str(PACKAGE / folder))
+
+
+def field(number: int, data: bytes) -> bytes:
+    """A length-delimited field of protobuf."""
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    found = b""
+    while True:
+        value, part = value >> 7, value & 0x7F
+        found += bytes([part | (0x80 if value else 0)])
+        if not value:
+            return found
+
+
+def jpeg(shade: int) -> bytes:
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30), (shade, shade, shade)).save(out, "JPEG")
+    return out.getvalue()
+
+
+def record(picture: bytes, label: int, packed: bool) -> bytes:
+    from tfrecords import masked_crc
+
+    integers = field(1, varint(label)) if packed else varint(1 << 3) + varint(label)
+    features = b""
+    for name, value in (("image/encoded", field(1, field(1, picture))), ("image/class/label", field(3, integers))):
+        features += field(1, field(1, name.encode()) + field(2, value))
+    # A feature of floats, which is none of our business.
+    features += field(1, field(1, b"image/object/bbox/xmin") + field(2, field(2, field(1, b"\0\0\0\0"))))
+    data = field(1, features)
+    head = len(data).to_bytes(8, "little")
+    return head + masked_crc(head).to_bytes(4, "little") + data + masked_crc(data).to_bytes(4, "little")
+
+
+def write_shards(folder: Path) -> None:
+    folder.mkdir()
+    for part, count in (("train", 3), ("validation", 2)):
+        for shard in range(count):
+            content = b"".join(
+                record(jpeg(20 * (4 * shard + n)), 1 + (4 * shard + n) % 5, bool(n % 2)) for n in range(4)
+            )
+            (folder / f"{part}-{shard:05d}-of-{count:05d}").write_bytes(content)
+
+
+def test_the_checksum_is_that_of_the_format() -> None:
+    from tfrecords import masked_crc
+
+    # CRC-32C of "123456789" is 0xE3069283, rotated by 15 and shifted by 0xa282ead8.
+    crc = 0xE3069283
+    assert masked_crc(b"123456789") == (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def test_tfrecords_are_read_without_tensorflow(tmp_path: Path) -> None:
+    import numpy as np
+    import pictures
+
+    write_shards(tmp_path / "data")
+    wanted = pictures.Wanted(32, 3, 5, 0, 0)
+    for _ in range(2):  # the second time by the index that was kept
+        train, test, kind = pictures.open_data(str(tmp_path / "data"), None, wanted, tmp_path / "index")
+        assert (kind, len(train), len(test)) == ("tfrecord", 12, 8)
+        batch = train.batch(np.arange(12), None)
+        assert batch.images.shape == (12, 3, 32, 32)
+        # Labels count from 1 in the files.
+        assert batch.labels.tolist() == [n % 5 for n in range(12)]
+        assert [round(float(image.float().mean()) / 20) for image in batch.images] == list(range(12))
+    assert "tensorflow" not in sys.modules and len(list((tmp_path / "index").iterdir())) == 2
+
+
+def test_a_broken_shard_is_named(tmp_path: Path) -> None:
+    import pictures
+    from trainmark_job import InputError
+
+    write_shards(tmp_path / "data")
+    file = tmp_path / "data" / "train-00001-of-00003"
+    file.write_bytes(file.read_bytes()[:-7])
+    with pytest.raises(InputError, match="train-00001-of-00003 is no TFRecord file, or cut short"):
+        pictures.open_data(str(tmp_path / "data"), None, pictures.Wanted(32, 3, 5, 0, 0), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pt", "safetensors", "h5", "foreign"])
+def test_weights_from_files(tmp_path: Path, kind: str) -> None:
+    import inheritance
+    import torch
+
+    from trainmark.automl.graph_json import load
+    from trainmark.automl.network import build
+
+    graph = load(DEMO)
+    given, own = build(graph).state_dict(), build(graph).state_dict()
+    file = tmp_path / f"weights.{kind if kind != 'foreign' else 'pt'}"
+    named = {name: value for name, value in given.items() if "num_batches" not in name}
+    if kind == "safetensors":
+        pytest.importorskip("safetensors.torch").save_file(named, file)
+    elif kind == "h5":
+        _write_keras(pytest.importorskip("h5py"), file, named)
+    else:
+        # A foreign file has other names, in the order of computation.
+        torch.save({f"stem.{name}" if kind == "foreign" else name: value for name, value in named.items()}, file)
+    made, taken = inheritance.from_file(str(file), graph, own)
+    assert taken == len(named)
+    assert all(torch.equal(made[name], value) for name, value in named.items())
+
+
+def _write_keras(h5py: Any, file: Path, named: dict[str, Any]) -> None:
+    layers: dict[str, dict[str, Any]] = {}
+    for name, value in named.items():
+        layer, _, part = name.partition(".")
+        kernel = value.permute(2, 3, 1, 0) if value.dim() == 4 else value.t() if value.dim() == 2 else value
+        layers.setdefault(layer, {})[part] = kernel.contiguous().numpy()
+    with h5py.File(file, "w") as out:
+        out.attrs["layer_names"] = [name.encode() for name in layers]
+        for layer, parts in layers.items():
+            group = out.create_group(layer)
+            group.attrs["weight_names"] = [part.encode() for part in parts]
+            for part, value in parts.items():
+                group[part] = value
+
+
+def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
+    import pickle
+
+    import inheritance
+    from trainmark_job import InputError
+
+    from trainmark.automl.graph_json import load
+    from trainmark.automl.network import build
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return Path.touch, (tmp_path / "done",)
+
+    (tmp_path / "weights.pt").write_bytes(pickle.dumps({"l0.weight": Evil()}))
+    graph = load(DEMO)
+    with pytest.raises(InputError, match="cannot be read"):
+        inheritance.from_file(str(tmp_path / "weights.pt"), graph, build(graph).state_dict())
+    assert not (tmp_path / "done").exists()
+
+
+def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
+    from trainmark.automl.flops import count
+    from trainmark.automl.graph_json import load
+    from trainmark.automl.moves import Move, apply
+    from trainmark.automl.network import build
+    from trainmark.automl.tuned import fitted, tuned
+
+    start = load(DEMO)
+    child = apply(start, Move("deeper", 2, 3))
+    changed = tuned(child, len(start.layers), 5, 0.1)
+    kernels = [layer.kernel for layer in changed.layers if layer.op == 0]
+    # Convolutions of the start model keep theirs; a network without dropout gets one.
+    assert kernels == [3, 3, 5] and sum(layer.op == 6 for layer in changed.layers) == 1
+    assert count(changed, "trainmark").train > count(child, "trainmark").train
+    weights, taken = fitted(build(child).state_dict(), build(changed).state_dict())
+    build(changed).load_state_dict(weights)
+    assert taken == len(weights)
