@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
+from unittest.mock import patch
 
 from trainmark.automl.graph import Graph
 from trainmark.automl.moves import Limits, Move, apply
-from trainmark.automl.policy import POLICIES, Trial
+from trainmark.automl.policy import POLICIES, Policy, Trial
 from trainmark.automl.starts import small_cnn
 
 FILE = Path(__file__).with_name("architectures.json")
@@ -46,10 +47,12 @@ class Table:
     def regrets(self, policy: str, seed: int, evaluations: int = EVALUATIONS, options: Any = None) -> list[float]:
         """After each evaluation. No architecture is evaluated twice: a policy that names one again is asked again."""
         module, _, name = POLICIES[policy].partition(":")
-        searcher = getattr(importlib.import_module(module), name)(
-            [self.graphs[0]], Limits(), options or {}, near=self.near
-        )
-        rng = random.Random(f"{policy} {seed}")
+        home = importlib.import_module(module)
+        with patch.object(home, "neighbours", self.near):
+            return self._search(getattr(home, name)([self.graphs[0]], Limits(), options or {}), seed, evaluations)
+
+    def _search(self, searcher: Policy, seed: int, evaluations: int) -> list[float]:
+        rng = random.Random(seed)
         history: list[Trial] = []
         known: set[int] = set()
         best, found = max(self.accuracies), []

@@ -1,4 +1,4 @@
-"""What policies share: their options, and whose neighbours they look at."""
+"""What policies share: their options, how they begin, and a random child."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainmark.automl.moves import Limits, Move
 from trainmark.automl.policy import Proposal, Trial
 from trainmark.errors import UserError, did_you_mean, one_of
 
-# Draws some moves that a graph allows: `trainmark.automl.moves.neighbours`, or a table's, where a search is judged.
+# Draws some moves that a graph allows, as `trainmark.automl.moves.neighbours` does.
 Near = Callable[[Graph, Random, int, Limits], list[tuple[Move, Graph]]]
 _TRIES = 32
 
@@ -40,9 +40,7 @@ def options_of(policy: str, given: Mapping[str, Any], known: Mapping[str, Option
 
 def first(start: Sequence[Graph], history: Sequence[Trial], pending: Sequence[Trial]) -> Proposal | None:
     """A start model that nobody has taken; None when all are."""
-    begun = sum(trial.parent is None for trial in pending)
-    # Start models are the first entries of the ledger: beyond them nobody is without a parent but for lack of any.
-    begun += sum(trial.parent is None for trial in history) if begun < len(start) else 0
+    begun = sum(trial.parent is None for trial in (*history, *pending))
     return Proposal(start[begun]) if begun < len(start) else None
 
 

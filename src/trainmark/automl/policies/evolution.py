@@ -9,18 +9,16 @@ from typing import Any
 
 from trainmark.automl.graph import Graph
 from trainmark.automl.moves import Limits, neighbours
-from trainmark.automl.policies.common import Near, Option, first, mutation, options_of
+from trainmark.automl.policies.common import Option, first, mutation, options_of
 from trainmark.automl.policy import Proposal, Trial
 
 OPTIONS = {"population": Option(32, 2, 100_000), "sample": Option(8, 1, 100_000)}
 
 
 class Evolution:
-    def __init__(
-        self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any], near: Near = neighbours
-    ) -> None:
+    def __init__(self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> None:
         chosen = options_of("evolution", options, OPTIONS)
-        self._start, self._limits, self._near = list(start), limits, near
+        self._start, self._limits = list(start), limits
         self._sample = chosen["sample"]
         self._alive: deque[tuple[float, Trial]] = deque(maxlen=chosen["population"])
 
@@ -38,5 +36,5 @@ class Evolution:
             drawn = rng.sample(alive, min(self._sample, len(alive)))
             return max(drawn, key=lambda one: one[0])[1]
 
-        found = mutation(self._near, self._limits, rng, fittest)
+        found = mutation(neighbours, self._limits, rng, fittest)
         return found or Proposal(rng.choice(self._start))

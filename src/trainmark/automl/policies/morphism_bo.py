@@ -11,7 +11,7 @@ import numpy as np
 
 from trainmark.automl.graph import Graph
 from trainmark.automl.moves import Limits, neighbours
-from trainmark.automl.policies.common import Near, Option, first, mutation, options_of
+from trainmark.automl.policies.common import Option, first, mutation, options_of
 from trainmark.automl.policies.features import WIDTH, Numbers, features
 from trainmark.automl.policies.surrogate import Surrogate
 from trainmark.automl.policy import Proposal, Trial
@@ -31,11 +31,9 @@ _CHOICE = 4
 
 
 class MorphismBO:
-    def __init__(
-        self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any], near: Near = neighbours
-    ) -> None:
+    def __init__(self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> None:
         chosen = options_of("morphism-bo", options, OPTIONS)
-        self._start, self._limits, self._near = list(start), limits, near
+        self._start, self._limits = list(start), limits
         self._candidates, self._parents, self._beta = chosen["candidates"], chosen["parents"], chosen["beta"]
         self._surrogate = Surrogate(WIDTH, chosen["noise"])
         # Told and not yet learnt; rows of what was seen and not yet told; marks of all that was seen.
@@ -59,13 +57,13 @@ class MorphismBO:
             drawn = [
                 Proposal(child, number, (move,))
                 for number, graph in parents
-                for move, child in self._near(graph, rng, share, self._limits)
+                for move, child in neighbours(graph, rng, share, self._limits)
             ]
             best = self._best(drawn)
             if best is not None:
                 return best
         among = [*history, *pending]
-        return mutation(self._near, self._limits, rng, lambda: rng.choice(among)) or Proposal(rng.choice(self._start))
+        return mutation(neighbours, self._limits, rng, lambda: rng.choice(among)) or Proposal(rng.choice(self._start))
 
     def _learn(self, pending: Sequence[Trial]) -> None:
         """Takes in what is new: trials that were told, and those under way, whose values will come."""

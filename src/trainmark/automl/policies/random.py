@@ -8,26 +8,30 @@ from typing import Any
 
 from trainmark.automl.graph import Graph
 from trainmark.automl.moves import Limits, neighbours
-from trainmark.automl.policies.common import Near, first, mutation, options_of
 from trainmark.automl.policy import Proposal, Trial
+from trainmark.errors import UserError
+
+_TRIES = 32
 
 
 class Random:
-    def __init__(
-        self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any], near: Near = neighbours
-    ) -> None:
-        options_of("random", options, {})
-        self._start, self._limits, self._near = list(start), limits, near
-        self._trained: list[Trial] = []
+    def __init__(self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> None:
+        self._start, self._limits = list(start), limits
+        for name in options:
+            raise UserError(f"policy_options.{name}: `random` has no options")
 
     def tell(self, trial: Trial) -> None:
-        if trial.value is not None:
-            self._trained.append(trial)
+        """Chance has no memory."""
 
     def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Rng) -> Proposal:
-        begin = first(self._start, history, pending)
-        if begin is not None:
-            return begin
-        among = self._trained or [*history, *pending]
-        found = mutation(self._near, self._limits, rng, lambda: rng.choice(among))
-        return found or Proposal(rng.choice(self._start))
+        begun = sum(trial.parent is None for trial in (*history, *pending))
+        if begun < len(self._start):
+            return Proposal(self._start[begun])
+        trained = [trial for trial in history if trial.value is not None] or [*history, *pending]
+        for _ in range(_TRIES):
+            parent = rng.choice(trained)
+            found = neighbours(parent.graph, rng, 1, self._limits)
+            if found:
+                ((move, child),) = found
+                return Proposal(child, parent.number, (move,))
+        return Proposal(rng.choice(self._start))

@@ -23,15 +23,18 @@ class _Covariance:
     """That of the weights: the inverse of 1 + the sum of squares of the rows ÷ noise."""
 
     def __init__(self, width: int, noise: float) -> None:
-        self._noise, self._since = noise, 0
+        self._noise = noise
         self._squares = np.zeros((width, width))
+        # Rows that are not yet among the squares.
+        self._late: list[Numbers] = []
         self.matrix = np.eye(width)
 
     def add(self, rows: Numbers) -> None:
-        self._squares += rows.T @ rows
-        self._since += len(rows)
-        if len(rows) >= _MANY or self._since >= _FRESH:
-            self._since = 0
+        self._late.extend(rows)
+        if len(rows) >= _MANY or len(self._late) >= _FRESH:
+            late = np.stack(self._late)
+            self._late.clear()
+            self._squares += late.T @ late
             self.matrix = np.linalg.inv(np.eye(len(self.matrix)) + self._squares / self._noise)
             return
         for row in rows:
