@@ -24,6 +24,7 @@ FILE = Path(__file__).with_name("architectures.json")
 EVALUATIONS = 60
 FROM = 10  # regret counts from this evaluation on
 SEEDS = 20
+_TRIES = 16
 
 
 class Table:
@@ -34,6 +35,7 @@ class Table:
         for entry in entries[1:]:
             parent, move = entry["made"]
             self.graphs.append(apply(self.graphs[parent], Move(*move)))
+        self._single = [entry["accuracy"] for entry in entries]
         self.accuracies = [mean(entry["accuracy"]) for entry in entries]
         self.spread: dict[str, float] = table["spread"]
         self._moves = [[(Move(*move), end) for *move, end in entry["moves"]] for entry in entries]
@@ -44,34 +46,39 @@ class Table:
         there = self._moves[self.numbers[graph.layers]]
         return [(move, self.graphs[end]) for move, end in rng.sample(there, min(n, len(there)))]
 
-    def regrets(self, policy: str, seed: int, evaluations: int = EVALUATIONS, options: Any = None) -> list[float]:
-        """After each evaluation. No architecture is evaluated twice: a policy that names one again is asked again."""
+    def search(self, policy: str, seed: int, noisy: bool = False, options: Any = None) -> list[int]:
+        """The entries that a policy has evaluated, in turn. As in an experiment, one that names what is known is asked
+        again, some times. `noisy`: it is told one training's accuracy, drawn by the seed, instead of their mean."""
         module, _, name = POLICIES[policy].partition(":")
         home = importlib.import_module(module)
         with patch.object(home, "neighbours", self.near):
-            return self._search(getattr(home, name)([self.graphs[0]], Limits(), options or {}), seed, evaluations)
+            return self._search(getattr(home, name)([self.graphs[0]], Limits(), options or {}), seed, noisy)
 
-    def _search(self, searcher: Policy, seed: int, evaluations: int) -> list[float]:
-        rng = random.Random(seed)
+    def _search(self, searcher: Policy, seed: int, noisy: bool) -> list[int]:
+        rng = random.Random(seed)  # noqa: S311 - a search, not a secret
+        luck = random.Random(f"luck {seed}")  # noqa: S311
+        told = [luck.choice(values) for values in self._single] if noisy else self.accuracies
         history: list[Trial] = []
-        known: set[int] = set()
-        best, found = max(self.accuracies), []
-        while len(history) < evaluations:
-            proposal = searcher.ask(history, [], rng)
-            number = self.numbers[proposal.graph.layers]
-            if number in known:
-                continue
-            known.add(number)
-            value = self.accuracies[number]
-            trial = Trial(len(history), proposal.graph, str(number), value, proposal.parent, proposal.moves)
+        visited: list[int] = []
+        while len(history) < EVALUATIONS:
+            for _ in range(_TRIES):
+                proposal = searcher.ask(history, [], rng)
+                number = self.numbers[proposal.graph.layers]
+                if number not in visited:
+                    break
+            visited.append(number)
+            trial = Trial(len(history), proposal.graph, str(number), told[number], proposal.parent, proposal.moves)
             history.append(trial)
             searcher.tell(trial)
-            found.append(best - max(trial.value for trial in history if trial.value is not None))
-        return found
+        return visited
 
-    def mean_regrets(self, policy: str, seeds: int = SEEDS, options: Any = None) -> list[float]:
-        """By seed, the mean over the evaluations that count."""
-        return [mean(self.regrets(policy, seed, options=options)[FROM - 1 :]) for seed in range(seeds)]
+    def regret(self, visited: Sequence[int]) -> float:
+        """How far the best so far is from the best there is: the mean over the evaluations that count."""
+        best, reached, found = max(self.accuracies), 0.0, []
+        for number in visited:
+            reached = max(reached, self.accuracies[number])
+            found.append(best - reached)
+        return mean(found[FROM - 1 :])
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float]:

@@ -17,6 +17,8 @@ from trainmark.automl.policies.surrogate import Surrogate
 from trainmark.automl.policy import Proposal, Trial
 
 OPTIONS = {
+    # So many are drawn at random before the surrogate is asked: it must have something to learn from.
+    "initial": Option(8, 0, 100_000),
     # Neighbours looked at for one architecture, and of how many parents.
     "candidates": Option(96, 1, 100_000),
     "parents": Option(12, 1, 10_000),
@@ -35,6 +37,7 @@ class MorphismBO:
         chosen = options_of("morphism-bo", options, OPTIONS)
         self._start, self._limits = list(start), limits
         self._candidates, self._parents, self._beta = chosen["candidates"], chosen["parents"], chosen["beta"]
+        self._initial = chosen["initial"]
         self._surrogate = Surrogate(WIDTH, chosen["noise"])
         # Told and not yet learnt; rows of what was seen and not yet told; marks of all that was seen.
         self._told: list[Trial] = []
@@ -51,6 +54,8 @@ class MorphismBO:
         begin = first(self._start, history, pending)
         if begin is not None:
             return begin
+        if len(history) + len(pending) < self._initial:
+            return self._blindly([*history, *pending], rng)
         self._learn(pending)
         for parents in self._groups(history, pending):
             share = -(-self._candidates // len(parents))
@@ -62,8 +67,11 @@ class MorphismBO:
             best = self._best(drawn)
             if best is not None:
                 return best
-        among = [*history, *pending]
-        return mutation(neighbours, self._limits, rng, lambda: rng.choice(among)) or Proposal(rng.choice(self._start))
+        return self._blindly([*history, *pending], rng)
+
+    def _blindly(self, among: Sequence[Trial], rng: Rng) -> Proposal:
+        found = mutation(neighbours, self._limits, rng, lambda: rng.choice(among))
+        return found or Proposal(rng.choice(self._start))
 
     def _learn(self, pending: Sequence[Trial]) -> None:
         """Takes in what is new: trials that were told, and those under way, whose values will come."""
