@@ -137,7 +137,12 @@ def main() -> None:
         "cpu_s_to_prepare": prepared,
         "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
     }
-    show("handover", "the worker's own loop, all at once, on a journal in a local file; training takes no time", figures, details)
+    show(
+        "handover",
+        "the worker's own loop, all at once, on a journal in a local file; training takes no time",
+        figures,
+        details,
+    )
 
 
 if __name__ == "__main__":

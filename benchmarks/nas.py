@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
 import argparse
 import json
@@ -100,11 +100,9 @@ def everything(long: bool) -> None:
     for history, bar in PEERS if long else PEERS[:1]:
         taken, theirs = ours(history, "small_cnn"), peer(history)
         ratio = theirs / median(taken)
+        name, compared = f"next architecture, history of {history}", "peer ÷ ours"
         figures.append(
-            Figure(
-                f"next architecture, history of {history}", "CPU s", median(taken), "NNI 2.10", theirs, "peer ÷ ours",
-                ratio, f"≥ {bar:g}", ratio >= bar,
-            )  # fmt: skip
+            Figure(name, "CPU s", median(taken), "NNI 2.10", theirs, compared, ratio, f"≥ {bar:g}", ratio >= bar)
         )
         details[f"{history} small_cnn"] = spread(taken)
     for history, start, bar in OURS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")})
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
 
 import argparse
 from statistics import mean
@@ -21,6 +21,10 @@ from trainmark.testing.search_table import EVALUATIONS, FROM, SEEDS, Table, pair
 POLICIES = ("random", "evolution", "morphism-bo")
 # Around the defaults, so that a reader sees how much hangs on them.
 OTHERS: tuple[dict[str, Any], ...] = ({"beta": 0.3}, {"beta": 3.0}, {"noise": 0.01}, {"noise": 1.0}, {"initial": 0})
+
+
+def interval(first: list[float], second: list[float]) -> dict[str, float]:
+    return dict(zip(("mean", "low", "high"), paired(first, second), strict=True))
 
 
 def main() -> None:
@@ -41,11 +45,12 @@ def main() -> None:
     for noisy in (False, True):
         for policy in ("random", "evolution"):
             compared = paired(regrets["morphism-bo", noisy], regrets[policy, noisy])
-            details[f"minus {policy}{', noisy' if noisy else ''}"] = dict(zip(("mean", "low", "high"), compared, strict=True))
+            details[f"minus {policy}{', noisy' if noisy else ''}"] = dict(
+                zip(("mean", "low", "high"), compared, strict=True)
+            )
     for options in OTHERS:
         found = [table.regret(table.search("morphism-bo", seed, options=options)) for seed in seeds]
-        low_high = paired(found, regrets["random", False])
-        details[f"minus random, with {options}"] = dict(zip(("mean", "low", "high"), low_high, strict=True))
+        details[f"minus random, with {options}"] = interval(found, regrets["random", False])
     ours, chance = mean(regrets["morphism-bo", False]), mean(regrets["random", False])
     high = details["minus random"]["high"]
     figure = Figure(

@@ -128,10 +128,22 @@ class JournalLedger(Ledger):
         finally:
             self._held.logs = None
         if logs:
-            with self._storage._thread_lock:
-                self._storage._backend.append_logs(logs)
-                # Raises if the trial had ended before.
-                self._storage._sync_with_backend()
+            self._flush(logs)
+
+    def _flush(self, logs: list[dict[str, Any]]) -> None:
+        """Writes all at once. UpdateFinishedTrialError if the trial had ended before."""
+        refused = None
+        with self._storage._thread_lock:
+            self._storage._backend.append_logs(logs)
+            # Each of them may be refused, and a refusal ends the reading: none must be left for somebody else to meet.
+            for _ in logs:
+                try:
+                    self._storage._sync_with_backend()
+                    break
+                except self._optuna.exceptions.UpdateFinishedTrialError as error:
+                    refused = error
+        if refused is not None:
+            raise refused
 
     def _write_or_hold(self, op_code: int, extra_fields: dict[str, Any]) -> None:
         held = getattr(self._held, "logs", None)

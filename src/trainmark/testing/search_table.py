@@ -36,7 +36,7 @@ class Table:
             parent, move = entry["made"]
             self.graphs.append(apply(self.graphs[parent], Move(*move)))
         self._single = [entry["accuracy"] for entry in entries]
-        self.accuracies = [mean(entry["accuracy"]) for entry in entries]
+        self.accuracies: list[float] = [mean(entry["accuracy"]) for entry in entries]
         self.spread: dict[str, float] = table["spread"]
         self._moves = [[(Move(*move), end) for *move, end in entry["moves"]] for entry in entries]
         self.numbers = {graph.layers: number for number, graph in enumerate(self.graphs)}
@@ -74,7 +74,8 @@ class Table:
 
     def regret(self, visited: Sequence[int]) -> float:
         """How far the best so far is from the best there is: the mean over the evaluations that count."""
-        best, reached, found = max(self.accuracies), 0.0, []
+        best, reached = max(self.accuracies), 0.0
+        found: list[float] = []
         for number in visited:
             reached = max(reached, self.accuracies[number])
             found.append(best - reached)

@@ -1,8 +1,8 @@
 """What is believed of architectures that were not trained: a linear model of their features, by Bayes' rule.
 
 It is a Gaussian process whose kernel is the product of two feature vectors, kept as sums over all observations. So a
-prediction costs the same after ten thousand as after ten, and no observation, however often repeated, can break it: what
-is inverted is a sum of squares plus the identity.
+prediction costs the same after ten thousand as after ten, and no observation, however often repeated, can break it:
+what is inverted is a sum of squares plus the identity.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class _Covariance:
 
     def __init__(self, width: int, noise: float) -> None:
         self._noise = noise
-        self._squares = np.zeros((width, width))
+        self._squares: Numbers = np.zeros((width, width))
         # Rows that are not yet among the squares.
         self._late: list[Numbers] = []
-        self.matrix = np.eye(width)
+        self.matrix: Numbers = np.eye(width)
 
     def add(self, rows: Numbers) -> None:
         self._late.extend(rows)
