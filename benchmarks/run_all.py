@@ -13,9 +13,10 @@ from lab import HERE
 
 BENCHMARKS = (
     "noop", "first_step", "probe_event", "overhead", "exec_overhead", "sampler", "scoring", "verdicts",
-    "reference_speed", "ingest", "inherit",
+    "reference_speed", "ingest", "inherit", "nas",
+    "search_quality", "handover", "automl_scale",
 )  # fmt: skip
-DEADLINE_SECONDS = 600
+DEADLINE_SECONDS = 1200
 INTRODUCTION = """\
 # trainmark beside its peers
 
