@@ -54,9 +54,9 @@ class InMemory:
         self.written += logs
 
 
-def filled(folder: Path, history: int, workers: int, each: int) -> Ledger:
+def filled(folder: Path, history: int, workers: int, each: int, kind: type[Ledger] = JournalLedger) -> Ledger:
     """A ledger with trials that ended, and as many waiting for each worker as it will train."""
-    ledger = JournalLedger(f"journal:{folder / 'ledger.log'}", "handover")
+    ledger = kind(f"journal:{folder / 'ledger.log'}", "handover")
     storage = ledger._storage
     file, memory = storage._backend, InMemory(list(storage._backend.read_logs(0)))
     begun = len(memory.written)
@@ -104,12 +104,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--history", type=int, default=10_000)
     parser.add_argument("--each", type=int, default=8)
+    parser.add_argument("--plain", action="store_true", help="with `ledger.py`'s own journal instead of `journal.py`'s")
     args = parser.parse_args()
+    kind = Ledger if args.plain else JournalLedger
     fork = multiprocessing.get_context("fork")
     gate, told = fork.Barrier(args.workers), fork.Queue()
     with tempfile.TemporaryDirectory(prefix="trainmark-perf-") as folder:
         begin = time.process_time()
-        ledger = filled(Path(folder), args.history, args.workers, args.each)
+        ledger = filled(Path(folder), args.history, args.workers, args.each, kind)
         prepared = time.process_time() - begin
         most = args.history + args.workers * args.each + 1
         everyone = [
@@ -128,7 +130,9 @@ def main() -> None:
         raise SystemExit(f"{done} were handed over, and the ledger has other figures")
     seconds = max(end[1] for end in ends) - min(end[0] for end in ends)
     figures: list[Figure] = [
-        at_least(f"hand-over of trials, {args.history} entries, {args.workers} workers", "1/s", done / seconds, BAR)
+        at_least(
+            f"hand-over, {kind.__name__}, {args.history} entries, {args.workers} workers", "1/s", done / seconds, BAR
+        )
     ]
     details = {
         "handed_over": done,
