@@ -9,12 +9,13 @@ from random import Random
 import pytest
 
 from trainmark.automl.config import Experiment
+from trainmark.automl.desk import Assignment, Desk, Outcome
 from trainmark.automl.generator import Generator
 from trainmark.automl.graph_json import load
 from trainmark.automl.ledger import Entry, Ledger
 from trainmark.automl.moves import Move
 from trainmark.automl.shelf import Shelf
-from trainmark.automl.worker import MOST_BEGUN, Outcome, Worker
+from trainmark.automl.worker import MOST_BEGUN, work
 
 DEMO = Path(__file__).parents[2] / "src" / "trainmark" / "automl" / "demo" / "start.json"
 
@@ -31,10 +32,12 @@ def test_an_entry_is_claimed_and_told_once(tmp_path: Path, kind: str) -> None:
     (seen,) = second.entries()
     assert (seen.key, seen.moves, seen.state) == ("k", (Move("wider", 0, 12),), "waiting")
     assert first.claim(seen, "slot0") and not second.claim(seen, "slot1")
+    first.mark_begun(seen)
     # Its worker is lost: the controller gives it back, and another goes on with it.
     assert second.release("slot0") == [0]
     (again,) = second.entries()
     assert (again.owner, again.begun) == ("", 1) and second.claim(again, "slot1")
+    second.mark_begun(again)
     assert second.tell(0, 0.5, best={"lr": 0.1}, file="f") and not first.tell(0, 0.9)
     (told,) = first.entries()
     assert (told.value, told.best, told.file, told.begun, told.state) == (0.5, {"lr": 0.1}, "f", 2, "done")
@@ -74,46 +77,55 @@ def experiment(**changes: object) -> Experiment:
     return Experiment(schema=1, name="x", data="synthetic", rules="demo", workers=2, max_trials=8, **changes)  # type: ignore[arg-type]
 
 
-def worker(tmp_path: Path, owner: str, trainer: object, **changes: object) -> tuple[Worker, Ledger, list[str]]:
-    ledger, told = Ledger(f"journal:{tmp_path}/l.log", "run"), list[str]()
-    given = experiment(**changes)
-    generator = Generator(given, [load(DEMO)], ledger, Shelf(tmp_path), owner)
-    made = Worker(given, ledger, generator, owner, trainer, lambda name, value: told.append(name), lambda: False)  # type: ignore[arg-type]
-    return made, ledger, told
+class Bench:
+    """A worker with a trainer that only pretends."""
+
+    def __init__(self, tmp_path: Path, owner: str, **changes: object) -> None:
+        given = experiment(**changes)
+        self.ledger = Ledger(f"journal:{tmp_path}/l.log", "run")
+        self.generator = Generator(given, [load(DEMO)], self.ledger, Shelf(tmp_path), owner)
+        self.desk = Desk(given, self.ledger, self.generator, owner)
+        self.seen: list[Assignment] = []
+        self.told: list[str] = []
+
+    def train(self, given: Assignment) -> Outcome:
+        self.seen.append(given)
+        return Outcome(0.1 + 0.01 * given.entry.number)
+
+    def run(self) -> None:
+        work(self.desk, self.train, lambda name, value: self.told.append(name), lambda: False)
 
 
 def test_a_search_makes_as_many_different_architectures_as_asked_for(tmp_path: Path) -> None:
-    rounds = []
-
-    def train(entry: Entry, round_number: int, body: int, parent: Entry | None) -> Outcome:
-        rounds.append((entry.number, round_number, body, parent.number if parent else None))
-        return Outcome(0.1 + 0.01 * entry.number)
-
-    made, ledger, told = worker(tmp_path, "slot0", train, architectures_per_trial=2)
-    made.run()
-    entries = ledger.entries()
+    bench = Bench(tmp_path, "slot0", architectures_per_trial=2)
+    bench.run()
+    entries = bench.ledger.entries()
     assert [entry.state for entry in entries] == ["done"] * 16 and len({entry.key for entry in entries}) == 16
+    assert [entry.value for entry in entries] == pytest.approx([0.1 + 0.01 * number for number in range(16)])
     # Two architectures make a trial and two trials a round; all come from the one start model of 10 layers.
-    assert [(number, turn) for number, turn, _, _ in rounds] == [(n, n // 4) for n in range(16)]
-    assert {body for _, _, body, _ in rounds} == {10}
-    assert told.count("automl_begin") == told.count("automl_end") == 16
+    assert [(one.entry.number, one.round) for one in bench.seen] == [(n, n // 4) for n in range(16)]
+    assert {one.body for one in bench.seen} == {10}
+    assert bench.told.count("automl_begin") == bench.told.count("automl_end") == 16
 
 
 def test_what_is_left_behind_comes_first_and_what_crashes_workers_is_given_up(tmp_path: Path) -> None:
-    seen: list[int] = []
-
-    def train(entry: Entry, round_number: int, body: int, parent: Entry | None) -> Outcome:
-        seen.append(entry.number)
-        return Outcome(0.5)
-
-    made, ledger, _ = worker(tmp_path, "slot0", train)
-    other, _, _ = worker(tmp_path, "slot1", train)
-    number = made._generator.make()
-    assert number == 0
+    bench = Bench(tmp_path, "slot1")
+    assert bench.generator.make([]) == 0
     for _ in range(MOST_BEGUN):
-        assert ledger.claim(ledger.entries()[0], "slot9")
-        ledger.release("slot9")
-    other.run()
-    entries = ledger.entries()
-    assert entries[0].state == "failed" and "crashed" in entries[0].why
-    assert 0 not in seen and all(entry.ended for entry in entries) and len(entries) == 8
+        (entry,) = bench.ledger.entries()
+        assert bench.ledger.claim(entry, "slot9")
+        bench.ledger.mark_begun(entry)
+        bench.ledger.release("slot9")
+    bench.run()
+    entries = bench.ledger.entries()
+    assert entries[0].state == "failed" and "crashed 3 workers" in entries[0].why
+    assert [one.entry.number for one in bench.seen] == list(range(1, 8))
+    assert all(entry.ended for entry in entries) and len(entries) == 8
+
+
+def test_what_was_held_ready_is_given_back(tmp_path: Path) -> None:
+    """When the time is up, the next entry was claimed already."""
+    bench = Bench(tmp_path, "slot0")
+    work(bench.desk, bench.train, lambda name, value: None, lambda: len(bench.seen) == 2)
+    states = [entry.state for entry in bench.ledger.entries()]
+    assert states[:2] == ["done", "done"] and set(states[2:]) <= {"waiting"}

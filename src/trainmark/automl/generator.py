@@ -1,8 +1,7 @@
-"""The next architecture, made beside the training of the present one, by a thread of its own."""
+"""The next architecture: what the policy proposes, from all that the ledger knows."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from random import Random
@@ -53,7 +52,7 @@ def start_models(experiment: Experiment) -> list[Graph]:
 
 
 class Generator:
-    """Owns the policy. `begin` makes it work, `wait` gives what it made."""
+    """Owns the policy; one thread uses it."""
 
     def __init__(
         self,
@@ -71,40 +70,15 @@ class Generator:
         self._policy = policies.make(experiment.policy, start, limits_of(experiment), experiment.policy_options)
         self._told: dict[int, Trial] = {}
         self._rng = Random(f"{experiment.seed} {owner}")  # noqa: S311 - a search, not a secret
-        self._thread: threading.Thread | None = None
-        self._failed: BaseException | None = None
-        self.seconds: list[float] = []
+        # Processor time of the last architecture.
+        self.seconds: float | None = None
 
     def graph_of(self, entry: Entry) -> Graph:
         return self._shelf.graph(entry.file, entry.graph)
 
-    def begin(self) -> None:
-        """Makes the next entry in the background, unless it is being made."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="generator", daemon=True)
-            self._thread.start()
-
-    def wait(self) -> None:
-        """Until what was begun is done. A failure of the search is raised here."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if self._failed is not None:
-            raise self._failed
-
-    def _work(self) -> None:
-        try:
-            self.make()
-        except BaseException as error:
-            self._failed = error
-
-    def make(self) -> int | None:
-        """One more entry; None when all that may be trained are made, or one is waiting here already."""
-        begin = time.process_time()
-        entries = self._ledger.entries()
-        waiting = any(entry.state == "waiting" and entry.owner in ("", self._owner) for entry in entries)
-        if waiting or len(entries) >= self._experiment.architectures:
-            return None
+    def make(self, entries: list[Entry]) -> int:
+        """One more entry, which waits for this worker. `entries` are all there are."""
+        begin = time.thread_time()
         history, pending = self._seen(entries)
         known = {trial.key for trial in (*history, *pending)}
         for _ in range(_TRIES):
@@ -112,9 +86,9 @@ class Generator:
             key = self._key(proposal.graph)
             if key not in known:
                 break
-        number = self._ledger.propose(self._entry(proposal, key, entries))
-        self.seconds.append(time.process_time() - begin)
-        return number
+        made = self._entry(proposal, key, entries)
+        self.seconds = time.thread_time() - begin
+        return self._ledger.propose(made)
 
     def _entry(self, proposal: Proposal, key: str, entries: list[Entry]) -> Entry:
         from trainmark.automl.graph_json import encode

@@ -112,8 +112,13 @@ class Ledger:
                 return False
         except self._optuna.exceptions.UpdateFinishedTrialError:
             return False
-        self._set(identity, owner=owner, begun=entry.begun + 1)
+        self._set(identity, owner=owner)
         return True
+
+    def mark_begun(self, entry: Entry) -> None:
+        """A worker begins to train it. Should the worker crash, this is what is known of who did it."""
+        with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError):
+            self._set(self._identity(entry.number), begun=entry.begun + 1)
 
     def tell(self, number: int, value: float | None, *, pruned: bool = False, **found: Any) -> bool:
         """How it went; `found` are other fields of the entry. False when it had been told: the first word counts."""
@@ -131,7 +136,8 @@ class Ledger:
         """Gives back what a worker had that is gone: what it trained and what it had made for itself."""
         given = []
         for entry in self.entries():
-            if entry.owner == owner and not entry.ended:
+            # One that runs without an owner was claimed by somebody who died before the next word.
+            if not entry.ended and (entry.owner == owner or (entry.state == "running" and not entry.owner)):
                 identity = self._identity(entry.number)
                 with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError):
                     self._set(identity, owner="")

@@ -69,7 +69,6 @@ class End(msgspec.Struct, frozen=True):
     wall: float
     value: float | None
     pruned: bool = False
-    counted: bool = True
     why: str = ""
     generate_cpu_s: float | None = None
 

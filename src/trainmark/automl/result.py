@@ -152,7 +152,8 @@ def _trials(record: Record, rules: str, start: float | None) -> list[TrialRow]:
     begins: dict[int, list[Begin]] = {}
     for begin in sorted(record.begins, key=lambda one: one.wall):
         begins.setdefault(begin.number, []).append(begin)
-    ends = {end.number: end for end in record.ends if end.counted}
+    # A worker that was lost before the ledger knew may have told of an end that another told again.
+    ends = {end.number: end for end in sorted(record.ends, key=lambda one: -one.wall)}
     epochs: dict[int, list[Any]] = {number: [] for number in begins}
     for epoch in record.epochs:
         epochs.setdefault(epoch.trial, []).append(epoch)

@@ -28,7 +28,7 @@ def go(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
     from trainmark.cli import automl_common, automl_report
     from trainmark.cli.automl_progress import Progress
 
-    watch = Progress(sys.stderr if args.json else sys.stdout, run, plan)
+    watch = Progress(sys.stderr if args.json else sys.stdout)
     code = drive.drive(run, plan, args, lambda view: work(run, plan, view), automl_report.show, watch)
     if code == OK and not args.detach and not automl_common.look(run, plan, plans.experiment_of(plan)).valid:
         return CASE_FAILED
@@ -47,7 +47,7 @@ def _work(
 ) -> JobState:
     first = plan.cases[0].params
     open_ones = {int(plan.cases[ref.case].params["slot"]) for ref, _ in session.state_of(run, plan).open_attempts()}
-    foreman = Foreman(experiment, ledger, float(first["until"]), len(plan.cases), open_ones)
+    foreman = Foreman(experiment, ledger, float(first["until"]), len(plan.cases), open_ones, view.note)
 
     def ending() -> str:
         tend()

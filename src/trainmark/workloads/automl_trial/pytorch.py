@@ -113,28 +113,26 @@ def _lead(
     import msgspec
     from assign import broadcast
 
-    from trainmark.automl.worker import Outcome, Worker
+    from trainmark.automl.desk import Assignment, Desk, Outcome
+    from trainmark.automl.worker import work
 
-    def led(entry: Any, round_number: int, body: int, parent: Any) -> Outcome:
-        broadcast(place, msgspec.json.encode([entry, round_number, body, parent]))
-        outcome: Outcome = trainer(entry, round_number, body, parent)
-        if outcome.value is not None:
-            shelf.prune_weights(_kept(experiment, ledger.entries(), entry.number, outcome.value))
+    def led(given: Assignment) -> Outcome:
+        broadcast(place, msgspec.json.encode(given))
+        outcome: Outcome = trainer(given)
         return outcome
 
-    def note(name: str, value: dict[str, Any]) -> None:
-        probe.note(name, value)
-        if name == "automl_end":
-            # Told and on record: now nobody needs to go on with it.
-            shelf.drop_checkpoint(value["number"])
+    def told(number: int, _outcome: Outcome, entries: list[Any]) -> None:
+        """Now nobody needs to go on with it."""
+        shelf.drop_checkpoint(number)
+        shelf.prune_weights(_kept(experiment, entries))
 
-    Worker(experiment, ledger, generator, owner, led, note, over).run()
+    work(Desk(experiment, ledger, generator, owner, told), led, probe.note, over)
     broadcast(place, b"")
 
 
-def _kept(experiment: Any, entries: list[Any], number: int, value: float) -> set[int]:
+def _kept(experiment: Any, entries: list[Any]) -> set[int]:
     """Whose weights are worth keeping: the best, parents of what is to be trained, and what is in training."""
-    values = {entry.number: entry.value for entry in entries if entry.value is not None} | {number: value}
+    values = {entry.number: entry.value for entry in entries if entry.value is not None}
     best = sorted(values, key=lambda one: -values[one])[: experiment.keep_weights]
     open_ones = [entry for entry in entries if not entry.ended]
     return {*best, *(entry.number for entry in open_ones), *(entry.parent for entry in open_ones)} - {None}
@@ -145,11 +143,10 @@ def _follow(place: Any, trainer: Any) -> None:
     import msgspec
     from assign import broadcast
 
-    from trainmark.automl.ledger import Entry
+    from trainmark.automl.desk import Assignment
 
     while data := broadcast(place, b""):
-        entry, round_number, body, parent = msgspec.json.decode(data, type=tuple[Entry, int, int, Entry | None])
-        trainer(entry, round_number, body, parent)
+        trainer(msgspec.json.decode(data, type=Assignment))
 
 
 if __name__ == "__main__":

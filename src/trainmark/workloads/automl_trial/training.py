@@ -20,6 +20,7 @@ from trainmark_torch import Place
 
 from trainmark.automl import flops, hpo, schedule
 from trainmark.automl.config import Experiment
+from trainmark.automl.desk import Assignment, Outcome
 from trainmark.automl.graph import Graph
 from trainmark.automl.graph_json import encode
 from trainmark.automl.hpo import Tried, Values
@@ -27,7 +28,6 @@ from trainmark.automl.ledger import Entry, Ledger
 from trainmark.automl.network import build
 from trainmark.automl.shelf import Shelf
 from trainmark.automl.tuned import fitted, tuned
-from trainmark.automl.worker import Outcome
 
 # Ranks that train together agree this often on whether the time is up; one alone looks at every step.
 AGREE_STEPS = 10
@@ -90,8 +90,9 @@ class Trainer:
 
     # ---- a trial
 
-    def __call__(self, entry: Entry, round_number: int, body: int, parent: Entry | None) -> Outcome:
+    def __call__(self, given: Assignment) -> Outcome:
         experiment = self._experiment
+        entry, round_number, body, parent = given.entry, given.round, given.body, given.parent
         trial = Trial(entry, round_number, self._shelf.checkpoint(entry.number))
         for epoch in trial.epochs:
             # Perhaps the worker that did them was lost before it could tell: what is told twice counts once.

@@ -1,0 +1,143 @@
+"""A worker's business with the ledger, done by a thread beside training: tell what ended, make and claim what is next.
+
+So a trial is followed by the next at once, however slow the ledger is. The entry that is held ready is claimed already;
+should this worker be lost, the controller gives it back like the one in training.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from trainmark.automl.config import Experiment
+from trainmark.automl.generator import Generator, family
+from trainmark.automl.ledger import Entry, Ledger
+
+_IDLE_SECONDS = 0.5
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """What to train: layers from number `body` on were added by the search, `parent` is to inherit from."""
+
+    entry: Entry
+    round: int
+    body: int
+    parent: Entry | None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a trial went: `value` is None where it failed, `fields` go into its entry."""
+
+    value: float | None
+    pruned: bool = False
+    fields: dict[str, Any] = {}
+
+
+Told = Callable[[int, Outcome, list[Entry]], None]
+
+
+class Desk:
+    def __init__(
+        self, experiment: Experiment, ledger: Ledger, generator: Generator, owner: str, told: Told | None = None
+    ) -> None:
+        """`told`: called in the thread, with all entries, when the ledger knows how a trial went."""
+        self._experiment, self._ledger, self._generator, self._owner = experiment, ledger, generator, owner
+        self._on_told = told
+        self._tells: list[tuple[int, Outcome]] = []
+        self._begun: Entry | None = None
+        self._ready: Assignment | None = None
+        self._all_done = self._looked_in_vain = False
+        self._thread: threading.Thread | None = None
+        self._failed: BaseException | None = None
+
+    @property
+    def generate_seconds(self) -> float | None:
+        return self._generator.seconds
+
+    def begin(self, entry: Entry) -> None:
+        """Training of an entry begins: time to do the rest."""
+        self._begun = entry
+        self._start()
+
+    def tell(self, number: int, outcome: Outcome) -> None:
+        """Will be told as soon as the next training has begun."""
+        self._tells.append((number, outcome))
+
+    def next(self, over: Callable[[], bool]) -> Assignment | None:
+        """What to train next; None when nothing is left, or it is over."""
+        while not over():
+            self._join()
+            if self._ready is not None:
+                ready, self._ready = self._ready, None
+                return ready
+            if self._all_done and not self._tells:
+                return None
+            if self._looked_in_vain:
+                # Others still train; one of them may be lost and leave its entry behind.
+                time.sleep(_IDLE_SECONDS)
+            self._start()
+        return None
+
+    def close(self) -> None:
+        """Tells what is to be told, and gives back what was held ready."""
+        self._join()
+        self._say()
+        self._ledger.release(self._owner)
+
+    # ---- the thread
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
+            self._thread.start()
+
+    def _join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._failed is not None:
+            raise self._failed
+
+    def _work(self) -> None:
+        try:
+            if self._begun is not None:
+                self._ledger.mark_begun(self._begun)
+                self._begun = None
+            self._say()
+            if self._ready is None:
+                self._ready = self._prepare()
+                self._looked_in_vain = self._ready is None
+        except BaseException as error:
+            self._failed = error
+
+    def _say(self) -> None:
+        while self._tells:
+            number, outcome = self._tells[0]
+            self._ledger.tell(number, outcome.value, pruned=outcome.pruned, **outcome.fields)
+            if self._on_told is not None:
+                self._on_told(number, outcome, self._ledger.entries())
+            self._tells.pop(0)
+
+    def _prepare(self) -> Assignment | None:
+        """Claims what was left behind, else what was made here, else makes one; None when there can be no more."""
+        most = self._experiment.architectures
+        while True:
+            entries = self._ledger.entries()
+            mine = [entry for entry in entries[:most] if entry.state == "waiting" and entry.owner in ("", self._owner)]
+            for entry in sorted(mine, key=lambda one: (one.owner, one.number)):
+                if self._ledger.claim(entry, self._owner):
+                    return self._assignment(entry, entries)
+            if len(entries) >= most:
+                self._all_done = all(entry.ended for entry in entries[:most])
+                return None
+            self._generator.make(entries)
+
+    def _assignment(self, entry: Entry, entries: list[Entry]) -> Assignment:
+        body = len(self._generator.graph_of(family(entries, entry)).layers)
+        parent = None if entry.parent is None else entries[entry.parent]
+        taken = msgspec.structs.replace(entry, owner=self._owner, state="running")
+        return Assignment(taken, self._experiment.round_of(entry.number), body, parent)
