@@ -36,11 +36,11 @@ lint: $(VENV)/.dev
 	$(BIN)/vermin --no-tips --violations -t=3.7- $$($(BIN)/python -m trainmark.launch.node_zip)
 
 # The peers have an environment of their own: neither side's packages change what the other's cost.
-perf: $(VENV)/.bench $(VENV)-perf/.peers
+perf: $(VENV)/.automl $(VENV)-perf/.peers $(VENV)-nni/.peers
 	$(BIN)/python benchmarks/run_all.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-perf build dist
+	rm -rf $(VENV) $(VENV)-perf $(VENV)-nni build dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -63,4 +63,11 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)-perf/.peers: benchmarks/peers/requirements.txt
 	$(PYTHON) -m venv $(VENV)-perf
 	$(VENV)-perf/bin/python -m pip install -q --disable-pip-version-check -r $<
+	touch $@
+
+# NNI without its own requirements, which are those of its server and would change the versions it is measured with.
+$(VENV)-nni/.peers: benchmarks/peers/requirements-nni.txt
+	$(PYTHON) -m venv $(VENV)-nni
+	$(VENV)-nni/bin/python -m pip install -q --disable-pip-version-check -r $<
+	$(VENV)-nni/bin/python -m pip install -q --disable-pip-version-check --no-deps nni==2.10
 	touch $@

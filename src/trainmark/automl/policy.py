@@ -61,6 +61,8 @@ class Policy(Protocol):
 
 # name → "module:class"
 POLICIES = {
+    "evolution": "trainmark.automl.policies.evolution:Evolution",
+    "morphism-bo": "trainmark.automl.policies.morphism_bo:MorphismBO",
     "random": "trainmark.automl.policies.random:Random",
 }
 

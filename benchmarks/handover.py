@@ -1,0 +1,153 @@
+"""How many trials per second a ledger of 10,000 entries hands over to 64 workers: tell how one went, take the next.
+
+The workers are processes with trainmark's own worker and ledger; only training takes no time, and what each trains next
+was generated before. `--workers N --history N --each N` change the size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from figures import Figure, at_least, show
+
+from trainmark.automl.config import Experiment
+from trainmark.automl.journal import JournalLedger
+from trainmark.automl.ledger import Entry, Ledger
+from trainmark.automl.moves import Move
+from trainmark.automl.starts import small_cnn
+from trainmark.automl.worker import Outcome, Worker
+
+BAR = 50.0
+
+
+class Nothing:
+    """In place of the generator: all was made before."""
+
+    seconds: tuple[float, ...] = ()
+    _graph = small_cnn()
+
+    def begin(self) -> None: ...
+
+    def wait(self) -> None: ...
+
+    def graph_of(self, _entry: Entry) -> Any:
+        return self._graph
+
+
+class InMemory:
+    """Takes the place of a journal's file while a history is made up: each write to disk would wait for the disk."""
+
+    def __init__(self, written: list[dict[str, Any]]) -> None:
+        self.written = written
+
+    def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
+        return self.written[log_number_from:]
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        self.written += logs
+
+
+def filled(folder: Path, history: int, workers: int, each: int, kind: type[Ledger] = JournalLedger) -> Ledger:
+    """A ledger with trials that ended, and as many waiting for each worker as it will train."""
+    ledger = kind(f"journal:{folder / 'ledger.log'}", "handover")
+    storage = ledger._storage
+    file, memory = storage._backend, InMemory(list(storage._backend.read_logs(0)))
+    begun = len(memory.written)
+    storage._backend = memory
+    key = uuid.UUID(int=1).hex * 2
+    for number in range(history):
+        owner = f"slot{number % workers}"
+        parent = number // 2 if number else None
+        entry = Entry(number, "waiting", key, key[:32], parent, key[:32], (Move("wider", 3, 64),), owner)
+        ledger.propose(entry)
+        ledger.claim(entry, owner)
+        ledger.tell(number, 0.5, best={"lr": 0.1}, epochs=15)
+    for number in range(history, history + workers * each):
+        owner = f"slot{number % workers}"
+        ledger.propose(Entry(number, "waiting", key, key[:32], 1, key[:32], (Move("wider", 3, 64),), owner))
+    file.append_logs(memory.written[begun:])
+    storage._backend = file
+    ledger.entries()
+    return ledger
+
+
+def work(ledger: Ledger, slot: int, each: int, most: int, gate: Any, told: Any) -> None:
+    storage = ledger._storage
+    # A fork has its parent's name in the journal; here everybody needs one of his own.
+    storage._worker_id_prefix = storage._replay_result._worker_id_prefix = f"{uuid.uuid4()}-"
+    done = 0
+
+    def train(_entry: Entry, _round: int, _body: int, _parent: Entry | None) -> Outcome:
+        nonlocal done
+        done += 1
+        return Outcome(0.6, fields={"best": {"lr": 0.1}})
+
+    experiment = Experiment(schema=1, name="handover", data="synthetic", max_trials=most)
+    worker = Worker(experiment, ledger, Nothing(), f"slot{slot}", train, lambda *_: None, lambda: done >= each)  # type: ignore[arg-type]
+    # A fork copies what it touches for the first time: that is no part of a hand-over.
+    ledger.entries()
+    gate.wait()
+    begin, spent = time.monotonic(), time.process_time()
+    worker.run()
+    told.put((begin, time.monotonic(), time.process_time() - spent, done))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=64)
+    parser.add_argument("--history", type=int, default=10_000)
+    parser.add_argument("--each", type=int, default=8)
+    parser.add_argument("--plain", action="store_true", help="with `ledger.py`'s own journal instead of `journal.py`'s")
+    args = parser.parse_args()
+    kind = Ledger if args.plain else JournalLedger
+    fork = multiprocessing.get_context("fork")
+    gate, told = fork.Barrier(args.workers), fork.Queue()
+    with tempfile.TemporaryDirectory(prefix="trainmark-perf-") as folder:
+        begin = time.process_time()
+        ledger = filled(Path(folder), args.history, args.workers, args.each, kind)
+        prepared = time.process_time() - begin
+        most = args.history + args.workers * args.each + 1
+        everyone = [
+            fork.Process(target=work, args=(ledger, slot, args.each, most, gate, told)) for slot in range(args.workers)
+        ]
+        for one in everyone:
+            one.start()
+        ends = [told.get() for _ in everyone]
+        for one in everyone:
+            one.join()
+        begin = time.process_time()
+        entries = Ledger(f"journal:{Path(folder) / 'ledger.log'}", "handover").entries()
+        replay = time.process_time() - begin
+    done = sum(end[3] for end in ends)
+    if sum(entry.ended for entry in entries) != args.history + done or done != args.workers * args.each:
+        raise SystemExit(f"{done} were handed over, and the ledger has other figures")
+    seconds = max(end[1] for end in ends) - min(end[0] for end in ends)
+    figures: list[Figure] = [
+        at_least(
+            f"hand-over, {kind.__name__}, {args.history} entries, {args.workers} workers", "1/s", done / seconds, BAR
+        )
+    ]
+    details = {
+        "handed_over": done,
+        "cpu_s_each": sum(end[2] for end in ends) / done,
+        "cpu_s_to_join": replay,
+        "cpu_s_to_prepare": prepared,
+        "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+    }
+    show(
+        "handover",
+        "the worker's own loop, all at once, on a journal in a local file; training takes no time",
+        figures,
+        details,
+    )
+
+
+if __name__ == "__main__":
+    main()
