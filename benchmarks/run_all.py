@@ -13,8 +13,8 @@ from lab import HERE
 
 BENCHMARKS = (
     "noop", "first_step", "probe_event", "overhead", "exec_overhead", "sampler", "scoring", "verdicts",
-    "reference_speed", "ingest", "inherit", "scale", "accept", "predict", "listing", "nas", "search_quality", "handover",
-    "automl_scale",
+    "reference_speed", "ingest", "inherit", "scale", "accept", "predict", "listing", "nas", "search_quality",
+    "handover", "automl_scale",
 )  # fmt: skip
 DEADLINE_SECONDS = 1800
 INTRODUCTION = """\

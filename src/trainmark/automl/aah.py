@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from trainmark.automl import policy
 from trainmark.automl.aah_command import Command, parse
 from trainmark.automl.config import Experiment, Hpo, Picture, Slot, Training, check, duration
 from trainmark.automl.schedule import EarlyStop
@@ -173,7 +172,7 @@ def _tuner(raw: Any, where: str, notes: list[str]) -> tuple[Picture, dict[str, A
         channels=_number(given, "input_channel", 3, place),
         classes=_number(given, "n_output_node", 10, place),
     )
-    more: dict[str, Any] = {"policy": "morphism-bo" if "morphism-bo" in policy.POLICIES else "random"}
+    more: dict[str, Any] = {"policy": "morphism-bo"}
     if "max_model_size" in given:
         from trainmark.automl.config import Bounds
 

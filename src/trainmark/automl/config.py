@@ -126,7 +126,7 @@ class Experiment(Strict, frozen=True):
     # Of a start model that has some: `blocks` and `width` of `small_cnn`.
     start_options: dict[str, int] = {}
     init_models: list[str] = []
-    policy: str = "random"
+    policy: str = "morphism-bo"
     policy_options: dict[str, Any] = {}
     limits: Bounds = Bounds()
     architectures_per_trial: int = 1
