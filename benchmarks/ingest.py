@@ -17,6 +17,7 @@ from array import array
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from figures import Figure, at_most, show, spread, times_less
 from lab import HERE, Lab, interleaved, lab
 
@@ -64,13 +65,17 @@ def make(file: Path, lines: int) -> None:
 
 
 def ours(path: Path) -> list[float]:
-    # Rows, and the sums of steps, times, samples, losses: every block is gone when the next one comes.
+    # Every block is gone when the next one comes.
     sums = [0.0] * 5
     for block in perflog.blocks(path):
         step, t_ms, total, _, loss = block.columns()
-        for at, value in enumerate((len(step), sum(step), sum(t_ms), sum(total), sum(loss))):
-            sums[at] += value
+        sums = [one + other for one, other in zip(sums, summed(step, t_ms, total, loss), strict=True)]
     return sums
+
+
+def summed(*columns: array[Any]) -> list[float]:
+    """Rows, and the sum of each column. By NumPy, for it is the reading that is measured."""
+    return [len(columns[0]), *(float(np.frombuffer(column, column.typecode).sum()) for column in columns)]
 
 
 def theirs(path: Path) -> list[float]:
@@ -87,7 +92,7 @@ def theirs(path: Path) -> list[float]:
                 t_ms.append(record["metadata"]["time_ms"])
                 total.append(value["num_trained_samples"])
                 loss.append(value["loss"])
-    return [float(value) for value in (len(step), sum(step), sum(t_ms), sum(total), sum(loss))]
+    return summed(step, t_ms, total, loss)
 
 
 def measure(place: Lab, way: str, file: Path) -> dict[str, Any]:
