@@ -18,27 +18,29 @@ from typing import Any
 from figures import Figure, at_least, show
 
 from trainmark.automl.config import Experiment
+from trainmark.automl.desk import Assignment, Desk, Outcome
 from trainmark.automl.journal import JournalLedger
 from trainmark.automl.ledger import Entry, Ledger
 from trainmark.automl.moves import Move
 from trainmark.automl.starts import small_cnn
-from trainmark.automl.worker import Outcome, Worker
+from trainmark.automl.worker import work as run_worker
 
 BAR = 50.0
+_PATIENCE = 300.0  # seconds, before a benchmark that hangs is given up
+_AHEAD = 2  # a worker holds one ready, and gives it back at its end
 
 
 class Nothing:
     """In place of the generator: all was made before."""
 
-    seconds: tuple[float, ...] = ()
+    seconds = None
     _graph = small_cnn()
-
-    def begin(self) -> None: ...
-
-    def wait(self) -> None: ...
 
     def graph_of(self, _entry: Entry) -> Any:
         return self._graph
+
+    def make(self, _entries: list[Entry]) -> None:
+        raise SystemExit("a worker has used up what was made for it")
 
 
 class InMemory:
@@ -69,7 +71,7 @@ def filled(folder: Path, history: int, workers: int, each: int, kind: type[Ledge
         ledger.propose(entry)
         ledger.claim(entry, owner)
         ledger.tell(number, 0.5, best={"lr": 0.1}, epochs=15)
-    for number in range(history, history + workers * each):
+    for number in range(history, history + workers * (each + _AHEAD)):
         owner = f"slot{number % workers}"
         ledger.propose(Entry(number, "waiting", key, key[:32], 1, key[:32], (Move("wider", 3, 64),), owner))
     file.append_logs(memory.written[begun:])
@@ -84,18 +86,25 @@ def work(ledger: Ledger, slot: int, each: int, most: int, gate: Any, told: Any) 
     storage._worker_id_prefix = storage._replay_result._worker_id_prefix = f"{uuid.uuid4()}-"
     done = 0
 
-    def train(_entry: Entry, _round: int, _body: int, _parent: Entry | None) -> Outcome:
+    def train(_given: Assignment) -> Outcome:
         nonlocal done
         done += 1
         return Outcome(0.6, fields={"best": {"lr": 0.1}})
 
+    def over() -> bool:
+        if done >= each and not waited:
+            # What one gives back at its end would be taken up by those who are not at theirs.
+            waited.append(gate.wait(_PATIENCE))
+        return done >= each
+
+    waited: list[int] = []
     experiment = Experiment(schema=1, name="handover", data="synthetic", max_trials=most)
-    worker = Worker(experiment, ledger, Nothing(), f"slot{slot}", train, lambda *_: None, lambda: done >= each)  # type: ignore[arg-type]
+    desk = Desk(experiment, ledger, Nothing(), f"slot{slot}")  # type: ignore[arg-type]
     # A fork copies what it touches for the first time: that is no part of a hand-over.
     ledger.entries()
-    gate.wait()
+    gate.wait(_PATIENCE)
     begin, spent = time.monotonic(), time.process_time()
-    worker.run()
+    run_worker(desk, train, lambda *_: None, over)
     told.put((begin, time.monotonic(), time.process_time() - spent, done))
 
 
@@ -113,13 +122,14 @@ def main() -> None:
         begin = time.process_time()
         ledger = filled(Path(folder), args.history, args.workers, args.each, kind)
         prepared = time.process_time() - begin
-        most = args.history + args.workers * args.each + 1
+        most = args.history + args.workers * (args.each + _AHEAD) + 1
         everyone = [
-            fork.Process(target=work, args=(ledger, slot, args.each, most, gate, told)) for slot in range(args.workers)
+            fork.Process(target=work, args=(ledger, slot, args.each, most, gate, told), daemon=True)
+            for slot in range(args.workers)
         ]
         for one in everyone:
             one.start()
-        ends = [told.get() for _ in everyone]
+        ends = [told.get(timeout=_PATIENCE) for _ in everyone]
         for one in everyone:
             one.join()
         begin = time.process_time()

@@ -41,13 +41,13 @@ PEERS = ((5, 1000.0), (100, 5000.0))
 
 
 def grown(start: Graph, limits: Limits, rng: random.Random) -> Iterator[Trial]:
-    """Different architectures without end: each a child of one of the latest."""
+    """Different architectures without end, each a child of any before it; of the latest all would be at the limits."""
     trials = [Trial(0, start, "0", 0.5)]
     seen = {start.layers}
     while True:
         yield trials[-1]
         while True:
-            parent = rng.choice(trials[-64:])
+            parent = rng.choice(trials)
             found = neighbours(parent.graph, rng, 1, limits)
             if found and found[0][1].layers not in seen:
                 break

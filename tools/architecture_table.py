@@ -154,7 +154,6 @@ def one(job: tuple[int, Graph, int]) -> tuple[int, float, float]:
 
 
 def prepare() -> None:
-    os.setsid()
     torch.set_num_threads(1)
     DATA.append(fashion())
 

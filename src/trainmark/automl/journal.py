@@ -119,8 +119,10 @@ class JournalLedger(Ledger):
             return False
 
     def _set(self, identity: int, **attrs: Any) -> None:
+        # A worker that claims what was made for it is its owner already: nothing to write.
+        known = self._storage._replay_result._trials[identity].user_attrs
         with self._together():
-            super()._set(identity, **attrs)
+            super()._set(identity, **{name: value for name, value in attrs.items() if known.get(name, known) != value})
 
     @contextlib.contextmanager
     def _together(self) -> Iterator[None]:
