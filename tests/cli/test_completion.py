@@ -50,7 +50,7 @@ def test_words_are_completed(cli: Cli, complete: Complete) -> None:
         "trainmark expl": "trainmark explain",
         "trainmark run --deta": "trainmark run --detach",
         "trainmark run smo": "trainmark run smoke",
-        "trainmark plan resnet": "trainmark plan resnet50:pytorch:cpu:1:1:1",
+        "trainmark plan gpt": "trainmark plan gpt2:pytorch:cpu:1:1:1",
         "trainmark plan resnet50:py": "trainmark plan resnet50:pytorch:cpu:1:1:1",
         "trainmark explain --preset=fu": "trainmark explain --preset=full",
         "trainmark report --format ht": "trainmark report --format html",

@@ -41,7 +41,7 @@ def test_disk_full(cli: Cli, misbehave: Make, small_disk: Path, monkeypatch: pyt
     (bad,) = [row for row in status["rounds"] if "fill" in row["case"]]
     assert bad["state"] in ("FAILED", "RUNNING", "LOST")
     # With room again, the rest is done.
-    for ballast in small_disk.glob("*/*/round*/attempt*/*/ballast"):
+    for ballast in small_disk.glob("*/*/round*/attempt*/*/rank0/ballast"):
         ballast.unlink()
     monkeypatch.setenv("STEPS", "1")
     report = cli.json("resume", run)

@@ -46,5 +46,5 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(cli: Cli, tmp_path: P
     assert begun > 0 and begun % 20 == 0
     assert case["measurements"]["steps"]["value"] == 400 - begun
     (events,) = cli.runs.glob("*/*/round1/attempt2/*/events.jsonl")
-    notes = [json.loads(line) for line in events.read_text().splitlines() if "weights_sha256" in line]
+    notes = [json.loads(line) for line in events.read_text().splitlines() if '"weights_sha256"' in line]
     assert len({note["value"] for note in notes}) == 1 and len(notes) == 2, "ranks ended with different weights"

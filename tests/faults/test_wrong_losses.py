@@ -50,6 +50,6 @@ def test_without_a_band_a_loss_that_rises_is_invalid(
     (bad,) = cli.json("run", str(make_suite("  - thing:none:cpu:1:1:1@mode=up")), code=1)["cases"]
     assert bad["state"] == "INVALID"
     assert "the loss does not fall" in bad["reason"]
-    assert bad["band"] == "not applicable: there is none for none and preset smoke"
+    assert bad["band"] == "not applicable: there is none for preset smoke"
     (good,) = cli.json("run", str(make_suite("  - thing:none:cpu:1:1:1@mode=down")))["cases"]
     assert good["state"] == "SUCCEEDED"

@@ -37,7 +37,7 @@ def test_mindspore_has_one_scheduler_and_numbers_that_differ_on_every_host():
 
 
 def test_mindspore_with_a_rank_table_needs_no_scheduler():
-    start = REGISTRY.get("mindspore").start(Topology(("a", "b"), 2, "hccl", "/etc/hccl.json"), ARGV)
+    start = REGISTRY.get("mindspore").start(Topology(("a", "b"), 2, "hccl", rank_table="/etc/hccl.json"), ARGV)
     assert start.helpers == () and start.ports == 0
     for node in start.nodes:
         for command in node:

@@ -42,7 +42,7 @@ class Made(trainmark_images.Synthetic):
 
     def batch(self, indices: Any, random: Random | None) -> Batch:
         made = super().batch(indices, random)
-        images = made.images[:, :1].expand(-1, self._channels, -1, -1) if self._channels != 3 else made.images
+        images = made.images if self._channels == 3 else made.images[:, :1].repeat(self._channels, axis=1)
         return Batch(images, made.labels)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import trainmark_images
 from trainmark_images import Batch, Random
 from trainmark_job import InputError
@@ -42,8 +41,8 @@ class Records:
     def batch(self, indices: Any, random: Random | None) -> Batch:
         read = [self._read(int(index), random) for index in indices]
         pixels = np.stack([pixels for pixels, _ in read])
-        labels = torch.tensor([label for _, label in read])
-        return Batch(torch.from_numpy(pixels).permute(0, 3, 1, 2), labels)
+        labels = np.array([label for _, label in read])
+        return Batch(pixels.transpose(0, 3, 1, 2), labels)
 
     def _read(self, index: int, random: Random | None) -> tuple[Any, int]:
         number, offset, length = (int(value) for value in self._places[index])
