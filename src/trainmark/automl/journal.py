@@ -75,25 +75,40 @@ class JournalLedger(Ledger):
         return True
 
     @contextlib.contextmanager
-    def _together(self) -> Iterator[None]:
-        """Nobody writes meanwhile, and all is known that was written; on an error nothing is written."""
+    def _alone(self) -> Iterator[None]:
         with self._storage._thread_lock:
             self._lock.acquire()
             try:
                 self._storage._sync_with_backend()
-                self._held = []
-                yield
-                logs, self._held = self._held, None
-                if logs:
-                    self._storage._backend.append_logs(logs)
+                logs: list[dict[str, Any]] = []
+                with self._holding(logs):
+                    yield
             finally:
-                self._held = None
                 self._lock.release()
             self._read_back(len(logs))
 
+    @contextlib.contextmanager
+    def _together(self) -> Iterator[None]:
+        with self._storage._thread_lock:
+            logs: list[dict[str, Any]] = []
+            with self._holding(logs):
+                yield
+            self._read_back(len(logs))
+
+    @contextlib.contextmanager
+    def _holding(self, logs: list[dict[str, Any]]) -> Iterator[None]:
+        """Writes what was said within, all at once; nothing on an error."""
+        self._held = logs
+        try:
+            yield
+        finally:
+            self._held = None
+        if logs:
+            self._storage._backend.append_logs(logs)
+
     def _read_back(self, written: int) -> None:
-        """Somebody who held us for gone may have written in between. Each refusal ends the reading: none must be left
-        for the next who reads."""
+        """UpdateFinishedTrialError if the trial had ended before. Each refusal ends the reading: none must be left for
+        the next who reads."""
         refused = None
         for _ in range(written):
             try:

@@ -118,7 +118,7 @@ class Ledger:
         if entry.owner not in ("", owner):
             return False
         try:
-            with self._together():
+            with self._alone():
                 return self._take(self._identity(entry.number), owner)
         except self._optuna.exceptions.UpdateFinishedTrialError:
             return False
@@ -154,7 +154,7 @@ class Ledger:
         given = []
         for entry in self.entries():
             if not entry.ended and (entry.owner == owner or self._died_claiming(entry, owner)):
-                with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError), self._together():
+                with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError), self._alone():
                     if self._give_back(entry, owner):
                         given.append(entry.number)
         return given
@@ -198,7 +198,11 @@ class Ledger:
         return bool(pruner.prune(self._study, self._storage.get_trial(identity)))
 
     def _together(self) -> AbstractContextManager[None]:
-        """What is written within is one step where the storage allows for it."""
+        """What is said within is one write, where the storage allows for it."""
+        return contextlib.nullcontext()
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """The same, and nobody else writes between what is read within and that write."""
         return contextlib.nullcontext()
 
     def _set(self, identity: int, **attrs: Any) -> None:
