@@ -28,7 +28,7 @@ from handover import filled
 from trainmark.automl.config import Training
 from trainmark.automl.flops import count, epoch
 from trainmark.automl.foreman import _LOOK_SECONDS
-from trainmark.automl.ledger import Ledger
+from trainmark.automl.ledger import open_ledger
 from trainmark.automl.moves import Limits
 from trainmark.automl.policies.morphism_bo import MorphismBO
 from trainmark.automl.policy import Trial
@@ -98,7 +98,7 @@ def controller(trials: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(prefix="trainmark-perf-") as folder:
         filled(Path(folder), trials, 1, 1)
         begin = time.process_time()
-        ledger = Ledger(f"journal:{Path(folder) / 'ledger.log'}", "handover")
+        ledger = open_ledger(f"journal:{Path(folder) / 'ledger.log'}", "handover")
         ledger.entries()
         replay = time.process_time() - begin
         begin = time.process_time()

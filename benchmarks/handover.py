@@ -12,6 +12,7 @@ import resource
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from figures import Figure, at_least, show
 
 from trainmark.automl.config import Experiment
 from trainmark.automl.desk import Assignment, Desk, Outcome
-from trainmark.automl.journal import JournalLedger
-from trainmark.automl.ledger import Entry, Ledger
+from trainmark.automl.ledger import Entry, Ledger, open_ledger
 from trainmark.automl.moves import Move
 from trainmark.automl.starts import small_cnn
+from trainmark.automl.storage import connect
 from trainmark.automl.worker import work as run_worker
 
+Make = Callable[[str, str], Ledger]
 BAR = 50.0
 _PATIENCE = 300.0  # seconds, before a benchmark that hangs is given up
 _AHEAD = 2  # a worker holds one ready, and gives it back at its end
@@ -56,9 +58,18 @@ class InMemory:
         self.written += logs
 
 
-def filled(folder: Path, history: int, workers: int, each: int, kind: type[Ledger] = JournalLedger) -> Ledger:
+def url_in(folder: Path) -> str:
+    return f"journal:{folder / 'ledger.log'}"
+
+
+def plain(url: str, name: str) -> Ledger:
+    """As where Optuna's inner parts are others."""
+    return Ledger(connect(url), name)
+
+
+def filled(folder: Path, history: int, workers: int, each: int, make: Make = open_ledger) -> Ledger:
     """A ledger with trials that ended, and as many waiting for each worker as it will train."""
-    ledger = kind(f"journal:{folder / 'ledger.log'}", "handover")
+    ledger = make(url_in(folder), "handover")
     storage = ledger._storage
     file, memory = storage._backend, InMemory(list(storage._backend.read_logs(0)))
     begun = len(memory.written)
@@ -113,14 +124,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--history", type=int, default=10_000)
     parser.add_argument("--each", type=int, default=8)
-    parser.add_argument("--plain", action="store_true", help="with `ledger.py`'s own journal instead of `journal.py`'s")
+    parser.add_argument("--plain", action="store_true", help="with `ledger.py` alone, without `journal.py`")
     args = parser.parse_args()
-    kind = Ledger if args.plain else JournalLedger
     fork = multiprocessing.get_context("fork")
     gate, told = fork.Barrier(args.workers), fork.Queue()
     with tempfile.TemporaryDirectory(prefix="trainmark-perf-") as folder:
         begin = time.process_time()
-        ledger = filled(Path(folder), args.history, args.workers, args.each, kind)
+        ledger = filled(Path(folder), args.history, args.workers, args.each, plain if args.plain else open_ledger)
         prepared = time.process_time() - begin
         most = args.history + args.workers * (args.each + _AHEAD) + 1
         everyone = [
@@ -133,7 +143,7 @@ def main() -> None:
         for one in everyone:
             one.join()
         begin = time.process_time()
-        entries = Ledger(f"journal:{Path(folder) / 'ledger.log'}", "handover").entries()
+        entries = open_ledger(url_in(Path(folder)), "handover").entries()
         replay = time.process_time() - begin
     done = sum(end[3] for end in ends)
     if sum(entry.ended for entry in entries) != args.history + done or done != args.workers * args.each:
@@ -141,7 +151,10 @@ def main() -> None:
     seconds = max(end[1] for end in ends) - min(end[0] for end in ends)
     figures: list[Figure] = [
         at_least(
-            f"hand-over, {kind.__name__}, {args.history} entries, {args.workers} workers", "1/s", done / seconds, BAR
+            f"hand-over, {type(ledger).__name__}, {args.history} entries, {args.workers} workers",
+            "1/s",
+            done / seconds,
+            BAR,
         )
     ]
     details = {

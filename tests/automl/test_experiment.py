@@ -17,7 +17,7 @@ from tests.automl import pictures
 from tests.conftest import Cli
 from trainmark import automl
 from trainmark.automl import record
-from trainmark.automl.ledger import Ledger
+from trainmark.automl.ledger import open_ledger
 from trainmark.store.rundir import RunDir
 
 pytestmark = pytest.mark.xdist_group("automl")
@@ -62,7 +62,7 @@ def test_two_workers_search_train_and_report(cli: Cli) -> None:
     assert "NOT VALID" in ended.stdout and "Report_Failed.html" in ended.stdout
     run = newest(cli)
     found = record.read(run)
-    entries = Ledger(f"journal:{run.path}/automl/ledger.log", run.id).entries()
+    entries = open_ledger(f"journal:{run.path}/automl/ledger.log", run.id).entries()
     assert [entry.state for entry in entries] == ["done"] * 6
     assert len({entry.key for entry in entries}) == 6
     trained = sorted((epoch.trial, epoch.run) for epoch in found.epochs if epoch.epoch == 1)
@@ -131,7 +131,7 @@ def test_time_is_up_and_a_network_without_room(cli: Cli) -> None:
     told = json.loads(ended.stdout)
     assert told["synthetic"] and not told["valid"] and told["seconds"] < 60
     assert {"data"} <= {one["rule"] for one in told["verdicts"] if one["met"] is False}
-    entries = Ledger(f"journal:{newest(cli).path}/automl/ledger.log", newest(cli).id).entries()
+    entries = open_ledger(f"journal:{newest(cli).path}/automl/ledger.log", newest(cli).id).entries()
     assert not any(entry.state == "running" for entry in entries)
 
 

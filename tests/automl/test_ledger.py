@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from pathlib import Path
-from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,9 +11,10 @@ from trainmark.automl.config import Experiment
 from trainmark.automl.desk import Assignment, Desk, Outcome
 from trainmark.automl.generator import Generator
 from trainmark.automl.graph_json import load
-from trainmark.automl.ledger import Entry, Ledger
+from trainmark.automl.ledger import Entry, Ledger, open_ledger
 from trainmark.automl.moves import Move
 from trainmark.automl.shelf import Shelf
+from trainmark.automl.storage import connect
 from trainmark.automl.worker import MOST_BEGUN, work
 
 DEMO = Path(__file__).parents[2] / "src" / "trainmark" / "automl" / "demo" / "start.json"
@@ -27,11 +27,11 @@ def new(key: str = "k", owner: str = "slot0") -> Entry:
 @pytest.mark.parametrize("kind", ["journal", "sqlite"])
 def test_an_entry_is_claimed_and_told_once(tmp_path: Path, kind: str) -> None:
     url = f"journal:{tmp_path}/l.log" if kind == "journal" else f"sqlite:///{tmp_path}/l.db"
-    first, second = Ledger(url, "run"), Ledger(url, "run")
+    first, second = open_ledger(url, "run"), open_ledger(url, "run")
     assert first.propose(new()) == 0
     (seen,) = second.entries()
     assert (seen.key, seen.moves, seen.state) == ("k", (Move("wider", 0, 12),), "waiting")
-    assert first.claim(seen, "slot0") and not second.claim(seen, "slot1")
+    assert not second.claim(seen, "slot1") and first.claim(seen, "slot0") and not second.claim(seen, "slot0")
     first.mark_begun(seen)
     # Its worker is lost: the controller gives it back, and another goes on with it.
     assert second.release("slot0") == [0]
@@ -44,33 +44,29 @@ def test_an_entry_is_claimed_and_told_once(tmp_path: Path, kind: str) -> None:
     assert first.release("slot1") == []
 
 
-def _compete(url: str, owner: str, queue: multiprocessing.Queue[tuple[str, list[int]]]) -> None:
-    ledger, mine = Ledger(url, "run"), []
-    while True:
-        waiting = [entry for entry in ledger.entries() if entry.state == "waiting"]
-        if not waiting:
-            break
-        entry = Random(owner + str(len(mine))).choice(waiting)
-        if ledger.claim(entry, owner):
-            mine.append(entry.number)
-            ledger.tell(entry.number, 0.1)
-    queue.put((owner, mine))
+class Dying(Ledger):
+    """Of a worker that ends between its claim and its name."""
+
+    def _set(self, identity: int, **attrs: Any) -> None:
+        if attrs.get("owner"):
+            raise KeyboardInterrupt
+        super()._set(identity, **attrs)
 
 
-def test_workers_of_several_processes_share_a_journal(tmp_path: Path) -> None:
-    url = f"journal:{tmp_path}/l.log"
-    ledger = Ledger(url, "run")
-    for number in range(20):
-        assert ledger.propose(new(f"k{number}", "")) == number
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    workers = [context.Process(target=_compete, args=(url, f"slot{index}", queue)) for index in range(3)]
-    for worker in workers:
-        worker.start()
-    taken = [number for _ in workers for number in queue.get(timeout=120)[1]]
-    for worker in workers:
-        worker.join()
-    assert sorted(taken) == list(range(20))
+@pytest.mark.parametrize("kind", ["journal", "sqlite"])
+def test_who_died_while_claiming_gives_back_that_and_nothing_else(tmp_path: Path, kind: str) -> None:
+    url = f"journal:{tmp_path}/l.log" if kind == "journal" else f"sqlite:///{tmp_path}/l.db"
+    ledger = open_ledger(url, "run")
+    for key in "ab":
+        ledger.propose(new(key, ""))
+    for owner, entry in zip(("slot0", "slot1"), ledger.entries(), strict=True):
+        with pytest.raises(KeyboardInterrupt):
+            Dying(connect(url), "run").claim(entry, owner)
+    assert [(entry.state, entry.owner) for entry in ledger.entries()] == [("running", "")] * 2
+    assert ledger.release("slot2") == []
+    assert ledger.release("slot1") == [1] and ledger.release("slot1") == []
+    assert ledger.release("slot0") == [0]
+    assert all(ledger.claim(entry, "slot3") for entry in ledger.entries())
 
 
 def experiment(**changes: object) -> Experiment:
@@ -82,7 +78,7 @@ class Bench:
 
     def __init__(self, tmp_path: Path, owner: str, **changes: object) -> None:
         given = experiment(**changes)
-        self.ledger = Ledger(f"journal:{tmp_path}/l.log", "run")
+        self.ledger = open_ledger(f"journal:{tmp_path}/l.log", "run")
         self.generator = Generator(given, [load(DEMO)], self.ledger, Shelf(tmp_path), owner)
         self.desk = Desk(given, self.ledger, self.generator, owner)
         self.seen: list[Assignment] = []
@@ -110,7 +106,7 @@ def test_a_search_makes_as_many_different_architectures_as_asked_for(tmp_path: P
 
 def test_what_is_left_behind_comes_first_and_what_crashes_workers_is_given_up(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "slot1")
-    assert bench.generator.make([]) == 0
+    assert bench.generator.make([]) == 0 and bench.ledger.release("slot1") == [0]
     for _ in range(MOST_BEGUN):
         (entry,) = bench.ledger.entries()
         assert bench.ledger.claim(entry, "slot9")

@@ -14,7 +14,7 @@ import pytest
 from tests.automl import pictures
 from tests.conftest import TRAINMARK, Cli
 from trainmark.automl import record
-from trainmark.automl.ledger import Entry, Ledger
+from trainmark.automl.ledger import Entry, open_ledger
 from trainmark.automl.record import Record
 from trainmark.store.rundir import RunDir
 from trainmark.testing.lab import slurm
@@ -65,7 +65,7 @@ class Watched:
         return record.read(self.run)
 
     def entries(self) -> list[Entry]:
-        return Ledger(f"journal:{self.run.path}/automl/ledger.log", self.run.id).entries()
+        return open_ledger(f"journal:{self.run.path}/automl/ledger.log", self.run.id).entries()
 
     def began_on(self, host: str, after: float = 0.0) -> bool:
         return any(begin.host == host and begin.wall > after for begin in self.record().begins)

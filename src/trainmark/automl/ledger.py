@@ -3,26 +3,28 @@
 An entry waits, is claimed by one worker, and is told once. A worker that was lost gives its entries back (`release`, by
 the controller, which knows who is lost), and whoever claims one next goes on with it. Optuna keeps that honest: only a
 waiting trial can be claimed, and one that was told is never changed.
+
+Whose a claimed entry is must be known at every moment, or it might be given back while its worker trains it. Optuna
+changes a trial's state and its attributes in separate steps, so a worker first says that it asks for an entry. On a
+journal file, `journal.py` does it all in one step.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import msgspec
 
 from trainmark.automl.moves import Move
-from trainmark.errors import SiteError
+from trainmark.automl.storage import connect, quiet
 
 State = Literal["waiting", "running", "done", "pruned", "failed"]
 ENDED: tuple[State, ...] = ("done", "pruned", "failed")
-FILE = "ledger.log"
-# How long a worker waits for a ledger that is away, and how often it asks.
-_AWAY_SECONDS, _RETRY_SECONDS = 3600.0, 1.0
+# How long those who asked for an entry at the same time may take until it is known who got it.
+_SETTLE_SECONDS, _LOOK_SECONDS = 5.0, 0.02
 _GIVEN = ("key", "file", "parent", "parent_file", "moves", "owner", "graph")
 
 
@@ -55,16 +57,24 @@ class Entry(msgspec.Struct, frozen=True):
         return self.state in ENDED
 
 
-class Ledger:
-    """`url`: `journal:PATH` for a file that all workers see, `grpc://HOST:PORT`, or a database's URL."""
+def open_ledger(url: str, name: str) -> Ledger:
+    """The ledger of the experiment `name`, for every URL that `connect` knows."""
+    from trainmark.automl import journal
 
-    def __init__(self, url: str, name: str) -> None:
-        self._url = url
-        with _quiet():
+    with quiet():
+        storage = connect(url)
+    return journal.JournalLedger(storage, name) if journal.fits(storage) else Ledger(storage, name)
+
+
+class Ledger:
+    """With any storage; `open_ledger` makes the one that suits it best."""
+
+    def __init__(self, storage: Any, name: str) -> None:
+        with quiet():
             import optuna
 
             self._optuna = optuna
-            self._storage = _storage(url)
+            self._storage = storage
             self._study = optuna.create_study(
                 storage=self._storage, study_name=name, direction="maximize", load_if_exists=True
             )
@@ -104,20 +114,26 @@ class Ledger:
         return number
 
     def claim(self, entry: Entry, owner: str) -> bool:
-        """Whether the entry is this worker's now: it waited, and nobody else was faster."""
-        identity = self._identity(entry.number)
-        running = self._optuna.trial.TrialState.RUNNING
+        """Whether the entry is this worker's now: it waited for it or for anybody, and nobody else was faster."""
+        if entry.owner not in ("", owner):
+            return False
         try:
-            if not self._storage.set_trial_state_values(identity, state=running):
-                return False
+            with self._alone():
+                return self._take(self._identity(entry.number), owner)
         except self._optuna.exceptions.UpdateFinishedTrialError:
+            return False
+
+    def _take(self, identity: int, owner: str) -> bool:
+        self._set(identity, **{_asks(owner): True})
+        if not self._storage.set_trial_state_values(identity, state=self._optuna.trial.TrialState.RUNNING):
+            self._set(identity, **{_asks(owner): False})
             return False
         self._set(identity, owner=owner)
         return True
 
     def mark_begun(self, entry: Entry) -> None:
         """A worker begins to train it. Should the worker crash, this is what is known of who did it."""
-        with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError):
+        with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError), self._together():
             self._set(self._identity(entry.number), begun=entry.begun + 1)
 
     def tell(self, number: int, value: float | None, *, pruned: bool = False, **found: Any) -> bool:
@@ -125,10 +141,11 @@ class Ledger:
         identity, states = self._identity(number), self._optuna.trial.TrialState
         state = states.FAIL if value is None else states.PRUNED if pruned else states.COMPLETE
         try:
-            # Together, since each word is a write that all workers wait for.
-            self._set(identity, told=found)
-            values = None if value is None else [value]
-            return bool(self._storage.set_trial_state_values(identity, state=state, values=values))
+            with self._together():
+                # One attribute for all, since each is a write that all workers wait for.
+                self._set(identity, told=found)
+                values = None if value is None else [value]
+                return bool(self._storage.set_trial_state_values(identity, state=state, values=values))
         except self._optuna.exceptions.UpdateFinishedTrialError:
             return False
 
@@ -136,14 +153,39 @@ class Ledger:
         """Gives back what a worker had that is gone: what it trained and what it had made for itself."""
         given = []
         for entry in self.entries():
-            # One that runs without an owner was claimed by somebody who died before the next word.
-            if not entry.ended and (entry.owner == owner or (entry.state == "running" and not entry.owner)):
-                identity = self._identity(entry.number)
-                with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError):
-                    self._set(identity, owner="")
-                    self._storage.set_trial_state_values(identity, state=self._optuna.trial.TrialState.WAITING)
-                    given.append(entry.number)
+            if not entry.ended and (entry.owner == owner or self._died_claiming(entry, owner)):
+                with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError), self._alone():
+                    if self._give_back(entry, owner):
+                        given.append(entry.number)
         return given
+
+    def _give_back(self, entry: Entry, owner: str) -> bool:
+        identity = self._identity(entry.number)
+        attrs = self._storage.get_trial(identity).user_attrs
+        if attrs.get("owner", "") != entry.owner:
+            return False
+        # Nobody else can claim it before the owner's name is gone; should we die before, it is still known whose it is.
+        self._storage.set_trial_state_values(identity, state=self._optuna.trial.TrialState.WAITING)
+        self._set(identity, owner="")
+        if attrs.get(_asks(owner)):
+            self._set(identity, **{_asks(owner): False})
+        return True
+
+    def _died_claiming(self, entry: Entry, owner: str) -> bool:
+        """Whether this worker claimed it and was lost before it could write its name. Of several who asked, those who
+        live will soon have written their name or have taken back that they ask."""
+        if entry.state != "running" or entry.owner:
+            return False
+        identity, deadline = self._identity(entry.number), time.monotonic() + _SETTLE_SECONDS
+        while True:
+            trial = self._storage.get_trial(identity)
+            asking = {name for name, value in trial.user_attrs.items() if name.startswith(_asks("")) and value is True}
+            runs = trial.state == self._optuna.trial.TrialState.RUNNING
+            if not runs or trial.user_attrs.get("owner") or _asks(owner) not in asking:
+                return False
+            if len(asking) == 1 or time.monotonic() > deadline:
+                return True
+            time.sleep(_LOOK_SECONDS)
 
     def falls_behind(self, number: int, epoch: int, value: float, first: int, factor: int) -> bool:
         """Successive halving, asynchronous: whether a training is worth less than others were at this rung."""
@@ -154,6 +196,14 @@ class Ledger:
             return True
         pruner = self._optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=factor)
         return bool(pruner.prune(self._study, self._storage.get_trial(identity)))
+
+    def _together(self) -> AbstractContextManager[None]:
+        """What is said within is one write, where the storage allows for it."""
+        return contextlib.nullcontext()
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """The same, and nobody else writes between what is read within and that write."""
+        return contextlib.nullcontext()
 
     def _set(self, identity: int, **attrs: Any) -> None:
         for name, value in attrs.items():
@@ -184,61 +234,6 @@ class Ledger:
         )
 
 
-def _storage(url: str) -> Any:
-    import optuna
-
-    kind, _, rest = url.partition(":")
-    try:
-        if kind == "journal":
-            from optuna.storages import JournalStorage
-            from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
-
-            Path(rest).parent.mkdir(parents=True, exist_ok=True)
-            # Opening a file that must not exist is atomic on NFS from version 3 on.
-            return JournalStorage(JournalFileBackend(rest, lock_obj=JournalFileOpenLock(rest)))
-        if kind == "grpc":
-            host, _, port = rest.removeprefix("//").partition(":")
-            return _Patient(optuna.storages.GrpcStorageProxy(host=host, port=int(port)))
-        return optuna.storages.get_storage(url)
-    except ImportError as error:
-        raise SiteError(
-            f"the ledger {kind} needs a package that is not here: {error}; get `trainmark[automl]`"
-        ) from None
-
-
-class _Patient:
-    """A storage behind a connection that may be away for a while: whoever asks waits until it is back."""
-
-    def __init__(self, storage: Any) -> None:
-        self._storage = storage
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._storage, name)
-        return functools.partial(self._ask, found) if callable(found) else found
-
-    @staticmethod
-    def _ask(method: Any, *args: Any, **options: Any) -> Any:
-        import grpc
-
-        deadline = time.monotonic() + _AWAY_SECONDS
-        while True:
-            try:
-                return method(*args, **options)
-            except grpc.RpcError as error:
-                away = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-                if not away or time.monotonic() > deadline:
-                    raise
-                time.sleep(_RETRY_SECONDS)
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    """Optuna announces studies and experimental parts; neither is news to anybody here."""
-    import warnings
-
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        yield
+def _asks(owner: str) -> str:
+    """The attribute that says that a worker is about to claim an entry. One each: nobody overwrites another's."""
+    return f"asks {owner}"

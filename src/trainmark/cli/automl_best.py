@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     """`model.py` and `weights.pt` need torch alone; `graph.json` is the architecture, `trial.json` its story."""
     from trainmark.automl import network
-    from trainmark.automl.ledger import Ledger
+    from trainmark.automl.ledger import open_ledger
     from trainmark.automl.shelf import Shelf
     from trainmark.cli.automl_server import url_here
 
@@ -32,7 +32,7 @@ def call(args: argparse.Namespace) -> int:
     if trial is None or trial.accuracy is None:
         raise UserError(f"experiment {run.id} has no trial {number if number is not None else ''} with an accuracy yet")
     shelf = Shelf(run.path / "automl")
-    entry = Ledger(url_here(run, plan), run.id).entries()[trial.number]
+    entry = open_ledger(url_here(run, plan), run.id).entries()[trial.number]
     weights = shelf.weights(trial.number)
     if weights is None and plan.site.launcher == "ssh":
         home = plan.cases[0].params["home"] or "their own checkpoint folders"

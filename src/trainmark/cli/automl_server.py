@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trainmark.automl.ledger import Ledger
+from trainmark.automl.ledger import Ledger, open_ledger
 from trainmark.launch.remote_plan import reach
 from trainmark.launch.ssh_words import Reach, tunnel_line
 from trainmark.plan.records import Plan
@@ -44,7 +44,7 @@ def served(run: RunDir, plan: Plan, note: Note) -> Iterator[tuple[Ledger, Callab
     """The ledger, and what must be called now and then while workers need it."""
     url = str(plan.cases[0].params["ledger"])
     here = url_here(run, plan)
-    ledger = Ledger(here, run.id)
+    ledger = open_ledger(here, run.id)
     if not url.startswith("grpc:"):
         yield ledger, lambda: None
         return

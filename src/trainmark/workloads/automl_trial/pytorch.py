@@ -43,7 +43,7 @@ def main() -> None:
     import trainmark_torch
 
     from trainmark.automl.config import image_of
-    from trainmark.automl.ledger import Ledger
+    from trainmark.automl.ledger import open_ledger
     from trainmark.automl.shelf import Shelf
 
     image, training = image_of(experiment), experiment.training
@@ -56,7 +56,7 @@ def main() -> None:
     if place.rank == 0:
         _introduce(config, experiment, place, kind, len(train), len(test))
     shelf = Shelf(home)
-    ledger = Ledger(params["ledger"], params["run"]) if place.rank == 0 else None
+    ledger = open_ledger(params["ledger"], params["run"]) if place.rank == 0 else None
     probe.init_end()
     probe.train_start()
 

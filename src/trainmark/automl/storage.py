@@ -1,0 +1,76 @@
+"""Optuna's storages, as the ledger needs them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from pathlib import Path
+from typing import Any
+
+from trainmark.automl.lock import Lock
+from trainmark.errors import SiteError
+
+# How long a worker waits for a ledger that is away, and how often it asks.
+_AWAY_SECONDS, _RETRY_SECONDS = 3600.0, 1.0
+
+
+def connect(url: str) -> Any:
+    """`url`: `journal:PATH` for a file that all workers see, `grpc://HOST:PORT`, or a database's URL."""
+    import optuna
+
+    kind, _, rest = url.partition(":")
+    try:
+        if kind == "journal":
+            from optuna.storages import JournalStorage
+            from optuna.storages.journal import JournalFileBackend
+
+            Path(rest).parent.mkdir(parents=True, exist_ok=True)
+            lock: Any = Lock(rest)
+            return JournalStorage(JournalFileBackend(rest, lock_obj=lock))
+        if kind == "grpc":
+            host, _, port = rest.removeprefix("//").partition(":")
+            return _Patient(optuna.storages.GrpcStorageProxy(host=host, port=int(port)))
+        return optuna.storages.get_storage(url)
+    except ImportError as error:
+        raise SiteError(
+            f"the ledger {kind} needs a package that is not here: {error}; get `trainmark[automl]`"
+        ) from None
+
+
+class _Patient:
+    """A storage behind a connection that may be away for a while: whoever asks waits until it is back."""
+
+    def __init__(self, storage: Any) -> None:
+        self._storage = storage
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._storage, name)
+        return functools.partial(self._ask, found) if callable(found) else found
+
+    @staticmethod
+    def _ask(method: Any, *args: Any, **options: Any) -> Any:
+        import grpc
+
+        deadline = time.monotonic() + _AWAY_SECONDS
+        while True:
+            try:
+                return method(*args, **options)
+            except grpc.RpcError as error:
+                away = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+                if not away or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+
+
+@contextlib.contextmanager
+def quiet() -> Any:
+    """Optuna announces studies and experimental parts; neither is news to anybody here."""
+    import warnings
+
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        yield
