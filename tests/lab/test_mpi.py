@@ -96,7 +96,7 @@ def test_killed_with_its_controller(cli: Cli, hosts: Lab, going: Any) -> None:
     going.kill()
     kill(hosts, "node1", "-f", "trainmark-node.*node.json")
     wait_for(lambda: not hosts.on("node2", "pgrep", "-f", "allreduce/mpi.py", check=False).stdout, 60)
-    assert not hosts.on("node1", "pgrep", "-f", "allreduce/mpi.py|mpirun", check=False).stdout
+    wait_for(lambda: not hosts.on("node1", "pgrep", "-f", "allreduce/mpi.py|mpirun", check=False).stdout, 60)
 
 
 HOROVOD = """\
