@@ -89,16 +89,16 @@ def test_paths_do_not_depend_on_where_ranks_are(make_workload: Make, make_suite:
     assert (case.data, case.checkpoint) == ("/home/me/mine", "/home/me/start.pt")
 
 
-def test_a_peak_is_the_sites_word_then_the_vendors_paper_else_unknown(make_suite: Make) -> None:
+def test_a_peak_is_the_sites_word_or_unknown(make_suite: Make) -> None:
     site = Site(
         hosts=["n1"],
-        devices=dict.fromkeys(("A100", "X1", "X2"), "nvidia"),
+        devices=dict.fromkeys(("X1", "X2"), "nvidia"),
         vendor_peaks={"X1": {"fp32": VendorPeak(1e13, "the maker's paper")}},
     )
     peaks = [
         question(make_plan(make_suite(f"  - resnet50:pytorch:{name}:1:2:1"), site).cases[0]).peak
-        for name in ("X1", "A100", "X2")
+        for name in ("X1", "X2")
     ]
-    assert [peak.flops for peak in peaks] == [2e13, 2 * 19.5e12, None]
-    assert "the maker's paper" in peaks[0].source and "NVIDIA" in peaks[1].source
-    assert "X2" in peaks[2].reason and "`vendor_peaks:`" in peaks[2].reason
+    assert [peak.flops for peak in peaks] == [2e13, None]
+    assert "the maker's paper" in peaks[0].source
+    assert "X2" in peaks[1].reason and "`vendor_peaks:`" in peaks[1].reason

@@ -81,21 +81,9 @@ class Peak(msgspec.Struct, frozen=True):
     date: str
 
 
-def _peaks(model: str, source: str, **teraflops: float) -> dict[tuple[str, str], Peak]:
-    return {(model, dtype): Peak(value * 1e12, source, "2026-11-16") for dtype, value in teraflops.items()}
-
-
-# By device model, as the case names it, and number format. A row needs the vendor's own paper: a peak that is guessed
-# makes an MFU that lies. Models whose boards differ are named with the board.
-_VOLTA = "NVIDIA Tesla V100 GPU Architecture, WP-08608-001_v1.1, table 1"
-_AMPERE = "NVIDIA A100 Tensor Core GPU Architecture, V1.0, table 4 (dense)"
-_HOPPER = "NVIDIA H100 Tensor Core GPU Architecture, V1.04, table 2 (dense)"
-PEAKS: dict[tuple[str, str], Peak] = {
-    **_peaks("V100-SXM2", _VOLTA, fp32=15.7, fp16=125),
-    **_peaks("A100", _AMPERE, fp32=19.5, tf32=156, fp16=312, bf16=312),
-    **_peaks("H100-SXM5", _HOPPER, fp32=66.9, tf32=494.7, fp16=989.4, bf16=989.4),
-    **_peaks("H100-PCIe", _HOPPER, fp32=51.2, tf32=378, fp16=756, bf16=756),
-}
+# By device model, as the case names it, and number format. A row needs the vendor's own page, read on the date it names:
+# a peak that is guessed makes an MFU that lies. None was at hand yet; a site says its own with `vendor_peaks:`.
+PEAKS: dict[tuple[str, str], Peak] = {}
 VENDORS = {device.vendor: device for device in _ALL}
 
 

@@ -61,7 +61,7 @@ def _hosts(args: argparse.Namespace) -> dict[str, int]:
 def _try_all(hosts: list[str], port: int | None) -> None:
     """Every other host must let itself be entered."""
     here = {os.uname().nodename, "localhost"}
-    options = ["-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
+    options = ["-o", "PasswordAuthentication=no"]
     options += ["-p", str(port)] if port else []
     for host in hosts:
         if host not in here:
