@@ -81,7 +81,7 @@ class Peak(msgspec.Struct, frozen=True):
     date: str
 
 
-# By device model, as the case names it, and number format. A row needs the vendor's own page, read on the date it names:
+# By device model, as the case names it, and number format. A row needs the vendor's own page, and the date it was read:
 # a peak that is guessed makes an MFU that lies. None was at hand yet; a site says its own with `vendor_peaks:`.
 PEAKS: dict[tuple[str, str], Peak] = {}
 VENDORS = {device.vendor: device for device in _ALL}
