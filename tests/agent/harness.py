@@ -74,6 +74,7 @@ class Node:
         self.token = secrets.token_hex(8)
         self.dir = root / "node"
         self.agent: subprocess.Popen[str] | None = None
+        self.before: list[str] = []  # words before the agent's own command
         (root / "lib").mkdir(exist_ok=True)
         (root / "lib" / "speaker.py").write_text(SPEAKER)
         self.plan: dict[str, Any] = {
@@ -123,7 +124,7 @@ class Node:
         path = self.root / f"plan{secrets.token_hex(2)}.json"
         path.write_text(json.dumps(self.plan))
         self.agent = subprocess.Popen(
-            [self.python, "-I", "-S", str(PROGRAM), "run", str(path)],
+            [*self.before, self.python, "-I", "-S", str(PROGRAM), "run", str(path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

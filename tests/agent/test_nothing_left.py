@@ -186,3 +186,19 @@ def test_ranks_see_a_proc_of_their_own(node: Node, rung: str) -> None:
     assert node.output() == "True True\n"
     assert result["ranks"][0]["pid"] > 1
     assert json.loads((node.dir / "agent.json").read_text())["start_ticks"] > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts and chroot")
+def test_a_root_that_is_no_mount(node: Node, tmp_path: Path) -> None:
+    """There the mounts of a namespace cannot be made private: it is entered, left again, and the next kind is used."""
+    root = tmp_path / "root"
+    places = [path for path in Path("/").iterdir() if path.is_dir() and not path.is_symlink() and path.name != "sys"]
+    links = [path for path in Path("/").iterdir() if path.is_symlink()]
+    script = [f"mkdir -p {root}/{path.name} && mount --rbind {path} {root}/{path.name}" for path in places]
+    script += [f"ln -s {os.readlink(path)} {root}/{path.name}" for path in links]
+    (tmp_path / "enter.sh").write_text("\n".join(["set -e", f"mkdir {root}", *script, f'exec chroot {root} "$@"']))
+    node.before = ["unshare", "--mount", "sh", str(tmp_path / "enter.sh")]
+    result = node.ranks(node.script("begin(); say('FINISHED')")).run()
+    assert result["state"] == "SUCCEEDED"
+    assert result["containment"]["used"] != "pidns"
+    assert any(why.startswith("pidns: ") for why in result["containment"]["why"]), result["containment"]

@@ -23,6 +23,7 @@ _SIGKILL = 9
 _prctl = c_function("prctl")
 _mount = c_function("mount")
 unshare = c_function("unshare")
+setns = c_function("setns")
 
 
 def die_with_parent(signal: int) -> None:

@@ -27,12 +27,6 @@ def _leave() -> None:
     linux.mount("none", "/", "none", linux.MS_REC | linux.MS_SLAVE)
 
 
-def _rehearse() -> None:
-    """All of it once, in a child: the agent must not be left half inside a namespace."""
-    _leave()
-    _mount_proc()
-
-
 def _covered(mountinfo: bytes) -> bytes | None:
     """A mount point below /proc that a fresh /proc would hide from the ranks."""
     for line in mountinfo.splitlines():
@@ -59,9 +53,21 @@ class PidNamespace(Containment):
             raise RungError("%s is a mount that the ranks would no longer see" % covered.decode(errors="replace"))
 
     def open(self) -> None:
-        said = linux.try_in_child(_rehearse)
-        if said:
-            raise RungError(said)
+        home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            linux.setns(home, linux.CLONE_NEWPID)  # nothing changes; it tells whether there is a way back
+            try:
+                self._enter()
+            except (OSError, RungError):
+                # Without its first process no other can be forked there. Mounts of one's own are no hindrance.
+                linux.setns(home, linux.CLONE_NEWPID)
+                raise
+        except OSError as error:
+            raise RungError(str(error)) from error
+        finally:
+            os.close(home)
+
+    def _enter(self) -> None:
         _leave()
         ready, tell = os.pipe()
         life, self._lifeline = os.pipe()
@@ -73,6 +79,8 @@ class PidNamespace(Containment):
         said_bytes = os.read(ready, 4096)
         os.close(ready)
         if said_bytes != b"ready":
+            self.close()
+            os.waitpid(self._keeper, 0)
             raise RungError("the keeper did not start: %s" % said_bytes.decode(errors="replace"))
 
     def reaped(self, pid: int) -> None:

@@ -24,14 +24,23 @@ class _StandIn(type(sys)):  # type: ignore[misc]
         return getattr(importlib.import_module(self.__name__), name)
 
 
-def _quoted(*args: Any, **kwargs: Any) -> str:
-    import urllib.parse
+def _later(module: str, name: str) -> Any:
+    """A function that is looked up when it is called."""
 
-    return urllib.parse.quote_from_bytes(*args, **kwargs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*args, **kwargs)
+
+    return call
 
 
 def _counted(one: str, many: str, number: int) -> str:
     return one if number == 1 else many
+
+
+class _Never:
+    """A type that no value has, and its attributes."""
+
+    unknown = None
 
 
 # What each is asked for at import time.
@@ -41,8 +50,14 @@ _STAND_INS: dict[str, dict[str, Any]] = {
     # argparse asks for translations of its words, of which Python ships none.
     "gettext": {"gettext": str, "ngettext": _counted},
     # pathlib's as_uri, and texts in msgspec's schemas.
-    "urllib.parse": {"quote_from_bytes": _quoted},
+    "urllib.parse": {"quote_from_bytes": _later("urllib.parse", "quote_from_bytes")},
     "textwrap": {},
+    # pathlib's paths of Windows.
+    "ntpath": {},
+    # msgspec knows these types by sight; nothing of ours holds one.
+    "uuid": {"UUID": _Never, "SafeUUID": _Never},
+    "decimal": {"Decimal": _Never},
+    "msgspec._json_schema": {name: _later("msgspec._json_schema", name) for name in ("schema", "schema_components")},
     # Parts of msgspec that it loads in any case, and that only some who use it need.
     "msgspec.inspect": {},
     "msgspec.msgpack": {},
@@ -51,10 +66,19 @@ _STAND_INS: dict[str, dict[str, Any]] = {
 }
 
 
+def _halves() -> dict[str, dict[str, Any]]:
+    """Modules written twice, in C and in Python, of which Python loads both and keeps the first."""
+    try:
+        import _datetime
+    except ImportError:
+        return {}
+    return {"datetime": {name: value for name, value in vars(_datetime).items() if not name.startswith("__")}}
+
+
 def prepare() -> None:
     """Imports what every verb needs."""
     put = {}
-    for name, known in _STAND_INS.items():
+    for name, known in {**_STAND_INS, **_halves()}.items():
         if name not in sys.modules:
             sys.modules[name] = put[name] = _StandIn(name)
             put[name].__dict__.update(known)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-# What is below this is one column wide.
+# What is below this is one column wide, and so are the signs that reports use most.
 _WIDE = "\u1100"
+_NARROW = str.maketrans("", "", "–—…−≤≥")
 
 
 @cache
@@ -30,7 +31,7 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _width(text: str) -> int:
     """Columns of a terminal: a Chinese character takes two."""
-    if max(text, default="") < _WIDE:
+    if max(text.translate(_NARROW), default="") < _WIDE:
         return len(text)
     import unicodedata
 
