@@ -18,8 +18,9 @@ from lab import HERE, Lab, interleaved, lab, peer, trainmark_run
 REPEATS = 15
 CHECKOUT_FILES = 200
 HOW = (
-    f"user + system time of all processes, median of {REPEATS} interleaved repeats after a warm-up, each in a fresh "
-    "folder, written to disk beforehand; trainmark inside a git checkout. trainmark's byte code is compiled beforehand, as pip does for the peers"
+    f"user + system time of all processes, median of {REPEATS} interleaved repeats after a warm-up, each in a "
+    "fresh folder, written to disk before; trainmark inside a git checkout. trainmark's byte code is compiled "
+    "beforehand, as pip does for the peers"
 )
 CHECK = str(HERE / "peers" / "noop_check.py")
 

@@ -69,10 +69,10 @@ _STAND_INS: dict[str, dict[str, Any]] = {
 def _halves() -> dict[str, dict[str, Any]]:
     """Modules written twice, in C and in Python, of which Python loads both and keeps the first."""
     try:
-        import _datetime
+        core = importlib.import_module("_datetime")
     except ImportError:
         return {}
-    return {"datetime": {name: value for name, value in vars(_datetime).items() if not name.startswith("__")}}
+    return {"datetime": {name: value for name, value in vars(core).items() if not name.startswith("__")}}
 
 
 def prepare() -> None:

@@ -99,7 +99,7 @@ def _remarks(case: CaseReport, speak: Speaker) -> str:
     for run in figures.disturbed(case):
         new = [reason for reason in run.disturbed if not any(reason in one for one in said)]
         said += [f"{speak.text('round_n', run.round)}: {reason}" for reason in new]
-    remarks = [plain(one) for one in said]
+    remarks = [plain(speak.sentence(one)) for one in said]
     if not remarks:
         return ""
     lines = [f"**{code(case.case)}**", "", *(f"- {one}" for one in remarks)]

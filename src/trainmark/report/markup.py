@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import json
 
+from trainmark.report.phrases import PHRASES
 from trainmark.report.plain import clean
 from trainmark.report.words import WORDS, Label
 
-_NUMBERS = {key: number for number, key in enumerate(WORDS)}
+# All words a page can say, in the order of their numbers.
+ALL = WORDS | PHRASES
+_NUMBERS = {key: number for number, key in enumerate(ALL)}
 
 
 def escape(text: str) -> str:
@@ -30,6 +33,8 @@ def attributes(label: Label | str) -> str:
 
 
 def content(label: Label | str) -> str:
+    if isinstance(label, Label) and label.parts:
+        return "".join(words(part) for part in label.parts)
     return escape(label if isinstance(label, str) else label.text)
 
 

@@ -30,7 +30,7 @@ def render(report: Report, language: str = "en") -> str:
         lines += ["", *(line for one in report.diagnoses for line in diagnosis_text.render(one).splitlines())]
     lines += _contests(report.contests) if report.contests else []
     lines += _imported(report.imported) if report.imported else []
-    lines += [f"{speak.text('warning')}: {warning}" for warning in report.warnings]
+    lines += [f"{speak.text('warning')}: {speak.sentence(warning)}" for warning in report.warnings]
     lines += ["", f"{speak.text('kept_in').lower()} {report.dir}"]
     # No line of a log moves the reader's cursor or changes the terminal's colours.
     return "\n".join(clean(line) for line in lines) + "\n"
@@ -62,7 +62,7 @@ def _remarks(case: CaseReport, speak: Speaker) -> list[str]:
     remarks = figures.remarks(case)
     if not remarks:
         return []
-    lines = ["", f"{case.case}:"] + [f"  {remark}" for remark in remarks]
+    lines = ["", f"{case.case}:"] + [f"  {speak.sentence(remark)}" for remark in remarks]
     said = figures.last_lines(case)
     if said:
         rank = (case.failure or {}).get("rank")

@@ -1,4 +1,4 @@
-"""Every word a report says by itself, in English and Chinese. Text from data is never translated."""
+"""Every word a report says by itself, in English and Chinese. For text from data see phrases.py."""
 
 from __future__ import annotations
 
@@ -194,6 +194,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "m.energy_per_sample": ("Energy per sample", "单样本能耗"),
     "m.final_loss": ("Final loss", "最终损失"),
     "m.time_to_target": ("Time to target", "达标时间"),
+    "m.samples_to_target": ("Samples to target", "达标样本数"),
+    "m.evaluation": ("Evaluation: {0}", "评估：{0}"),
     "m.disturbed_rounds": ("Disturbed rounds", "受干扰轮次"),
     "diagnosis": ("Why a step takes as long as it does", "单步时间的去向"),
     "chart.lost": ("Where a step goes", "单步时间构成"),
@@ -258,6 +260,8 @@ class Label(msgspec.Struct, frozen=True):
     text: str
     key: str = ""
     args: tuple[str, ...] = ()
+    # Words and text one after another, in place of a key; `text` is all of them.
+    parts: tuple[Label, ...] = ()
 
 
 class Speaker:
@@ -274,9 +278,23 @@ class Speaker:
     def text(self, key: str, *args: object) -> str:
         return self(key, *args).text
 
+    def phrase(self, key: str, pair: tuple[str, str], args: tuple[str, ...]) -> Label:
+        """A sentence that was found in data."""
+        return Label(self._fill(pair[self._column], args), key, args)
+
+    def sentence(self, text: str) -> str:
+        """Text from data in this language, as far as its sentences are known."""
+        if self.language == "en":
+            return text
+        from trainmark.report.phrases import said
+
+        return said(self, text).text
+
     def named(self, group: str, name: str) -> Label:
         """The word for a name that comes from data, or the name itself where there is none."""
         key = f"{group}.{name}"
+        if group == "m" and name.startswith("evaluation_"):
+            return self("m.evaluation", name.removeprefix("evaluation_").replace("_", " "))
         return self(key) if key in WORDS else Label(name.replace("_", " ") if group == "m" else name)
 
     @staticmethod

@@ -10,6 +10,7 @@ from trainmark.report.charts.figure import data_cell, figure, table
 from trainmark.report.charts.lines import Band, Line
 from trainmark.report.markup import element, escape, words
 from trainmark.report.page.badges import outcome_badges, state_badge, word_badge
+from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, RunReport
 from trainmark.report.words import WORDS, Label, Speaker
 from trainmark.score.measurement import Measurement
@@ -30,7 +31,8 @@ def case_section(speak: Speaker, case: CaseReport, index: int, most: int, opened
     shown = f'<div class="figures">{drawings}</div>' if drawings else ""
     return (
         f'<details class="card case" id="case-{index + 1}"{" open" if opened else ""}><summary>{head}</summary>'
-        f"{_facts(speak, case)}{_remarks(case)}{shown}{_rounds(speak, case)}{_measurements(speak, case)}</details>"
+        f"{_facts(speak, case)}{_remarks(speak, case)}{shown}"
+        f"{_rounds(speak, case)}{_measurements(speak, case)}</details>"
     )
 
 
@@ -39,19 +41,19 @@ def _facts(speak: Speaker, case: CaseReport) -> str:
     facts = [
         ("preset", escape(case.preset)),
         ("division", words(speak.named("division", case.division))),
-        ("band", f"{word_badge(band)} {escape(why)}" if case.band else ""),
-        ("variance", escape(case.variance_level)),
+        ("band", f"{word_badge(band)} {words(said(speak, why))}" if case.band else ""),
+        ("variance", words(said(speak, case.variance_level))),
         ("fingerprint", f"<code>{escape(case.fingerprint)}</code>"),
     ]
     listed = "".join(f"<div>{element('dt', speak(key))}<dd>{value}</dd></div>" for key, value in facts if value)
     return f'<dl class="facts">{listed}</dl>'
 
 
-def _remarks(case: CaseReport) -> str:
+def _remarks(speak: Speaker, case: CaseReport) -> str:
     """Disturbances stand beside their rounds."""
     told = {reason for run in case.runs for reason in run.disturbed if reason}
     remarks = [remark for remark in figures.remarks(case) if not any(reason in remark for reason in told)]
-    items = "".join(element("li", remark) for remark in remarks)
+    items = "".join(element("li", said(speak, remark)) for remark in remarks)
     return f'<ul class="remarks">{items}</ul>' if items else ""
 
 
@@ -208,7 +210,7 @@ def _round_row(speak: Speaker, run: RunReport, found: Measurement | None) -> Seq
         *(_speed(value if found else None, found.unit if found else "", run) for value in speeds),
         *(numbers.quantity(run.step_time.get(name), "s") for name in _PERCENTILES),
         numbers.quantity(run.end_to_end, "s"),
-        "; ".join(remarks) or numbers.NONE,
+        said(speak, "; ".join(remarks) or numbers.NONE),
     ]
 
 
@@ -250,5 +252,7 @@ def _how(speak: Speaker, found: Measurement) -> str:
         ("scorer", str(found.scorer)),
         ("seed", "" if found.seed is None else str(found.seed)),
     ]
-    listed = "".join(f"<div>{element('dt', speak(key))}{element('dd', value)}</div>" for key, value in facts if value)
+    listed = "".join(
+        f"<div>{element('dt', speak(key))}{element('dd', said(speak, value))}</div>" for key, value in facts if value
+    )
     return f'<dl class="pairs">{listed}</dl>'

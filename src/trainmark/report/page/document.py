@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from trainmark.report.charts import palette
-from trainmark.report.markup import element, escape, heard
-from trainmark.report.words import WORDS, Speaker
+from trainmark.report.markup import ALL, element, escape, heard
+from trainmark.report.words import Speaker
 
 
 @cache
@@ -27,7 +27,7 @@ def wrap(speak: Speaker, title: str, body: str, *, forced: bool) -> str:
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     # Within a script element only the end tag means anything.
-    words = json.dumps(list(WORDS.values()), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    words = json.dumps(list(ALL.values()), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     choice = ' data-forced="1"' if forced else ""
     return (
         f'<!doctype html>\n<html lang="{speak.language}"{choice}>\n<head>\n<meta charset="utf-8">\n'

@@ -12,6 +12,7 @@ from trainmark.report.page import diagnosis, peaks, study, summary
 from trainmark.report.page.badges import state_badge
 from trainmark.report.page.case import case_section
 from trainmark.report.page.document import switches, wrap
+from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, Report, RunSeries
 from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
@@ -95,23 +96,23 @@ def _failure(speak: Speaker, index: int, case: CaseReport) -> str:
     ]
     listed = "".join(f"<div>{element('dt', speak(key))}<dd>{escape(value)}</dd></div>" for key, value in facts)
     lines = figures.last_lines(case)
-    said = ""
+    log = ""
     if lines:
         rank = failure.get("rank")
         title = speak("last_lines") if rank is None else speak("last_lines_of", rank)
         kept = escape("\n".join(lines))
-        said = f'{element("p", title, " class=small")}<pre tabindex="0">{kept}</pre>'
+        log = f'{element("p", title, " class=small")}<pre tabindex="0">{kept}</pre>'
     kind = " bad" if case.state is not JobState.SKIPPED else ""
     return (
         f'<div class="card failure{kind}"><h3><a href="#case-{index + 1}">{escape(case.case)}</a> '
-        f"{state_badge(speak, case.state)}</h3>{element('p', case.reason)}"
-        f"{f'<dl class=facts>{listed}</dl>' if listed else ''}{said}</div>"
+        f"{state_badge(speak, case.state)}</h3>{element('p', said(speak, case.reason))}"
+        f"{f'<dl class=facts>{listed}</dl>' if listed else ''}{log}</div>"
     )
 
 
 def _disturbed(speak: Speaker, report: Report) -> str:
     rows: list[Sequence[Label | str]] = [
-        [case.case, str(run.round), ", ".join(run.hosts), "; ".join(run.disturbed)]
+        [case.case, str(run.round), ", ".join(run.hosts), said(speak, "; ".join(run.disturbed))]
         for case in report.cases
         for run in figures.disturbed(case)
     ]
@@ -125,7 +126,7 @@ def _disturbed(speak: Speaker, report: Report) -> str:
 def _warnings(speak: Speaker, report: Report) -> str:
     if not report.warnings:
         return ""
-    items = "".join(element("li", warning) for warning in report.warnings)
+    items = "".join(element("li", said(speak, warning)) for warning in report.warnings)
     return f'<section id="warnings">{element("h2", speak("warnings"))}<ul class="card warn">{items}</ul></section>'
 
 
