@@ -140,7 +140,7 @@ def _why(args: argparse.Namespace) -> int:
 
 def _side(args: argparse.Namespace, name: str) -> Side:
     """A run, or one case of it: `:` ends the name of the run."""
-    from trainmark.report.build import build
+    from trainmark.report.build import headlines
     from trainmark.report.compare import Side
 
     run_name, colon, case = name.partition(":")
@@ -158,7 +158,7 @@ def _side(args: argparse.Namespace, name: str) -> Side:
                 f"{did_you_mean(case, known)}; {run.id} has {one_of(known)}"
             )
         identity = found[0]
-    return Side(build(run), manifest, identity)
+    return Side(headlines(run), manifest, identity)
 
 
 def text(found: Comparison) -> str:

@@ -27,12 +27,26 @@ from trainmark.store.state import Attempt, RunState
 
 def build(run: RunDir, series: bool = False) -> Report:
     """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
+    found = None if series else kept.find(run)
+    return found or _made(run, series)
+
+
+def headlines(run: RunDir) -> Report:
+    """A report without anything but speeds, if that saves time; else the whole of it."""
+    return kept.find(run, headlines=True) or _made(run, False)
+
+
+def _made(run: RunDir, series: bool) -> Report:
     manifest = run.manifest()
     past = journal.read(run.path)
     state = RunState.replay(manifest.plan, past.records)
     if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
         return _build(run, manifest, past, state, series)
-    return kept.or_made(run, lambda: _build(run, manifest, past, state, False))
+    sources = kept.sources_of(run)
+    before = kept.stamp(run, sources)
+    report = _build(run, manifest, past, state, False)
+    kept.keep(run, report, sources, before)
+    return report
 
 
 def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
