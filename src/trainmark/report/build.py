@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.report import environment, kept
+from trainmark.report import environment, helpers, kept
 from trainmark.report.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, StudyReport
 from trainmark.run import lease
@@ -55,9 +55,24 @@ def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
     return _case(run, state, index, False, [])
 
 
+def some_cases(run: RunDir, first: int, last: int) -> helpers.Share:
+    """Those from one number up to another."""
+    state = RunState.replay(run.manifest().plan, journal.read(run.path).records)
+    return _cases(run, state, first, last)
+
+
+def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = False) -> helpers.Share:
+    warnings: list[str] = []
+    return helpers.Share([_case(run, state, index, series, warnings) for index in range(first, last)], warnings)
+
+
 def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
-    warnings = list(past.warnings)
-    cases = [_case(run, state, index, series, warnings) for index in range(len(manifest.plan.cases))]
+    count = len(manifest.plan.cases)
+    if series or state.finished is None:
+        made = _cases(run, state, 0, count, series)
+    else:
+        made = helpers.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
+    cases, warnings = made.cases, [*past.warnings, *made.warnings]
     report = Report(
         run=run.id,
         state=present_state(run, state),
@@ -145,12 +160,13 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     scored, notes, sets = [], [], []
     for ref, attempt in counted:
         folder = run.attempt(case, ref, attempt.number)
-        found = score_attempt(folder, case, series=series)
+        results = list(events.results(folder))
+        found = score_attempt(folder, case, results, series=series)
         warnings.extend(found.warnings)
-        warnings.extend(_missing(folder, found.lines))
+        warnings.extend(_missing(folder, results, found.lines))
         scored.append(found)
         sets.append(_hosts(folder, case))
-        notes.extend(_notes(folder, case))
+        notes.extend(_notes(results, case))
         notes.extend(_told(found, ref, case))
         notes.extend(found.remarks)
     if case.auto is not None and outcome is JobState.SUCCEEDED:
@@ -244,9 +260,9 @@ def _band(lasts: list[Attempt | None]) -> str:
     return OUTSIDE if OUTSIDE in found else "; ".join(sorted(found))
 
 
-def _missing(folder: Path, found: int) -> list[str]:
+def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[str]:
     """Events that an agent counted and that are no longer there."""
-    counted = sum(int(result.get("events") or 0) for result in events.results(folder))
+    counted = sum(int(result.get("events") or 0) for result in results)
     return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
 
 
@@ -263,9 +279,9 @@ def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[str]:
     return notes + [f"round {ref.round}: {note}" for note in found.score.notes]
 
 
-def _notes(attempt_dir: Path, case: CasePlan) -> list[str]:
+def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[str]:
     """What a reader must know besides the figures."""
-    notes = [warning for result in events.results(attempt_dir) for warning in result.get("warnings", [])]
+    notes = [warning for result in results for warning in result.get("warnings", [])]
     if case.data == SYNTHETIC:
         notes.append("data is synthetic")
     if case.diagnostic is not None:

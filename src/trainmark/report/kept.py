@@ -1,7 +1,7 @@
 """Reports of large finished runs, kept in the cache for as long as no file they were made from changes.
 
-For each run there is a list of these files, the whole report, and one with its headlines only, which is a tenth as large
-and all that comparing needs. A stamp of sizes and times says which files a report was made from.
+For each run there is a list of these files, the whole report, and one with its headlines only, which is all that
+comparing needs, and a sixth as large. A stamp of sizes and times says which files a report was made from.
 """
 
 from __future__ import annotations

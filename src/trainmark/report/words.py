@@ -246,6 +246,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "accept.findable": ("could find", "可检出"),
     "accept.speed": ("speed", "速度"),
     "accept.blocks": ("blocks", "区组"),
+    "accept.peak": ("peak of the node", "节点峰值"),
     "accept.reason": ("reason", "原因"),
     "accept.drain": ("to be drained", "应下线的节点"),
 }

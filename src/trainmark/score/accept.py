@@ -61,6 +61,9 @@ class NodeVerdict(msgspec.Struct, frozen=True):
     findable: float | None = None
     # Geometric mean over the blocks.
     speed: float | None = None
+    # FLOP/s that its ranks reach in matrix products by the site's peaks, and the share that the case made of it.
+    peak: float | None = None
+    used: float | None = None
 
 
 class Sample(msgspec.Struct, frozen=True):

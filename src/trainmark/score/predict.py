@@ -160,7 +160,8 @@ def _too_few(whole: Sequence[Point], procs: int) -> str:
     if whole[-1].nodes == 1:
         return (
             f"not enough points: measured is {seen}, and what lies between nodes is not known from inside of one; "
-            f"measure 2x{procs}, or how long the gradients take between two nodes (--all-reduce)"
+            f"measure 2x{procs}, or how long the gradients take between two nodes (`trainmark peaks --site FILE`, or "
+            "--all-reduce)"
         )
     return f"not enough points: measured is {seen}; measure {whole[-1].nodes // 2 or 1}x{procs} too"
 
