@@ -15,6 +15,7 @@ from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.gate import OUTSIDE
+from trainmark.score.goodput import Goodput
 from trainmark.score.measurement import Measurement
 from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
@@ -85,6 +86,7 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
         diagnoses=_diagnoses(run, state),
         peaks=_peaks(run, manifest, state),
         studies=_studies(manifest.plan.cases, cases),
+        goodput=_goodput(run, state),
         contests=_contests(manifest.plan, cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
@@ -106,6 +108,14 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 
     found: dict[str, Any] = msgspec.to_builtins(peaks.of_run(run, manifest, state))
     return found
+
+
+def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
+    if not state.plan.recover:
+        return []  # most runs
+    from trainmark.report import goodput
+
+    return goodput.of_run(run, state)
 
 
 def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
