@@ -13,6 +13,9 @@ from tests.report.test_page import Reader
 from trainmark.cli.main import main
 from trainmark.launch import REGISTRY
 from trainmark.launch.ssh import SshLauncher
+from trainmark.report import acceptance, acceptance_views
+from trainmark.report.acceptance import Measured
+from trainmark.score.accept import Rule
 from trainmark.testing.fake_hosts import FakeHosts
 
 HOSTS = [f"n{number}" for number in range(1, 6)]
@@ -126,3 +129,20 @@ def test_bad_words(accept: Callable[..., Any], tmp_path: Path) -> None:
     good = tmp_path / "good.json"
     accept("--learn", str(good), "--no-links")
     assert "says nothing of case" in accept("--criteria", str(good), "--set", "batch=3", "--no-links", code=2)
+
+
+def test_peaks_of_nodes_stand_beside_their_verdicts() -> None:
+    """A node's own peak is one measurement: it gets a word, and no verdict."""
+    nodes = ["n1", "n2", "n3"]
+    setting = acceptance.Setting(site="s", case=CASE, fingerprint="", unit="images", nodes=nodes, rule=Rule())
+    peaks = {"n1": 1e12, "n2": 1e12, "n3": 0.8e12}
+    rounds = [Measured((node,), block, 50.0, peak=peaks[node], used=0.5) for block in range(1, 6) for node in nodes]
+    gathered = acceptance.gather([(acceptance.Stage("r", "nodes"), rounds)])
+    found = acceptance.build(setting, gathered, acceptance.Promises())
+    assert [(one.word, one.peak, one.used) for one in found.nodes] == [("good", peaks[node], 0.5) for node in nodes]
+    assert found.notes == ["n3: its matrix products reached 20 % less than the median node's when peaks were measured"]
+    told = acceptance_views.render(found, "text")
+    assert "peak of the node" in told and "800 GFLOP/s, 50 % used" in told
+    assert "800 GFLOP/s" in acceptance_views.render(found, "html") and "800 GFLOP/s" in acceptance_views.render(
+        found, "md"
+    )

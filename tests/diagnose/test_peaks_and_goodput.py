@@ -101,6 +101,8 @@ def test_a_killed_rank_is_recovered_and_what_it_cost_is_told(cli: Cli, tmp_path:
     assert 0 < found["effective_ratio"]["value"] < 1 and 0 < forecast["effective_ratio"] < 1
     assert "killed by signal 9" in (cli.runs / told["run"] / "run.log").read_text()
     assert "recovery:" in cli("goodput", told["run"]).stdout
+    page = Path(cli("report", told["run"], "--format", "html").stdout.strip()).read_text()
+    assert "What the job made of its time" in page and "lost steps done again" in page and "Time to start" in page
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from trainmark.report import why
+from trainmark.report.records import Report
+from trainmark.score.diagnosed import Diagnosis, Value
+from trainmark.spec.states import JobState
 
 SCRIPT = """
 import time, torch
@@ -83,3 +87,20 @@ def test_why_needs_diagnostic_runs(cli: Cli) -> None:
     run = cli.run_id()
     assert "no case begins with `mnist`" in cli("diagnose", f"{run}:mnist", code=2).stderr
     assert "has no diagnostic rounds; `trainmark diagnose" in cli("compare", "--why", run, run, code=2).stderr
+
+
+def test_what_is_not_known_is_no_difference() -> None:
+    """B lost its `copies` with its kernels; what adds most still comes first."""
+
+    def diagnosed(data: float | None, copies: float | None) -> Diagnosis:
+        classes = {"data": Value(data, 0.9 * (data or 0), 1.1 * (data or 0)), "copies": Value(copies)}
+        step, unknown = Value(0.1 + (data or 0)), Value(None)
+        return Diagnosis("x:pytorch:cpu:1:1:1", 3, classes, step, step, *[unknown] * 4, "", [])
+
+    a, b = (
+        Report(name, JobState.SUCCEEDED, "s", [], diagnoses=[one])
+        for name, one in (("a", diagnosed(0.001, 0.002)), ("b", diagnosed(0.051, None)))
+    )
+    (found,) = why.why(a, b, None, None)
+    assert [(part.name, part.difference) for part in found.classes] == [("data", pytest.approx(0.05)), ("copies", None)]
+    assert "unknown  exposed copies: 2 ms → –" in why.text([found])

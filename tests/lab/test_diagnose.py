@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,15 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import WORKLOAD, Cli
+from tests.diagnose import injection
+from tests.diagnose.injection import BITS_PER_SECOND, BYTES
 from tests.faults.conftest import wait_for
+from trainmark.score import diagnosis
 from trainmark.testing.lab import packages
 from trainmark.testing.lab.lab import Lab
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
 
-BYTES, BITS_PER_SECOND = 4_000_000, 200_000_000
 # Two ranks: each receives as many bytes as there are gradients, and one of them through the slow wire.
 INJECTED = 8 * BYTES / BITS_PER_SECOND
+KINDS = ("clean", "loader", "straggler", "wire")
 
 PROGRAM = """
 import trainmark_job
@@ -76,6 +80,28 @@ def test_a_slow_wire_is_transfer(
     assert first["kind"] == "transfer" and "node1, node2" in first["place"]
     for value in (found["classes"]["transfer"], found["by_ablation"]):
         assert value["low"] <= 1.2 * INJECTED and value["high"] >= 0.8 * INJECTED and value["low"] > 0, value
+
+
+def test_what_is_put_in_between_clean_rounds_is_found(hosts: Lab) -> None:
+    """A loader, a rank and a wire, each slow in turns with clean rounds, over two hosts: each under its own heading."""
+    out = hosts.layout.shared / "injected"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    ranks = [
+        injection.start(rank, out, KINDS, hosts.enter(host, "env"), GLOO_SOCKET_IFNAME="eth0", PATH=packages.PATH)
+        for rank, host in enumerate(hosts.nodes[:2])
+    ]
+    rounds = injection.rounds_of(ranks, out, KINDS)
+    clean = rounds["clean"]
+    for name, kind, injected in (("data", "loader", injection.INJECTED), ("transfer", "wire", INJECTED)):
+        found, without = (injection.of_class(name, one) for one in (rounds[kind], clean))
+        assert injection.holds(found, without, injected), kind
+    waited = [injection.waited_for_second(one) for one in (rounds["straggler"], clean)]
+    assert injection.holds(waited[0], waited[1], injection.INJECTED)
+    names = dict(enumerate(hosts.nodes))
+    for kind, cause in (("loader", "data"), ("straggler", "waiting"), ("wire", "transfer")):
+        told = diagnosis.diagnose("x:pytorch:cpu:2:1:1", [diagnosis.Observed(one) for one in rounds[kind]], names)
+        assert told.causes[0].kind == cause, told.causes
 
 
 def test_a_host_that_dies_is_recovered_from(

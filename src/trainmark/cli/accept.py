@@ -178,7 +178,8 @@ class _Acceptance:
 
     def _on_nodes(self, hosts: list[str], seed: int) -> Plan:
         together = not self.args.one_at_a_time
-        return fleet.on_nodes(self.case, self.site, self.places, hosts, self.blocks, seed, together=together)
+        plan = fleet.on_nodes(self.case, self.site, self.places, hosts, self.blocks, seed, together=together)
+        return common.with_kept_peaks(plan, self.args)
 
     def _on_pairs(self, case: Case) -> Plan:
         import random

@@ -108,7 +108,13 @@ def load_site(args: argparse.Namespace) -> sites.Site:
 
 def make_plan(args: argparse.Namespace, loaded: suites.Loaded | None = None, site: sites.Site | None = None) -> Plan:
     """Suite, site and options → plan. Reads files, starts nothing."""
-    plan = plan_suite(loaded or load_suite(args), site or load_site(args), overrides(args), args.seed)
+    return with_kept_peaks(
+        plan_suite(loaded or load_suite(args), site or load_site(args), overrides(args), args.seed), args
+    )
+
+
+def with_kept_peaks(plan: Plan, args: argparse.Namespace) -> Plan:
+    """The plan, knowing what was kept with its site, if anything was."""
     known = sites.peaks_file(args.site, os.uname().nodename)
     if not known.is_file():
         return plan

@@ -102,6 +102,10 @@ def _write(args: argparse.Namespace, found: list[Comparison]) -> None:
         shown = compare_page.render(found)
     else:
         shown = "\n".join(text(one) for one in found)
+    _put(args, shown)
+
+
+def _put(args: argparse.Namespace, shown: str) -> None:
     if args.output is None:
         sys.stdout.write(shown)
     else:
@@ -128,19 +132,19 @@ def _why(args: argparse.Namespace) -> int:
 
     if len(args.sides) != 2:
         raise UserError(f"--why compares two runs, found {len(args.sides)}")
+    kind = formats.chosen(args.format, args.output)
+    if kind not in ("text", "json"):
+        raise UserError(f"--why is told as text or JSON, found `{kind}`")
     (run_a, _, case_a), (run_b, _, case_b) = (name.partition(":") for name in args.sides)
     reports = [build.build(rundir.find(args.runs, name)) for name in (run_a, run_b)]
     found = why.why(reports[0], reports[1], case_a or None, case_b or None)
-    if args.format == "json":
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
-    else:
-        sys.stdout.write(why.text(found))
+    _put(args, msgspec.json.encode(found).decode() + "\n" if kind == "json" else why.text(found))
     return OK
 
 
 def _side(args: argparse.Namespace, name: str) -> Side:
     """A run, or one case of it: `:` ends the name of the run."""
-    from trainmark.report.build import build
+    from trainmark.report.build import headlines
     from trainmark.report.compare import Side
 
     run_name, colon, case = name.partition(":")
@@ -158,7 +162,7 @@ def _side(args: argparse.Namespace, name: str) -> Side:
                 f"{did_you_mean(case, known)}; {run.id} has {one_of(known)}"
             )
         identity = found[0]
-    return Side(build(run), manifest, identity)
+    return Side(headlines(run), manifest, identity)
 
 
 def text(found: Comparison) -> str:

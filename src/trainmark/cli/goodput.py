@@ -127,4 +127,5 @@ def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:
         sys.stdout.buffer.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "cases": cases}) + b"\n")
         return
     sys.stdout.write("\n" + "\n".join(reading.text(one, more) for one, more in zip(found, told, strict=True)))
-    sys.stdout.write(f"\nkept in {run.path}\n")
+    drawn = f"; `trainmark report {run.id} --format html` draws it" if run.manifest().plan.recover else ""
+    sys.stdout.write(f"\nkept in {run.path}{drawn}\n")

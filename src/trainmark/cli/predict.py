@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,14 +15,17 @@ from trainmark.cli.list import table
 from trainmark.errors import UserError
 
 if TYPE_CHECKING:
+    from trainmark.report.border import Border
     from trainmark.report.study import Measured
     from trainmark.score.predict import Prediction
+    from trainmark.store.rundir import Manifest, RunDir
 
 EPILOG = """\
 examples:
   trainmark predict last --nodes 8                  every series of the newest run, on 8 nodes
   trainmark predict last --nodes 4 --nodes 128      two sizes
-  trainmark predict last --nodes 2 --all-reduce 0.03    no run on two nodes, but a measured all-reduce: 30 ms a step
+  trainmark predict last --nodes 2 --site my.yaml   no run on two nodes, but `trainmark peaks` of what lies between
+  trainmark predict last --nodes 2 --all-reduce 0.03    the same by your own measurement: 30 ms a step
 Only whole nodes are predicted, from a speed on at least two of them: what lies between nodes cannot be known from
 inside of one. The interval is that of published tables; `benchmarks/predict.py` tells how often it held.
 """
@@ -36,6 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         help="measured time of an all-reduce of the gradients between two nodes, where no run on two nodes was made",
+    )
+    parser.add_argument(
+        "--site",
+        type=Path,
+        metavar="FILE",
+        help="take the peaks kept with this site; default: those that were kept when the run was planned",
     )
     parser.add_argument("--json", action="store_true", help="print as JSON")
 
@@ -56,7 +67,8 @@ def call(args: argparse.Namespace) -> int:
     refused: list[str] = []
     for one in series:
         try:
-            found.append((one, [_predict(one, nodes, args.all_reduce) for nodes in args.nodes]))
+            crossing = _border(args, run, manifest, one)
+            found.append((one, [_predict(one, nodes, crossing) for nodes in args.nodes]))
         except UserError as error:
             refused.append(f"{one.name}: {error}")
     if not found:
@@ -69,12 +81,33 @@ def call(args: argparse.Namespace) -> int:
     return 0
 
 
-def _predict(one: Measured, nodes: int, seconds: float | None) -> Prediction:
+def _border(args: argparse.Namespace, run: RunDir, manifest: Manifest, one: Measured) -> Border | None:
+    """What is known of the gradients between two nodes, where no speed on two nodes tells more."""
+    from trainmark.report import border
+    from trainmark.spec import peaks, site
+
+    if any(point.nodes > 1 and point.speeds for point in one.points):
+        return None
+    if args.all_reduce is not None:
+        return border.Border(args.all_reduce, "")
+    if args.site is None:
+        known = border.of_plan(manifest)
+        return border.border(run, manifest, one, known) if known is not None and len(known.hosts) > 1 else None
+    kept = site.peaks_file(args.site, os.uname().nodename)
+    known = peaks.load(kept)
+    if known is None:
+        raise UserError(f"{kept}: nothing is kept yet; `trainmark peaks --site {args.site}` measures it")
+    return border.border(run, manifest, one, known)
+
+
+def _predict(one: Measured, nodes: int, crossing: Border | None) -> Prediction:
     from trainmark.score.predict import predict
 
     if one.mode == "strong":
         raise UserError("the model is of weak scaling (a fixed batch per process), and this study is strong")
-    return predict(one.points, nodes, None if seconds is None else _share(one, seconds))
+    found = predict(one.points, nodes, None if crossing is None else _share(one, crossing.seconds))
+    source = [crossing.source] if crossing is not None and crossing.source else []
+    return msgspec.structs.replace(found, notes=[*source, *found.notes])
 
 
 def _share(one: Measured, seconds: float) -> float:
@@ -83,7 +116,7 @@ def _share(one: Measured, seconds: float) -> float:
 
     single = [point for point in one.points if point.nodes == 1 and point.speeds]
     if not single or one.batch is None:
-        raise UserError("--all-reduce needs a speed on one node and a `batch`, to know how long a step takes")
+        raise UserError("an all-reduce alone needs a speed on one node and a `batch`, to know how long a step takes")
     largest = max(single, key=lambda point: point.procs)
     return seconds * geometric_mean(largest.speeds) / (one.batch * largest.procs)
 

@@ -12,6 +12,7 @@ from trainmark.plan.fleet import hosts_of
 from trainmark.report.attempt import question
 from trainmark.score import accept, links, promise
 from trainmark.score.accept import Block, NodeVerdict, Rule, Word
+from trainmark.score.interval import median
 from trainmark.score.links import LinkVerdict, Trial
 from trainmark.score.promise import Held, Step
 from trainmark.score.run import score_run
@@ -24,6 +25,8 @@ from trainmark.store.rundir import FACTS, RunDir
 from trainmark.store.state import RunState
 
 NAME = "accept.json"
+# With fewer peaks there is no middle to be below.
+LEAST_PEAKS = 3
 _NARROW = ("bf16", "fp16")
 
 
@@ -90,6 +93,9 @@ class Measured(msgspec.Struct, frozen=True):
     step: Step | None = None
     kind: str = ""
     disturbed: bool = False
+    # What the site's peaks say of its host, and the share of it that the case used.
+    peak: float | None = None
+    used: float | None = None
 
 
 class Promises(msgspec.Struct, frozen=True):
@@ -123,7 +129,8 @@ def read(run: RunDir, what: str) -> list[Measured]:
         speed = score.value("throughput") or None
         why = "" if speed else score.reason or "it told no speed"
         disturbed = bool(score.disturbed)
-        found.append(Measured(hosts_of(case), ref.round, speed, why, _step(read), _kind(folder), disturbed))
+        peak, used = case.reachable, score.value("matmul_fraction") if case.reachable else None
+        found.append(Measured(hosts_of(case), ref.round, speed, why, _step(read), _kind(folder), disturbed, peak, used))
     return found
 
 
@@ -209,7 +216,7 @@ def build(setting: Setting, gathered: Gathered, promises: Promises) -> Acceptanc
     for effect in found.effects if found else []:
         if effect.kind == "node":
             verdicts[effect.nodes[0]] = _worse(verdicts[effect.nodes[0]], effect.word, f"its network: {effect.reason}")
-    ordered = [verdicts[node] for node in setting.nodes]
+    ordered = [_with_peak(verdicts[node], gathered.nodes) for node in setting.nodes]
     drain = [one.node for one in ordered if one.word == "bad"]
     return Acceptance(
         site=setting.site,
@@ -222,7 +229,7 @@ def build(setting: Setting, gathered: Gathered, promises: Promises) -> Acceptanc
         nodes=ordered,
         links=found,
         held=[*held, *link_held],
-        notes=_notes(gathered.nodes, ordered),
+        notes=[*_notes(gathered.nodes, ordered), *_low_peaks(ordered, setting.rule)],
         drain=drain,
         scontrol=_scontrol(drain),
         runs=[stage.run for stage in setting.stages],
@@ -319,6 +326,30 @@ def _notes(measured: Sequence[Measured], nodes: Sequence[NodeVerdict]) -> list[s
             f"found for certain on {len(weak)} of {len(nodes)} nodes; more blocks or a quieter site would find less"
         )
     return notes
+
+
+def _with_peak(verdict: NodeVerdict, measured: Sequence[Measured]) -> NodeVerdict:
+    mine = [one for one in measured if one.hosts == (verdict.node,)]
+    used = [one.used for one in mine if one.used is not None]
+    return msgspec.structs.replace(
+        verdict,
+        peak=next((one.peak for one in mine if one.peak is not None), None),
+        used=sum(used) / len(used) if used else None,
+    )
+
+
+def _low_peaks(nodes: Sequence[NodeVerdict], rule: Rule) -> list[str]:
+    """A node's peak is one measurement: too little to be a verdict, enough for a word."""
+    known = {one.node: one.peak for one in nodes if one.peak is not None}
+    if len(known) < LEAST_PEAKS:
+        return []
+    middle = median(list(known.values()))
+    return [
+        f"{node}: its matrix products reached {accept.percent(1 - peak / middle)} less than the median node's when "
+        "peaks were measured"
+        for node, peak in known.items()
+        if peak < middle * (1 - rule.margin)
+    ]
 
 
 def _scontrol(nodes: Sequence[str]) -> str:

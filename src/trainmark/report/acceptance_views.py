@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from trainmark.report.acceptance import Acceptance
+from trainmark.report.numbers import quantity
 from trainmark.report.plain import clean
 from trainmark.report.words import Speaker
 from trainmark.score.accept import NodeVerdict, percent
@@ -21,6 +22,28 @@ def render(found: Acceptance, kind: str, language: str | None = None) -> str:
     if kind == "json":
         return msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
     return {"text": _text, "md": _markdown, "html": _page}[kind](found, language)
+
+
+def _head(found: Acceptance) -> tuple[str, ...]:
+    """With a column for peaks where the site's are kept."""
+    peak = ("peak",) if any(one.peak is not None for one in found.nodes) else ()
+    return (*_HEAD[:-1], *peak, _HEAD[-1])
+
+
+def _rows(found: Acceptance) -> list[list[str]]:
+    at = _head(found).index("peak") if "peak" in _head(found) else None
+    rows = [_cells(one, found.unit) for one in found.nodes]
+    if at is not None:
+        for row, one in zip(rows, found.nodes, strict=True):
+            row.insert(at, _peak(one))
+    return rows
+
+
+def _peak(one: NodeVerdict) -> str:
+    if one.peak is None:
+        return _NONE
+    used = "" if one.used is None else f", {100 * one.used:.0f} % used"
+    return f"{quantity(one.peak, 'FLOP/s')}{used}"
 
 
 def _cells(one: NodeVerdict, unit: str) -> list[str]:
@@ -79,7 +102,7 @@ def _rule(found: Acceptance) -> str:
 def _text(found: Acceptance, language: str | None) -> str:
     speak = Speaker(language or "en")
     lines = [f"{speak.text('accept.title')}: {found.site}: {found.verdict.upper()}", found.case, _rule(found), ""]
-    lines += _columns([[speak.text(f"accept.{key}") for key in _HEAD], *(_cells(o, found.unit) for o in found.nodes)])
+    lines += _columns([[speak.text(f"accept.{key}") for key in _head(found)], *_rows(found)])
     lines += ["", _link_line(found), *_columns(_link_rows(found)), *_remarks(found)]
     if found.drain:
         lines += ["", f"{speak.text('accept.drain')}:", *found.drain, found.scontrol]
@@ -97,8 +120,9 @@ def _markdown(found: Acceptance, language: str | None) -> str:
 
     speak = Speaker(language or "en")
     parts = [f"## {speak.text('accept.title')}: {plain(found.site)}: {found.verdict}", code(found.case), _rule(found)]
-    table = [[plain(cell) for cell in _cells(one, found.unit)] for one in found.nodes]
-    parts.append(rows([[speak.text(f"accept.{key}") for key in _HEAD], ["---"] * len(_HEAD), *table]))
+    head = _head(found)
+    table = [[plain(cell) for cell in row] for row in _rows(found)]
+    parts.append(rows([[speak.text(f"accept.{key}") for key in head], ["---"] * len(head), *table]))
     parts.append(plain(_link_line(found)))
     told = [*(" · ".join(row) for row in _link_rows(found)), *_remarks(found)]
     if told:
@@ -115,10 +139,8 @@ def _page(found: Acceptance, language: str | None) -> str:
     from trainmark.report.page.document import switches, wrap
 
     speak = Speaker(language or "en")
-    plain = (0, 1, len(_HEAD) - 1)
-    nodes = table(
-        [speak(f"accept.{key}") for key in _HEAD], [_cells(one, found.unit) for one in found.nodes], plain=plain
-    )
+    head = _head(found)
+    nodes = table([speak(f"accept.{key}") for key in head], _rows(found), plain=(0, 1, len(head) - 1))
     heads = [speak(f"accept.{key}") for key in ("link", *_HEAD[1:4], "reason")]
     effects = table(heads, _link_rows(found), plain=(0, 1, 4)) if _link_rows(found) else ""
     remarks = "".join(element("li", line) for line in _remarks(found))

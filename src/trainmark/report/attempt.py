@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -39,7 +41,19 @@ class Scored(msgspec.Struct, frozen=True):
     series: RunSeries | None = None
 
 
-def score_attempt(folder: Path, case: CasePlan, *, series: bool = False) -> Scored:
+def score_attempt(
+    folder: Path, case: CasePlan, results: Sequence[dict[str, Any]] = (), *, series: bool = False
+) -> Scored:
+    """`results`: what the agents wrote at its end. They know of other runs on their host, which samples do not."""
+    found = _of_events(folder, case, series)
+    others = [str(why) for result in results for why in result.get("disturbed", [])]
+    if not others:
+        return found
+    score = msgspec.structs.replace(found.score, disturbed=[*found.score.disturbed, *others])
+    return msgspec.structs.replace(found, score=score)
+
+
+def _of_events(folder: Path, case: CasePlan, series: bool) -> Scored:
     size = sum(file.stat().st_size for file in node_files(folder, EVENTS))
     if size < CACHE_FROM:
         return _score(columns.read(folder, case.world), folder, case, series)
@@ -96,10 +110,8 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
         curves = curves_of(read, nodes, case.band)
     resumed = {step for rank in read.ranks for step in rank.notes("resumed_from_step") if isinstance(step, int)}
     score = score_run(read, nodes, question(case))
-    # Agents know of other runs on their host, which samples do not tell apart.
-    others = [str(why) for result in events.results(folder) for why in result.get("disturbed", [])]
     return Scored(
-        score=msgspec.structs.replace(score, disturbed=[*score.disturbed, *others]) if others else score,
+        score=score,
         lines=read.lines,
         warnings=read.warnings,
         unfinished=[rank.rank for rank in read.ranks if rank.mark("FINISHED") is None],

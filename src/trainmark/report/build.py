@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.report import environment, kept
+from trainmark.report import environment, helpers, kept
 from trainmark.report.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, StudyReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.gate import OUTSIDE
+from trainmark.score.goodput import Goodput
 from trainmark.score.measurement import Measurement
 from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
@@ -27,12 +28,26 @@ from trainmark.store.state import Attempt, RunState
 
 def build(run: RunDir, series: bool = False) -> Report:
     """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
+    found = None if series else kept.find(run)
+    return found or _made(run, series)
+
+
+def headlines(run: RunDir) -> Report:
+    """A report without anything but speeds, if that saves time; else the whole of it."""
+    return kept.find(run, headlines=True) or _made(run, False)
+
+
+def _made(run: RunDir, series: bool) -> Report:
     manifest = run.manifest()
     past = journal.read(run.path)
     state = RunState.replay(manifest.plan, past.records)
     if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
         return _build(run, manifest, past, state, series)
-    return kept.or_made(run, lambda: _build(run, manifest, past, state, False))
+    sources = kept.sources_of(run)
+    before = kept.stamp(run, sources)
+    report = _build(run, manifest, past, state, False)
+    kept.keep(run, report, sources, before)
+    return report
 
 
 def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
@@ -41,9 +56,24 @@ def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
     return _case(run, state, index, False, [])
 
 
+def some_cases(run: RunDir, first: int, last: int) -> helpers.Share:
+    """Those from one number up to another."""
+    state = RunState.replay(run.manifest().plan, journal.read(run.path).records)
+    return _cases(run, state, first, last)
+
+
+def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = False) -> helpers.Share:
+    warnings: list[str] = []
+    return helpers.Share([_case(run, state, index, series, warnings) for index in range(first, last)], warnings)
+
+
 def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
-    warnings = list(past.warnings)
-    cases = [_case(run, state, index, series, warnings) for index in range(len(manifest.plan.cases))]
+    count = len(manifest.plan.cases)
+    if series or state.finished is None:
+        made = _cases(run, state, 0, count, series)
+    else:
+        made = helpers.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
+    cases, warnings = made.cases, [*past.warnings, *made.warnings]
     report = Report(
         run=run.id,
         state=present_state(run, state),
@@ -56,6 +86,7 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
         diagnoses=_diagnoses(run, state),
         peaks=_peaks(run, manifest, state),
         studies=_studies(manifest.plan.cases, cases),
+        goodput=_goodput(run, state),
         contests=_contests(manifest.plan, cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
@@ -77,6 +108,14 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 
     found: dict[str, Any] = msgspec.to_builtins(peaks.of_run(run, manifest, state))
     return found
+
+
+def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
+    if not state.plan.recover:
+        return []  # most runs
+    from trainmark.report import goodput
+
+    return goodput.of_run(run, state)
 
 
 def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
@@ -131,12 +170,13 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     scored, notes, sets = [], [], []
     for ref, attempt in counted:
         folder = run.attempt(case, ref, attempt.number)
-        found = score_attempt(folder, case, series=series)
+        results = list(events.results(folder))
+        found = score_attempt(folder, case, results, series=series)
         warnings.extend(found.warnings)
-        warnings.extend(_missing(folder, found.lines))
+        warnings.extend(_missing(folder, results, found.lines))
         scored.append(found)
         sets.append(_hosts(folder, case))
-        notes.extend(_notes(folder, case))
+        notes.extend(_notes(results, case))
         notes.extend(_told(found, ref, case))
         notes.extend(found.remarks)
     if case.auto is not None and outcome is JobState.SUCCEEDED:
@@ -230,9 +270,9 @@ def _band(lasts: list[Attempt | None]) -> str:
     return OUTSIDE if OUTSIDE in found else "; ".join(sorted(found))
 
 
-def _missing(folder: Path, found: int) -> list[str]:
+def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[str]:
     """Events that an agent counted and that are no longer there."""
-    counted = sum(int(result.get("events") or 0) for result in events.results(folder))
+    counted = sum(int(result.get("events") or 0) for result in results)
     return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
 
 
@@ -249,9 +289,9 @@ def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[str]:
     return notes + [f"round {ref.round}: {note}" for note in found.score.notes]
 
 
-def _notes(attempt_dir: Path, case: CasePlan) -> list[str]:
+def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[str]:
     """What a reader must know besides the figures."""
-    notes = [warning for result in events.results(attempt_dir) for warning in result.get("warnings", [])]
+    notes = [warning for result in results for warning in result.get("warnings", [])]
     if case.data == SYNTHETIC:
         notes.append("data is synthetic")
     if case.diagnostic is not None:

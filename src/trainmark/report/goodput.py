@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainmark.report.plain import clean
+from trainmark.report.words import Speaker
 from trainmark.score.figure import Figure
 from trainmark.score.goodput import Forecast, Goodput, Try, goodput
 from trainmark.store import columns, events, journal
@@ -54,22 +55,12 @@ def _walls(run: RunDir) -> dict[tuple[int, int, int], tuple[int, int | None]]:
     return found
 
 
-NAMES = {
-    "queue": "queue, and handing over",
-    "image": "image",
-    "process": "agent and interpreter",
-    "import": "import",
-    "rendezvous": "rendezvous",
-    "build": "data and model",
-    "compile": "compile",
-    "first_step": "first step",
-}
-
-
 def text(found: Goodput, told: Forecast | str | None) -> str:
     lines = [f"{found.case}: {found.attempts} attempt(s)", "", "  time to start:"]
-    width = max(len(name) for name in NAMES.values())
-    lines += [f"    {NAMES[name].ljust(width)}  {_seconds(one)}" for name, one in found.start.items()]
+    speak = Speaker("en")
+    names = {name: speak.text(f"start.{name}") for name in found.start}
+    width = max(len(name) for name in names.values())
+    lines += [f"    {names[name].ljust(width)}  {_seconds(one)}" for name, one in found.start.items()]
     lines += [
         "",
         f"  from the agent's start to the first step  {_seconds(found.time_to_first_step)}",

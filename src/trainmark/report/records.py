@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from trainmark.score.diagnosed import Diagnosis
+from trainmark.score.goodput import Goodput
 from trainmark.score.measurement import Measurement
 from trainmark.score.verdict import Verdict
 from trainmark.spec.states import JobState
@@ -165,5 +166,7 @@ class Report(msgspec.Struct, frozen=True):
     # A record of spec/peaks.py.
     peaks: dict[str, Any] | None = None
     studies: list[StudyReport] = []
+    # Of a run that goes on when it is cut off: what it made of its time.
+    goodput: list[Goodput] = []
     # Which framework is faster, where the run has cases of several.
     contests: list[Contest] = []

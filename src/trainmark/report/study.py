@@ -91,6 +91,8 @@ class Measured(msgspec.Struct, frozen=True):
     unit: str
     batch: int | None
     points: list[Point]
+    # The case of each point.
+    cases: list[str] = []
 
 
 def measured(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Measured]:
@@ -109,6 +111,7 @@ def measured(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Measu
             unit=f"{members[0][0].unit}/s",
             batch=_batch(members[0][0]),
             points=[_point(plan, case) for plan, case in members],
+            cases=[plan.case for plan, _ in members],
         )
         for (name, mode), members in groups.items()
     ]

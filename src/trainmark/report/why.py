@@ -16,12 +16,13 @@ MOST_OPERATORS = 15
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Seconds per step in A and B, and B − A; the interval of the difference, where both sides have one."""
+    """Seconds per step in A and B, and B − A; the interval of the difference, where both sides have one. A side that
+    does not know has None, and then there is no difference."""
 
     name: str
-    a: float
-    b: float
-    difference: float
+    a: float | None
+    b: float | None
+    difference: float | None
     low: float | None = None
     high: float | None = None
 
@@ -70,12 +71,15 @@ def _pair(a: Diagnosis, b: Diagnosis) -> Why:
 
 
 def _sorted(parts: list[Part]) -> list[Part]:
-    return sorted(parts, key=lambda part: -abs(part.difference))
+    """What adds most comes first; what is not known last."""
+    return sorted(parts, key=lambda part: -1.0 if part.difference is None else abs(part.difference), reverse=True)
 
 
 def _part(name: str, a: Value, b: Value) -> Part:
     """Both sides are independent: half widths add as squares do."""
-    before, after = a.value or 0.0, b.value or 0.0
+    before, after = a.value, b.value
+    if before is None or after is None:
+        return Part(name, before, after, None)
     if a.low is None or a.high is None or b.low is None or b.high is None:
         return Part(name, before, after, after - before)
     half = (((a.high - a.low) / 2) ** 2 + ((b.high - b.low) / 2) ** 2) ** 0.5
@@ -99,12 +103,14 @@ def text(found: list[Why]) -> str:
 
 
 def _line(name: str, part: Part) -> str:
+    if part.difference is None:
+        return f"  {'unknown':>12}  {name}: {_milli(part.a)} → {_milli(part.b)}"
     ends = "" if part.low is None or part.high is None else f"  ({1000 * part.low:+.3g} … {1000 * part.high:+.3g})"
     return f"  {_signed(part.difference):>12}  {name}: {_milli(part.a)} → {_milli(part.b)}{ends}"
 
 
-def _milli(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms"
+def _milli(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{1000 * seconds:.3g} ms"
 
 
 def _signed(seconds: float) -> str:

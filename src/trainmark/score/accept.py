@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from trainmark.score import student
 from trainmark.score.interval import OUTLIER, median, t_limit
 
 Word = Literal["good", "bad", "suspect", "untested"]
@@ -60,6 +61,9 @@ class NodeVerdict(msgspec.Struct, frozen=True):
     findable: float | None = None
     # Geometric mean over the blocks.
     speed: float | None = None
+    # FLOP/s that its ranks reach in matrix products by the site's peaks, and the share that the case made of it.
+    peak: float | None = None
+    used: float | None = None
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -72,14 +76,12 @@ class Sample(msgspec.Struct, frozen=True):
     def p_above(self, limit: float, more: float = 0.0) -> float:
         """One-sided t test: the chance of such a mean if the true one is `limit` or less. `more` is a further
         standard error, of what the numbers were held against."""
-        from scipy.special import stdtr
-
         error = math.hypot(self.sd / math.sqrt(self.n), more)
         if self.n < 2:
             return 1.0
         if error == 0:
             return 0.0 if self.mean > limit else 1.0
-        return float(stdtr(self.n - 1, (limit - self.mean) / error))
+        return student.below(self.n - 1, (limit - self.mean) / error)
 
     def half_width(self, level: float = 0.95) -> float:
         return t_limit(self.n - 1, level) * self.sd / math.sqrt(self.n) if self.n > 1 else math.inf

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+
+from trainmark.score import student
 
 LEVEL = 0.95
 # A run this many scaled median deviations from the others is flagged, from this many runs on.
@@ -19,35 +20,9 @@ def median(values: Sequence[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def t_share(t: float, freedom: int) -> float:
-    """The share of Student's distribution within ±t: a finite sum for whole degrees of freedom."""
-    angle = math.atan(t / math.sqrt(freedom))
-    cosine2 = math.cos(angle) ** 2
-    if freedom % 2:
-        term, total = math.cos(angle), 0.0
-        for k in range(3, freedom + 1, 2):
-            total += term
-            term *= cosine2 * (k - 1) / k
-        return 2 / math.pi * (angle + math.sin(angle) * total)
-    term, total = 1.0, 0.0
-    for k in range(2, freedom + 1, 2):
-        total += term
-        term *= cosine2 * (k - 1) / k
-    return math.sin(angle) * total
-
-
-@cache
-def t_limit(freedom: int, level: float = LEVEL) -> float:
-    """The t within which `level` of the distribution lies. (So does importing SciPy.)"""
-    low, high = 0.0, 1.0
-    while t_share(high, freedom) < level:
-        high *= 2
-    while high - low > 1e-14 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if t_share(middle, freedom) < level else (low, middle)
-    return (low + high) / 2
+def t_limit(freedom: float, level: float = LEVEL) -> float:
+    """The t within which `level` of Student's distribution lies."""
+    return student.limit(freedom, (1 - level) / 2)
 
 
 def plain_t(values: Sequence[float]) -> tuple[float, float, float] | None:

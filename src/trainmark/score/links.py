@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from trainmark.score import student
 from trainmark.score.accept import Rule, Word, holm, percent, share
 from trainmark.score.interval import t_limit
 
@@ -157,7 +158,6 @@ class _Fit:
     def _tested(self, rule: Rule) -> list[Effect]:
         """Losses, intervals and tests in the model of all chosen effects together."""
         import numpy as np
-        from scipy.special import stdtr
 
         design = np.hstack(self.columns)
         solution, *_ = np.linalg.lstsq(design, self.y, rcond=None)
@@ -176,7 +176,7 @@ class _Fit:
                     "loss": share(loss),
                     "ci_low": share(loss - half),
                     "ci_high": share(loss + half),
-                    "p": float(stdtr(freedom, (rule.limit - loss) / error)),
+                    "p": student.below(freedom, (rule.limit - loss) / error),
                 }
             )
         chances = {str(number): one["p"] for number, one in enumerate(found)}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trainmark.score.interval import t_limit
 from trainmark.spec.repeats import LEAST_PILOT, RepeatAuto
 
 POWER = 0.8
@@ -71,12 +72,10 @@ def stein(speeds: Sequence[float], rule: RepeatAuto) -> Enough:
         return Enough(
             rounds, f"{n} of {rounds} pilot rounds gave a speed, and {LEAST_PILOT} are needed to choose a number"
         )
-    from scipy.special import stdtrit
-
     logs = [math.log(speed) for speed in speeds]
     mean = sum(logs) / n
     variance = sum((value - mean) ** 2 for value in logs) / (n - 1)
-    wanted = math.ceil(variance * (float(stdtrit(n - 1, 1 - _LEVEL / 2)) / math.log1p(target)) ** 2)
+    wanted = math.ceil(variance * (t_limit(n - 1, 1 - _LEVEL) / math.log1p(target)) ** 2)
     aim = f"for ±{100 * target:g} % after a pilot of {rounds} with a spread of {100 * math.sqrt(variance):.2g} %"
     if wanted > rule.max:
         return Enough(rule.max, f"{wanted} rounds would be needed {aim}, and at most {rule.max} are allowed")

@@ -17,6 +17,7 @@ from functools import cache
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.score.interval import t_limit
 from trainmark.score.published import COLUMNS, TABLES
 from trainmark.score.scaling import Point
 from trainmark.score.verdict import geometric_mean, variance
@@ -159,7 +160,8 @@ def _too_few(whole: Sequence[Point], procs: int) -> str:
     if whole[-1].nodes == 1:
         return (
             f"not enough points: measured is {seen}, and what lies between nodes is not known from inside of one; "
-            f"measure 2x{procs}, or how long the gradients take between two nodes (--all-reduce)"
+            f"measure 2x{procs}, or how long the gradients take between two nodes (`trainmark peaks --site FILE`, or "
+            "--all-reduce)"
         )
     return f"not enough points: measured is {seen}; measure {whole[-1].nodes // 2 or 1}x{procs} too"
 
@@ -201,11 +203,9 @@ def _spread(whole: Sequence[Point], doublings: float, found: Calibration) -> tup
     ends = whole[-2:]
     if any(len(point.speeds) < 2 for point in ends):
         return 0.0, ["one run only at a point: the spread between runs is not in the interval"]
-    from scipy.special import stdtrit
-
     gain = sum(min(1.0, doublings - index) * found.fade ** (index + 1) for index in range(math.ceil(doublings)))
     weights = [1 + gain] if len(ends) == 1 else [gain, 1 + gain]
     total, freedom = 0.0, min(len(point.speeds) for point in ends) - 1
     for weight, point in zip(weights, ends, strict=True):
         total += weight**2 * variance([math.log(speed) for speed in point.speeds]) / len(point.speeds)
-    return float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(total), []
+    return t_limit(freedom, LEVEL) * math.sqrt(total), []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trainmark.score import compute, contention, convergence, phases, told
+from trainmark.score import compute, contention, convergence, phases, steady, told
 from trainmark.score import energy as energies
 from trainmark.score import steps as grids
 from trainmark.score import window as windows
@@ -166,14 +166,12 @@ def _in_window(grid: Grid | None, found: Found | str, ranks: Sequence[RankColumn
     names = [f"step_time_{name}" for name in ("p50", "p90", "p99", "max")]
     if grid is None or isinstance(found, str):
         return dict.fromkeys([*names, "straggler", "data_wait"], Figure(None, NO_WINDOW))
-    import numpy as np
-
     net = grid.net(found.first, found.last)
-    middle = float(np.median(net))
+    middle = steady.median(net)
     waited = float((grid.data[:, found.last] - grid.data[:, found.first]).max()) * NS
     figures = dict.fromkeys(names, Figure(None, NOT_EXACT))
     if grids.exact(ranks):
-        values = np.quantile(found.series, (0.5, 0.9, 0.99, 1.0)).tolist()
+        values = steady.quantiles(found.series, (0.5, 0.9, 0.99, 1.0))
         figures = {name: Figure(value) for name, value in zip(names, values, strict=True)}
     spread = float(net.max()) / middle - 1 if middle > 0 else None
     figures["straggler"] = Figure(None, "one rank has nobody to wait for")

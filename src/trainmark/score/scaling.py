@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trainmark.score.interval import log_t, median
+from trainmark.score.interval import log_t, median, t_limit
 from trainmark.score.verdict import LEVEL, UNEQUAL_DF, pooled, variance
 
 METHOD = "ratio of medians, 95 % t interval on the logarithm with the error of medians"
@@ -80,8 +80,6 @@ def ratio_of_medians(a: Sequence[float], b: Sequence[float]) -> tuple[float, flo
     ratio = median(list(b)) / median(list(a))
     if len(a) < 2 or len(b) < 2:
         return ratio, None, None
-    from scipy.special import stdtrit
-
     parts = []
     for side in (a, b):
         spread = variance([math.log(value) for value in side])
@@ -89,7 +87,7 @@ def ratio_of_medians(a: Sequence[float], b: Sequence[float]) -> tuple[float, flo
     error, df = pooled(parts)
     if len(a) != len(b):
         df = min(df, UNEQUAL_DF * (min(len(a), len(b)) - 1))
-    half = float(stdtrit(df, 1 - LEVEL / 2)) * error
+    half = t_limit(df, 1 - LEVEL) * error
     return ratio, ratio * math.exp(-half), ratio * math.exp(half)
 
 

@@ -5,6 +5,7 @@ All thresholds stand here by name; docs/metrics.md gives the reasons and the err
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -121,9 +122,27 @@ def judge(series: Floats) -> Verdict:
 def clipped(series: Floats) -> Floats:
     import numpy as np
 
-    middle = np.median(series)
-    reach = CLIP * MAD_SCALE * np.median(np.abs(series - middle))
+    middle = median(series)
+    reach = CLIP * MAD_SCALE * median(np.abs(series - middle))
     return np.clip(series, middle - reach, middle + reach) if reach > 0 else series
+
+
+def median(values: Floats) -> float:
+    """(NumPy's own takes five times as long for a few hundred values.)"""
+    return quantiles(values, (0.5,))[0]
+
+
+def quantiles(values: Floats, shares: Sequence[float]) -> list[float]:
+    """Between two values of the sorted series by a straight line, as NumPy's default does."""
+    import numpy as np
+
+    places = [divmod(share * (len(values) - 1), 1.0) for share in shares]
+    low = [int(place) for place, _ in places]
+    high = [min(place + 1, len(values) - 1) for place in low]
+    ordered = np.partition(values, sorted({*low, *high}))
+    return [
+        float(ordered[a] + (ordered[b] - ordered[a]) * part) for a, b, (_, part) in zip(low, high, places, strict=True)
+    ]
 
 
 def batch_means(values: Floats, batches: int) -> Floats:

@@ -18,6 +18,8 @@ from typing import Literal
 
 import msgspec
 
+from trainmark.score import student
+from trainmark.score.interval import t_limit
 from trainmark.score.power import POWER, needed
 
 LEVEL = 0.05
@@ -140,10 +142,8 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def _verdict(one: Estimate, error: float, chances: list[float], margin: float, family: int) -> Verdict:
-    from scipy.special import stdtrit
-
     difference, equivalent, lost = chances
-    half = float(stdtrit(one.df, 1 - LEVEL / 2)) * error
+    half = t_limit(one.df, 1 - LEVEL) * error
     direction: Word = "faster" if one.log_ratio > 0 else "slower"
     by = f"{direction} by {100 * abs(math.expm1(one.log_ratio)):.2g} %"
     within = f"within ±{100 * margin:g} %"
@@ -212,6 +212,4 @@ def _tail(distance: float, error: float, df: float) -> float:
     """P(T ≤ distance ÷ error). Without any spread the answer is certain."""
     if error == 0:
         return 0.0 if distance < 0 else 1.0
-    from scipy.special import stdtr
-
-    return float(stdtr(df, distance / error))
+    return student.below(df, distance / error)

@@ -49,7 +49,7 @@ _SAMPLE = msgspec.json.Decoder(dict[str, Any])
 def hosts(attempt: Path) -> dict[int, str]:
     """The host of each node by its index, as its agent said it."""
     found = {}
-    for file in attempt.glob(f"*/{CLAIM}"):
+    for file in node_files(attempt, CLAIM):
         claim = read_json(file)
         if isinstance(claim, dict) and claim.get("host"):
             found[int(file.parent.name.rpartition("noderank")[2])] = str(claim["host"])
