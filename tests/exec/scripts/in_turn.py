@@ -1,4 +1,4 @@
-"""Models trained in turn, every optimizer made beforehand, the largest neither first nor last; then the first goes on."""
+"""Models trained in turn, every optimizer made before, the largest neither first nor last; then the first goes on."""
 
 import small
 import torch
