@@ -23,6 +23,7 @@ PLAIN = {
     "frozen_teacher.py": (20, 160, 0),
     "checkpointed.py": (10, 80, 0),
     "folds.py": (15, 120, 0),
+    "in_turn.py": (30, 215, 0),
 }
 
 

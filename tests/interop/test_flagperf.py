@@ -356,3 +356,59 @@ def test_a_helper_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     real = msgspec.msgpack.encode
     monkeypatch.setattr(msgspec.msgpack, "encode", lambda block: real(block) if os.getpid() == me else os._exit(9))
     assert _joined(file) == whole
+
+
+_STEP = (
+    b'[PerfLog] {"event": "STEP_END", "value": {"loss": 1.5, "global_steps": 7, "num_trained_samples": 56}, '
+    b'"metadata": {"file": "run.py", "lineno": 12, "time_ms": 1669034171032, "rank": 0}}'
+)
+_ODD_LINES = [
+    _STEP,
+    _STEP.replace(b'"STEP_END", ', b'"STEP_END", "epoch": 1, '),
+    _STEP.replace(b"PerfLog] ", b"PerfLog]"),
+    _STEP.replace(b"[", b"12% [", 1),
+    _STEP + b"\r",
+    _STEP[:-1] + b', "event": "FINISHED"}',
+    _STEP[:-1] + b', "event": "STEP_END"}',
+    _STEP[10:],
+    _STEP.replace(b'"event": "STEP_END", ', b""),
+    _STEP.replace(b'"event": "STEP_END", ', b"")[10:],
+    _STEP.replace(b"run.py", b"[PerfLog]"),
+    _STEP.replace(b"END", b"BEGIN"),
+    _STEP.replace(b": 7", b": 9223372036854775807"),
+    _STEP.replace(b": 7", b": 9223372036854775808"),
+    _STEP.replace(b"global_steps", b"step").replace(b"num_trained_samples", b"samples"),
+    _STEP.replace(b"1.5", b"NaN"),
+    _STEP.replace(b"1.5", b"1e999"),
+    b'[PerfLog] {"event": "STEP_END", }',
+    b'[PerfLog] {"event": "STEP_END", "',
+    b'[PerfLog] {"event": "EPOCH_END", "metadata": {"time_ms": 5}}',
+    b'"',
+    b"{}",
+    b" ",
+    b"",
+]
+
+
+@st.composite
+def _a_line(draw: st.DrawFn) -> bytes:
+    line = draw(st.sampled_from(_ODD_LINES))
+    if draw(st.booleans()):
+        return line
+    at = draw(st.integers(0, len(line)))
+    other = draw(st.sampled_from([b"", b"\n", b'"', b"}", b"{", b",", b"\x00", b"\xff", b"1"]))
+    return line[:at] + other + line[at + 1 :]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(_a_line(), max_size=12), st.sampled_from([400, 1 << 16]))
+def test_the_quick_way_reads_what_the_patient_one_reads(lines: list[bytes], size: int) -> None:
+    data = b"\n".join(lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(perflog, "_SLICE", size)
+        quick = perflog.parse(data)
+        patch.setattr(perflog, "_SLICE", 1)
+        patch.setattr(perflog, "_quick", lambda *_: None)
+        assert quick == perflog.parse(data)
+    assert quick.lines == quick.other + quick.taken + len(quick.rare) + len(quick.long)
+    assert quick.lines == data.count(b"\n") + (data[-1:] not in (b"", b"\n"))

@@ -108,6 +108,43 @@ def test_models_trained_one_after_another_all_count() -> None:
     assert [chooser.stepped(key) for key in (99, large, 99, large)] == [1, 1, 0, 1]
 
 
+def test_models_trained_in_turn_all_count_though_their_optimizers_were_made_before() -> None:
+    chooser = Chooser()
+    for key, size in ((1, 10), (2, 1000), (3, 100)):
+        chooser.made(key, size)
+    counted = 0
+    for key in (1, 2, 3, 1):
+        for _ in range(4):
+            counted += chooser.settle() + chooser.stepped(key)
+        assert chooser.chosen == key
+    assert (counted, chooser.trainings, chooser.used) == (16, 3, 1)
+
+
+def test_a_critic_with_batches_of_its_own_is_no_other_training() -> None:
+    """Three batches for the critic, then one for the generator; and both of another such pair afterwards."""
+    chooser = Chooser()
+    for pair in (0, 10):
+        chooser.made(pair + 1, 10)
+        chooser.made(pair + 2, 1000)
+    for pair in (0, 10):
+        found = [chooser.settle() + chooser.stepped(pair + key) for key in (1, 1, 1, 2) * 3]
+        # Until the generator steps, nobody can know that it will.
+        assert found == [0, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1]
+    assert (chooser.chosen, chooser.trainings) == (12, 2)
+
+
+def test_a_second_optimizer_on_the_same_batch_joins_however_late() -> None:
+    chooser = Chooser()
+    chooser.made(1, 100)
+    chooser.made(2, 10)
+    chooser.made(3, 1000)
+    assert [chooser.settle() + chooser.stepped(1) for _ in range(9)] == [0, 2, *[1] * 7]
+    assert [chooser.stepped(key, fresh) for key, fresh in ((1, True), (2, False)) * 2] == [1, 0, 1, 0]
+    # And a larger one takes over with the batch after.
+    assert [chooser.stepped(key, fresh) for key, fresh in ((1, True), (3, False)) * 2] == [1, 0, 0, 1]
+    assert chooser.trainings == 1
+
+
 @pytest.mark.parametrize(
     ("batch", "size", "expected"),
     [

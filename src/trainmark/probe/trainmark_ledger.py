@@ -163,21 +163,25 @@ class Ledger:
 class Chooser:
     """Which of several optimizers makes the steps: the one with most parameters that is really used.
 
-    One that is made after others have stepped begins another training with its first step (the next fold, the next
-    model): those before it no longer stand in its way, unless they step again.
+    The optimizers that step between each other's batches are one training. One that steps on a batch of its own while
+    the others stand still begins another (the next fold, the next model), or goes on with an earlier one. Whether
+    it was made before them does not matter, but a training of a single step is none yet: it may be a GAN's.
     """
 
     def __init__(self) -> None:
         self._sizes: dict[int, int] = {}
-        self._now: set[int] = set()  # those of the present training
+        self._now: set[int] = set()  # those that may step in the present training
         self._next: set[int] = set()  # those made since it began
         self._stepped: set[int] = set()
+        self._past: list[set[int]] = []  # those that stepped in each other training
+        self._steps = 0  # since the present one began or went on
         self.chosen: int | None = None
 
     def made(self, key: int, size: int) -> None:
         self._sizes[key] = size
         (self._next if self._stepped else self._now).add(key)
-        self._stepped.discard(key)
+        for training in (self._stepped, *self._past):
+            training.discard(key)
         if key == self.chosen:  # a new optimizer in the place of one that is gone
             self.chosen = None
 
@@ -186,30 +190,59 @@ class Chooser:
         """How many optimizers of the present training have stepped."""
         return len(self._stepped)
 
-    def stepped(self, key: int) -> int:
+    @property
+    def trainings(self) -> int:
+        return len(self._past) + 1
+
+    def stepped(self, key: int, fresh: bool = True) -> int:
         """An optimizer has stepped: how many steps that makes. 0 while a larger one may still follow; when it is sure
-        that none does, the step before counts too."""
-        if key in self._next:
-            self._now, self._next, self._stepped, self.chosen = self._next, set(), set(), None
+        that none does, the step before counts too. `fresh`: a batch came since any optimizer has stepped."""
+        self._sizes.setdefault(key, 0)
+        if key in self._next or (self._stepped and key not in self._stepped):
+            self._place(key, fresh)
         again = key in self._stepped
         self._stepped.add(key)
         self._now.add(key)
-        size = self._sizes.setdefault(key, 0)
+        size = self._sizes[key]
+        late = False
         if self.chosen is not None and size > self._sizes[self.chosen]:
             self.chosen = key
+            if not fresh:
+                return 0  # the smaller one has made this step
         elif self.chosen is None and again:
-            self.settle()
-            return 1 + (key == self.chosen)
+            late = self.settle()
         elif self.chosen is None and not any(self._sizes[other] > size for other in self._now):
             self.chosen = key
-        return int(key == self.chosen)
+        self._steps += key == self.chosen
+        return late + (key == self.chosen)
 
     def settle(self) -> bool:
         """A new batch came, or the end: True when a step that did not count yet does after all."""
         if self.chosen is not None or not self._stepped:
             return False
-        self.chosen = max(self._stepped, key=self._sizes.__getitem__)
+        self.chosen = self._largest(self._stepped)
+        self._steps += 1
         return True
+
+    def _place(self, key: int, fresh: bool) -> None:
+        """One that has not stepped in the present training: is it another one's, or does it join?"""
+        made_late = key in self._next
+        self._next.discard(key)
+        earlier = next((training for training in self._past if key in training), None)
+        if earlier is not None:
+            self._past.remove(earlier)
+        if fresh and (self._steps > 1 or made_late):
+            self._past.append(self._stepped)
+            self._now = self._next if made_late else set(self._sizes).difference(*self._past)
+            self._next, self._steps = set(), 0
+            self._stepped = earlier or set()
+            self.chosen = self._largest(earlier) if earlier else None
+        elif earlier:
+            self._stepped |= earlier
+            self.chosen = self._largest(self._stepped)
+
+    def _largest(self, keys: set[int]) -> int:
+        return max(keys, key=self._sizes.__getitem__)
 
 
 def samples_in(batch: Any, source: Source) -> int:

@@ -89,6 +89,8 @@ class Watch:
         self._names: dict[int, tuple[str, int]] = {}  # optimizers: class and number of parameters
         self._device = "cpu"
         self._last_stepped: int | None = None
+        self._fresh = True  # a batch came since an optimizer stepped; always so where no loader gives any
+        self._loads = False
         self._loss: Any = None
         self._unscaled: Any = None
         self._next_check = _FIRST_CHECK
@@ -120,6 +122,7 @@ class Watch:
         now = monotonic_ns()
         if learning and self._recorder is None and self._names:
             self._open(asked_ns)
+        self._fresh = self._loads = True
         self._ledger.fetched(source, samples_in(batch, source), learning, now, now - asked_ns)
 
     def ended(self, source: Source) -> None:
@@ -143,7 +146,8 @@ class Watch:
         if key not in self._names:
             self.made(optimizer)
         found = getattr(optimizer, "found_inf", None)  # while the scaler has an optimizer skip by itself
-        for _ in range(self._chooser.stepped(key)):
+        fresh, self._fresh = self._fresh, not self._loads
+        for _ in range(self._chooser.stepped(key, fresh)):
             self._count(skipped, found)
 
     def scaler_steps(self) -> None:
@@ -207,6 +211,7 @@ class Watch:
     def _tell_count(self, recorder: Recorder) -> None:
         name, size = self._names.get(self._chooser.chosen or 0, ("?", 0))
         chosen = {"optimizer": name, "parameters": size, "optimizers": self._chooser.used}
+        chosen["trainings"] = self._chooser.trainings
         recorder.note("counted", dict(self._ledger.counted(), **chosen))
 
     def _end_as_asked(self, recorder: Recorder) -> None:

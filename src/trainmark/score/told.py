@@ -69,6 +69,8 @@ def remarks(ranks: Sequence[RankColumns]) -> list[str]:
                 f"steps are those of {counted.get('optimizer')}, which has most parameters "
                 f"({counted.get('parameters'):,}) of {used} optimizers"
             )
+        if counted.get("trainings", 1) > 1:
+            found.append(f"{counted['trainings']} trainings took turns; the steps of all of them count")
         # The rest of one pass and the begin of the next may be in one step: those are no two loaders.
         shares = [str(samples) for batches, samples in counted.get("loaders", []) if 2 * batches >= counted["steps"]]
         if len(shares) > 1 and counted.get("batch") is None:

@@ -14,22 +14,23 @@ import signal
 import struct
 import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 import msgspec
 
 from trainmark.interop import source
 
 MARK = b"[PerfLog]"
-_BEGIN = MARK + b" "
-_PREFIX = len(_BEGIN)
-_LINE_BEGIN = b"\n" + _BEGIN
+# How FlagPerf begins a step, and the same line cut to what is left to be decoded.
+_STEP = b"\n" + MARK + b' {"event": "STEP_END", "'
+_CUT = b'\n{"'
 _BREAK = ord("\n")
 UNKNOWN = -1
 # The same in a column. Looked for as bytes, which is many times quicker than number by number.
 _NONE = array("q", [UNKNOWN]).tobytes()
+_WIDTH = len(_NONE)
 BLOCK = 1 << 20
 # Smaller files are read before helpers would have started.
 _WORTH_HELPERS = 4 * BLOCK
@@ -38,8 +39,8 @@ _PIPE = 1 << 20
 _PIECE = 16 << 20
 _MORE = 1 << 16
 _LENGTH = struct.Struct("<Q")
-# Lines are decoded in slices that fit into a processor's cache.
-_SLICE = 1 << 14
+# Lines are decoded in slices: what comes of one fits into a processor's cache.
+_SLICE = 1 << 16
 
 if TYPE_CHECKING:
     # step, t_ms, total, n, loss
@@ -62,7 +63,7 @@ class Block(msgspec.Struct, array_like=True):
     total: bytes = b""
     n: bytes = b""
     loss: bytes = b""
-    # (rows before it, line in the block or 0, from the mark on)
+    # (rows before it, line in the block, what is behind the mark)
     rare: list[tuple[int, int, bytes]] = []
     # Lines that are too long to be looked at.
     long: list[int] = []
@@ -90,7 +91,13 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     metadata: _Metadata = _Metadata()
 
 
-_DECODER = msgspec.json.Decoder(_Line)
+class _Step(_Line, frozen=True, gc=False):
+    """A step whose event was cut off with its beginning. Another event further on would be the one that counts."""
+
+    event: Literal["STEP_END"] = "STEP_END"
+
+
+_DECODER, _STEPS = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_Step)
 _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -219,92 +226,94 @@ def parse(data: bytes | bytearray, at: int = 0, stop: int | None = None) -> Bloc
     """Whole lines → a block."""
     stop = len(data) if stop is None else stop
     block, whole = Block(rare=[], long=[]), memoryview(data)
-    rows: list[Columns] = []
+    rows: list[tuple[bytes, ...]] = []
     done = 0
     while at < stop:
         end = data.rfind(b"\n", at, min(at + _SLICE, stop)) + 1 or data.find(b"\n", at + _SLICE, stop) + 1 or stop
         # From the end of the line before to the last one's: it begins with a line break and does not end with one.
         last = end - 1 if data[end - 1] == _BREAK else end
         lines = bytes(whole[at - 1 : last]) if at else b"\n" + bytes(whole[:last])
-        rows.append(_quick(lines, block, done) or _patient(lines[1:], block, done))
-        done += len(rows[-1][0])
+        rows.append(_quick(lines, block, done) or _patient(lines, block, done))
+        done += len(rows[-1][0]) // _WIDTH
         at = end
     names = ("step", "t_ms", "total", "n", "loss")
     for name, parts in zip(names, zip(*rows, strict=True), strict=False):
-        setattr(block, name, b"".join(part.tobytes() for part in parts))
+        setattr(block, name, b"".join(parts))
     return block
 
 
-def _quick(data: bytes, block: Block, done: int) -> Columns | None:
-    """For lines that are all as FlagPerf writes them; None for others."""
+def _quick(data: bytes, block: Block, done: int) -> tuple[bytes, ...] | None:
+    """Columns of lines, each with a line break before it, most of which are steps as FlagPerf writes them; or None.
+
+    Those are cut at their beginnings and decoded all at once; the lines between them one by one.
+    """
     if len(data) > source.LONGEST_LINE:
         return None
-    # Taken apart at the marks: at the ends of lines, each mark would have to be cut off as well.
-    before, *texts = data.split(_LINE_BEGIN)
-    between = 0
-    if before or any(map(operator.contains, texts, itertools.repeat(_BREAK))):  # there are other lines
-        lines = data.split(b"\n")[1:]
-        texts = [line[_PREFIX:] for line in lines if line[:_PREFIX] == _BEGIN]
-        if any(MARK in line for line in lines if line[:_PREFIX] != _BEGIN):
-            return None
-        between = len(lines) - len(texts)
+    # What is before the first step, and what is from one step to the next.
+    parts = data.split(_STEP)
+    others: list[tuple[int, bytes]] = []
+    if any(map(operator.contains, parts, itertools.repeat(_BREAK))):
+        for before, part in enumerate(parts):
+            if _BREAK in part:
+                parts[before], *lines = part.split(b"\n")
+                others += [(before, line) for line in lines]
     try:
-        told = _DECODER.decode_lines(b"\n".join(texts))
-        others = [index for index, line in enumerate(told) if line.event != "STEP_END"]
-        columns = _columns([line for line in told if line.event == "STEP_END"] if others else told)
-    except (*_BAD, OverflowError):
+        steps = _STEPS.decode_lines(_CUT.join(parts))
+        columns = _columns(steps)
+    except (*_BAD, struct.error):
         return None
-    if len(told) != len(texts):
+    if len(steps) != len(parts) - 1:
         return None
-    # (steps before it, its place among all)
-    rare = [(index - before, index) for before, index in enumerate(others) if told[index].event != "STEP_BEGIN"]
-    block.rare += [(done + rows, 0, texts[index]) for rows, index in rare]
-    block.lines += len(texts) + between
-    block.other += between
-    block.taken += len(told) - len(rare)
+    if others:
+        whole = _with_others(steps, others, block, done)
+        columns = columns if len(whole) == len(steps) else _columns(whole)
+    block.lines += len(steps) + len(others)
+    block.taken += len(steps)
     return columns
 
 
-def _columns(steps: list[_Line]) -> Columns:
-    values = [line.value for line in steps]
-    step = array("q", [value.global_steps for value in values])
-    if _NONE in step.tobytes():
-        step = array("q", [_step(value) for value in values])
-    t_ms = array("q", [line.metadata.time_ms for line in steps])
-    total = array("q", [value.num_trained_samples for value in values])
-    # Few programs tell it, and those do not tell the total.
-    n = array("q", [value.samples for value in values] if _NONE in total.tobytes() else _NONE * len(total))
-    return step, t_ms, total, n, array("d", [value.loss for value in values])
+def _patient(data: bytes, block: Block, done: int) -> tuple[bytes, ...]:
+    """The same, line by line: one odd line spoils only itself."""
+    lines = [(0, line) for line in data.split(b"\n")[1:]]
+    columns = _columns(_with_others([], lines, block, done))
+    block.lines += len(lines)
+    return columns
 
 
-def _step(value: _Value) -> int:
-    return value.step if value.global_steps == UNKNOWN else value.global_steps
+def _with_others(steps: Sequence[_Line], others: list[tuple[int, bytes]], block: Block, done: int) -> list[_Line]:
+    """Steps, and lines with the number of steps before each: steps among those lines are put between the others."""
+    merged: list[_Line] = []
+    used = 0
+    for before, (index, line) in enumerate(others):
+        merged += steps[used:index]
+        used = index
+        step = _look(line, block.lines + index + before + 1, done + len(merged), block)
+        if step is not None:
+            merged.append(step)
+    merged += steps[used:]
+    return merged
 
 
-def _patient(data: bytes, block: Block, done: int) -> Columns:
-    """Line by line: one odd line spoils only itself."""
-    found = data.split(b"\n")
-    steps: list[_Line] = []
-    for number, line in enumerate(found, block.lines + 1):
-        at = line.find(MARK)
-        if len(line) > source.LONGEST_LINE:
-            block.long.append(number)
-        elif at < 0:
-            block.other += 1
-        else:
-            payload = line[at + len(MARK) :]
-            told = _typed(payload)
-            if told is None or told.event not in ("STEP_END", "STEP_BEGIN"):
-                block.rare.append((done + len(steps), number, payload))
-                continue
-            block.taken += 1
-            if told.event == "STEP_END":
-                steps.append(told)
-    block.lines += len(found)
-    return _columns(steps)
+def _look(line: bytes, number: int, rows: int, block: Block) -> _Line | None:
+    """One line by itself: a step, or None for one that is told to the block."""
+    at = line.find(MARK)
+    if len(line) > source.LONGEST_LINE:
+        block.long.append(number)
+    elif at < 0:
+        block.other += 1
+    else:
+        payload = line[at + len(MARK) :]
+        told = _typed(payload)
+        if told is None or told.event not in ("STEP_END", "STEP_BEGIN"):
+            block.rare.append((rows, number, payload))
+            return None
+        block.taken += 1
+        if told.event == "STEP_END":
+            return told
+    return None
 
 
-_BIG = 1 << 62
+_LEAST, _MOST = -(1 << 63), 1 << 63
 
 
 def _typed(payload: bytes) -> _Line | None:
@@ -314,4 +323,26 @@ def _typed(payload: bytes) -> _Line | None:
         return None
     value = line.value
     whole = (value.global_steps, value.step, value.num_trained_samples, value.samples, line.metadata.time_ms)
-    return line if all(-_BIG < number < _BIG for number in whole) else None
+    return line if all(_LEAST <= number < _MOST for number in whole) else None
+
+
+def _columns(lines: Sequence[_Line]) -> tuple[bytes, ...]:
+    """step, t_ms, total, n, loss of steps. Made by `struct`, which is quicker than arrays are."""
+    values = [line.value for line in lines]
+    whole, real = struct.Struct(f"{len(values)}q").pack, struct.Struct(f"{len(values)}d").pack
+    step = whole(*[value.global_steps for value in values])
+    if _NONE in step:
+        step = whole(*[_step(value) for value in values])
+    t_ms = whole(*[line.metadata.time_ms for line in lines])
+    total = whole(*[value.num_trained_samples for value in values])
+    n = whole(*[_n(value) for value in values]) if _NONE in total else _NONE * len(values)
+    return step, t_ms, total, n, real(*[value.loss for value in values])
+
+
+def _step(value: _Value) -> int:
+    return value.step if value.global_steps == UNKNOWN else value.global_steps
+
+
+def _n(value: _Value) -> int:
+    # Few programs tell it, and those do not tell the total.
+    return value.samples if value.num_trained_samples == UNKNOWN else UNKNOWN
