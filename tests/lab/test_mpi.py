@@ -97,6 +97,8 @@ def test_killed_with_its_controller(cli: Cli, hosts: Lab, going: Any) -> None:
     kill(hosts, "node1", "-f", "trainmark-node.*node.json")
     wait_for(lambda: not hosts.on("node2", "pgrep", "-f", "allreduce/mpi.py", check=False).stdout, 60)
     wait_for(lambda: not hosts.on("node1", "pgrep", "-f", "allreduce/mpi.py|mpirun", check=False).stdout, 60)
+    cli("stop", cli.run_id())
+    soon_clean(hosts, 30)
 
 
 HOROVOD = """\
