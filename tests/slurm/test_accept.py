@@ -17,8 +17,9 @@ from tests.lab.test_accept import BURN, LINKS, words
 from tests.slurm.conftest import jobs
 from trainmark.testing.lab import slowness
 from trainmark.testing.lab.lab import Lab, wait_for
+from trainmark.testing.lab.layout import HEAD
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
+pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.lab]
 
 
 @pytest.fixture
@@ -59,7 +60,12 @@ def test_a_slow_node_is_named_though_the_controller_is_killed(four: Lab, asked: 
     assert again == found, "the same rounds, the same verdict, from whichever of its runs"
 
 
-def test_good_nodes_are_not_blamed(asked: tuple[Cli, list[str]]) -> None:
+def test_good_nodes_are_not_blamed_and_one_that_is_down_is_untested(four: Lab, asked: tuple[Cli, list[str]]) -> None:
     cli, argv = asked
-    found = json.loads(cli(*argv, "--no-links", "--looks", "1", code=None, timeout=600).stdout)
+    four.on(HEAD, "scontrol", "update", "nodename=node4", "state=down", "reason=broken")
+    try:
+        found = json.loads(cli(*argv, "--no-links", "--looks", "1", code=None, timeout=600).stdout)
+    finally:
+        four.on(HEAD, "scontrol", "update", "nodename=node4", "state=resume")
     assert "bad" not in words(found).values() and found["drain"] == []
+    assert {node for node, word in words(found).items() if word == "untested"} == {"node4"}

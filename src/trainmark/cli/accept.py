@@ -140,7 +140,7 @@ def _begin(args: argparse.Namespace) -> RunDir:
     if unusable:
         site = msgspec.structs.replace(site, hosts=[host for host in site.hosts if host not in unusable])
         setting = msgspec.structs.replace(setting, unusable=unusable)
-        plan = fleet.on_nodes(case, site, places, site.hosts, blocks, seed, together=together)
+        plan = fleet.again(plan, site.hosts, seed)
     links = None
     if link_case is not None and len(site.hosts) > 1:
         meetings = _meetings(args, site.hosts, seed)
@@ -179,18 +179,22 @@ def _setting(args: argparse.Namespace, site: Site, case: Case, link: Case | None
 
 
 def _unusable(args: argparse.Namespace, plan: Plan) -> dict[str, str]:
-    """Hosts that cannot be used are untested, and do not keep the others from being tested."""
-    site = plan.site
+    """Hosts that cannot be used are untested, and do not keep the others from being tested. What is wrong with no host
+    in particular may be wrong only because of them."""
+    site, found = plan.site, dict[str, str]()
     if site.launcher == "local" or args.no_check:
-        return {}
+        return found
     from trainmark.cli import doctor
 
-    bad = doctor.bad(LAUNCHERS.get(site.launcher).check(site, plan))
-    unusable = {one.host: f"{one.what}: {one.found}" for one in reversed(bad)}
-    if unusable.keys() >= set(site.hosts) or any(one.host not in site.hosts for one in bad):
-        sys.stderr.write(doctor.text(bad))
-        raise SiteError(f"site `{site.name}` cannot be used as it is; `--no-check` starts all the same")
-    return unusable
+    launcher, left = LAUNCHERS.get(site.launcher), list(site.hosts)
+    while bad := doctor.bad(launcher.check(msgspec.structs.replace(site, hosts=left), fleet.again(plan, left, 0))):
+        found.update({one.host: f"{one.what}: {one.found}" for one in reversed(bad) if one.host in left})
+        still = [host for host in left if host not in found]
+        if not still or still == left:
+            sys.stderr.write(doctor.text(bad))
+            raise SiteError(f"site `{site.name}` cannot be used as it is; `--no-check` starts all the same")
+        left = still
+    return found
 
 
 def _meetings(args: argparse.Namespace, hosts: list[str], seed: int) -> Pairs:
