@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.report.test_page import Reader
+from trainmark.cli import accept_course, drive
 from trainmark.cli.main import main
 from trainmark.launch import REGISTRY
 from trainmark.launch.ssh import SshLauncher
@@ -65,6 +67,59 @@ def test_a_slow_node_and_a_slow_link_among_good_ones(accept: Callable[..., Any],
     again = accept("--from", found["runs"][0], code=1)
     assert again == found
     assert "| n3 | bad |" in _written(accept, found["runs"][0], tmp_path / "a.md")
+
+
+class Killed(BaseException):
+    """Stands for kill -9: nothing that cleans up is meant for it."""
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_verdict(
+    accept: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Between any two things that it does, in each of its runs; it still holds nodes against what it was given."""
+    contract = tmp_path / "contract.yaml"
+    contract.write_text(f"{CASE}: {{throughput: {{min: 105}}}}\n")
+    fleet = {"hosts": HOSTS[:3], "speeds": {"n3": 0.967}, "code": 4}
+    asked = ["--seed", "1", "--looks", "2", "--link-case", "collectives:pytorch:cpu:2:1:1"]
+    whole = accept(*asked, "--contract", str(contract), **fleet)
+    assert words(whole)["n3"] == "bad" and len(whole["runs"]) == 3, "nodes, suspects again, links"
+    before = {path.name for path in (tmp_path / "runs").iterdir()}
+    told = ["-o", str(tmp_path / "told.json")]
+    with _killed(3, monkeypatch):
+        accept(*asked, "--contract", str(contract), *told, **fleet)
+    for actions in (1, 1, 2, 3, 1, 1, 2, 3):
+        with _killed(actions, monkeypatch):
+            accept("--resume", _newest(tmp_path, before), **fleet)
+    found = accept("--resume", _newest(tmp_path, before), **fleet)
+    assert {**found, "runs": 3} == {**whole, "runs": len(found["runs"])}
+    assert json.loads((tmp_path / "told.json").read_text()) == found
+
+
+def _newest(folder: Path, before: set[str]) -> str:
+    """The last run that was made, be it one that its acceptance forgot; names of one second are in no order."""
+    made = [path for path in (folder / "runs").glob("*/manifest.json") if path.parent.name not in before]
+    return max(made, key=lambda path: path.stat().st_mtime_ns).parent.name
+
+
+@contextmanager
+def _killed(actions: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, an acceptance is killed after so many actions: files and manifests written, runs driven."""
+    left = [actions]
+
+    def guarded(work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return work(*args, **more)
+
+        return call
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(accept_course, "write_json", guarded(accept_course.write_json))
+        patch.setattr(accept_course.session, "describe", guarded(accept_course.session.describe))
+        patch.setattr(drive, "watched", guarded(drive.watched))
+        yield
 
 
 def _written(accept: Callable[..., Any], run: str, file: Path) -> str:

@@ -155,9 +155,17 @@ def left(lab: Lab) -> dict[str, list[str]]:
         for engine in ("docker", "podman"):
             lines += lab.on(host, engine, "ps", "-aq", "--filter", "label=trainmark.run", check=False).stdout.split()
         lines += [str(path) for path in (lab.layout.host(host) / "home/root/.trainmark/runs").glob("*")]
+        lines += scraps(lab, host)
         if lines:
             found[host] = lines
     return found
+
+
+def scraps(lab: Lab, host: str) -> list[str]:
+    """What launchers of ranks put beside the folders of attempts: sessions in /tmp, segments of shared memory."""
+    found = lab.on(host, "find", "/tmp", "/dev/shm", "-mindepth", "1", "-maxdepth", "1").stdout.split()
+    ours = re.compile(r".*/(trainmark-[0-9a-f]+$|ompi\.|vader|pmix|spmix|openmpi|psm|ucx)")
+    return [path for path in found if ours.match(path)]
 
 
 def soon_clean(lab: Lab, seconds: float = 15.0) -> None:

@@ -130,7 +130,7 @@ def test_unreachable_at_start(cli: Cli, hosts: Lab, pair: Path, site_file: Calla
 @pytest.mark.lab
 def test_cable_out_for_good(cli: Cli, hosts: Lab, running: Callable[..., Any]) -> None:
     """The host is given up, and its agent is ended as soon as the host is needed and reached again."""
-    process = running(ENDLESS)
+    process = running(ENDLESS, ssh={"config": str(hosts.layout.ssh_config), "lost_seconds": 4})
     hosts.unplug("node2")
     assert ended(process) == 1
     case = only_case(cli)

@@ -74,8 +74,9 @@ def test_ssh_and_podman(cli: Cli, hosts: Lab, digits: Path, site_file: Callable[
 @pytest.mark.lab
 @pytest.mark.parametrize("engine", [None, "docker", "podman"])
 def test_resnet50(cli: Cli, hosts: Lab, site_file: Callable[..., Path], engine: str | None) -> None:
+    """Two ranks on each host; one where containers are what is tried."""
     more = {"container": site.container(engine)} if engine else {}
-    trains_on_both(cli, site_file(**more), "resnet50:pytorch:cpu:2:2:1", "synthetic")
+    trains_on_both(cli, site_file(**more), f"resnet50:pytorch:cpu:2:{1 if engine else 2}:1", "synthetic")
     soon_clean(hosts)
 
 

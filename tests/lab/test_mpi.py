@@ -45,6 +45,15 @@ def test_mpirun(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
     soon_clean(hosts)
 
 
+@pytest.mark.usefixtures("lab")  # for its packages
+def test_mpirun_on_this_machine(cli: Cli) -> None:
+    cli("run", "allreduce:mpi:cpu:1:2:1", "--preset", "smoke", timeout=240)
+    assert only_case(cli)["state"] == "SUCCEEDED"
+    (node,) = attempt_dirs(cli)[-1].glob("*/node.json")
+    token = json.loads(node.read_text())["token"]
+    assert not [place for top in ("/tmp", "/dev/shm") for place in Path(top).glob(f"trainmark-{token}*")]
+
+
 @pytest.fixture
 def going(
     cli: Cli, hosts: Lab, site_file: Callable[..., Path], make_suite: Callable[..., Path]
@@ -97,6 +106,8 @@ def test_killed_with_its_controller(cli: Cli, hosts: Lab, going: Any) -> None:
     kill(hosts, "node1", "-f", "trainmark-node.*node.json")
     wait_for(lambda: not hosts.on("node2", "pgrep", "-f", "allreduce/mpi.py", check=False).stdout, 60)
     wait_for(lambda: not hosts.on("node1", "pgrep", "-f", "allreduce/mpi.py|mpirun", check=False).stdout, 60)
+    cli("stop", cli.run_id())
+    soon_clean(hosts, 30)
 
 
 HOROVOD = """\

@@ -162,7 +162,7 @@ def go(
             going.process.communicate(timeout=60)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def four() -> Iterator[Lab]:
     """A lab of its own with four nodes."""
     yield from make_lab(Options(name=f"automl{os.getpid()}", nodes=4, slurm=True))

@@ -12,7 +12,7 @@ from tests.slurm.conftest import Going, jobs, running
 from trainmark.testing.lab.lab import Lab, wait_for
 from trainmark.testing.lab.layout import HEAD
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = pytest.mark.xdist_group("slurm")
 LONG = {"STEPS": "1000", "STEP_SECONDS": "0.1"}
 TWO = "  - thing:none:cpu:2:1:1\n  - thing:none:cpu:1:1:1"
 
@@ -91,7 +91,7 @@ def test_slurmctld_restarted(cluster: Lab, go: Callable[..., Going]) -> None:
 @pytest.mark.parametrize(("host", "asked"), [("node2", {}), ("node1", {"nodes": 2})])
 def test_host_powered_off(cluster: Lab, go: Callable[..., Going], host: str, asked: dict[str, int]) -> None:
     """The lost node is named, be it the one with the batch job, and what needs only the other is done there."""
-    going = go({"queue_seconds": 8, **asked}, env=LONG, cases=TWO)
+    going = go({"queue_seconds": 8, "lost_seconds": 6, **asked}, env=LONG, cases=TWO)
     going.training(1)
     if not (going.cli.runs / going.cli.run_id() / "thing+none+cpu+2+1+1").exists():
         going.soon()  # the case on one node came first
@@ -132,7 +132,10 @@ def test_slurmd_killed(cluster: Lab, go: Callable[..., Going]) -> None:
 
 @pytest.mark.lab
 def test_over_its_time(cluster: Lab, go: Callable[..., Going]) -> None:
+    """Slurm's limits are whole minutes; an operator may change the end of a job that runs to the second."""
     going = go({"time": "1"}, env={"STEPS": "3000", "STEP_SECONDS": "0.1"})
+    going.training()
+    cluster.on(HEAD, "scontrol", "update", f"jobid={running(cluster)}", "endtime=now+5")
     code, said = going.end(240)
     ((state, reason),) = going.attempts()
     assert (code, state) == (1, "TIMEOUT") and "time limit" in reason, said

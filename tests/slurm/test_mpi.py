@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from tests.lab.conftest import _LEFT, only_case
+from tests.lab.conftest import _LEFT, only_case, scraps
 from tests.lab.test_mpi import CASE, ranks_by_host
 from trainmark.testing.lab.lab import Lab, wait_for
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
+pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.lab]
 
 
 def left(lab: Lab) -> list[str]:
@@ -30,12 +30,6 @@ def test_two_nodes(cluster: Lab, slurm_cli: Cli, slurm_site: Callable[..., Path]
     if asked is None:
         assert ranks_by_host(slurm_cli) == {"node1": [0, 1], "node2": [2, 3]}
     assert left(cluster) == []
-
-
-def spools(lab: Lab) -> set[str]:
-    """Folders of attempts on the nodes' own disks."""
-    names = {name for host in lab.nodes for name in lab.on(host, "ls", "/tmp").stdout.split()}
-    return {name for name in names if name.startswith("trainmark-") and "active" not in name}
 
 
 @pytest.fixture
@@ -70,12 +64,11 @@ def going(
 def test_killed_anywhere(cluster: Lab, going: subprocess.Popen[str], host: str, pattern: str) -> None:
     """Ranks are no children of agents here, and are found all the same."""
     assert len([line for line in left(cluster) if line.split()[1] == "-u"]) == 4
-    before = spools(cluster)
     cluster.on(host, "kill", "-9", *cluster.on(host, "pgrep", "-o", "-f", pattern).stdout.split())
     out, err = going.communicate(timeout=120)
     assert going.returncode == 1, out + err
     wait_for(lambda: not left(cluster), "an end of all processes", 30)
-    wait_for(lambda: len(spools(cluster)) == len(before) - 1, "an end of its spools", 10)
+    wait_for(lambda: not [path for node in cluster.nodes for path in scraps(cluster, node)], "an end of its files", 10)
 
 
 def test_the_dry_run_shows_the_step(cluster: Lab, slurm_cli: Cli, slurm_site: Callable[..., Path]) -> None:

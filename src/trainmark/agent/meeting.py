@@ -11,6 +11,7 @@ import socket
 
 from trainmark.agent.frames import Decoder, FrameError, encode
 from trainmark.agent.record import replace_json
+from trainmark.agent.segments import furnish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,5 +144,6 @@ def settle(program: list[str], node: str) -> dict[str, str]:
             file.write('#!/bin/sh\nexec %s -I -S %s %s "$@"\n' % (python, agent, verb))
         os.chmod(path, 0o700)
     replace_json(os.path.join(spool, GUEST), {"program": program, "config": config, "path": env.get("PYTHONPATH")})
+    furnish(spool, env)
     env["PATH"] = folder + os.pathsep + env.get("PATH", os.defpath)
     return env

@@ -85,7 +85,10 @@ def remove_spool(folder: str) -> None:
         return
     spool = os.path.realpath(path)
     if os.path.basename(spool).startswith(ELSEWHERE):
+        from trainmark.agent.segments import twin
+
         _remove_folder(spool)
+        _remove_folder(twin(spool))
     _remove(path)
 
 

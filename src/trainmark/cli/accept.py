@@ -15,6 +15,7 @@ from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, OK, STOPPED, THRESHOLD_CROSSED, SiteError, UserError
 from trainmark.launch import REGISTRY as LAUNCHERS
 from trainmark.plan import fleet
+from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
 from trainmark.spec import contract as contracts
 from trainmark.spec import share
@@ -22,13 +23,12 @@ from trainmark.spec import suite as suites
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.site import Site
-from trainmark.spec.states import JobState
 from trainmark.store import rundir
-from trainmark.store.files import read_json, write_json
+from trainmark.store.files import write_json
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
-    from trainmark.report.acceptance import Acceptance, Gathered, Measured, Promises, Setting, Stage
+    from trainmark.report.acceptance import Acceptance, Gathered, Promises, Setting
 
 LEAST_BLOCKS = 5
 LINK_BLOCKS = 3
@@ -40,6 +40,7 @@ examples:
   trainmark accept --site my-cluster.yaml --contract promised.yaml         is it as fast as was promised?
   trainmark accept --site my-cluster.yaml --learn good.json                keep how fast these nodes are
   trainmark accept --site my-cluster.yaml --criteria good.json             are they still?
+  trainmark accept --resume RUN                                            it was killed; go on (so does `resume`)
 verdicts: good, bad (slower beyond doubt, or computing wrongly), suspect (not proven), untested (failed or missing).
 exit codes: 0 all good, 1 something bad, suspect or untested, 2 bad input, 3 site not usable, 4 contract broken.
 """
@@ -67,150 +68,146 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--one-at-a-time", action="store_true", help="for hosts that share a machine: one runs, the "
                         "others wait")  # fmt: skip
     parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
-    parser.add_argument("--from", dest="again", metavar="RUN", help="judge an earlier acceptance again; starts nothing")
+    earlier = parser.add_mutually_exclusive_group()
+    earlier.add_argument("--from", dest="again", metavar="RUN", help="judge an earlier one again; starts nothing")
+    earlier.add_argument("--resume", metavar="RUN", help="go on with one that was stopped or killed, to its verdict")
     parser.add_argument("--json", action="store_true", help="print as JSON, progress to stderr")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write .html, .md, .json or text to a file")
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.report import acceptance
-
+    _check_output(args.output)
+    if args.resume:
+        return _carry(args, _first(rundir.find(args.runs, args.resume), "--resume"))
     if args.again:
-        run = rundir.find(args.runs, args.again)
-        setting = _setting(run)
-        stages = [(stage, acceptance.read(RunDir(run.path.parent / stage.run), stage.what)) for stage in setting.stages]
-        return _tell(args, setting, acceptance.gather(stages))
-    return _Acceptance(args).go()
+        return _judge_again(args, _first(rundir.find(args.runs, args.again), "--from"))
+    return _carry(args, _begin(args))
 
 
-def _setting(run: RunDir) -> Setting:
+def go_on(args: argparse.Namespace, first: RunDir) -> int:
+    """`trainmark resume` for a run of an acceptance: the whole of it is carried on to its verdict."""
+    if args.detach or args.allow_skip:
+        raise UserError(f"{first.id} is an acceptance, which goes on here: leave out --detach and --allow-skip")
+    asked = dict.fromkeys(("contract", "criteria", "learn", "output"))
+    return _carry(argparse.Namespace(**{**vars(args), **asked}), first)
+
+
+def _judge_again(args: argparse.Namespace, first: RunDir) -> int:
+    from trainmark.cli import accept_course
     from trainmark.report import acceptance
 
-    found = read_json(run.path / acceptance.NAME)
-    if found is None:
-        raise UserError(f"--from {run.id}: it is not the first run of an acceptance; `trainmark accept` makes one")
-    return msgspec.convert(found, acceptance.Setting)
+    # Files that the acceptance itself wrote are left as they are.
+    told = msgspec.structs.replace(accept_course.setting_of(first), learn="", output="")
+    stages = [(stage, accept_course.measured(first, stage)) for stage in told.stages]
+    return _tell(args, _as_asked(args, told), acceptance.gather(stages))
 
 
-class _Acceptance:
-    """One acceptance as it goes on: look at all nodes, again at suspects, then at links; each is a run of its own."""
+def _first(run: RunDir, option: str) -> RunDir:
+    from trainmark.cli import accept_course
 
-    def __init__(self, args: argparse.Namespace) -> None:
-        self.args = args
-        self.site = _site(args)
-        self.case = _case(args, self.site, args.case or _default_case(self.site), LEAST_BLOCKS)
-        self.blocks = int(self.case.id.repeat)
-        self.link_case = self._links()
-        self.places = common.places(
-            self.site, {case.data for case in (self.case, self.link_case) if case and case.data}
-        )
-        self.seed = args.seed if args.seed is not None else common.random_seed()
-        self.first: RunDir | None = None
-        self.stages: list[tuple[Stage, list[Measured]]] = []
-        self.setting = self._begin()
-        # Bad input is told before anything starts.
-        _promises(args, self.setting)
+    first = accept_course.first_of(run)
+    if first is None:
+        raise UserError(f"{option} {run.id}: it is no run of an acceptance; `trainmark accept` makes one")
+    return first
 
-    def _links(self) -> Case | None:
-        if self.args.no_links or len(self.site.hosts) < 2:
-            return None
-        text = self.args.link_case or f"collectives:pytorch:{self.case.id.device}:2:1:{LINK_BLOCKS}"
-        return _case(self.args, self.site, text, 1, nnodes=2, link=True)
 
-    def _begin(self) -> Setting:
-        from trainmark.report.acceptance import Setting
-        from trainmark.score.accept import Rule
+def _carry(args: argparse.Namespace, first: RunDir) -> int:
+    from trainmark.cli.accept_course import Course
 
-        args, link = self.args, self.link_case
-        for name, number in (("--looks", args.looks), ("--pairs", args.pairs)):
-            if number is not None and number < 1:
-                raise UserError(f"{name}: found {number}, allowed is 1 and more")
-        return Setting(
-            site=self.site.name,
-            case=str(self.case.id),
-            fingerprint=self.case.fingerprint,
-            unit=self.case.found.workload.unit,
-            dtype=str(self.case.values.get("dtype", "")),
-            nodes=list(self.site.hosts),
-            rule=Rule(margin=share.parse(args.margin, "--margin"), looks=args.looks),
-            link_case=str(link.id) if link else "",
-            link_fingerprint=link.fingerprint if link else "",
-            link_margin=share.parse(args.link_margin, "--link-margin"),
-            one_at_a_time=args.one_at_a_time,
-        )
+    course = Course(first, args)
+    gathered = course.go()
+    if gathered is None:
+        sys.stderr.write(f"trainmark accept: stopped; `trainmark resume {first.id}` goes on\n")
+        return STOPPED
+    return _tell(args, _as_asked(args, course.setting), gathered)
 
-    def go(self) -> int:
-        from trainmark.report import acceptance
-        from trainmark.score import accept
 
-        self._leave_out_unusable()
-        state = self._run("nodes", self._on_nodes(self.site.hosts, self.seed))
-        while state is not JobState.CANCELLED:
-            looks = acceptance.gather(self.stages).looks
-            again, beside = accept.suspects(looks, self.site.hosts, self.setting.rule)
-            if not again:
-                break
-            plan = self._on_nodes([*again, *beside], self.seed + self.blocks * len(looks))
-            state = self._run("again", plan, beside)
-        if self.link_case is not None and len(self.site.hosts) > 1 and state is not JobState.CANCELLED:
-            state = self._run("links", self._on_pairs(self.link_case))
-        gathered = acceptance.gather(self.stages)
-        if state is JobState.CANCELLED:
-            sys.stderr.write(f"trainmark accept: stopped; `trainmark resume {self.stages[-1][0].run}` would go on\n")
-            return STOPPED
-        return _tell(self.args, self.setting, gathered)
+def _begin(args: argparse.Namespace) -> RunDir:
+    """Reads and plans everything, so that bad input is told before anything starts."""
+    from trainmark.cli import accept_course
 
-    def _leave_out_unusable(self) -> None:
-        """Hosts that cannot be used are untested, and do not keep the others from being tested."""
-        if self.site.launcher == "local" or self.args.no_check:
-            return
-        from trainmark.cli import doctor
+    site = _site(args)
+    case = _case(args, site, args.case or _default_case(site), LEAST_BLOCKS)
+    link_case = _links(args, site, case)
+    places = common.places(site, {one.data for one in (case, link_case) if one and one.data})
+    seed = args.seed if args.seed is not None else common.random_seed()
+    setting = _as_asked(args, _setting(args, site, case, link_case))
+    together = not args.one_at_a_time
+    blocks = int(case.id.repeat)
+    plan = fleet.on_nodes(case, site, places, site.hosts, blocks, seed, together=together)
+    plan = common.with_kept_peaks(plan, args)
+    common.check_runs(plan, args)
+    unusable = _unusable(args, plan)
+    if unusable:
+        site = msgspec.structs.replace(site, hosts=[host for host in site.hosts if host not in unusable])
+        setting = msgspec.structs.replace(setting, unusable=unusable)
+        plan = fleet.again(plan, site.hosts, seed)
+    links = None
+    if link_case is not None and len(site.hosts) > 1:
+        meetings = _meetings(args, site.hosts, seed)
+        blocks = int(link_case.id.repeat)
+        links = fleet.on_pairs(link_case, site, places, meetings, blocks, seed, together=together)
+    return accept_course.create(args.runs.resolve(), setting, plan, links)
 
-        plan = self._on_nodes(self.site.hosts, self.seed)
-        bad = doctor.bad(LAUNCHERS.get(self.site.launcher).check(self.site, plan))
-        unusable = {one.host: f"{one.what}: {one.found}" for one in reversed(bad)}
-        left = [host for host in self.site.hosts if host not in unusable]
-        if not left or any(one.host not in self.site.hosts for one in bad):
+
+def _links(args: argparse.Namespace, site: Site, case: Case) -> Case | None:
+    if args.no_links or len(site.hosts) < 2:
+        return None
+    text = args.link_case or f"collectives:pytorch:{case.id.device}:2:1:{LINK_BLOCKS}"
+    return _case(args, site, text, 1, nnodes=2, link=True)
+
+
+def _setting(args: argparse.Namespace, site: Site, case: Case, link: Case | None) -> Setting:
+    from trainmark.report.acceptance import Setting
+    from trainmark.score.accept import Rule
+
+    for name, number in (("--looks", args.looks), ("--pairs", args.pairs)):
+        if number is not None and number < 1:
+            raise UserError(f"{name}: found {number}, allowed is 1 and more")
+    return Setting(
+        site=site.name,
+        case=str(case.id),
+        fingerprint=case.fingerprint,
+        unit=case.found.workload.unit,
+        dtype=str(case.values.get("dtype", "")),
+        nodes=list(site.hosts),
+        rule=Rule(margin=share.parse(args.margin, "--margin"), looks=args.looks),
+        link_case=str(link.id) if link else "",
+        link_fingerprint=link.fingerprint if link else "",
+        link_margin=share.parse(args.link_margin, "--link-margin"),
+        one_at_a_time=args.one_at_a_time,
+    )
+
+
+def _unusable(args: argparse.Namespace, plan: Plan) -> dict[str, str]:
+    """Hosts that cannot be used are untested, and do not keep the others from being tested. What is wrong with no host
+    in particular may be wrong only because of them."""
+    site, found = plan.site, dict[str, str]()
+    if site.launcher == "local" or args.no_check:
+        return found
+    from trainmark.cli import doctor
+
+    launcher, left = LAUNCHERS.get(site.launcher), list(site.hosts)
+    while bad := doctor.bad(launcher.check(msgspec.structs.replace(site, hosts=left), fleet.again(plan, left, 0))):
+        found.update({one.host: f"{one.what}: {one.found}" for one in reversed(bad) if one.host in left})
+        still = [host for host in left if host not in found]
+        if not still or still == left:
             sys.stderr.write(doctor.text(bad))
-            raise SiteError(f"site `{self.site.name}` cannot be used as it is; `--no-check` starts all the same")
-        self.setting = msgspec.structs.replace(self.setting, unusable=unusable)
-        self.site = msgspec.structs.replace(self.site, hosts=left)
+            raise SiteError(f"site `{site.name}` cannot be used as it is; `--no-check` starts all the same")
+        left = still
+    return found
 
-    def _on_nodes(self, hosts: list[str], seed: int) -> Plan:
-        together = not self.args.one_at_a_time
-        plan = fleet.on_nodes(self.case, self.site, self.places, hosts, self.blocks, seed, together=together)
-        return common.with_kept_peaks(plan, self.args)
 
-    def _on_pairs(self, case: Case) -> Plan:
-        import random
+def _meetings(args: argparse.Namespace, hosts: list[str], seed: int) -> Pairs:
+    import random
 
-        from trainmark.score.links import tournament
+    from trainmark.score.links import tournament
 
-        meetings = tournament(self.site.hosts)
-        most = self.args.pairs or MOST_MEETINGS
-        if len(meetings) > most:
-            meetings = random.Random(self.seed).sample(meetings, most)  # noqa: S311 - an order, not a secret
-        together = not self.args.one_at_a_time
-        blocks = int(case.id.repeat)
-        return fleet.on_pairs(case, self.site, self.places, meetings, blocks, self.seed, together=together)
-
-    def _run(self, what: Any, plan: Plan, references: tuple[str, ...] = ()) -> JobState:
-        from trainmark.cli.drive import watched
-        from trainmark.report import acceptance
-        from trainmark.run import session
-
-        if plan.site.launcher == "slurm":
-            from trainmark.launch import slurm_plan
-
-            slurm_plan.check_runs(plan.site, self.args.runs)
-        run = session.create(plan, self.args.runs.resolve())
-        stage = acceptance.Stage(run.id, what, references)
-        self.first = self.first or run
-        self.setting = msgspec.structs.replace(self.setting, stages=[*self.setting.stages, stage])
-        write_json(self.first.path / acceptance.NAME, self.setting, durable=True)
-        state = watched(run, plan, self.args) or JobState.CANCELLED
-        self.stages.append((stage, acceptance.read(run, what)))
-        return state
+    meetings = tournament(hosts)
+    most = args.pairs or MOST_MEETINGS
+    if len(meetings) > most:
+        return random.Random(seed).sample(meetings, most)  # noqa: S311 - an order, not a secret
+    return meetings
 
 
 def _site(args: argparse.Namespace) -> Site:
@@ -246,6 +243,14 @@ def _case(args: argparse.Namespace, site: Site, text: str, least: int, nnodes: i
     return case
 
 
+def _as_asked(args: argparse.Namespace, setting: Setting) -> Setting:
+    """With what this command line wants to be held against and written; the rest as it was at the beginning."""
+    if args.contract or args.criteria:
+        setting = msgspec.structs.replace(setting, promises=_promises(args, setting))
+    files = {"learn": args.learn, "output": args.output}
+    return msgspec.structs.replace(setting, **{name: str(file.absolute()) for name, file in files.items() if file})
+
+
 def _promises(args: argparse.Namespace, setting: Setting) -> Promises:
     from trainmark.report.acceptance import Promises
 
@@ -265,18 +270,23 @@ def _promises(args: argparse.Namespace, setting: Setting) -> Promises:
     return Promises(**found)
 
 
+def _check_output(path: Path | None) -> None:
+    from trainmark.report import acceptance_views, formats
+
+    if path is not None and formats.chosen(None, path) not in acceptance_views.FORMATS:
+        raise UserError(f"--output {path}: an acceptance is written as .html, .md, .json or text")
+
+
 def _tell(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int:
     from trainmark.cli.report import write
     from trainmark.report import acceptance, acceptance_views, formats
 
-    found = acceptance.build(setting, gathered, _promises(args, setting))
-    if args.learn:
-        _learn(args.learn, setting, found, acceptance.learnt(setting, gathered))
-    if args.output:
-        kind = formats.chosen(None, args.output)
-        if kind not in acceptance_views.FORMATS:
-            raise UserError(f"--output {args.output}: an acceptance is written as .html, .md, .json or text")
-        write(args.output, acceptance_views.render(found, kind))
+    found = acceptance.build(setting, gathered)
+    if setting.learn:
+        _learn(Path(setting.learn), setting, found, acceptance.learnt(setting, gathered))
+    if setting.output:
+        output = Path(setting.output)
+        write(output, acceptance_views.render(found, formats.chosen(None, output)))
     sys.stdout.write(acceptance_views.render(found, "json" if args.json else "text"))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED
 

@@ -61,6 +61,7 @@ def _fork(plan: str, null: int, log: int) -> int:
             code = result.INTERNAL
             try:
                 _forget_controller(null, log)
+                sys.argv = [str(_AGENT), "run", plan]  # by which it starts itself with other verbs
                 code = agent.run(plan)
             finally:
                 _leave(code)

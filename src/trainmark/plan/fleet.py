@@ -15,6 +15,8 @@ from trainmark.spec.site import Site
 
 # What the id of a bound case says of its hosts.
 ON = "on"
+# What runs of an acceptance are named after.
+SUITE = "accept"
 Pairs = Sequence[Sequence[tuple[str, str]]]
 
 
@@ -41,6 +43,15 @@ def on_nodes(
     return _plan(case, site, seed, cases, shuffled_blocks(cases, seed), len(hosts) if together else 1)
 
 
+def again(plan: Plan, hosts: Sequence[str], seed: int) -> Plan:
+    """The same blocks for some of the nodes only. No other is asked for, or held meanwhile."""
+    of_host = {hosts_of(case): case for case in plan.cases}
+    cases = tuple(of_host[host,] for host in hosts)
+    site = msgspec.structs.replace(plan.site, hosts=list(hosts))
+    blocks, width = shuffled_blocks(cases, seed), min(plan.width, len(cases))
+    return msgspec.structs.replace(plan, site=site, seed=seed, cases=cases, blocks=blocks, width=width)
+
+
 def on_pairs(case: Case, site: Site, places: Places, rounds: Pairs, blocks: int, seed: int, *, together: bool) -> Plan:
     """Every pair runs the case once in each block. The pairs of a tournament's round have no node in common, and run
     at once where they may."""
@@ -61,7 +72,7 @@ def on_pairs(case: Case, site: Site, places: Places, rounds: Pairs, blocks: int,
 def _plan(
     case: Case, site: Site, seed: int, cases: tuple[CasePlan, ...], blocks: tuple[tuple[RoundRef, ...], ...], width: int
 ) -> Plan:
-    return Plan(SCHEMA, "accept", case.division, site, seed, 1, cases, blocks, max(1, width))
+    return Plan(SCHEMA, SUITE, case.division, site, seed, 1, cases, blocks, max(1, width))
 
 
 def hosts(plan: Plan) -> list[str]:

@@ -38,6 +38,15 @@ class Stage(msgspec.Struct, frozen=True):
     references: tuple[str, ...] = ()
 
 
+class Promises(msgspec.Struct, frozen=True):
+    """What nodes and links are held against besides each other."""
+
+    limits: Limits | None = None
+    link_limits: Limits | None = None
+    criterion: Criterion | None = None
+    link_criterion: Criterion | None = None
+
+
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What an acceptance was asked to do, and which runs it is made of; kept in its first run."""
 
@@ -56,6 +65,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     # Nodes that could not be used from the start, and why.
     unusable: dict[str, str] = {}
     stages: list[Stage] = []
+    promises: Promises = Promises()
+    # Files to be written at the end.
+    learn: str = ""
+    output: str = ""
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,15 +109,6 @@ class Measured(msgspec.Struct, frozen=True):
     # What the site's peaks say of its host, and the share of it that the case used.
     peak: float | None = None
     used: float | None = None
-
-
-class Promises(msgspec.Struct, frozen=True):
-    """What nodes and links are held against besides each other."""
-
-    limits: Limits | None = None
-    link_limits: Limits | None = None
-    criterion: Criterion | None = None
-    link_criterion: Criterion | None = None
 
 
 def read(run: RunDir, what: str) -> list[Measured]:
@@ -201,8 +205,9 @@ def gather(stages: Sequence[tuple[Stage, Sequence[Measured]]]) -> Gathered:
     return found
 
 
-def build(setting: Setting, gathered: Gathered, promises: Promises) -> Acceptance:
+def build(setting: Setting, gathered: Gathered) -> Acceptance:
     """The same rounds give the same verdict."""
+    promises = setting.promises
     usable = [node for node in setting.nodes if node not in setting.unusable]
     verdicts = {one.node: one for one in accept.judge(gathered.looks, usable, setting.rule, _failed(gathered.nodes))}
     for node, why in setting.unusable.items():
