@@ -112,6 +112,9 @@ def main() -> None:
     chosen = parser.parse_args().workload or [
         name for name in workload.names() if workload.read(workload.BUILT_IN / name).workload.loss == "falling"
     ]
+    for name in chosen:
+        if not (workload.BUILT_IN / name / "workload.yaml").is_file():
+            parser.error(f"no workload `{name}` in {workload.BUILT_IN}")
     with tempfile.TemporaryDirectory(prefix="trainmark-bands-") as folder:
         for name in chosen:
             write(name, [make(name, preset, Path(folder)) for preset in PRESETS])

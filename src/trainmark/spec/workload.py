@@ -212,12 +212,18 @@ def names(extra: Sequence[Path] = ()) -> list[str]:
 
 
 def _plugin_folders() -> Iterator[Path]:
-    """Folders of third parties: an entry point of the group names a package that holds workload.yaml."""
+    """Folders of third parties: an entry point of the group names a package that is a workload, or holds some."""
     from importlib.metadata import entry_points
 
     from trainmark.plugins import guarded
 
     for point in entry_points(group=ENTRY_POINTS):
-        module = guarded(point.load, f"workload plug-in {point.name}")
-        if module is not None and getattr(module, "__file__", None):
-            yield Path(module.__file__).parent
+        yield from guarded(lambda point=point: _folders_of(point.load()), f"workload plug-in {point.name}") or ()
+
+
+def _folders_of(module: Any) -> list[Path]:
+    root = Path(module.__file__).parent
+    folders = [root] if (root / "workload.yaml").is_file() else sorted(f.parent for f in root.glob("*/workload.yaml"))
+    if not folders:
+        raise UserError(f"there is no workload.yaml in {root}, nor in a folder of it")
+    return folders
