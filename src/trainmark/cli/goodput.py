@@ -95,7 +95,7 @@ class Killer:
         self._rank = rank
         self._struck = False
 
-    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
+    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:  # noqa: ARG002
         """One round after the other; it is too early to kill, for there is nothing to go on from."""
         self._struck = self._struck and attempt > 1
 
@@ -109,11 +109,11 @@ class Killer:
                     self._struck = True
                     os.kill(int(rank["pid"]), signal.SIGKILL)
 
-    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
+    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:  # noqa: ARG002
         if not self._struck and ended.state is JobState.SUCCEEDED:
             sys.stderr.write(
-                f"warning: {case.case}: rank {self._rank} was not killed, for all ended soon after the second checkpoint; "
-                "set more steps\n"
+                f"warning: {case.case}: rank {self._rank} was not killed: all had ended soon after the second "
+                "checkpoint; set more steps\n"
             )
 
     def note(self, text: str) -> None:

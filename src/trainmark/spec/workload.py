@@ -2,6 +2,7 @@
 
 # Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -218,11 +219,11 @@ def _plugin_folders() -> Iterator[Path]:
     from trainmark.plugins import guarded
 
     for point in entry_points(group=ENTRY_POINTS):
-        yield from guarded(lambda point=point: _folders_of(point.load()), f"workload plug-in {point.name}") or ()
+        yield from guarded(partial(_folders_of, point), f"workload plug-in {point.name}") or ()
 
 
-def _folders_of(module: Any) -> list[Path]:
-    root = Path(module.__file__).parent
+def _folders_of(point: Any) -> list[Path]:
+    root = Path(point.load().__file__).parent
     folders = [root] if (root / "workload.yaml").is_file() else sorted(f.parent for f in root.glob("*/workload.yaml"))
     if not folders:
         raise UserError(f"there is no workload.yaml in {root}, nor in a folder of it")
