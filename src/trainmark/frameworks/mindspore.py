@@ -9,7 +9,7 @@ from __future__ import annotations
 from trainmark.frameworks import Helper, Start, Topology
 from trainmark.frameworks.plain import per_rank
 
-# Seconds a rank on a CPU waits for the others; after MindSpore's own 30 a rank that compiles longer than that spoils the
+# Seconds a rank on a CPU waits for the others; with MindSpore's own 30, a rank that compiles longer spoils the
 # round. How long anything may take is for the agent to say.
 _PATIENCE = "86400"
 _SCHEDULER = "import mindspore.communication as cluster; cluster.init()"
