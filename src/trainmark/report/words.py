@@ -72,7 +72,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "contest.alone": ("Only {0} has a result, so there is nothing to compare.", "只有 {0} 有结果，无法比较。"),
     "contest.nobody": (
-        "No framework has a result on this machine; figures in brackets were seen, but do not count.",
+        "No framework has a result; figures in brackets were seen, but do not count.",
         "没有框架得到结果；括号中的数值仅为观测值，不作数。",
     ),
     "contest.why": ("{0}: no result: {1}", "{0}：无结果：{1}"),

@@ -30,7 +30,7 @@ def _contest(speak: Speaker, found: Contest, cases: Mapping[str, CaseReport], pl
     rows = "".join(_row(speak, rival, cases[rival.case], places[rival.case]) for rival in found.rivals)
     remarks = "".join(element("p", remark, " class=small") for remark in contest_text.remarks(found, speak))
     return (
-        f'<div class="card">{element("h3", contest_text.title(found, speak))}'
+        f'<div class="card">{element("h3", found.question)}'
         f"{element('p', contest_text.answer(found, speak), ' class=answer')}{_chart(speak, found, cases, places)}"
         f'<div class="scroll"><table class="cards"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
         f"{remarks}</div>"
