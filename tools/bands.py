@@ -1,4 +1,4 @@
-"""Makes the reference loss bands of workloads: `python tools/bands.py [WORKLOAD …]` (all that ask for one).
+"""Makes the reference loss bands of workloads: `python tools/bands.py [--preset NAME] [WORKLOAD …]`, else of all.
 
 Each preset that has a band is run with SEEDS seeds, by trainmark itself. The steps are cut into equal stretches; the
 band of a stretch is where the mean loss of one more seed lies with a probability of 99.9 % (a t prediction interval),
@@ -28,7 +28,7 @@ from trainmark.spec import band, workload
 from trainmark.store.rundir import RunDir
 
 SEEDS = 5
-PRESETS = ("smoke", "quick")
+PRESETS = ("smoke", "quick", "contest")
 STRETCHES = 5
 LEVEL = 0.999
 LEAST = 0.02
@@ -71,7 +71,7 @@ def make(name: str, preset: str, folder: Path) -> band.Band:
     case = f"{name}:{FRAMEWORK}:cpu:1:1:{SEEDS}"
     suite.write_text(json.dumps({"schema": 1, "name": "bands", "preset": preset, "cases": [case]}))
     # A new band is not held against the old one.
-    (workload.BUILT_IN / name / band.FILE).unlink(missing_ok=True)
+    write(name, [one for one in band.read(workload.BUILT_IN / name) if one.preset != preset])
     argv = [sys.executable, "-m", "trainmark", "run", str(suite), "--runs", str(folder / "runs"), "--json"]
     said = subprocess.run(argv, stdout=subprocess.PIPE, check=False)
     report: dict[str, Any] = json.loads(said.stdout)
@@ -103,18 +103,27 @@ def write(name: str, bands: list[band.Band]) -> None:
     content = msgspec.json.encode(band.Bands(1, made, tuple(bands)))
     path = workload.BUILT_IN / name / band.FILE
     path.write_bytes(msgspec.json.format(content, indent=1) + b"\n")
-    sys.stdout.write(f"{path}\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workload", nargs="*")
-    chosen = parser.parse_args().workload or [
+    parser.add_argument("--preset", choices=PRESETS, help="make that one anew, and keep the others")
+    asked = parser.parse_args()
+    chosen = asked.workload or [
         name for name in workload.names() if workload.read(workload.BUILT_IN / name).workload.loss == "falling"
     ]
+    presets = [asked.preset] if asked.preset else PRESETS
+    for name in chosen:
+        if not (workload.BUILT_IN / name / "workload.yaml").is_file():
+            parser.error(f"no workload `{name}` in {workload.BUILT_IN}")
     with tempfile.TemporaryDirectory(prefix="trainmark-bands-") as folder:
         for name in chosen:
-            write(name, [make(name, preset, Path(folder)) for preset in PRESETS])
+            here = workload.BUILT_IN / name
+            for preset in (one for one in presets if one in workload.read(here).workload.presets):
+                made = make(name, preset, Path(folder))
+                write(name, [*band.read(here), made])
+            sys.stdout.write(f"{here / band.FILE}\n")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from trainmark.plan.records import CasePlan, bare
-from trainmark.report.contest import contests, lines
+from trainmark.report import contest_text
+from trainmark.report.contest import contests
 from trainmark.report.records import CaseReport, RunReport
+from trainmark.report.words import Speaker
 from trainmark.score.measurement import Measurement
 from trainmark.score.verdict import geometric_mean
 from trainmark.spec.case_id import CaseId
@@ -39,7 +41,9 @@ def test_a_suite_of_two_frameworks_ends_with_a_verdict(cli, whole_cache, digits)
     assert second["word"] in ("slower", "equivalent", "inconclusive") and 0 < second["share"] <= 1
     assert "paired" in second["verdict"]["method"], "rounds of one block belong together"
     said = cli("report").stdout
-    assert "fastest" in said and f"% of the fastest: {second['word']}" in said
+    assert "Which framework is faster: mnist:*:cpu:1:1" in said and "fastest" in said
+    page = cli("report", "--format", "html", "-o", "report.html")
+    assert page.code == 0 and 'id="contests"' in (cli.folder / "report.html").read_text()
 
 
 def entry(framework: str, speeds: list[float], reason: str = "") -> tuple[CasePlan, CaseReport]:
@@ -65,9 +69,16 @@ def test_the_fastest_is_named_and_the_others_are_judged_against_it():
     (contest,) = contests(plan, [report for _, report in entries])
     words = {rival.framework: rival.word for rival in contest.rivals}
     assert words == {"jax": "fastest", "tensorflow": "equivalent", "pytorch": "slower", "mindspore": "none"}
-    told = list(lines(contest))
-    assert told[0].startswith("jax") and told[0].endswith("fastest")
-    assert told[3] == "mindspore   no result: the scheduler ended with exit code 1"
+    cases = {report.case: report for _, report in entries}
+    speak = Speaker("en")
+    assert (
+        contest_text.answer(contest, speak).text == "jax and tensorflow are equally fast: they differ by less than 3 %."
+    )
+    told = contest_text.text(contest, cases, speak)
+    rows = [line.split() for line in told if line.startswith("  ")]
+    assert rows[2][0] == "jax" and rows[2][-1] == "fastest"
+    assert rows[4][:2] == ["pytorch", "5/5"] and rows[4][-1] == "slower" and "66.8" in rows[4]
+    assert told[-1] == "  mindspore: no result: the scheduler ended with exit code 1"
 
 
 def test_a_run_of_one_framework_has_no_contest():

@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
 from tests.lab.conftest import attempt_dirs, only_case, soon_clean
+from trainmark.testing.lab import site
 from trainmark.testing.lab.lab import Lab
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -150,6 +151,21 @@ def test_horovod(
     suite = make_suite("  - thing:horovod:cpu:2:2:1", extra="retries: 0")
     where = site_file(env={"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin"}, mpi_starter=starter)
     cli("run", str(suite), "--site", str(where), timeout=240)
+    assert only_case(cli)["state"] == "SUCCEEDED"
+    assert ranks_by_host(cli) == {"node1": [0, 1], "node2": [2, 3]}
+    soon_clean(hosts)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_mpirun_in_containers(cli: Cli, hosts: Lab, site_file: Callable[..., Path], engine: str) -> None:
+    """Head, doors and ranks are all inside. An image without mpirun is found out before anything is started."""
+    container = site.container(engine)
+    said = cli("run", CASE, "--preset", "smoke", "--site", str(site_file(container=container)), code=3).stderr
+    assert "mpirun  BAD  not in the container" in said and not list(cli.runs.glob("*/*/round1"))
+    # The lab's image has /usr of the machine; what Debian's mpirun is, and its settings, lies in /etc.
+    container["mounts"] += ["/etc/alternatives:/etc/alternatives:ro", "/etc/openmpi:/etc/openmpi:ro"]
+    cli("run", CASE, "--preset", "smoke", "--site", str(site_file(container=container)), timeout=240)
     assert only_case(cli)["state"] == "SUCCEEDED"
     assert ranks_by_host(cli) == {"node1": [0, 1], "node2": [2, 3]}
     soon_clean(hosts)

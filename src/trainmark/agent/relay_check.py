@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import sys
 
-from trainmark.agent.lean import loads
+from trainmark.agent.lean import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _SECONDS = 60.0
-# A word the ranks' Python must say, and with it what it can train with.
+# A word the ranks' Python must say, and with it what it can train with and which programs it would find: inside the
+# container and with the modules, if the site has any.
 _ASK = """
-import json, sys
-found = {"python": sys.version.split()[0]}
-if "deep" in sys.argv:
+import json, shutil, sys
+asked = json.loads(sys.argv[1])
+missing = [name for name in asked["programs"] if shutil.which(name, path=asked["search"]) is None]
+found = {"python": sys.version.split()[0], "missing": missing}
+if asked["deep"]:
     try:
         import torch
         found["torch"] = torch.__version__
@@ -50,14 +53,7 @@ def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
         "taken": _taken(asked["ports"]),
         "ranks": _ranks(asked),
         "container": _container(asked.get("container")),
-        "missing": _missing(asked.get("programs") or [], asked.get("search")),
     }
-
-
-def _missing(programs: list[str], search: str | None) -> list[str]:
-    import shutil
-
-    return [name for name in programs if shutil.which(name, path=search) is None]
 
 
 def _device(prefix: str, version: str) -> dict[str, Any]:
@@ -99,7 +95,8 @@ def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
     """What the ranks' own Python says, started the way a rank would be."""
     from trainmark.agent.relay_container import run
 
-    argv = list(asked["argv"]) + ["-c", _ASK] + (["deep"] if asked["deep"] else [])
+    question = {name: asked[name] for name in ("deep", "programs", "search")}
+    argv = [*asked["argv"], "-c", _ASK, dumps(question)]
     code, text = run(argv, _SECONDS)
     try:
         found = loads(text.splitlines()[-1])

@@ -16,6 +16,7 @@ from trainmark.errors import UserError
 from trainmark.launch import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run import session
+from trainmark.spec.states import JobState
 from trainmark.store.files import read_json
 from trainmark.store.rundir import STATUS, RunDir
 
@@ -75,7 +76,9 @@ def _plan(plan: Plan, kill: int | None) -> Plan:
 def _case(case: CasePlan, kill: int | None) -> CasePlan:
     if kill is not None and (case.world is None or not 0 <= kill < case.world):
         raise UserError(f"--kill: found {kill}, `{case.case}` has ranks 0 to {(case.world or 1) - 1}")
-    params, steps = dict(case.params), case.params.get("steps")
+    params = dict(case.params)
+    # FlagPerf's name, in `bert`.
+    steps = params.get("steps", params.get("max_steps"))
     if params.get("checkpoint_every") == 0 and isinstance(steps, int) and steps > 0:
         params["checkpoint_every"] = max(1, steps // _CHECKPOINTS)
     if kill is not None and not params.get("checkpoint_every"):
@@ -90,26 +93,36 @@ class Killer:
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
-        self._done: set[Path] = set()
+        self._struck = False
 
-    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
-        """Too early: there is nothing to go on from."""
+    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:  # noqa: ARG002
+        """One round after the other; it is too early to kill, for there is nothing to go on from."""
+        self._struck = self._struck and attempt > 1
 
     def tick(self, attempt_dir: Path) -> None:
-        if attempt_dir.parent in self._done or len(list(attempt_dir.parent.glob("checkpoints/*/step-*.pt"))) < 2:
+        if self._struck or _saved(attempt_dir.parent) < 2:
             return
         for file in attempt_dir.glob(f"*/{STATUS}"):
             status = read_json(file)
             for rank in status.get("ranks", []) if isinstance(status, dict) else []:
                 if rank.get("rank") == self._rank and rank.get("state") == "running":
-                    self._done.add(attempt_dir.parent)
+                    self._struck = True
                     os.kill(int(rank["pid"]), signal.SIGKILL)
 
-    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
-        """Others tell it."""
+    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:  # noqa: ARG002
+        if not self._struck and ended.state is JobState.SUCCEEDED:
+            sys.stderr.write(
+                f"warning: {case.case}: rank {self._rank} was not killed: all had ended soon after the second "
+                "checkpoint; set more steps\n"
+            )
 
     def note(self, text: str) -> None:
         """Others tell it."""
+
+
+def _saved(round_dir: Path) -> int:
+    """Whole checkpoints, of any framework."""
+    return sum(file.suffix != ".half" for file in round_dir.glob("checkpoints/*/step-*"))
 
 
 def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from trainmark.frameworks import Helper, Start, Topology
 from trainmark.frameworks.plain import per_rank
 
+# Seconds a rank on a CPU waits for the others; with MindSpore's own 30, a rank that compiles longer spoils the
+# round. How long anything may take is for the agent to say.
+_PATIENCE = "86400"
 _SCHEDULER = "import mindspore.communication as cluster; cluster.init()"
 
 
@@ -25,6 +28,7 @@ class MindSpore:
             "MS_SCHED_HOST": topology.meeting,
             "MS_SCHED_PORT": "%PORT0%",
             "MS_WORKER_NUM": str(topology.world),
+            "MS_CPU_COMM_OP_TIMEOUT": _PATIENCE,
         }
         scheduler = Helper("scheduler", (argv[0], "-c", _SCHEDULER), {**cluster, **common, "MS_ROLE": "MS_SCHED"})
         ranks = per_rank(topology, argv, {**cluster, **common, "MS_ROLE": "MS_WORKER"}, _numbers)

@@ -87,8 +87,7 @@ def _question(site: Site, plan: Plan | None) -> dict[str, Any]:
         "ports": [site.master_port],
         "argv": remote_plan.with_modules(site.modules, argv) if not site.container else argv,
         "container": where,
-        # In a container or after loading modules there may be others.
-        "programs": [] if site.container or site.modules else _starters(plan),
+        "programs": _starters(plan),
         "search": site.env.get("PATH"),
     }
 
@@ -119,9 +118,12 @@ def judge(host: str, facts: dict[str, Any], site: Site, clock: Clock, *, deep: b
     for path, why in facts["unreadable"].items():
         cure = "put it there, or name another place under `data:` in the site"
         yield Finding(host, "data", False, f"{path}: {why}", cure)
-    for program in facts["missing"]:
-        cure = "install it, as Debian's openmpi-bin does mpirun, or name `modules:` or PATH in the site"
-        yield Finding(host, program, False, "not on PATH", cure)
+    for program in facts["ranks"].get("missing", ()):
+        if site.container:
+            where, cure = "in the container", "take an image with it (mpirun: Debian's openmpi-bin), or name its PATH"
+        else:
+            where, cure = "on PATH", "install it (mpirun: Debian's openmpi-bin), or name `modules:` or PATH in the site"
+        yield Finding(host, program, False, f"not {where}", cure)
     if facts["taken"]:
         yield Finding(host, "port", False, facts["taken"], "choose another `master_port`, or 0 for any free one")
     busy = facts["load"] > 0.5 * facts["cores"]

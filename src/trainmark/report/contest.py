@@ -6,7 +6,6 @@ their blocks, so rounds are compared in pairs where both have results for the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 
 import msgspec
@@ -83,19 +82,3 @@ def _question(plan: CasePlan) -> str:
     one = plan.id
     variant = ",".join(f"{name}={value}" for name, value in one.variant)
     return f"{one.workload}:*:{one.device}:{one.nnodes}:{one.nproc}" + (f"@{variant}" if variant else "")
-
-
-def lines(contest: Contest) -> Iterator[str]:
-    """For people: one line for each framework, the fastest first."""
-    width = max(len(rival.framework) for rival in contest.rivals)
-    for rival in contest.rivals:
-        name = rival.framework.ljust(width)
-        if rival.speed is None:
-            yield f"{name}  no result: {rival.reason}"
-            continue
-        speed = f"{rival.speed:,.4g} {contest.unit}".rjust(20)
-        if rival.verdict is None:
-            yield f"{name}  {speed}  fastest"
-            continue
-        needed = f" (about {rival.verdict.needed} rounds each would tell)" if rival.verdict.needed else ""
-        yield f"{name}  {speed}  {100 * (rival.share or 0):.1f} % of the fastest: {rival.word}{needed}"

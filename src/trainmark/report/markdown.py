@@ -29,11 +29,10 @@ def render(report: Report, language: str = "en") -> str:
     parts += [remark for remark in remarks if remark]
     parts += [_diagnosis(one, speak) for one in report.diagnoses]
     if report.contests:
-        from trainmark.report import contest
+        from trainmark.report import contest_text
 
-        for one in report.contests:
-            told = "\n".join(f"- {plain(line)}" for line in contest.lines(one))
-            parts.append(f"{code(one.question)}, ±{100 * one.margin:g} %\n\n{told}")
+        cases = contest_text.cases_of(report)
+        parts += [part for one in report.contests for part in contest_text.markdown(one, cases, speak)]
     if report.warnings:
         parts.append(f"**{speak.text('warnings')}**\n\n" + "\n".join(f"- {plain(one)}" for one in report.warnings))
     return "\n\n".join(parts) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainmark.report import figures, numbers
 from trainmark.report.plain import clean, columns
-from trainmark.report.records import CaseReport, Contest, Report
+from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Speaker
 from trainmark.store.rundir import Imported
 
@@ -28,22 +28,16 @@ def render(report: Report, language: str = "en") -> str:
         from trainmark.report import diagnosis_text
 
         lines += ["", *(line for one in report.diagnoses for line in diagnosis_text.render(one).splitlines())]
-    lines += _contests(report.contests) if report.contests else []
+    if report.contests:
+        from trainmark.report import contest_text
+
+        cases = contest_text.cases_of(report)
+        lines += [line for one in report.contests for line in contest_text.text(one, cases, speak)]
     lines += _imported(report.imported) if report.imported else []
     lines += [f"{speak.text('warning')}: {speak.sentence(warning)}" for warning in report.warnings]
     lines += ["", f"{speak.text('kept_in').lower()} {report.dir}"]
     # No line of a log moves the reader's cursor or changes the terminal's colours.
     return "\n".join(clean(line) for line in lines) + "\n"
-
-
-def _contests(found: list[Contest]) -> list[str]:
-    from trainmark.report import contest
-
-    lines = []
-    for one in found:
-        lines += ["", f"{one.question}, margin ±{100 * one.margin:g} %:"]
-        lines += [f"  {line}" for line in contest.lines(one)]
-    return lines
 
 
 def _imported(found: Imported) -> list[str]:

@@ -2,6 +2,7 @@
 
 # Annotations are objects here, not text: msgspec would compile each text when the first record is read.
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -212,12 +213,18 @@ def names(extra: Sequence[Path] = ()) -> list[str]:
 
 
 def _plugin_folders() -> Iterator[Path]:
-    """Folders of third parties: an entry point of the group names a package that holds workload.yaml."""
+    """Folders of third parties: an entry point of the group names a package that is a workload, or holds some."""
     from importlib.metadata import entry_points
 
     from trainmark.plugins import guarded
 
     for point in entry_points(group=ENTRY_POINTS):
-        module = guarded(point.load, f"workload plug-in {point.name}")
-        if module is not None and getattr(module, "__file__", None):
-            yield Path(module.__file__).parent
+        yield from guarded(partial(_folders_of, point), f"workload plug-in {point.name}") or ()
+
+
+def _folders_of(point: Any) -> list[Path]:
+    root = Path(point.load().__file__).parent
+    folders = [root] if (root / "workload.yaml").is_file() else sorted(f.parent for f in root.glob("*/workload.yaml"))
+    if not folders:
+        raise UserError(f"there is no workload.yaml in {root}, nor in a folder of it")
+    return folders

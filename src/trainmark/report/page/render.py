@@ -8,7 +8,7 @@ from trainmark.report import figures, numbers
 from trainmark.report.charts.figure import table
 from trainmark.report.charts.thin import MOST
 from trainmark.report.markup import element, escape, words
-from trainmark.report.page import diagnosis, goodput, peaks, study, summary
+from trainmark.report.page import contest, diagnosis, goodput, peaks, study, summary
 from trainmark.report.page.badges import state_badge
 from trainmark.report.page.case import case_section
 from trainmark.report.page.document import switches, wrap
@@ -34,6 +34,7 @@ def render(report: Report, language: str | None = None) -> str:
     parts = (
         summary.section(speak, report),
         _failures(speak, report),
+        contest.section(speak, report),
         diagnosis.section(speak, report.diagnoses),
         study.section(speak, report),
         goodput.section(speak, report.goodput),

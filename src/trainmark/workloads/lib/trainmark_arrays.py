@@ -109,8 +109,10 @@ class ArrayLoop(Loop):
         step = int(min(self.place.total(*self._one_hot(max(found, default=0)))))
         if not step or self.place.total(float(step in found))[0] < self.place.world:
             return 0
+        begin = time.monotonic()
         with np.load(found[step], allow_pickle=False) as state:
             self._restore(dict(state))
+        probe.note("checkpoint_load_seconds", time.monotonic() - begin)
         return step
 
     def _one_hot(self, value: float) -> list[float]:

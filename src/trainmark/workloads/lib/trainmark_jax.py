@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import trainmark_job
+import trainmark_probe as probe
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -63,6 +64,7 @@ def _shared(body: Callable[..., Any], mesh: Mesh, inwards: Any, outwards: Any) -
 
 def join(config: dict[str, Any]) -> Place:
     """Choose the device and meet the other ranks."""
+    probe.note("imported", jax.__version__)
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
     if config["device"] == "cpu":
         jax.config.update("jax_platforms", "cpu")
@@ -77,6 +79,7 @@ def join(config: dict[str, Any]) -> Place:
         raise InputError(f"JAX {jax.__version__} sees no {config['device']} device here")
     first = {device.process_index: device for device in reversed(jax.devices())}
     mesh = Mesh(np.array([first[number] for number in range(world)]), (RANKS,))
+    probe.note("joined", world)
     return Place(rank, world, int(os.environ.get("LOCAL_RANK", "0")), mesh)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 import trainmark_job
+import trainmark_probe as probe
 from mindspore import Tensor, nn, ops
 from mindspore.communication import init, release
 from trainmark_arrays import ArrayLoop, from_first
@@ -54,6 +55,7 @@ class Place:
 
 def join(config: dict[str, Any]) -> Place:
     """Choose the device and meet the other ranks."""
+    probe.note("imported", ms.__version__)
     target = TARGETS.get(config["device"])
     if target is None:
         raise InputError(f"MindSpore has no devices of {config['device']}; it has {', '.join(TARGETS)}")
@@ -69,6 +71,7 @@ def join(config: dict[str, Any]) -> Place:
         if not os.environ.get("MS_SCHED_HOST") and not os.environ.get("RANK_TABLE_FILE"):
             raise InputError(f"{world} ranks need MS_SCHED_HOST, MS_SCHED_PORT and MS_ROLE in the environment")
         init()
+    probe.note("joined", world)
     return Place(rank, world, local, _Sum() if world > 1 else None)
 
 

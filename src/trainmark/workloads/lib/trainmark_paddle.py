@@ -13,6 +13,7 @@ import paddle.distributed as dist
 import paddle.nn.functional as functional
 import trainmark_hidden
 import trainmark_job
+import trainmark_probe as probe
 from paddle import nn
 from trainmark_arrays import ArrayLoop
 from trainmark_job import InputError
@@ -39,6 +40,7 @@ class Place:
 
 def join(config: dict[str, Any]) -> Place:
     """Choose the device and meet the other ranks."""
+    probe.note("imported", paddle.__version__)
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if config["device"] == "cpu":
@@ -51,6 +53,7 @@ def join(config: dict[str, Any]) -> Place:
         if not os.environ.get("PADDLE_MASTER"):
             raise InputError(f"{world} ranks need PADDLE_MASTER and PADDLE_TRAINER_ENDPOINTS in the environment")
         dist.init_parallel_env()
+    probe.note("joined", world)
     return Place(rank, world, local)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import trainmark_job
+import trainmark_probe as probe
 from trainmark_arrays import ArrayLoop, channels_first, channels_last, from_first
 from trainmark_job import InputError
 from trainmark_pictures import Classifier, Images, task
@@ -52,6 +53,7 @@ class Place:
 
 def join(config: dict[str, Any]) -> Place:
     """Meet the other ranks, and use as many threads as this one was given."""
+    probe.note("imported", tf.__version__)
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
     threads = int(os.environ.get("OMP_NUM_THREADS", "0").split(",")[0] or 0)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -66,6 +68,7 @@ def join(config: dict[str, Any]) -> Place:
         kind = way.NCCL if config.get("backend") == "nccl" else way.RING
         options = tf.distribute.experimental.CommunicationOptions(implementation=kind)
         strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    probe.note("joined", world)
     return Place(rank, world, int(os.environ.get("LOCAL_RANK", "0")), strategy)
 
 
