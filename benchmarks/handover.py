@@ -12,7 +12,6 @@ import resource
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,8 @@ from trainmark.automl.desk import Assignment, Desk, Outcome
 from trainmark.automl.ledger import Entry, Ledger, open_ledger
 from trainmark.automl.moves import Move
 from trainmark.automl.starts import small_cnn
-from trainmark.automl.storage import connect
 from trainmark.automl.worker import work as run_worker
 
-Make = Callable[[str, str], Ledger]
 BAR = 50.0
 _PATIENCE = 300.0  # seconds, before a benchmark that hangs is given up
 _AHEAD = 2  # a worker holds one ready, and gives it back at its end
@@ -45,56 +42,30 @@ class Nothing:
         raise SystemExit("a worker has used up what was made for it")
 
 
-class InMemory:
-    """Takes the place of a journal's file while a history is made up: each write to disk would wait for the disk."""
-
-    def __init__(self, written: list[dict[str, Any]]) -> None:
-        self.written = written
-
-    def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
-        return self.written[log_number_from:]
-
-    def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        self.written += logs
-
-
 def url_in(folder: Path) -> str:
     return f"journal:{folder / 'ledger.log'}"
 
 
-def plain(url: str, name: str) -> Ledger:
-    """As where Optuna's inner parts are others."""
-    return Ledger(connect(url), name)
-
-
-def filled(folder: Path, history: int, workers: int, each: int, make: Make = open_ledger) -> Ledger:
+def filled(folder: Path, history: int, workers: int, each: int) -> Ledger:
     """A ledger with trials that ended, and as many waiting for each worker as it will train."""
-    ledger = make(url_in(folder), "handover")
-    storage = ledger._storage
-    file, memory = storage._backend, InMemory(list(storage._backend.read_logs(0)))
-    begun = len(memory.written)
-    storage._backend = memory
+    ledger = open_ledger(url_in(folder), "handover")
     key = uuid.UUID(int=1).hex * 2
-    for number in range(history):
-        owner = f"slot{number % workers}"
-        parent = number // 2 if number else None
-        entry = Entry(number, "waiting", key, key[:32], parent, key[:32], (Move("wider", 3, 64),), owner)
-        ledger.propose(entry)
-        ledger.claim(entry, owner)
-        ledger.tell(number, 0.5, best={"lr": 0.1}, epochs=15)
-    for number in range(history, history + workers * (each + _AHEAD)):
-        owner = f"slot{number % workers}"
-        ledger.propose(Entry(number, "waiting", key, key[:32], 1, key[:32], (Move("wider", 3, 64),), owner))
-    file.append_logs(memory.written[begun:])
-    storage._backend = file
+    with ledger.at_once():
+        for number in range(history):
+            owner = f"slot{number % workers}"
+            parent = number // 2 if number else None
+            entry = Entry(number, "waiting", key, key[:32], parent, key[:32], (Move("wider", 3, 64),), owner)
+            ledger.propose(entry)
+            ledger.claim(entry, owner)
+            ledger.tell(number, 0.5, best={"lr": 0.1}, epochs=15)
+        for number in range(history, history + workers * (each + _AHEAD)):
+            owner = f"slot{number % workers}"
+            ledger.propose(Entry(number, "waiting", key, key[:32], 1, key[:32], (Move("wider", 3, 64),), owner))
     ledger.entries()
     return ledger
 
 
 def work(ledger: Ledger, slot: int, each: int, most: int, gate: Any, told: Any) -> None:
-    storage = ledger._storage
-    # A fork has its parent's name in the journal; here everybody needs one of his own.
-    storage._worker_id_prefix = storage._replay_result._worker_id_prefix = f"{uuid.uuid4()}-"
     done = 0
 
     def train(_given: Assignment) -> Outcome:
@@ -124,13 +95,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--history", type=int, default=10_000)
     parser.add_argument("--each", type=int, default=8)
-    parser.add_argument("--plain", action="store_true", help="with `ledger.py` alone, without `journal.py`")
     args = parser.parse_args()
     fork = multiprocessing.get_context("fork")
     gate, told = fork.Barrier(args.workers), fork.Queue()
     with tempfile.TemporaryDirectory(prefix="trainmark-perf-") as folder:
         begin = time.process_time()
-        ledger = filled(Path(folder), args.history, args.workers, args.each, plain if args.plain else open_ledger)
+        ledger = filled(Path(folder), args.history, args.workers, args.each)
         prepared = time.process_time() - begin
         most = args.history + args.workers * (args.each + _AHEAD) + 1
         everyone = [
@@ -151,7 +121,7 @@ def main() -> None:
     seconds = max(end[1] for end in ends) - min(end[0] for end in ends)
     figures: list[Figure] = [
         at_least(
-            f"hand-over, {type(ledger).__name__}, {args.history} entries, {args.workers} workers",
+            f"hand-over, journal, {args.history} entries, {args.workers} workers",
             "1/s",
             done / seconds,
             BAR,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import random
 import time
@@ -11,12 +12,13 @@ from typing import Any
 import optuna
 import pytest
 
-from trainmark.automl import journal, lock
+from trainmark.automl import lock
 from trainmark.automl.journal import JournalLedger
 from trainmark.automl.ledger import Entry, Ledger, open_ledger
 from trainmark.automl.storage import connect
+from trainmark.errors import SiteError
 
-_WORKERS, _ENTRIES = 8, 24
+_WORKERS, _ENTRIES, _MANY = 8, 24, 300
 
 
 class Slow(Ledger):
@@ -44,12 +46,6 @@ def test_it_reads_and_writes_what_the_plain_ledger_does(tmp_path: Path) -> None:
     assert [entry.value for entry in fast.entries()] == [0.7, 0.5, None, None]
     study = optuna.load_study(study_name="x", storage=connect(url))
     assert study.best_value == 0.7 and len(study.trials) == 4
-
-
-def test_with_another_optuna_it_is_the_plain_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "_STORAGE", (*journal._STORAGE, "_gone_in_this_version"))
-    ledger = open_ledger(f"journal:{tmp_path / 'ledger.log'}", "x")
-    assert type(ledger) is Ledger and ledger.propose(Entry(-1, "waiting", "k")) == 0
 
 
 def _work(url: str, slot: int, plain: bool, found: Any) -> None:
@@ -88,6 +84,75 @@ def test_of_many_who_claim_and_give_back_at_once_each_entry_has_one_worker(tmp_p
     told = sorted((number, slot, first) for slot, words in ends for number, first in words)
     assert [(number, first) for number, _, first in told] == [(number, True) for number in range(_ENTRIES)]
     assert [entry.value for entry in ledger.entries()] == [slot / 10 for _, slot, _ in told]
+
+
+def _hand_over(url: str, slot: int, told: Any) -> None:
+    """As a desk does, until it is killed: every word that counted is reported before the next is begun."""
+    ledger, owner = open_ledger(url, "x"), f"slot{slot}"
+    ledger.release(owner)
+    begun: Entry | None = None
+    while True:
+        with ledger.at_once():
+            first = begun is None or ledger.tell(begun.number, slot / 10)
+            ready = next((entry for entry in ledger.waiting(owner, _MANY) if ledger.claim(entry, owner)), None)
+            if ready is not None:
+                ledger.mark_begun(ready)
+        if begun is not None:
+            told.send((begun.number, first))
+        if ready is None:
+            return
+        begun = ready
+
+
+def test_workers_that_are_killed_at_any_moment_lose_nothing_and_tell_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "_GONE_SECONDS", 0.2)
+    url, fork, dice = f"journal:{tmp_path / 'ledger.log'}", multiprocessing.get_context("fork"), random.Random(8)
+    ledger = open_ledger(url, "x")
+    with ledger.at_once():
+        for number in range(_MANY):
+            ledger.propose(Entry(number, "waiting", str(number)))
+    told: list[tuple[int, bool]] = []
+    deadline = time.monotonic() + 120
+    while any(not entry.ended for entry in ledger.entries()) and time.monotonic() < deadline:
+        ears, workers = [], []
+        for slot in range(4):
+            ear, mouth = fork.Pipe(duplex=False)
+            workers.append(fork.Process(target=_hand_over, args=(url, slot, mouth), daemon=True))
+            workers[-1].start()
+            mouth.close()
+            ears.append(ear)
+        for one in workers:
+            one.join(dice.uniform(0, 0.1))
+            one.kill()
+        for one in workers:
+            one.join()
+        for slot, ear in enumerate(ears):
+            with contextlib.suppress(EOFError):
+                while True:
+                    told.append(ear.recv())
+            ledger.release(f"slot{slot}")
+    entries = ledger.entries()
+    assert [entry.state for entry in entries] == ["done"] * _MANY
+    assert all(first for _, first in told) and len({number for number, _ in told}) == len(told)
+    # What Optuna reads is the same, and so is what somebody reads who comes later.
+    assert Ledger(connect(url), "x").entries() == open_ledger(url, "x").entries() == entries
+
+
+def test_half_a_line_on_a_full_disk_spoils_nothing(tmp_path: Path) -> None:
+    url, path = f"journal:{tmp_path / 'ledger.log'}", tmp_path / "ledger.log"
+    first, second = open_ledger(url, "x"), open_ledger(url, "x")
+    first.propose(Entry(0, "waiting", "a"))
+    with path.open("ab") as file:
+        file.write(b'{"op_code":8,"trial_id":0,"user_at')
+    assert [entry.key for entry in second.entries()] == ["a"]
+    assert second.propose(Entry(0, "waiting", "b")) == 1
+    assert [entry.key for entry in first.entries()] == ["a", "b"] == [e.key for e in open_ledger(url, "x").entries()]
+    with path.open("ab") as file:
+        file.write(b"no json\n")
+    with pytest.raises(SiteError, match=r"ledger\.log: line 4 is damaged"):
+        first.entries()
 
 
 def test_the_lock_of_one_who_died_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ class Desk:
     def close(self) -> None:
         """Tells what is to be told, and gives back what was held ready."""
         self._join()
-        self._say()
+        self._exchange(claim=False)
         self._ledger.release(self._owner)
 
     # ---- the thread
@@ -104,40 +104,53 @@ class Desk:
 
     def _work(self) -> None:
         try:
-            if self._begun is not None:
-                self._ledger.mark_begun(self._begun)
-                self._begun = None
-            self._say()
+            claimed = self._exchange(claim=self._ready is None)
             if self._ready is None:
-                self._ready = self._prepare()
+                self._ready = self._assignment(claimed) if claimed is not None else self._make()
                 self._looked_in_vain = self._ready is None
         except BaseException as error:
             self._failed = error
 
-    def _say(self) -> None:
-        while self._tells:
-            number, outcome = self._tells[0]
-            self._ledger.tell(number, outcome.value, pruned=outcome.pruned, **outcome.fields)
-            if self._on_told is not None:
-                self._on_told(number, outcome, self._ledger.entries())
-            self._tells.pop(0)
+    def _exchange(self, *, claim: bool) -> Entry | None:
+        """Says what is to be said and claims what waits, all at once: every write is one that all others wait for."""
+        # A training may end meanwhile, and its word be added.
+        words = self._tells.copy()
+        with self._ledger.at_once():
+            if self._begun is not None:
+                self._ledger.mark_begun(self._begun)
+            for number, outcome in words:
+                self._ledger.tell(number, outcome.value, pruned=outcome.pruned, **outcome.fields)
+            claimed = self._claim() if claim else None
+        self._begun = None
+        if words and self._on_told is not None:
+            entries = self._ledger.entries()
+            for number, outcome in words:
+                self._on_told(number, outcome, entries)
+        del self._tells[: len(words)]
+        return claimed
 
-    def _prepare(self) -> Assignment | None:
-        """Claims what was left behind, else what was made here, else makes one; None when there can be no more."""
+    def _claim(self) -> Entry | None:
+        """What was left behind, else what was made here."""
+        for entry in self._ledger.waiting(self._owner, self._experiment.architectures):
+            if self._ledger.claim(entry, self._owner):
+                return entry
+        return None
+
+    def _make(self) -> Assignment | None:
+        """Makes one and claims it; None when there can be no more."""
         most = self._experiment.architectures
         while True:
             entries = self._ledger.entries()
-            mine = [entry for entry in entries[:most] if entry.state == "waiting" and entry.owner in ("", self._owner)]
-            for entry in sorted(mine, key=lambda one: (one.owner, one.number)):
-                if self._ledger.claim(entry, self._owner):
-                    return self._assignment(entry, entries)
             if len(entries) >= most:
                 self._all_done = all(entry.ended for entry in entries[:most])
                 return None
             self._generator.make(entries)
+            claimed = self._claim()
+            if claimed is not None:
+                return self._assignment(claimed)
 
-    def _assignment(self, entry: Entry, entries: list[Entry]) -> Assignment:
-        body = len(self._generator.graph_of(family(entries, entry)).layers)
-        parent = None if entry.parent is None else entries[entry.parent]
+    def _assignment(self, entry: Entry) -> Assignment:
+        body = len(self._generator.graph_of(family(self._ledger, entry)).layers)
+        parent = None if entry.parent is None else self._ledger.ended(entry.parent)
         taken = msgspec.structs.replace(entry, owner=self._owner, state="running")
         return Assignment(taken, self._experiment.round_of(entry.number), body, parent)

@@ -127,10 +127,10 @@ class Generator:
         return list(self._told.values()), pending
 
 
-def family(entries: list[Entry], entry: Entry) -> Entry:
+def family(ledger: Ledger, entry: Entry) -> Entry:
     """The start model that an entry comes from."""
     while entry.parent is not None:
-        entry = entries[entry.parent]
+        entry = ledger.ended(entry.parent)
     return entry
 
 

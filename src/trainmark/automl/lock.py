@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import random
+import struct
 import tempfile
 import time
 
@@ -18,6 +19,8 @@ from trainmark.hashes import sha256_hex
 # Nobody holds the lock for longer than a write takes: then its owner is gone.
 _GONE_SECONDS = 30.0
 _SHORT, _LONG = 0.0005, 0.008
+# Which file, by device and number, and how many of its bytes are on disk.
+_NOTE = struct.Struct("QQQ")
 
 
 class Lock:
@@ -27,7 +30,7 @@ class Lock:
 
     def __init__(self, path: str) -> None:
         self._file = f"{path}.lock"
-        name = f"trainmark-{os.getuid()}-{sha256_hex(os.path.abspath(path).encode())[:16]}.lock"
+        name = f"trainmark-{os.getuid()}-{sha256_hex(os.path.abspath(path).encode())[:16]}"
         self._door = os.path.join(tempfile.gettempdir(), name)
         self._inside = -1
         self._depth = 0
@@ -46,8 +49,32 @@ class Lock:
                 os.unlink(self._file)
             os.close(self._inside)
 
+    def settle(self, file: int, size: int) -> None:
+        """Returns when the first `size` bytes of the locked file are on disk. Of the workers on one host who wait for
+        that, one asks the disk for all; how much is there is noted in a file beside the door."""
+        found = os.fstat(file)
+        which = struct.pack("QQ", found.st_dev, found.st_ino)
+        note = self._open("disk")
+        try:
+            while not _covers(os.pread(note, _NOTE.size, 0), which, size):
+                try:
+                    fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    # Somebody is at it; all who wait so are let in at the same time.
+                    fcntl.flock(note, fcntl.LOCK_SH)
+                    fcntl.flock(note, fcntl.LOCK_UN)
+                    continue
+                there = os.fstat(file).st_size
+                os.fsync(file)
+                os.pwrite(note, which + struct.pack("Q", there), 0)
+        finally:
+            os.close(note)
+
+    def _open(self, kind: str) -> int:
+        return os.open(f"{self._door}.{kind}", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
     def _enter(self) -> None:
-        door = os.open(self._door, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        door = self._open("lock")
         fcntl.flock(door, fcntl.LOCK_EX)
         since, seen = time.monotonic(), (0, 0)
         while True:
@@ -81,3 +108,7 @@ class Lock:
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self._file, apart)
                 os.unlink(apart)
+
+
+def _covers(note: bytes, which: bytes, size: int) -> bool:
+    return note[:-8] == which and size <= _NOTE.unpack(note)[2]

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trainmark.automl.lock import Lock
+from trainmark.automl.journal_file import JournalFile
 from trainmark.errors import SiteError
 
 # How long a worker waits for a ledger that is away, and how often it asks.
@@ -23,11 +23,10 @@ def connect(url: str) -> Any:
     try:
         if kind == "journal":
             from optuna.storages import JournalStorage
-            from optuna.storages.journal import JournalFileBackend
 
             Path(rest).parent.mkdir(parents=True, exist_ok=True)
-            lock: Any = Lock(rest)
-            return JournalStorage(JournalFileBackend(rest, lock_obj=lock))
+            file: Any = JournalFile(rest)
+            return JournalStorage(file)
         if kind == "grpc":
             host, _, port = rest.removeprefix("//").partition(":")
             return _Patient(optuna.storages.GrpcStorageProxy(host=host, port=int(port)))
