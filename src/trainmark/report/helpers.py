@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from trainmark.report.records import CaseReport
 from trainmark.store.rundir import RunDir
+
+if TYPE_CHECKING:
+    import subprocess
 
 # Rounds that are worth another process, which has to read the plan and the journal first.
 ROUNDS_EACH = 300
@@ -48,6 +51,8 @@ def scored(run: RunDir, cases: int, rounds: int, score: Callable[[int, int], Sha
 
 
 def _start(run: RunDir, first: int, last: int) -> subprocess.Popen[bytes]:
+    import subprocess  # small runs never get here
+
     argv = [sys.executable, "-m", __name__, str(run.path), str(first), str(last)]
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.cache import cache_dir
+from trainmark.hashes import sha256_hex
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.case import HEADLINES
 from trainmark.score.measurement import SCORER_VERSION
@@ -63,22 +64,17 @@ def sources_of(run: RunDir) -> list[str]:
 def stamp(run: RunDir, sources: list[str]) -> str:
     """Sizes and times of all sources. Whoever changes a file and sets its time back still changes the time at which
     that was done."""
-    import hashlib
     from array import array
 
     folder, numbers = str(run.path), array("Q")
     for name in sources:
         seen = os.stat(f"{folder}/{name}")
         numbers.extend((seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino))
-    digest = hashlib.sha256(f"{_FORMAT} {SCORER_VERSION} {__version__} {folder} ".encode())
-    digest.update(numbers)
-    return digest.hexdigest()
+    return sha256_hex(f"{_FORMAT} {SCORER_VERSION} {__version__} {folder} ".encode() + numbers.tobytes())
 
 
 def _place(run: RunDir, what: str) -> Path:
-    import hashlib
-
-    name = hashlib.sha256(str(run.path).encode()).hexdigest()
+    name = sha256_hex(str(run.path).encode())
     return cache_dir() / "reports" / f"{name}.{what}"
 
 
