@@ -65,7 +65,14 @@ def _chart(speak: Speaker, found: Comparison) -> str:
     # A itself is where nothing changed.
     rows = [intervals.Row(f"A  {found.a}", [], 1.0)]
     rows += [
-        intervals.Row(one.name, [], one.verdict.ratio, one.verdict.ci_low, one.verdict.ci_high, note=one.verdict.word)
+        intervals.Row(
+            one.name,
+            [],
+            one.verdict.ratio,
+            one.verdict.ci_low,
+            one.verdict.ci_high,
+            note=_word(speak, one.verdict.word),
+        )
         for one in found.cases
     ]
     title = speak("compare.ratio")
