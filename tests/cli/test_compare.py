@@ -90,7 +90,7 @@ def test_one_run_each_is_no_verdict(cli: Cli) -> None:
         (["a", "b:one"], "either both name a case"),
         (["a:oen", "b:one"], "no case begins with `oen`"),
         (["a:one", "b:one", "--margin", "3"], "--margin: found `3`"),
-        (["a", "b", "--threshold", "x"], "--threshold"),
+        (["a", "b", "--threshold", "x"], "--fail-over"),
         (["a", "b", "--metric", "througput"], "did you mean `throughput`"),
         (["a", "c"], "no case in common"),
     ],
