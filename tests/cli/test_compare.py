@@ -90,7 +90,7 @@ def test_one_run_each_is_no_verdict(cli: Cli) -> None:
         (["a", "b:one"], "either both name a case"),
         (["a:oen", "b:one"], "no case begins with `oen`"),
         (["a:one", "b:one", "--margin", "3"], "--margin: found `3`"),
-        (["a", "b", "--threshold", "x"], "--threshold"),
+        (["a", "b", "--threshold", "x"], "--fail-over"),
         (["a", "b", "--metric", "througput"], "did you mean `throughput`"),
         (["a", "c"], "no case in common"),
     ],
@@ -101,3 +101,19 @@ def test_bad_words(cli: Cli, argv: list[str], complaint: str) -> None:
     finished_run(cli.runs, "c", {TWO: SPEEDS[:1]})
     found = cli("compare", *argv, code=2)
     assert complaint in found.stderr and found.stderr.count("\n") == 1, found.stderr
+
+
+def test_a_run_that_is_not_finished_is_compared_by_force_only_and_marked(cli: Cli) -> None:
+    finished_run(cli.runs, "a", {ONE: SPEEDS})
+    journal = finished_run(cli.runs, "b", {ONE: SPEEDS}) / "journal.jsonl"
+    journal.write_bytes(b"\n".join(journal.read_bytes().splitlines()[:-1]) + b"\n")
+    assert "b is not finished (LOST): no verdict" in cli("compare", "a", "b", code=2).stderr
+    assert "B is not finished (LOST): compared by force" in cli("compare", "a", "b", "--force").stdout
+
+
+def test_a_baseline_is_set_where_runs_lie_below_the_present_folder(cli: Cli) -> None:
+    finished_run(cli.runs, "a", {ONE: SPEEDS})
+    finished_run(cli.runs, "b", {ONE: [0.8 * speed for speed in SPEEDS]})
+    cli("baseline", "set", "a", "--runs", "runs")
+    assert "lost more than 5 %" in cli("compare", "baseline", "b", "--runs", "runs", code=4).stdout
+    assert "--fail-over: found `x`" in cli("compare", "a", "b", "--fail-over", "x", code=2).stderr

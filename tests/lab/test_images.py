@@ -36,6 +36,8 @@ def test_pull_what_is_missing(cli: Cli, hosts: Lab, pair: Path, site_file: Calla
     assert only_case(cli)["state"] == "SUCCEEDED" and len(identities(hosts, "docker", image)) == 1
     log = (cli.runs / cli.run_id() / "run.log").read_text()
     assert f"pulling {image} on node1, node2" in log and "node2: " in log
+    (case,) = cli.json("goodput", cli.run_id())["cases"]
+    assert case["goodput"]["start"]["image"]["value"] > 0
     soon_clean(hosts)
 
 

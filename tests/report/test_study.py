@@ -90,6 +90,9 @@ def test_predict_from_a_run(cli: Cli) -> None:
     near, far = series["predictions"]
     assert near["low"] < 10731.78 < near["high"] and (near["nodes"], near["procs"]) == (4, 8)
     assert "2x8" in near["method"] and far["nodes"] == 128
+    cli("predict", "a", "--nodes", "4", "-o", "ahead.html")
+    page = (cli.folder / "ahead.html").read_text()
+    assert "90 % prediction interval" in page and "<svg" in page
     study(cli.runs, {size: list(RUNS[size]) for size in ("1:1", "1:2")}, "b")
     assert "not enough points" in cli("predict", "b", "--nodes", "4", code=2).stderr
     told = cli("predict", "b", "--nodes", "4", "--all-reduce", "0.01").stdout

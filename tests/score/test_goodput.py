@@ -75,6 +75,16 @@ def test_every_part_of_the_time_is_found() -> None:
     assert found.effective_ratio.value == pytest.approx(20 / 63)
 
 
+def test_an_image_is_told_apart_from_the_queue() -> None:
+    import msgspec
+
+    first, second = cut_off()
+    found = goodput("x", [msgspec.structs.replace(first, container=True, image_seconds=1.5), second])
+    assert found.start["image"].value == 1.5 and found.start["queue"].value == pytest.approx(0.5)
+    told = goodput("x", [msgspec.structs.replace(first, container=True), second]).start["image"]
+    assert told.value is None and told.reason == "within `queue`"
+
+
 def test_a_forecast_follows_from_the_stated_rate() -> None:
     found = goodput("mnist:pytorch:cpu:1:1:1", cut_off())
     told = forecast(found, failures_per_day=24, hours=10, save_every=100)

@@ -41,7 +41,7 @@ def call(args: argparse.Namespace) -> int:
     if args.what == "show":
         _show(args, [baselines.find(args.runs, manifest)])
         return 0
-    if run.path.parent != args.runs.resolve():
+    if run.path.resolve().parent != args.runs.resolve():
         raise UserError(f"{run.path} does not lie in {args.runs}; name its folder with --runs")
     state = RunState.replay(manifest.plan, journal.read(run.path).records)
     if state.finished is not JobState.SUCCEEDED:

@@ -71,7 +71,7 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.report.compare import METRICS, compare_many
 
     margin = share.parse(args.margin, "--margin")
-    threshold = share.parse(args.threshold, "--threshold", zero=True)
+    threshold = share.parse(args.threshold, "--fail-over", zero=True)
     if args.metric not in METRICS:
         raise UserError(
             f"--metric: found `{args.metric}`{did_you_mean(args.metric, METRICS)}, allowed is {one_of(METRICS)}"

@@ -12,7 +12,9 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.cli.list import table
+from trainmark.cli.report import write
 from trainmark.errors import UserError
+from trainmark.report import formats
 
 if TYPE_CHECKING:
     from trainmark.report.border import Border
@@ -49,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="take the peaks kept with this site; default: those that were kept when the run was planned",
     )
     parser.add_argument("--json", action="store_true", help="print as JSON")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write a page (.html), .json or text")
 
 
 def call(args: argparse.Namespace) -> int:
@@ -73,12 +76,26 @@ def call(args: argparse.Namespace) -> int:
             refused.append(f"{one.name}: {error}")
     if not found:
         raise UserError(f"{run.id}: " + ("; ".join(refused) or "no case has a speed"))
-    if args.json:
-        rows = [{"series": one.name, "unit": one.unit, "predictions": told} for one, told in found]
-        sys.stdout.buffer.write(msgspec.json.encode({"run": run.id, "series": rows, "refused": refused}) + b"\n")
+    kind = "json" if args.json else formats.chosen(None, args.output)
+    if kind not in ("text", "html", "json"):
+        raise UserError(f"--output {args.output}: a prediction is written as .html, .json or text")
+    shown = _render(kind, run.id, found, refused)
+    if args.output is None:
+        sys.stdout.write(shown)
     else:
-        sys.stdout.write(_text(found, refused))
+        write(args.output, shown)
     return 0
+
+
+def _render(kind: str, run: str, found: list[tuple[Measured, list[Prediction]]], refused: list[str]) -> str:
+    if kind == "html":
+        from trainmark.report import predict_page
+
+        return predict_page.render(run, found, refused)
+    if kind == "json":
+        rows = [{"series": one.name, "unit": one.unit, "predictions": told} for one, told in found]
+        return msgspec.json.encode({"run": run, "series": rows, "refused": refused}).decode() + "\n"
+    return _text(found, refused)
 
 
 def _border(args: argparse.Namespace, run: RunDir, manifest: Manifest, one: Measured) -> Border | None:

@@ -17,7 +17,7 @@ from trainmark.launch.ssh_fleet import Fleet
 from trainmark.launch.ssh_link import Link, Reply
 from trainmark.launch.trees import Tree
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLOCK, NODE_PLAN, RUN_LOG
+from trainmark.store.rundir import CLOCK, IMAGE, NODE_PLAN, RUN_LOG
 
 # For one question to a host that answers; reaching it has a time of its own.
 _ANSWER_SECONDS = 90.0
@@ -49,10 +49,14 @@ class Starter:
         clocks = measure(self._fleet, [node.link for node in nodes])
         for tree in trees:
             self._send([node.link for node in nodes if node.plan[REACH]["tree"] == tree.name], tree)
+        began = time.monotonic()
         if self.wanted is not None:
             self._provider.provide([node.link for node in nodes], self.wanted)
+        provided = time.monotonic() - began
         self._agree_on_ports(nodes)
         _write_down(nodes, clocks)
+        if self.wanted is not None and self.wanted.image:
+            write_json(attempt_dir / IMAGE, {"seconds": provided})
 
     def start(self, nodes: list[Node]) -> None:
         replies = [(node, _start(node)) for node in nodes]

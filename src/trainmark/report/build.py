@@ -186,7 +186,8 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     scores = [found.score for found in scored]
     aim = question(case).target
     # Rounds that were tried: how many there will be may not be known yet.
-    tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in state.refs(index))
+    needed = [ref for ref in state.refs(index) if not state.is_spare(ref)]
+    tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in needed)
     measurements = measure(scores, case.unit, state.plan.seed, tried, aim, sets) if scores and valid else {}
     lasts = [state.rounds[ref].last() for ref in state.refs(index)]
     failure = next((last.failure for last in lasts if last is not None and last.failure), None)
@@ -197,7 +198,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         fingerprint=case.fingerprint,
         division=case.division,
         preset=case.preset,
-        rounds=case.repeat,
+        rounds=len(needed),
         counted=len(counted),
         measurements=measurements,
         failure=failure,

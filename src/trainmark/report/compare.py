@@ -137,7 +137,7 @@ def compare_many(
                 cases=cases,
                 left=table.left,
                 overall=Overall("incomplete" if table.missing or whole is None else whole.word, table.missing, whole),
-                notes=_changes(_machine(sides[0]), _machine(other)),
+                notes=[*_not_finished(sides[0], other), *_changes(_machine(sides[0]), _machine(other))],
             )
         )
     return found
@@ -186,6 +186,16 @@ def _check_finished(*sides: Side) -> None:
                 f"{side.report.run} is not finished ({side.report.state}): no verdict; "
                 f"`trainmark resume {side.report.run}` finishes it, --force compares what is there"
             )
+
+
+def _not_finished(a: Side, b: Side) -> list[str]:
+    """Only where that was not to matter: else nothing is compared."""
+    named = (("A", a), ("B", b))
+    return [
+        f"{name} is not finished ({side.report.state}): compared by force, as far as it is there"
+        for name, side in named
+        if side.report.state in _UNFINISHED
+    ]
 
 
 def _other_workload(a: _Seen, b: _Seen) -> str:

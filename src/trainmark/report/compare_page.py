@@ -21,18 +21,33 @@ def render(found: Sequence[Comparison], language: str | None = None) -> str:
     sections = "".join(_section(speak, one, index) for index, one in enumerate(found))
     head = (
         f'<header><div class="top">{element("p", speak("compare.title"), " class=eyebrow")}{switches(speak)}</div>'
-        f"<h1><span>{escape(found[0].a)}</span></h1></header>"
+        f"<h1><span>{escape(found[0].a)}</span></h1>{_facts(speak, found)}</header>"
     )
     body = f'<div class="page">{head}<main>{sections}</main>{element("footer", speak("made_by"))}</div>'
     return wrap(speak, f"{found[0].a} · {', '.join(one.b for one in found)}", body, forced=language is not None)
 
 
+def _facts(speak: Speaker, found: Sequence[Comparison]) -> str:
+    one = found[0]
+    facts: list[tuple[str, Label | str]] = [
+        ("compare.a", one.a),
+        *(("compare.b", other.b) for other in found),
+        ("compare.metric", speak.named("m", one.metric)),
+        ("compare.margin", f"±{100 * one.margin:g} %"),
+        ("compare.threshold", f"{100 * one.threshold:g} %"),
+    ]
+    listed = "".join(f"<div>{element('dt', speak(key))}{element('dd', value)}</div>" for key, value in facts)
+    return f'<dl class="facts">{listed}</dl>'
+
+
 def _section(speak: Speaker, found: Comparison, index: int) -> str:
     overall = found.overall
-    told = ratio_text(overall.verdict) if overall.verdict else ""
+    told = (
+        element("p", speak("compare.overall", ratio_text(overall.verdict)), " class=small") if overall.verdict else ""
+    )
     mark = badge(_word(speak, overall.word), _KINDS[overall.word])
     name = ' id="summary"' if index == 0 else ""
-    head = f"<h2>{escape(found.b)} {mark}</h2>{element('p', told, ' class=small')}"
+    head = f"<h2>{escape(found.b)} {mark}</h2>{told}"
     notes = [f"{left.case}: {left.reason}" for left in found.left] + found.notes
     notes += [f"{one.case_b}: {note}" for one in found.cases for note in one.notes]
     listed = "".join(element("p", note, " class=small") for note in notes)
@@ -50,7 +65,14 @@ def _chart(speak: Speaker, found: Comparison) -> str:
     # A itself is where nothing changed.
     rows = [intervals.Row(f"A  {found.a}", [], 1.0)]
     rows += [
-        intervals.Row(one.name, [], one.verdict.ratio, one.verdict.ci_low, one.verdict.ci_high, note=one.verdict.word)
+        intervals.Row(
+            one.name,
+            [],
+            one.verdict.ratio,
+            one.verdict.ci_low,
+            one.verdict.ci_high,
+            note=_word(speak, one.verdict.word),
+        )
         for one in found.cases
     ]
     title = speak("compare.ratio")
@@ -62,7 +84,8 @@ def _chart(speak: Speaker, found: Comparison) -> str:
 
 
 def _table(speak: Speaker, found: Comparison) -> str:
-    head: list[Label | str] = [speak("case"), "A", "B", speak("compare.ratio"), speak("runs"), speak("compare.verdict")]
+    head: list[Label | str] = [speak("case"), "A", "B", speak("compare.ratio"), speak("runs")]
+    head += [speak("compare.verdict"), speak("compare.needed"), speak("compare.why")]
     rows: list[Sequence[Label | str]] = [
         [
             one.name,
@@ -71,7 +94,9 @@ def _table(speak: Speaker, found: Comparison) -> str:
             ratio_text(one.verdict),
             f"{one.verdict.n_a}/{one.verdict.n_b}",
             _word(speak, one.verdict.word),
+            str(one.verdict.needed) if one.verdict.needed else numbers.NONE,
+            one.verdict.reason,
         ]
         for one in found.cases
     ]
-    return f'<div class="card">{table(head, rows, plain=(0, 5))}</div>' if rows else ""
+    return f'<div class="card">{table(head, rows, plain=(0, 5, 7))}</div>' if rows else ""

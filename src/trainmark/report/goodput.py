@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from trainmark.report.plain import clean
 from trainmark.report.words import Speaker
 from trainmark.score.figure import Figure
 from trainmark.score.goodput import Forecast, Goodput, Try, goodput
+from trainmark.spec.columns import is_number
 from trainmark.store import columns, events, journal
-from trainmark.store.rundir import RunDir
+from trainmark.store.files import read_json
+from trainmark.store.rundir import IMAGE, RunDir
 from trainmark.store.state import RunState
 
 NS = 1e-9
@@ -37,10 +41,17 @@ def of_run(run: RunDir, state: RunState) -> list[Goodput]:
                     agent_began=first["started"] * NS if isinstance(first.get("started"), int) else None,
                     container=state.plan.site.container is not None,
                     compiled=bool(case.params.get("compile")),
+                    image_seconds=_image(folder),
                 )
             )
         found.append(goodput(case.case, tries))
     return found
+
+
+def _image(folder: Path) -> float | None:
+    told = read_json(folder / IMAGE)
+    seconds = told.get("seconds") if isinstance(told, dict) else None
+    return float(seconds) if is_number(seconds) else None
 
 
 def _walls(run: RunDir) -> dict[tuple[int, int, int], tuple[int, int | None]]:

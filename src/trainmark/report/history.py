@@ -123,11 +123,13 @@ def _rows(line: Line) -> list[list[str]]:
     return rows
 
 
-def cells(entry: Entry) -> list[str]:
+def cells(entry: Entry, unit: str = "") -> list[str]:
+    """`unit` is for where no heading tells it."""
     span = numbers.NONE
     if entry.ci_low is not None and entry.ci_high is not None:
         span = f"{numbers.number(entry.ci_low)} … {numbers.number(entry.ci_high)}"
-    return [entry.run, numbers.moment(entry.created), numbers.number(entry.value), span, str(entry.n)]
+    speed = f"{numbers.number(entry.value)} {unit}".rstrip()
+    return [entry.run, numbers.moment(entry.created), speed, span, str(entry.n)]
 
 
 def _plot(entry: Entry, low: float, high: float) -> str:

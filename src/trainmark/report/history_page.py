@@ -27,10 +27,12 @@ def _section(speak: Speaker, line: Line, index: int) -> str:
     name = ' id="summary"' if index == 0 else ""
     said = "".join(element("p", remark, " class=small") for remark in history.remarks(line))
     head = [speak("run"), speak("when"), speak("m.throughput"), speak("interval"), speak("runs")]
-    rows = table(head, [history.cells(entry) for entry in line.entries], plain=(0, 1)) if line.entries else ""
+    rows = (
+        table(head, [history.cells(entry, line.unit) for entry in line.entries], plain=(0, 1)) if line.entries else ""
+    )
     return (
         f"<section{name}><h2>{escape(line.case)} · {escape(', '.join(line.hosts))}</h2>"
-        f'<div class="card"><div class="figures">{_chart(speak, line)}</div>{said}{rows}</div></section>'
+        f'<div class="card"><div class="figures single">{_chart(speak, line)}</div>{said}{rows}</div></section>'
     )
 
 
@@ -48,9 +50,9 @@ def _chart(speak: Speaker, line: Line) -> str:
         band = charts.Band(Curve("low", line.unit, places, low), Curve("high", line.unit, places, high))
     return charts.chart(
         speak,
-        speak("m.throughput"),
+        speak("history.chart"),
         drawn,
-        x_title=speak("run"),
+        x_title=speak("history.axis"),
         y_title=speak("m.throughput"),
         band=band,
         band_name=speak("interval"),

@@ -66,4 +66,6 @@ def attempt(plan: Plan, runs: Path) -> Tried:
     last = state.rounds[plan.order[0]].last()
     if last is not None and (last.failure or {}).get("kind") == "oom":
         return Tried(False, reason)
-    raise SiteError(f"{plan.cases[0].case}: {outcome} while looking for the largest batch: {reason} ({run.path})")
+    lines = ((last.failure if last else None) or {}).get("last_lines") or [""]
+    said = f": {lines[-1]}" if lines[-1] else ""
+    raise SiteError(f"{plan.cases[0].case}: {outcome} while looking for the largest batch: {reason}{said} ({run.path})")

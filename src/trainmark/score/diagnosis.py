@@ -95,7 +95,7 @@ def diagnose(case: str, blocks: Sequence[Observed], hosts: Mapping[int, str], re
     traces = [block.trace for block in blocks if block.trace is not None]
     classes = {name: _class(traces, name) for name in CLASSES}
     exposed = _over([_mean(one, TRANSFER) + _mean(one, WAITING) for one in traces])
-    plain = _over([_average(block.plain) for block in blocks if block.plain is not None])
+    plain = _duration([_average(block.plain) for block in blocks if block.plain is not None])
     ablation = _ablation(blocks)
     both = [(block.trace.step, _average(block.plain)) for block in blocks if block.trace and block.plain]
     ranks = sorted({rank for one in traces for rank in one.classes})
@@ -103,7 +103,7 @@ def diagnose(case: str, blocks: Sequence[Observed], hosts: Mapping[int, str], re
         case=case,
         rounds=len(traces),
         classes=classes,
-        traced_step=_over([one.step for one in traces]),
+        traced_step=_duration([one.step for one in traces]),
         plain_step=plain,
         slow_down=_over([traced / untraced - 1 for traced, untraced in both]),
         overlap=_over([one.overlap for one in traces if one.overlap is not None], "nothing was communicated"),
@@ -126,6 +126,12 @@ def _over(values: Sequence[float], otherwise: str = "no round has it") -> Value:
     return Value(*found)
 
 
+def _duration(values: Sequence[float]) -> Value:
+    """Cutting an interval at what cannot be keeps its coverage."""
+    found = _over(values)
+    return found if found.low is None else msgspec.structs.replace(found, low=max(0.0, found.low))
+
+
 def _average(times: Mapping[int, float]) -> float:
     return sum(times.values()) / len(times)
 
@@ -142,7 +148,7 @@ def _of_rank(traces: Sequence[RoundTrace], rank: int, name: str) -> float:
 def _class(traces: Sequence[RoundTrace], name: str) -> Value:
     if name in (HOST, LAUNCH, UNEXPLAINED) and any(one.graphs for one in traces):
         return Value(None, reason="captured graphs were replayed: why the device was idle cannot be told")
-    return _over([_mean(one, name) for one in traces])
+    return _duration([_mean(one, name) for one in traces])
 
 
 def _ablation(blocks: Sequence[Observed]) -> Value:

@@ -30,6 +30,8 @@ class Try(msgspec.Struct, frozen=True, eq=False):
     agent_began: float | None = None
     container: bool = False
     compiled: bool = False
+    # Seconds in which the controller saw to it that all hosts had the image.
+    image_seconds: float | None = None
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -148,12 +150,14 @@ def _start(one: Try, rank: RankColumns, usual: float | None) -> dict[str, Figure
     not_told = "the program does not tell when that was over"
     whole = one.ended - one.began if one.ended is not None else None
     queue = whole - one.agent_seconds if whole is not None and one.agent_seconds is not None else None
+    if queue is not None and one.image_seconds is not None:
+        queue -= one.image_seconds
     first = _first(rank)
     slow = first - usual if first is not None and usual is not None and one.compiled else None
     began = _wall(rank, begin) - one.agent_began if begin is not None and one.agent_began is not None else None
     return {
         "queue": known(queue and max(0.0, queue), "the attempt has no end"),
-        "image": Figure(None, "within `queue`" if one.container else "no container"),
+        "image": known(one.image_seconds, "within `queue`" if one.container else "no container"),
         "process": known(began and max(0.0, began), "the agent left no result"),
         "import": _between(begin, imported, not_told),
         "rendezvous": _between(imported, joined, not_told),

@@ -26,6 +26,8 @@ CLAIM = "agent.json"
 FACTS = "facts.json"
 NODE_PLAN = "node.json"
 CLOCK = "clock.json"
+# How long an attempt waited for its image, beside the folders of its nodes.
+IMAGE = "image.json"
 
 SCHEMA = 1
 

@@ -21,6 +21,10 @@ _LONG = 15
 _LEAST_SPAN = 0.01
 
 
+def _shown(label: Label | str) -> str:
+    return label.text if isinstance(label, Label) else label
+
+
 class Row(msgspec.Struct, frozen=True):
     """`result` False: the points were seen but are no result; they are hollow."""
 
@@ -31,7 +35,7 @@ class Row(msgspec.Struct, frozen=True):
     high: float | None = None
     # Where a click on the name leads.
     link: str = ""
-    note: str = ""
+    note: Label | str = ""
     result: bool = True
 
 
@@ -45,7 +49,7 @@ def svg(speak: Speaker, title: Label, rows: Sequence[Row], unit: str, x_title: L
     x = axes.make(values, unit, ticks=8 if wide else 4, log=log)
     width, pitch = (WIDE, 30) if wide else (NARROW, 46)
     left = min(430.0, max(_name_width(row) for row in rows) + 16) if wide else 12.0
-    notes = max(width_of(row.note) for row in rows) + 16 if wide else 0.0
+    notes = max(width_of(_shown(row.note)) for row in rows) + 16 if wide else 0.0
     edge = max(14.0, notes, width_of(x.labels[-1]) / 2 + 2)
     # A drawing that is longer than a screen has its axis at both ends.
     top = _TOP + 16 if len(rows) > _LONG else _TOP
@@ -66,7 +70,7 @@ def _name_width(row: Row) -> float:
 def _row(row: Row, place: Frame, x: Axis, top: float, pitch: float, wide: bool) -> str:
     middle = top + (pitch / 2 if wide else 32)
     plain = row.name if isinstance(row.name, str) else row.name.text
-    room = place.left - 16 if wide else NARROW - 24 - width_of(row.note)
+    room = place.left - 16 if wide else NARROW - 24 - width_of(_shown(row.note))
     name: Label | str = row.name if width_of(plain) <= room else fit(plain, room)
     base = middle + 4 if wide else top + 16
     named = text(0 if wide else place.left, base, name, "row" if isinstance(row.name, str) else "")

@@ -42,7 +42,9 @@ def chart(
     ends = (axis.shown(end * axis.divisor) for axis in (across, up) for end in (axis.low, axis.high))
     desc = speak("chart.desc", len(shown), *ends)
     svg = document(title, desc, body, (WIDTH, HEIGHT), readable(place, across, up))
-    return figure(title, svg, [(f"line {colour(trail.tone)}", trail.name) for trail in shown])
+    return figure(
+        title, svg, [(f"{'point' if trail.dots else 'line'} {colour(trail.tone)}", trail.name) for trail in shown]
+    )
 
 
 def _drawn(trail: Trail, place: Frame, x: Axis, y: Axis) -> str:

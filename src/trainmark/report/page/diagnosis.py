@@ -56,13 +56,13 @@ def _card(speak: Speaker, one: Diagnosis) -> str:
     rows: list[Sequence[Label | str]] = [
         [speak(f"class.{name}"), *_cells(one.classes[name]), _share(one.classes[name], step)] for name in CLASSES
     ]
-    rows.append([speak("diagnosis.traced_step"), *_cells(one.traced_step), ""])
-    rows.append([speak("diagnosis.plain_step"), *_cells(one.plain_step), ""])
-    rows.append([speak("diagnosis.by_ablation"), *_cells(one.by_ablation), ""])
+    rows.append([speak("diagnosis.traced_step"), *_cells(one.traced_step), numbers.NONE])
+    rows.append([speak("diagnosis.plain_step"), *_cells(one.plain_step), numbers.NONE])
+    rows.append([speak("diagnosis.by_ablation"), *_cells(one.by_ablation), numbers.NONE])
     head = [speak("diagnosis.per_step"), speak("value"), speak("interval"), speak("diagnosis.share")]
-    remarks = [
-        f"{speak.text('diagnosis.slow_down')}: {_percent(one.slow_down)}",
-        f"{speak.text('diagnosis.overlap')}: {_percent(one.overlap)}",
+    remarks: list[Label | str] = [
+        speak("diagnosis.slow_down", _percent(one.slow_down)),
+        speak("diagnosis.overlap", _percent(one.overlap)),
         *([one.disagreement] if one.disagreement else []),
         *one.remarks,
     ]
