@@ -299,7 +299,9 @@ def test_the_program(cli: Cli) -> None:
     ("argv", "complaint"),
     [
         (["x.log"], "no such file"),
-        (["bz128", "--warmup-batches", "200"], "must be below"),
+        (["bz128", "--warmup-batches", "200"], "below the second"),
+        (["bz128", "--warmup-batches", "-5"], "must be 0 or more"),
+        (["bz128", "-o", "odd/rn50_b128_fp32_1.log/out"], "is no folder"),
         (["bz128/1n1g/rn50_b128_fp32_1.log", "--case", "four"], "--case four"),
         (["odd"], "is not like 4n8g"),
         (["empty"], "nothing to read"),
