@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from trainmark.errors import UserError
 from trainmark.interop import archive
+from trainmark.interop.archive import shown
 from trainmark.interop.records import Counted, Flag, Kept
 
 LONGEST_LINE = 1 << 20
@@ -131,11 +132,6 @@ def source_hash(files: list[Kept]) -> str:
         return files[0].sha256
     listing = "".join(f"{file.sha256}  {file.name}\n" for file in files)
     return hashlib.sha256(listing.encode()).hexdigest()
-
-
-def shown(name: str) -> str:
-    """A name from a foreign disk as text that can be printed and stored."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 class Lines:
