@@ -82,7 +82,7 @@ def _zip(path: Path) -> Iterator[Found]:
         for info in archive.infolist():
             # The upper half holds the file's mode: links are files whose content is a path.
             link = (info.external_attr >> 16) & 0o170000 == 0o120000
-            opened = None if link else (lambda info=info: archive.open(info))  # type: ignore[misc]
+            opened = None if link else (lambda info=info: archive.open(info))
             yield info.filename, info.file_size, opened
 
 
