@@ -16,6 +16,7 @@ import msgspec
 from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY, source
+from trainmark.interop.archive import shown
 from trainmark.interop.format import Format
 from trainmark.interop.records import Kept, Verbatim
 from trainmark.interop.writer import LISTING, RAW, Writer, discard
@@ -118,7 +119,7 @@ def _imported(
     return Imported(
         format=name,
         # The last part only: where it lay on this machine is nobody's business.
-        source=source.shown(path.resolve().name),
+        source=shown(path.resolve().name),
         sha256=source.source_hash(kept),
         files=len(kept),
         bytes=sum(file.size for file in kept),
