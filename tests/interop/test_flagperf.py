@@ -213,6 +213,19 @@ def test_hostile_lines_are_flagged_one_by_one(tmp_path: Path) -> None:
     assert [item.k for item in told][-2:] == ["EPOCH_END", "EPOCH_BEGIN"]
 
 
+def test_what_is_shown_of_a_bad_line_commands_no_terminal(tmp_path: Path) -> None:
+    logs.put(tmp_path / "in", CASE, logs.log() + "[PerfLog] \x1b]0;title\x07\n")
+    found = imported(tmp_path / "in", tmp_path / "runs").imported
+    (example,) = [text for text in found.examples if "broken line" in text]
+    assert example.endswith("\\x1b]0;title\\x07")
+
+
+def test_a_log_in_utf_16_is_said_to_be_one(tmp_path: Path) -> None:
+    folder = logs.put(tmp_path, CASE, "")
+    (folder / "rank0.out.log").write_bytes(logs.log().encode("utf-16"))
+    assert kinds(items(tmp_path))["encoding"] == 1
+
+
 def test_monitors_are_on_the_clock_of_the_events(tree: Path) -> None:
     found = items(tree)
     samples = [item for item in found if isinstance(item, Sampled)]
