@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.interop import dlperf_logs as logs
+from tests.interop import flagperf_logs
 from tests.interop.dlperf_logs import Run, put
 from trainmark.interop.bring import bring
 from trainmark.interop.dlperf import DlPerf, result
@@ -295,11 +296,30 @@ def test_the_program(cli: Cli) -> None:
     assert re.search("was already imported as", again)
 
 
+def test_runs_of_one_case_are_exported_as_its_repeats(cli: Cli) -> None:
+    """And what has no place in DLPerf's table is said."""
+    for run, seconds in (("a", 0.4), ("b", 0.2)):
+        put(cli.folder / run, logs.mindspore(Run(200, 128, lambda step, s=seconds: s)))
+        cli("import", "dlperf", f"{run}/bz128")
+    flagperf_logs.put(cli.folder / "fp", "cpm:pytorch:A100:1:1:1", flagperf_logs.log())
+    cli("import", "flagperf", "fp")
+    done = cli("export", "dlperf", *sorted(path.name for path in cli.runs.iterdir()), "-o", "out")
+    assert {Path(file).name for file in done.stdout.split() if file.endswith(".log")} == {
+        "rn50_b128_fp32_1.log",
+        "rn50_b128_fp32_2.log",
+    }
+    written = json.loads((cli.folder / "out" / "bz128_result.json").read_text())
+    assert written["rn50"]["1n1g"]["average_speed"] == 480.0
+    assert "left out: " in done.stderr and "`batch` is not known" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
         (["x.log"], "no such file"),
-        (["bz128", "--warmup-batches", "200"], "must be below"),
+        (["bz128", "--warmup-batches", "200"], "below the second"),
+        (["bz128", "--warmup-batches", "-5"], "must be 0 or more"),
+        (["bz128", "-o", "odd/rn50_b128_fp32_1.log/out"], "is no folder"),
         (["bz128/1n1g/rn50_b128_fp32_1.log", "--case", "four"], "--case four"),
         (["odd"], "is not like 4n8g"),
         (["empty"], "nothing to read"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY
@@ -210,6 +213,19 @@ def test_hostile_lines_are_flagged_one_by_one(tmp_path: Path) -> None:
     assert [item.k for item in told][-2:] == ["EPOCH_END", "EPOCH_BEGIN"]
 
 
+def test_what_is_shown_of_a_bad_line_commands_no_terminal(tmp_path: Path) -> None:
+    logs.put(tmp_path / "in", CASE, logs.log() + "[PerfLog] \x1b]0;title\x07\n")
+    found = imported(tmp_path / "in", tmp_path / "runs").imported
+    (example,) = [text for text in found.examples if "broken line" in text]
+    assert example.endswith("\\x1b]0;title\\x07")
+
+
+def test_a_log_in_utf_16_is_said_to_be_one(tmp_path: Path) -> None:
+    folder = logs.put(tmp_path, CASE, "")
+    (folder / "rank0.out.log").write_bytes(logs.log().encode("utf-16"))
+    assert kinds(items(tmp_path))["encoding"] == 1
+
+
 def test_monitors_are_on_the_clock_of_the_events(tree: Path) -> None:
     found = items(tree)
     samples = [item for item in found if isinstance(item, Sampled)]
@@ -335,6 +351,25 @@ def test_columns_are_the_same_however_they_are_read(tmp_path: Path, odd: str, mo
     packed.write_bytes(gzip.compress(text.encode()))
     assert _joined(plain) == _joined(packed)
     assert len(_joined(plain)[0]) >= 299
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_import_that_is_ended_leaves_nothing(cli: Cli, number: signal.Signals) -> None:
+    folder = logs.put(cli.folder / "logs", CASE, logs.log(count=400_000))
+    process = cli.start("import", "flagperf", "logs")
+    while process.poll() is None and not any(cli.runs.glob(".import-*/raw/*")):
+        time.sleep(0.01)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode in (130, 143, -signal.SIGKILL)
+    left = list(cli.runs.iterdir())
+    assert len(left) == (number == signal.SIGKILL)
+    for part in left:
+        os.utime(part, (0, 0))
+    # What could not be thrown away then is gone after the next import.
+    (folder / "rank0.out.log").write_text(logs.log(count=100))
+    cli("import", "flagperf", "logs")
+    assert [path.name[0] for path in cli.runs.iterdir()] == ["2"]
 
 
 def _joined(path: Path) -> tuple[Any, ...]:

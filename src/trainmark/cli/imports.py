@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from trainmark.errors import UserError
 from trainmark.interop import REGISTRY, formats
 from trainmark.interop.format import Format, Option
 from trainmark.interop.records import Verbatim
+from trainmark.store.files import write_whole
 
 EPILOG = """\
 The same source imported twice is one run. The files themselves are kept in the run's folder under `raw/`.
@@ -72,6 +75,11 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.interop.bring import bring
 
     form: Format = REGISTRY.get(args.format, "import")
+    if args.output is not None:
+        _check(args.output)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _leave)
     brought = bring(args.format, args.path, args.runs, options_of(args, form.import_options))
     if args.output is not None:
         for one in brought.verbatim:
@@ -102,11 +110,25 @@ def call(args: argparse.Namespace) -> int:
     return 0
 
 
+def _leave(number: int, _frame: Any) -> None:
+    """As Ctrl-C does: what is half done is thrown away on the way out."""
+    raise SystemExit(128 + number)
+
+
+def _check(folder: Path) -> None:
+    """Told before anything is imported: a folder that can be written to, or made."""
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise UserError(f"--output {folder}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"--output {folder}: {there} cannot be written to")
+
+
 def _write(folder: Path, one: Verbatim) -> None:
     file = folder / one.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         data = msgspec.json.encode(one.content) if one.name.endswith(".json") else one.text.encode()
-        file.write_bytes(data)
+        write_whole(file, data)
     except OSError as error:
         raise UserError(f"--output {file}: cannot be written: {error.strerror}") from None

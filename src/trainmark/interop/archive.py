@@ -49,14 +49,21 @@ def each_member(
     """Gives `take` name and content of every wanted member. Of a broken archive, what comes before the break."""
     left = MOST_BYTES
     try:
-        for count, (name, size, opened) in enumerate(_zip(path) if kind == "zip" else _tar(path)):
+        for count, (told, size, opened) in enumerate(_zip(path) if kind == "zip" else _tar(path)):
+            name = _name(told)
             if count >= MOST_MEMBERS or size > left:
                 say(Flag("too large", path.name, "the archive holds more than can be meant; the rest is left out"))
                 return
-            if opened is not None and wants(name):
-                left -= size
-                with opened() as stream:
-                    take(name, stream)
+            if told.endswith("/") or not wants(name):
+                continue
+            if opened is None:
+                say(Flag("link", shown(name), "a link, pipe or device in an archive, passed over"))
+                continue
+            if told.startswith(("/", "\\")) or ".." in told.replace("\\", "/").split("/"):
+                say(Flag("path", shown(name), f"the archive calls it {shown(told)!r}; nothing is written there"))
+            left -= size
+            with opened() as stream:
+                take(name, stream)
     except _BROKEN as error:
         # RuntimeError is how zipfile says that a member has a password.
         say(Flag("broken archive", path.name, str(error)))
@@ -75,8 +82,8 @@ def _zip(path: Path) -> Iterator[Found]:
         for info in archive.infolist():
             # The upper half holds the file's mode: links are files whose content is a path.
             link = (info.external_attr >> 16) & 0o170000 == 0o120000
-            plain = not info.is_dir() and not link
-            yield _name(info.filename), info.file_size, (lambda info=info: archive.open(info)) if plain else None  # type: ignore[misc]
+            opened = None if link else (lambda info=info: archive.open(info))
+            yield info.filename, info.file_size, opened
 
 
 def _tar(path: Path) -> Iterator[Found]:
@@ -84,7 +91,7 @@ def _tar(path: Path) -> Iterator[Found]:
     with tarfile.open(path, "r|*") as archive:
         for info in archive:
             opened = (lambda info=info: _content(archive, info)) if info.isreg() else None
-            yield _name(info.name), info.size, opened
+            yield info.name + "/" * info.isdir(), info.size, opened
 
 
 def _content(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
@@ -92,6 +99,11 @@ def _content(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     if stream is None:
         raise tarfile.ReadError(f"{info.name}: no content")
     return stream
+
+
+def shown(name: str) -> str:
+    """A name from elsewhere as text that can be printed and stored."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _name(text: str) -> str:

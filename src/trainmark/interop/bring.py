@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import tempfile
@@ -15,12 +16,16 @@ import msgspec
 from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY, source
+from trainmark.interop.archive import shown
 from trainmark.interop.format import Format
 from trainmark.interop.records import Kept, Verbatim
 from trainmark.interop.writer import LISTING, RAW, Writer, discard
 from trainmark.store.rundir import Imported, RunDir, run_ids
 
 _KEY_LENGTH = 12
+_PART = ".import-"
+# An import that has just begun may not hold its folder yet.
+_FRESH_SECONDS = 60
 
 
 class Brought(msgspec.Struct, frozen=True):
@@ -44,13 +49,34 @@ def bring(name: str, path: Path, runs: Path, options: Mapping[str, Any]) -> Brou
         raise UserError(f"import {name}: no such file or folder `{path}`")
     try:
         runs.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=".import-", dir=runs))
+        _sweep(runs)
+        part = Path(tempfile.mkdtemp(prefix=_PART, dir=runs))
     except OSError as error:
         raise UserError(f"--runs {runs}: cannot be written: {error.strerror}") from None
+    lock = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         return _bring(name, form, path, runs, part, options)
     finally:
+        os.close(lock)
         discard(part)
+
+
+def _sweep(runs: Path) -> None:
+    """What imports that were killed have left: nobody holds it, and it is not of this minute."""
+    for part in runs.glob(f"{_PART}*"):
+        try:
+            lock = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(lock).st_mtime > _FRESH_SECONDS:
+                discard(part)
+        except OSError:
+            pass
+        finally:
+            os.close(lock)
 
 
 def _bring(name: str, form: Format, path: Path, runs: Path, part: Path, options: Mapping[str, Any]) -> Brought:
@@ -93,7 +119,7 @@ def _imported(
     return Imported(
         format=name,
         # The last part only: where it lay on this machine is nobody's business.
-        source=source.shown(path.resolve().name),
+        source=shown(path.resolve().name),
         sha256=source.source_hash(kept),
         files=len(kept),
         bytes=sum(file.size for file in kept),

@@ -13,6 +13,7 @@ from trainmark.plan.records import CasePlan
 from trainmark.spec.event import Event
 from trainmark.spec.states import JobState
 from trainmark.store import journal
+from trainmark.store.files import write_whole
 from trainmark.store.rundir import EVENTS, FACTS, SAMPLES, RunDir, node_dir
 from trainmark.store.state import RunState
 
@@ -148,7 +149,7 @@ class Output:
         file = self.top / name
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
+            write_whole(file, data)
         except OSError as error:
             raise UserError(f"--output {file}: cannot be written: {error.strerror}") from None
         self.written.append(file)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ class Parquet(WriteOnly):
         try:
             path.mkdir(parents=True, exist_ok=True)
             for file, schema, found in zip(files, (figures, steps), (_figures(runs), _steps(runs)), strict=True):
-                with parquet.ParquetWriter(str(file), schema) as writer:
+                with _whole(file) as part, parquet.ParquetWriter(str(part), schema) as writer:
                     for batch in _batches(found):
                         columns = dict(zip(schema.names, zip(*batch, strict=True), strict=False))
                         writer.write_table(
@@ -41,6 +43,17 @@ class Parquet(WriteOnly):
         except OSError as error:
             raise UserError(f"--output {path}: cannot be written: {error.strerror or error}") from None
         return files
+
+
+@contextlib.contextmanager
+def _whole(file: Path) -> Iterator[Path]:
+    """A path to write to that becomes `file` at the end, or goes when there is none."""
+    part = file.with_name(f".{file.name}.part")
+    try:
+        yield part
+        os.replace(part, file)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _figures(runs: Sequence[RunDir]) -> Iterator[Sequence[object]]:

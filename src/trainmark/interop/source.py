@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from trainmark.errors import UserError
 from trainmark.interop import archive
+from trainmark.interop.archive import shown
 from trainmark.interop.records import Counted, Flag, Kept
 
 LONGEST_LINE = 1 << 20
@@ -20,6 +21,7 @@ DEEPEST = 64
 _CHUNK = 1 << 20
 # Told from their content, not from their names.
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 Say = Callable[[Flag], None]
 
@@ -99,7 +101,16 @@ def keep(name: str, path: Path, into: Path, say: Say, above: str = "") -> Kept |
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             say(Flag("no plain file", place, "a pipe, device or socket, passed over"))
             return None
-        kind = archive.kind_of(stream.read(4096))
+        head = stream.read(4096)
+        if head.startswith(_UTF_16):
+            say(
+                Flag(
+                    "encoding",
+                    place,
+                    "looks like UTF-16, which is not read: convert it with `iconv -f utf-16 -t utf-8`",
+                )
+            )
+        kind = archive.kind_of(head)
         if kind is not None:
             say(Flag("archive", place, f"a {kind} archive, passed over: import it by itself, or unpack it"))
             return None
@@ -131,11 +142,6 @@ def source_hash(files: list[Kept]) -> str:
         return files[0].sha256
     listing = "".join(f"{file.sha256}  {file.name}\n" for file in files)
     return hashlib.sha256(listing.encode()).hexdigest()
-
-
-def shown(name: str) -> str:
-    """A name from a foreign disk as text that can be printed and stored."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 class Lines:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from trainmark.plan.records import CasePlan
 from trainmark.report.dlperf import table
 from trainmark.score.run import Question, score_run
 from trainmark.store import columns, events, journal
+from trainmark.store.files import write_whole
 from trainmark.store.rundir import RunDir, node_dir, rank_log
 from trainmark.store.state import RunState
 
@@ -35,9 +38,12 @@ class _Log(msgspec.Struct, frozen=True):
 
 def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
     """Writes `<bzN>_result.json`, `<bzN>_result.md` for each batch size and dtype, and `logs…/`."""
-    logs = [log for run in runs for log in _logs(run)]
+    left_out: list[str] = []
+    logs = _numbered([log for run in runs for log in _logs(run, left_out)])
     if not logs:
         raise UserError(f"export dlperf: no round of {', '.join(run.id for run in runs)} has a speed and a `batch`")
+    for text in left_out:
+        sys.stderr.write(f"left out: {text}\n")
     written: list[Path] = []
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -48,6 +54,18 @@ def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
     except OSError as error:
         raise UserError(f"--output {path}: cannot be written: {error.strerror}") from None
     return written
+
+
+def _numbered(logs: list[_Log]) -> list[_Log]:
+    """Rounds of one case in several runs are repeats of it: no two have one number, which is the name of a log."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    found = []
+    for log in logs:
+        one = log.speed
+        key = (one.model, one.case, one.batch, one.dtype, log.framework, log.workload)
+        seen[key] += 1
+        found.append(msgspec.structs.replace(log, speed=msgspec.structs.replace(one, repeat=seen[key])))
+    return found
 
 
 def _groups(logs: list[_Log]) -> dict[str, list[_Log]]:
@@ -63,30 +81,32 @@ def _groups(logs: list[_Log]) -> dict[str, list[_Log]]:
 
 def _write(base: Path, content: dict[str, Any]) -> list[Path]:
     data, page = base.with_name(f"{base.name}_result.json"), base.with_name(f"{base.name}_result.md")
-    data.write_bytes(msgspec.json.encode(content))
-    page.write_text("\n".join(f"{model}\n\n{table(cells)}" for model, cells in content.items()), encoding="utf-8")
+    write_whole(data, msgspec.json.encode(content))
+    write_whole(page, "\n".join(f"{model}\n\n{table(cells)}" for model, cells in content.items()).encode())
     return [data, page]
 
 
-def _logs(run: RunDir) -> Iterator[_Log]:
+def _logs(run: RunDir, left_out: list[str]) -> Iterator[_Log]:
     plan = run.manifest().plan
     state = RunState.replay(plan, journal.read(run.path).records)
     for index, case in enumerate(plan.cases):
         batch = case.params.get("batch")
         if not isinstance(batch, int):
+            left_out.append(f"{run.id} {case.id}: its `batch` is not known")
             continue
-        for number, (ref, attempt) in enumerate(state.counted(index), 1):
+        for ref, attempt in state.counted(index):
             folder = run.attempt(case, ref, attempt.number)
             # What was seen counts here, be its window steady or not: DLPerf asks for no more.
             asked = Question(world=case.world, window=case.window)
             speed = score_run(columns.read(folder, case.world), (), asked).value("throughput")
             if speed is None:
+                left_out.append(f"{run.id} {case.id} round {ref.round}: it has no speed")
                 continue
             # They become names of files: what came in with an import is not trusted to be one.
             model = clean(str(case.params.get("model", _MODELS.get(case.workload, case.workload))))
             dtype = clean(str(case.params["dtype"])) if "dtype" in case.params else None
             size = f"{case.id.nnodes}n{case.id.nproc}g"
-            own = Speed(model, size, number, batch, dtype, round(speed, 2))
+            own = Speed(model, size, 1, batch, dtype, round(speed, 2))
             yield _Log(own, case.id.framework, case.id.workload, _text(run, folder, case))
 
 

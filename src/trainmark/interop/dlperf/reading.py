@@ -110,7 +110,8 @@ class LogReader:
         warmup, train = self._options.get("warmup_batches"), self._options.get("train_batches")
         warmup, train = script.warmup if warmup is None else warmup, script.train if train is None else train
         if not 0 <= warmup < train:
-            raise UserError(f"--warmup-batches {warmup} --train-batches {train}: the first must be below the second")
+            allowed = "the first must be 0 or more and below the second"
+            raise UserError(f"--warmup-batches {warmup} --train-batches {train}: {allowed}")
         return warmup, train
 
     def _round(self, name: names.Name, script: Script, job: Job, case: CaseFields) -> Iterator[Item]:
