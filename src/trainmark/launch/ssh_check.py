@@ -143,7 +143,11 @@ def _rank_python(host: str, found: dict[str, Any], site: Site, *, deep: bool) ->
     name = site.python or "python3"
     if "python" not in found:
         why = found.get("error", "no answer")
-        cure = "change `modules` in the site" if "module" in why else "set `python` or `venv` in the site"
+        cure = "set `python` or `venv` in the site"
+        if site.container:
+            cure = "the container must start and hold this Python: see `container` in the site"
+        elif site.modules and "module" in why:
+            cure = "change `modules` in the site"
         yield Finding(host, "python", False, why, cure)
         return
     yield Finding(host, "python", True, f"{found['python']} at {name}")
