@@ -14,7 +14,7 @@ from tests.faults.conftest import wait_for
 from trainmark.testing.lab import packages
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
+pytestmark = pytest.mark.lab
 
 BYTES, BITS_PER_SECOND = 4_000_000, 200_000_000
 # Two ranks: each receives as many bytes as there are gradients, and one of them through the slow wire.

@@ -15,7 +15,7 @@ from trainmark.testing.lab import site
 from trainmark.testing.lab.engines import IMAGE
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
+pytestmark = pytest.mark.lab
 
 
 def identities(lab: Lab, engine: str, image: str) -> set[str]:

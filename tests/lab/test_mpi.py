@@ -16,8 +16,6 @@ from tests.faults.conftest import wait_for
 from tests.lab.conftest import attempt_dirs, only_case, soon_clean
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 CASE = "allreduce:mpi:cpu:2:2:1"
 
 
