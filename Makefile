@@ -18,11 +18,11 @@ automl-demo: $(VENV)/.automl
 	$(BIN)/trainmark automl run demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not lab and not frameworks"
+	$(BIN)/python -m pytest -n 2 -m "not lab and not frameworks"
 
 # What needs real hosts and takes longer; installs the lab's packages when run as root.
 test-lab: $(VENV)/.dev
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist loadgroup -m lab tests/lab tests/slurm
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 -m lab tests/lab tests/slurm
 
 # Every framework in an environment of its own, which the tests make; two ranks each, on CPUs.
 test-frameworks: $(VENV)/.dev

@@ -17,6 +17,28 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+# Tests that share something costly, by the beginning of their path: one worker does all of them. xdist's own groups are
+# lost on newer versions of pytest.
+_TOGETHER = {
+    "tests/lab/test_accept.py": "fleet",
+    "tests/lab/": "lab",
+    "tests/slurm/": "slurm",
+    "tests/automl/test_experiment.py": "automl",
+    "tests/report/test_browser.py": "chromium",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return next((name for start, name in _TOGETHER.items() if nodeid.startswith(start)), nodeid)
+
+    return Together(config, log)
+
+
 TRAINMARK = [sys.executable, "-m", "trainmark"]
 
 

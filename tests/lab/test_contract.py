@@ -13,8 +13,6 @@ from trainmark.spec import site as sites
 from trainmark.spec.site import Site
 from trainmark.testing.launchers import LauncherContract
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 
 class TestSsh(LauncherContract):
     @pytest.fixture

@@ -18,7 +18,7 @@ from trainmark.score import diagnosis
 from trainmark.testing.lab import packages
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
+pytestmark = pytest.mark.lab
 
 # Two ranks: each receives as many bytes as there are gradients, and one of them through the slow wire.
 INJECTED = 8 * BYTES / BITS_PER_SECOND

@@ -14,9 +14,6 @@ from trainmark.testing.lab import site
 from trainmark.testing.lab.engines import start_docker, stop_docker
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = pytest.mark.xdist_group("lab")
-
-
 # Quick to ask: it has no PyTorch, which is worth a note and no more.
 PLAIN = "/usr/bin/python3"
 

@@ -20,8 +20,6 @@ from trainmark.testing.lab import site
 from trainmark.testing.lab.engines import IMAGE, start_docker, stop_docker
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 SLOW = {"STEPS": "60", "STEP_SECONDS": "0.2"}
 ENDLESS = {"STEPS": "2000", "STEP_SECONDS": "0.2"}
 

@@ -15,7 +15,7 @@ from trainmark.testing.lab import site
 from trainmark.testing.lab.engines import IMAGE
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.lab]
+pytestmark = pytest.mark.lab
 
 
 def identities(lab: Lab, engine: str, image: str) -> set[str]:
@@ -95,6 +95,52 @@ def test_prepare_packages_once(
         folders = [(hosts.layout.host(host) / "home/root/.trainmark/prepared").glob("*/.*") for host in hosts.nodes]
         made.append({file: file.stat().st_mtime_ns for found in folders for file in found})
     assert made[0] == made[1] and len(made[0]) >= 2, "once, not for every run"
+    soon_clean(hosts)
+
+
+BACKEND = """
+import zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "odd_kernels-1.0-py3-none-any.whl"
+    info = "odd_kernels-1.0.dist-info"
+    with zipfile.ZipFile(folder + "/" + name, "w") as out:
+        out.writestr("odd_kernels.py", "WORD = 'built'\\n")
+        out.writestr(info + "/METADATA", "Metadata-Version: 2.1\\nName: odd-kernels\\nVersion: 1.0\\n")
+        out.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        out.writestr(info + "/RECORD", "")
+    return name
+"""
+MODULE = 'module() { [ "$2" != "no/such" ] && export LOADED="$LOADED $2"; }\n'
+
+
+def test_an_extension_is_built_and_modules_are_loaded(
+    cli: Cli, hosts: Lab, make_workload: Any, make_suite: Any, site_file: Any, tmp_path: Path
+) -> None:
+    """By a build of its own, which needs nothing from elsewhere. Caches are cleared, since root asks for it."""
+    kernels = tmp_path / "odd kernels"
+    kernels.mkdir()
+    (kernels / "backend.py").write_text(BACKEND)
+    build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (kernels / "pyproject.toml").write_text(build + '[project]\nname = "odd_kernels"\nversion = "1.0"\n')
+    for host in hosts.nodes:
+        (hosts.home(host) / ".bash_profile").write_text(MODULE)
+    make_workload(
+        "import os, odd_kernels\nimport trainmark_probe as probe\nprobe.init(unit='x')\n"
+        "print(odd_kernels.WORD, os.environ['LOADED'])\nprobe.finish()\n"
+    )
+    suite = make_suite("  - thing:none:cpu:2:1:1", extra="retries: 0")
+    more: dict[str, Any] = {"prepare": {"extensions": [str(kernels)], "options": ["--no-index"]}, "clear_caches": True}
+    try:
+        cli("run", str(suite), "--site", str(site_file(modules=["cuda/12.4", "gcc"], **more)))
+        logs = [file.read_text() for file in attempt_dirs(cli)[-1].glob("*/rank*.out.log")]
+        assert logs == ["built  cuda/12.4 gcc\n"] * 2
+        assert not [note for note in only_case(cli)["notes"] if "caches" in note]
+        said = cli("run", str(suite), "--site", str(site_file(modules=["no/such"], **more)), code=3).stderr
+        assert "no/such" in said, said
+    finally:
+        for host in hosts.nodes:
+            (hosts.home(host) / ".bash_profile").unlink()
     soon_clean(hosts)
 
 

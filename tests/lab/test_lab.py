@@ -14,8 +14,6 @@ from trainmark.testing.lab import check, layout, packages
 from trainmark.testing.lab.lab import Lab
 from trainmark.testing.lab.layout import Layout, Options
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 
 def traces(lab: Lab) -> list[str]:
     """Whatever the machine still knows of a lab."""

@@ -17,8 +17,6 @@ from tests.lab.conftest import attempt_dirs, only_case, soon_clean
 from trainmark.testing.lab import site
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 CASE = "allreduce:mpi:cpu:2:2:1"
 
 

@@ -12,8 +12,6 @@ from tests.conftest import Cli
 from tests.lab.conftest import soon_clean
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 SUITE = """
 schema: 1
 name: study

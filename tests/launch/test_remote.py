@@ -133,6 +133,9 @@ def test_the_command_of_a_container() -> None:
     assert {"--label=trainmark.run=r1", f"--name={made.name}", "--ulimit=memlock=-1", "--shm-size=1g"} < set(words)
     other = container.command(asked, {**plan, "node": 0}, ["python3"], "/work", "my/image:1")
     assert other.name != made.name
+    assert "--ipc=private" in words
+    plain = container.command(Container(image="i", ipc="host", shm_size="1g"), plan, [], "/work", "i").argv
+    assert "--ipc=host" in plain and "--shm-size=1g" not in plain, "podman refuses both"
 
 
 def test_modules_are_arguments_of_a_fixed_text(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from trainmark.store.rundir import RunDir
 from trainmark.testing.lab import slurm
 from trainmark.testing.lab.lab import Lab, wait_for
 
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.lab]
+pytestmark = pytest.mark.lab
 # Enough to last until a node that was lost is back.
 TRIALS, EPOCHS = 60, 4
 WAIT = 240.0

@@ -14,7 +14,7 @@ from trainmark.spec.site import Site
 from trainmark.store.rundir import LEASE
 from trainmark.testing.launchers import LauncherContract
 
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.lab]
+pytestmark = pytest.mark.lab
 
 
 class TestSlurm(LauncherContract):

@@ -12,7 +12,6 @@ from tests.slurm.conftest import Going, jobs, running
 from trainmark.testing.lab.lab import Lab, wait_for
 from trainmark.testing.lab.layout import HEAD
 
-pytestmark = pytest.mark.xdist_group("slurm")
 LONG = {"STEPS": "1000", "STEP_SECONDS": "0.1"}
 TWO = "  - thing:none:cpu:2:1:1\n  - thing:none:cpu:1:1:1"
 

@@ -13,7 +13,7 @@ from trainmark.testing.lab import slurm
 from trainmark.testing.lab.lab import Lab, wait_for
 from trainmark.testing.lab.layout import HEAD
 
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.lab]
+pytestmark = pytest.mark.lab
 
 
 def end_slurm(lab: Lab) -> None:

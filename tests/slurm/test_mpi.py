@@ -15,7 +15,7 @@ from tests.lab.conftest import _LEFT, only_case, scraps
 from tests.lab.test_mpi import CASE, ranks_by_host
 from trainmark.testing.lab.lab import Lab, wait_for
 
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.lab]
+pytestmark = pytest.mark.lab
 
 
 def left(lab: Lab) -> list[str]:

@@ -14,8 +14,6 @@ from tests.lab.test_launchers import trains_on_both
 from tests.workloads.conftest import write_digits
 from trainmark.testing.lab.lab import Lab
 
-pytestmark = pytest.mark.xdist_group("slurm")
-
 
 def test_mnist_on_two_nodes(cluster: Lab, slurm_cli: Cli, shared: Path, slurm_site: Callable[..., Path]) -> None:
     (shared / "digits").mkdir()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 1.0
 _LONG = (
-    *("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare"),
+    *("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
     *("slurm_facts", "slurm_start", "slurm_states"),
 )
 _LEASE = "lease.json"
@@ -54,6 +54,7 @@ class Relay:
             "destroy": self._destroy,
             "forget": self._forget,
             "check": self._check,
+            "clear_caches": self._clear_caches,
             "listen": self._listen,
             "reach": self._reach,
             "share": self._share,
@@ -200,10 +201,6 @@ class Relay:
                 return {"ok": False, "why": why}
         os.makedirs(folder)
         self._raise_lease(plan["lease"], header.get("lease"))
-        if header.get("clear_caches"):
-            from trainmark.agent.relay_check import clear_caches
-
-            plan["warnings"] = clear_caches()
         replace_json(os.path.join(folder, _NODE_PLAN), plan)
         self._release()
         watch = Watch(self.send, header, {})
@@ -269,6 +266,11 @@ class Relay:
         from trainmark.agent.relay_check import check
 
         return check(header, self.work)
+
+    def _clear_caches(self, header: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        from trainmark.agent.relay_check import clear_caches
+
+        return {"warnings": clear_caches()}
 
     def _listen(self, header: dict[str, Any]) -> dict[str, Any]:
         from trainmark.agent.relay_net import listen

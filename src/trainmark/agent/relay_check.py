@@ -104,7 +104,8 @@ def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
             return found
     except (IndexError, ValueError):
         pass
-    return {"error": "%s: %s" % (argv[0], text.splitlines()[-1] if text else "exit code %d" % code)}
+    why = text.splitlines()[-1] if text else "exit code %d" % code
+    return {"error": why if why.startswith(argv[0]) else "%s: %s" % (argv[0], why)}
 
 
 def _container(container: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -26,10 +26,11 @@ def command(
     words = [asked.engine, "run", "--rm", "--pull=never", f"--name={name}"]
     for key in ("run", "token"):
         words.append(f"--label={LABEL}.{key}={plan[key]}")
-    words += [f"--network={asked.network}", f"--ipc={asked.ipc}"]
+    ipc = asked.ipc or ("private" if asked.shm_size else "host")
+    words += [f"--network={asked.network}", f"--ipc={ipc}"]
     if asked.runtime:
         words.append(f"--runtime={asked.runtime}")
-    if asked.shm_size:
+    if asked.shm_size and ipc != "host":  # one engine passes over the contradiction, another refuses it
         words.append(f"--shm-size={asked.shm_size}")
     # What it writes must be the account's own, or nobody could collect and remove it.
     words.append(f"--user={asked.user or '%TRAINMARK_UID%:%TRAINMARK_GID%'}")

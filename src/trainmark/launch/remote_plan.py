@@ -89,7 +89,10 @@ def _program(site: Site, plan: dict[str, Any], node_zip: str) -> dict[str, Any]:
 
 
 # The modules are this text's arguments, never part of it.
-_LOAD = 'for module in "${@:2:$1}"; do module load "$module" || exit 97; done; shift $(($1 + 1)); exec "$@"'
+_LOAD = (
+    'for module in "${@:2:$1}"; do module load "$module" || '
+    '{ echo "module load $module: it failed" >&2; exit 97; }; done; shift $(($1 + 1)); exec "$@"'
+)
 
 
 def with_modules(modules: list[str], argv: list[str]) -> list[str]:

@@ -144,7 +144,13 @@ def _brings_image(site: Site) -> bool:
 def _rank_python(host: str, found: dict[str, Any], site: Site, *, deep: bool) -> Iterator[Finding]:
     name = site.python or "python3"
     if "python" not in found:
-        yield Finding(host, "python", False, found.get("error", "no answer"), "set `python` or `venv` in the site")
+        why = found.get("error", "no answer")
+        cure = "set `python` or `venv` in the site"
+        if site.container:
+            cure = "the container must start and hold this Python: see `container` in the site"
+        elif site.modules and "module" in why:
+            cure = "change `modules` in the site"
+        yield Finding(host, "python", False, why, cure)
         return
     yield Finding(host, "python", True, f"{found['python']} at {name}")
     if "torch" in found:

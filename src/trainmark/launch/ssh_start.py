@@ -53,6 +53,7 @@ class Starter:
         if self.wanted is not None:
             self._provider.provide([node.link for node in nodes], self.wanted)
         provided = time.monotonic() - began
+        self._clear_caches(nodes)
         self._agree_on_ports(nodes)
         _write_down(nodes, clocks)
         if self.wanted is not None and self.wanted.image:
@@ -111,6 +112,15 @@ class Starter:
         lacking = [link for link, reply in asked if (reply.value or {}).get("missing")]
         self._heard([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
 
+    def _clear_caches(self, nodes: list[Node]) -> None:
+        """Where the site wants it. A busy disk may take long; what could not be done is told in the result."""
+        asked = [(node, node.link.ask("clear_caches")) for node in nodes if node.plan[REACH]["clear_caches"]]
+        self._fleet.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
+        for node, reply in asked:
+            why = reply.why or f"no answer within {_ANSWER_SECONDS:g} s"
+            told = (reply.value or {})["warnings"] if reply.ok else [f"caches were not cleared: {why}"]
+            node.plan = {**node.plan, "warnings": told}
+
     def _agree_on_ports(self, nodes: list[Node]) -> None:
         """Found free on the first node, where the ranks will meet."""
         first = nodes[0]
@@ -140,5 +150,4 @@ def _write_down(nodes: list[Node], clocks: list[Clock]) -> None:
 
 def _start(node: Node) -> Reply:
     about = node.plan[REACH]
-    more = {"argv": about["argv"], "clear_caches": about["clear_caches"]}
-    return node.link.ask("start", plan=node.plan, **more, **node.address)
+    return node.link.ask("start", plan=node.plan, argv=about["argv"], **node.address)

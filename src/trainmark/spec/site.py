@@ -70,7 +70,8 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     python: str = "python3"
     runtime: str | None = None
     network: str = "host"
-    ipc: str = "host"
+    # None: the host's, whose shared memory has a size of its own; with `shm_size` the container's.
+    ipc: str | None = None
     shm_size: str | None = None
     user: str | None = None
     capabilities: list[str] = []

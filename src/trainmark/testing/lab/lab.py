@@ -24,7 +24,7 @@ from trainmark.testing.lab.layout import HEAD, Layout, Options
 
 _FIRST = Path(__file__).with_name("pid1.py")
 _SECONDS = 30.0
-_ENV = {"PATH": packages.PATH, "HOME": "/root", "USER": "root", "LANG": "C.UTF-8"}
+_ENV = {"PATH": packages.PATH, "USER": "root", "LANG": "C.UTF-8"}
 Say = Callable[[str], None]
 Done = subprocess.CompletedProcess[str]
 
@@ -230,11 +230,16 @@ class Lab:
         return done
 
     def enter(self, host: str, *argv: str) -> list[str]:
-        """The command line that runs `argv` in the host."""
+        """The command line that runs `argv` in the host, at home there: `~` must not be the machine's own."""
         pid = self.pid(host)
         if pid is None:
             raise SiteError(f"{host} is powered off")
-        return ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--wdns=/", "--", *argv]
+        words = ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--wdns=/", "--"]
+        return [*words, "env", f"HOME={self.home(host)}", *argv]
+
+    def home(self, host: str) -> Path:
+        """Root's home in a host."""
+        return self.layout.host(host) / "home" / "root"
 
     def daemon(self, host: str, *argv: str, log: str) -> None:
         """Starts a program that stays, in the background of the host."""

@@ -11,7 +11,7 @@ from trainmark.testing.lab.layout import Layout
 
 
 def content(plan: Layout, **more: Any) -> dict[str, Any]:
-    """As YAML would be read. Hosts share two cores: threads that wait must not spin."""
+    """As YAML would be read. Hosts share two cores: whoever waits must not spin."""
     return {
         "schema": 1,
         "name": plan.options.name,
@@ -20,7 +20,7 @@ def content(plan: Layout, **more: Any) -> dict[str, Any]:
         "ssh": {"config": str(plan.ssh_config), "connect_seconds": 10, "lost_seconds": 10},
         "python": sys.executable,
         "interface": "eth0",
-        "env": {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"},
+        "env": {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"},
         "tuning": {"affinity": "none"},
         **more,
     }
