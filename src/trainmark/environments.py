@@ -191,7 +191,9 @@ def choose(name: str, wanted: str | None, own: str | None, place: str) -> str:
         return made
     python = own or sys.executable
     if not _has(python, environment.module):
-        cure = f"`trainmark env create {name}` makes an environment with it ({environment.size})"
+        cure = f"`trainmark env create {name}` makes an environment with {environment.version} ({environment.size})"
+        if wanted and not _fits(wanted, environment.version):
+            cure += f", and for {wanted}, name a Python in the site: `pythons: {{{name}: /path/to/python}}`"
         raise SiteError(f"{place}: {name} is not installed in {python}; {cure}")
     return python
 

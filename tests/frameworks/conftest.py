@@ -57,12 +57,19 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Told:
-    """What the ranks of the newest attempt of a run said."""
+    """What the ranks of an attempt said; those of the first of the newest run, unless `folder` is another's."""
 
-    def __init__(self, cli: Cli) -> None:
-        (self.folder,) = (cli.runs / cli.run_id()).glob("*/round1/attempt1/*_noderank0")
+    def __init__(self, cli: Cli | None, folder: Path | None = None) -> None:
+        if folder is None:
+            assert cli is not None
+            (folder,) = (cli.runs / cli.run_id()).glob("*/round1/attempt1/*_noderank0")
+        self.folder = folder
         lines = (self.folder / "events.jsonl").read_text().splitlines()
         self.events = [json.loads(line) for line in lines]
+
+    @classmethod
+    def at(cls, folder: Path) -> Told:
+        return cls(None, folder)
 
     def of(self, rank: int, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["k"] == kind and event["rank"] == rank]
@@ -71,8 +78,12 @@ class Told:
         return {event["name"]: event["value"] for event in self.of(rank, "NOTE")}
 
     def losses(self, rank: int = 0) -> list[float]:
-        """By step, whether they came with the step or later."""
+        found = self.by_step(rank)
+        return [found[step] for step in sorted(found)]
+
+    def by_step(self, rank: int = 0) -> dict[int, float]:
+        """Losses, whether they came with the step or later."""
         found = {event["step"]: event["loss"] for event in self.of(rank, "STEP_END") if "loss" in event}
         for event in self.of(rank, "LOSS"):
             found.update(zip(event["steps"], event["values"], strict=True))
-        return [found[step] for step in sorted(found)]
+        return found

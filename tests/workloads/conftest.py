@@ -105,13 +105,13 @@ def _write_idx(path: Path, array: Any) -> None:
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
 
 
-def write_digits(folder: Path, train: int = 640, test: int = 120) -> Path:
+def write_digits(folder: Path, train: int = 640, test: int = 120, bright: int = 250) -> Path:
     """Images that can be told apart: each class has a bright row of its own. Two files packed, two plain."""
     random = np.random.default_rng(0)
     for part, count, packed in (("train", train, ".gz"), ("t10k", test, "")):
         labels = random.integers(0, 10, count)
         images = random.integers(0, 60, (count, 28, 28))
-        images[np.arange(count), labels * 2 + 4] = 250
+        images[np.arange(count), labels * 2 + 4] = bright
         _write_idx(folder / f"{part}-images-idx3-ubyte{packed}", images)
         _write_idx(folder / f"{part}-labels-idx1-ubyte{packed}", labels)
     return folder
