@@ -188,6 +188,11 @@ def _data_places(names: set[str]) -> dict[str, str]:
     }
 
 
+def is_experiment(plan: Plan) -> bool:
+    """Whether a run is one of `trainmark automl`."""
+    return bool(plan.cases) and plan.cases[0].workload == "automl_trial"
+
+
 def find_run(args: argparse.Namespace) -> RunDir:
     return rundir.find(args.runs, args.run)
 
