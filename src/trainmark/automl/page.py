@@ -59,6 +59,7 @@ def _header(speak: Speaker, result: Result) -> str:
         ("am.workers", escape(str(result.workers))),
         ("am.nodes", escape(", ".join(result.hosts[:_MOST_HOSTS]) + (" …" if len(result.hosts) > _MOST_HOSTS else ""))),
         ("when", escape(numbers.moment(result.start))),
+        ("am.time", words(numbers.quantity(result.seconds, "s"))),
     ]
     listed = "".join(f"<div>{element('dt', speak(key))}<dd>{value}</dd></div>" for key, value in facts)
     return (
@@ -82,7 +83,6 @@ def _totals(speak: Speaker, result: Result) -> str:
         ("am.regulated", numbers.quantity(result.regulated, "FLOPS"), "good" if result.valid else ""),
         ("am.score", numbers.quantity(result.score, "FLOPS"), ""),
         ("am.accuracy", f"{100 * result.accuracy:.2f} %", ""),
-        ("am.time", numbers.quantity(result.seconds, "s"), ""),
         ("am.work", numbers.quantity(result.flops, "FLOP"), ""),
         ("am.trials", str(len(result.trials)), ""),
         ("am.busy", numbers.quantity(result.busy, "fraction"), ""),
@@ -134,6 +134,7 @@ def _search(speak: Speaker, result: Result) -> str:
         x_unit="s",
         y_unit="fraction",
         names=(speak("am.each"), speak("am.best")),
+        below="am.tree_below",
     )
     best = sorted(known, key=lambda one: -(one.accuracy or 0.0))[:_BEST]
     head = [speak(key) for key in ("am.trial", "am.accuracy", "am.parent", "am.moves", "am.epochs", "am.trainings")]

@@ -32,6 +32,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "am.error_over_time": ("Error over time", "错误率随时间变化"),
     "am.regulated_over_time": ("Regulated score over time", "修正分数随时间变化"),
     "am.tree": ("Search tree: each trial, joined to the one it was made from", "搜索树：每个试验与其父试验相连"),
+    "am.tree_below": ("{0} far below, drawn at the lower edge", "{0} 个远低于其他试验，绘于下边缘"),
     "am.tree_axis": ("time of begin", "开始时间"),
     "am.search": ("Search", "搜索"),
     "am.cpu": ("Processors in use", "处理器使用率"),
