@@ -36,8 +36,10 @@ lint: $(VENV)/.dev
 	$(BIN)/vermin --no-tips --violations -t=3.7- $$($(BIN)/python -m trainmark.launch.node_zip)
 
 # The peers have an environment of their own: neither side's packages change what the other's cost.
+# `make perf ONLY="nas handover"` runs those alone and prints what it would have written.
+ONLY ?=
 perf: $(VENV)/.automl $(VENV)-perf/.peers $(VENV)-nni/.peers
-	$(BIN)/python benchmarks/run_all.py
+	$(BIN)/python benchmarks/run_all.py $(ONLY)
 
 clean:
 	rm -rf $(VENV) $(VENV)-perf $(VENV)-nni build dist

@@ -1,4 +1,7 @@
-"""Runs every benchmark in turn, never two at once, and writes RESULTS.md. Exit code 1 when a bar is missed."""
+"""Runs every benchmark in turn, never two at once, and writes RESULTS.md. Exit code 1 when a bar is missed.
+
+With names (`run_all.py nas handover`, `make perf ONLY="nas handover"`) only those, and the document is printed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import machine
@@ -54,22 +58,29 @@ def document(records: list[dict[str, Any]], circumstances: list[str]) -> str:
     return "\n".join(line for part in [*parts, ["", "## Details", "", *details]] for line in part) + "\n"
 
 
-def main() -> int:
+def main(names: Sequence[str]) -> int:
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        sys.stderr.write(f"no benchmark `{unknown[0]}`; there is {', '.join(BENCHMARKS)}\n")
+        return 2
     circumstances = [
         f"- machine: {machine.describe()}",
         f"- date: {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC; load average before: {machine.load()}",
         f"- versions: {machine.versions()}",
     ]
     records, broken = [], []
-    for name in BENCHMARKS:
+    for name in names or BENCHMARKS:
         try:
             records.append(measure(name))
         except (subprocess.SubprocessError, ValueError) as error:
             broken.append(f"- `{name}.py` did not give a result: {type(error).__name__}")
-    (HERE / "RESULTS.md").write_text(document(records, circumstances + broken))
-    print("\n".join([*table(records), *broken]))
+    if names:
+        print(document(records, circumstances + broken), end="")
+    else:
+        (HERE / "RESULTS.md").write_text(document(records, circumstances + broken))
+        print("\n".join([*table(records), *broken]))
     return 0 if not broken and all(row["met"] for record in records for row in record["figures"]) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -10,6 +10,7 @@ import pytest
 from trainmark.cli.main import main
 
 GOOD = {"schema": 1, "name": "x", "data": "fashion-mnist", "rules": "demo", "start": "small_cnn", "policy": "random"}
+MADE = {"data": "synthetic", "image": {"size": 8, "channels": 1, "classes": 2}}
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,11 @@ GOOD = {"schema": 1, "name": "x", "data": "fashion-mnist", "rules": "demo", "sta
         ({"slot": {"nodes": 3}}, "slot.nodes: found 3"),
         ({"image": {"size": 28, "channels": 1, "classes": 1}}, "image.classes: found 1"),
         ({"training": {"epochs": []}}, "training.epochs"),
+        ({"ledger": "postgresql://me:se/cret@db/x"}, "ledger: holds a password"),
+        ({"ledger": "postgresql://db/x?user=me&password=secret"}, "ledger: holds a password"),
+        ({"ledger": "grpc://127.0.0.1:3"}, "ledger: found 'grpc://127.0.0.1:3'"),
+        ({**MADE, "ledger": "nosuch://db/x"}, "ledger nosuch://db/x: cannot be used"),
+        ({**MADE, "ledger": "postgresql://me@127.0.0.1:1/x"}, "ledger postgresql://me@127.0.0.1:1/x: "),
     ],
 )
 def test_bad_input_starts_nothing(

@@ -11,6 +11,7 @@ import msgspec
 from trainmark.automl import policy
 from trainmark.automl.rules import RULES, RuleSet
 from trainmark.automl.schedule import EarlyStop
+from trainmark.automl.storage import holds_password
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec import yamlfile
 from trainmark.spec.case_id import is_name
@@ -232,10 +233,12 @@ def check(given: Experiment, where: str, folder: Path) -> Experiment:
         raise bad("training.epochs", training.epochs, "a list of whole numbers from 1, one for each round")
     if slot.nodes > 1 and (slot.per_node or 1) > 1:
         raise bad("slot.per_node", slot.per_node, "1 where a worker has several nodes")
-    if given.ledger and re.search(r"//[^/@]*:[^/@]+@", given.ledger):
+    if given.ledger and holds_password(given.ledger):
         raise UserError(
             f"{where}: ledger: holds a password, which results would keep; leave it to the database's own file"
         )
+    if given.ledger and not re.match(r"journal:/|(?!grpc)[a-z0-9+]+://", given.ledger):
+        raise bad("ledger", given.ledger, "journal:/PATH or the URL of a database")
     for name, values in given.hpo.space.items():
         _check_range(name, values, f"{where}: hpo.space.{name}")
     return _resolved(given, where, folder)

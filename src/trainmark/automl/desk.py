@@ -151,6 +151,6 @@ class Desk:
 
     def _assignment(self, entry: Entry) -> Assignment:
         body = len(self._generator.graph_of(family(self._ledger, entry)).layers)
-        parent = None if entry.parent is None else self._ledger.ended(entry.parent)
+        parent = None if entry.parent is None else self._ledger.known(entry.parent)
         taken = msgspec.structs.replace(entry, owner=self._owner, state="running")
         return Assignment(taken, self._experiment.round_of(entry.number), body, parent)

@@ -130,7 +130,7 @@ class Generator:
 def family(ledger: Ledger, entry: Entry) -> Entry:
     """The start model that an entry comes from."""
     while entry.parent is not None:
-        entry = ledger.ended(entry.parent)
+        entry = ledger.known(entry.parent)
     return entry
 
 

@@ -118,7 +118,7 @@ class JournalLedger(Ledger):
             self._refresh()
             return self._known.copy()
 
-    def ended(self, number: int) -> Entry:
+    def known(self, number: int) -> Entry:
         return self._known[number] if number < len(self._known) else self.entries()[number]
 
     def _not_ended(self) -> list[Entry]:

@@ -113,8 +113,8 @@ class Ledger:
             found.append(entry)
         return found
 
-    def ended(self, number: int) -> Entry:
-        """One that is known to have ended, without a look at the storage where that can be."""
+    def known(self, number: int) -> Entry:
+        """One entry; as of the last look where a look takes long."""
         return self._ended.get(number) or self.entries()[number]
 
     def waiting(self, owner: str, most: int) -> list[Entry]:

@@ -13,6 +13,7 @@ import random
 import struct
 import tempfile
 import time
+import uuid
 
 from trainmark.hashes import sha256_hex
 
@@ -104,7 +105,7 @@ class Lock:
     def _break(self, seen: tuple[int, int]) -> None:
         """Takes the lock from whoever is gone; of several who try, one renames it and the others find it missing."""
         if self._which() == seen:
-            apart = f"{self._file}.{os.uname().nodename}.{os.getpid()}"
+            apart = f"{self._file}.{uuid.uuid4().hex}"
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self._file, apart)
                 os.unlink(apart)

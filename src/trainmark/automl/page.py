@@ -8,7 +8,7 @@ from trainmark.automl.monitoring import Series
 from trainmark.automl.result import Result
 from trainmark.report import numbers
 from trainmark.report.charts import lines, tree
-from trainmark.report.charts.figure import table
+from trainmark.report.charts.figure import data_cell, table
 from trainmark.report.charts.lines import Line
 from trainmark.report.charts.tree import Node
 from trainmark.report.markup import element, escape, words
@@ -59,6 +59,7 @@ def _header(speak: Speaker, result: Result) -> str:
         ("am.workers", escape(str(result.workers))),
         ("am.nodes", escape(", ".join(result.hosts[:_MOST_HOSTS]) + (" …" if len(result.hosts) > _MOST_HOSTS else ""))),
         ("when", escape(numbers.moment(result.start))),
+        ("am.lasted", words(numbers.quantity(result.seconds, "s"))),
     ]
     listed = "".join(f"<div>{element('dt', speak(key))}<dd>{value}</dd></div>" for key, value in facts)
     return (
@@ -82,7 +83,6 @@ def _totals(speak: Speaker, result: Result) -> str:
         ("am.regulated", numbers.quantity(result.regulated, "FLOPS"), "good" if result.valid else ""),
         ("am.score", numbers.quantity(result.score, "FLOPS"), ""),
         ("am.accuracy", f"{100 * result.accuracy:.2f} %", ""),
-        ("am.time", numbers.quantity(result.seconds, "s"), ""),
         ("am.work", numbers.quantity(result.flops, "FLOP"), ""),
         ("am.trials", str(len(result.trials)), ""),
         ("am.busy", numbers.quantity(result.busy, "fraction"), ""),
@@ -134,6 +134,7 @@ def _search(speak: Speaker, result: Result) -> str:
         x_unit="s",
         y_unit="fraction",
         names=(speak("am.each"), speak("am.best")),
+        below="am.tree_below",
     )
     best = sorted(known, key=lambda one: -(one.accuracy or 0.0))[:_BEST]
     head = [speak(key) for key in ("am.trial", "am.accuracy", "am.parent", "am.moves", "am.epochs", "am.trainings")]
@@ -175,16 +176,16 @@ def _figures(title: Label, drawn: str) -> str:
 
 def _rules(speak: Speaker, result: Result) -> str:
     kinds = {True: ("am.met", "good"), False: ("am.missed", "bad"), None: ("am.not_held", "calm")}
+    head = [speak(key) for key in ("am.rule", "state", "am.wanted", "am.found")]
     rows = ""
     for one in result.verdicts:
         key, kind = kinds[one.met]
-        rows += (
-            f'<tr><th scope="row">{escape(one.rule)}</th><td>{badge(speak(key), kind)}</td>'
-            f"<td>{escape(one.wanted)}</td><td>{escape(one.found)}</td></tr>"
-        )
-    top = "".join(element("th", speak(key), ' scope="col"') for key in ("am.rule", "state", "am.wanted", "am.found"))
+        cells = (badge(speak(key), kind), escape(one.wanted), escape(one.found))
+        row = "".join(data_cell(name, cell, False) for name, cell in zip(head[1:], cells, strict=True))
+        rows += f"<tr>{element('th', speak(f'am.rule.{one.rule}'), ' scope=row')}{row}</tr>"
+    top = "".join(element("th", name, ' scope="col"') for name in head)
     return (
-        f'<section>{element("h2", speak("am.rules"))}<div class="card flush"><div class="scroll"><table>'
+        f'<section>{element("h2", speak("am.rules"))}<div class="card flush"><div class="scroll"><table class="cards">'
         f"<thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table></div></div></section>"
     )
 

@@ -107,7 +107,9 @@ def build(run: str, state: str, experiment: Experiment, record: Record) -> Resul
         batches=tuple((worker.batch, worker.memory_gib) for worker in record.workers),
     )
     verdicts = judge(rules, facts)
-    trials = _trials(record, rules.flops, start)
+    # Workers of a lost controller may still be at it.
+    unended = "RUNNING" if state in ("RUNNING", "LOST") else "CANCELLED"
+    trials = _trials(record, rules.flops, start, unended)
     done = [trial for trial in trials if trial.accuracy is not None]
     best = max(done, key=lambda one: (one.accuracy or 0.0, -one.number), default=None)
     made = [end.generate_cpu_s for end in record.ends if end.generate_cpu_s is not None]
@@ -148,7 +150,7 @@ def build(run: str, state: str, experiment: Experiment, record: Record) -> Resul
     )
 
 
-def _trials(record: Record, rules: str, start: float | None) -> list[TrialRow]:
+def _trials(record: Record, rules: str, start: float | None, unended: str) -> list[TrialRow]:
     begins: dict[int, list[Begin]] = {}
     for begin in sorted(record.begins, key=lambda one: one.wall):
         begins.setdefault(begin.number, []).append(begin)
@@ -164,7 +166,7 @@ def _trials(record: Record, rules: str, start: float | None) -> list[TrialRow]:
         rows.append(
             TrialRow(
                 number=number,
-                state=_state(end),
+                state=_state(end, unended),
                 round=told[0].round,
                 parent=told[0].parent,
                 moves=list(told[0].moves),
@@ -183,9 +185,9 @@ def _trials(record: Record, rules: str, start: float | None) -> list[TrialRow]:
     return rows
 
 
-def _state(end: Any) -> str:
+def _state(end: Any, unended: str) -> str:
     if end is None:
-        return "RUNNING"
+        return unended
     if end.value is None:
         return "FAILED"
     return "PRUNED" if end.pruned else "SUCCEEDED"

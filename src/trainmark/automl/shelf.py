@@ -6,6 +6,7 @@ Everything is written whole or not at all, and read as data, never as code. Work
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class Shelf:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    half = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    half = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with half.open("wb") as file:
         file.write(data)
         file.flush()

@@ -17,10 +17,10 @@ _AWAY_SECONDS, _RETRY_SECONDS = 3600.0, 1.0
 
 def connect(url: str) -> Any:
     """`url`: `journal:PATH` for a file that all workers see, `grpc://HOST:PORT`, or a database's URL."""
-    import optuna
-
     kind, _, rest = url.partition(":")
     try:
+        import optuna
+
         if kind == "journal":
             from optuna.storages import JournalStorage
 
@@ -30,11 +30,35 @@ def connect(url: str) -> Any:
         if kind == "grpc":
             host, _, port = rest.removeprefix("//").partition(":")
             return _Patient(optuna.storages.GrpcStorageProxy(host=host, port=int(port)))
-        return optuna.storages.get_storage(url)
     except ImportError as error:
         raise SiteError(
             f"the ledger {kind} needs a package that is not here: {error}; get `trainmark[automl]`"
         ) from None
+    return _database(url)
+
+
+def _database(url: str) -> Any:
+    import optuna
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return optuna.storages.get_storage(url)
+    except ImportError:
+        raise SiteError(
+            f"ledger {url}: no driver for this database is here; for PostgreSQL: pip install 'psycopg[binary]'"
+        ) from None
+    except (SQLAlchemyError, ValueError) as error:
+        # The database's own words; those around them repeat statements.
+        said = " ".join(str(getattr(error, "orig", None) or error).split())
+        raise SiteError(f"ledger {url}: cannot be used: {said}") from None
+
+
+def holds_password(url: str) -> bool:
+    """Whether a database's URL does what it should leave to the database's own file."""
+    rest, _, query = url.partition("?")
+    names = {part.partition("=")[0].lower() for part in query.split("&")}
+    place = rest.partition("://")[2].rpartition("@")[0]
+    return ":" in place or bool(names & {"password", "passwd", "sslpassword"})
 
 
 class _Patient:

@@ -13,6 +13,7 @@ from trainmark.automl import plan as plans
 from trainmark.automl.config import SYNTHETIC, Experiment, load, to_yaml
 from trainmark.automl.generator import limits_of, start_models
 from trainmark.automl.rules import RULES
+from trainmark.automl.storage import connect
 from trainmark.cli import automl_drive, automl_server, common, drive
 from trainmark.errors import UserError
 from trainmark.launch import REGISTRY
@@ -54,6 +55,11 @@ def call(args: argparse.Namespace) -> int:
         from trainmark.cli.run import check_site
 
         check_site(plan)
+    if experiment.ledger:
+        # Better found out now than by all workers.
+        connect(experiment.ledger)
+    if site.launcher == "ssh" and experiment.slot.nodes > 1 and not site.shared_dir:
+        raise UserError("slot.nodes: workers of several nodes need `shared_dir` in the site, for their checkpoints")
     run = rundir.create(args.runs.resolve(), plan.suite)
     until = time.time() + experiment.seconds
     start = start_models(experiment)
@@ -69,8 +75,6 @@ def _places(experiment: Experiment, site: Site, run: RunDir) -> tuple[str, str]:
         home = str(run.path / FOLDER)
         return home, experiment.ledger or f"journal:{home}/ledger.log"
     home = f"{site.shared_dir}/trainmark-{FOLDER}/{run.id}" if site.shared_dir else ""
-    if experiment.slot.nodes > 1 and not home:
-        raise UserError("slot.nodes: workers of several nodes need `shared_dir` in the site, for their checkpoints")
     return home, experiment.ledger or f"grpc://127.0.0.1:{automl_server.free_port()}"
 
 

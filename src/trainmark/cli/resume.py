@@ -29,7 +29,7 @@ def call(args: argparse.Namespace) -> int:
     if manifest.imported:
         raise UserError(f"run {run.id} was imported: another tool ran it, so there is nothing here to go on with")
     plan = manifest.plan
-    if plan.cases and plan.cases[0].workload == "automl_trial":
+    if common.is_experiment(plan):
         raise UserError(f"run {run.id} is an AutoML experiment: `trainmark automl resume {run.id}` goes on with it")
     if plan.suite == fleet.SUITE:
         from trainmark.cli import accept, accept_course

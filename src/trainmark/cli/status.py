@@ -44,7 +44,7 @@ def run_state(run: RunDir, state: RunState) -> str:
     owner = lease.read(run.path)
     if owner is not None and lease.is_alive(owner, run.path):
         return str(JobState.RUNNING)
-    return f"LOST: its controller is gone; `trainmark resume {run.id}` goes on"
+    return f"LOST: its controller is gone; `{common.resume_line(run, state.plan)}` goes on"
 
 
 def _owner(run: RunDir) -> str:

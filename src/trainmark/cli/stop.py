@@ -35,7 +35,7 @@ def call(args: argparse.Namespace) -> int:
         sys.stdout.write(f"run {run.id} is not running\n")
         return 0
     state = session.state_of(run, state.plan)
-    more = f"; `trainmark resume {run.id}` would go on" if state.unfinished() else ""
+    more = f"; `{common.resume_line(run, state.plan)}` would go on" if state.unfinished() else ""
     sys.stdout.write(f"run {run.id} has stopped: {state.finished or 'its controller ended'}{more}\n")
     return 0
 

@@ -56,7 +56,7 @@ def _running(run: RunDir) -> list[dict[str, Any]]:
         return []  # `list` tells what is wrong with it
     # Its agents may go on without one, up to their own deadlines.
     owned = present_state(run, state) is JobState.RUNNING
-    note = "" if owned else f"no controller: `trainmark resume {run.id}`"
+    note = "" if owned else f"no controller: `{common.resume_line(run, state.plan)}`"
     return [_row(run, state.plan.cases[ref.case], ref, attempt, note) for ref, attempt in state.open_attempts()]
 
 

@@ -44,6 +44,11 @@ def first(start: Sequence[Graph], history: Sequence[Trial], pending: Sequence[Tr
     return Proposal(start[begun]) if begun < len(start) else None
 
 
+def parents(history: Sequence[Trial], pending: Sequence[Trial]) -> Sequence[Trial]:
+    """Who may have children: those that were trained, whose weights can be inherited; before there are any, all."""
+    return [trial for trial in history if trial.value is not None] or [*history, *pending]
+
+
 def mutation(near: Near, limits: Limits, rng: Random, draw: Callable[[], Trial]) -> Proposal | None:
     """A random neighbour of whom `draw` gives; None if some tries find nobody who has one."""
     for _ in range(_TRIES):

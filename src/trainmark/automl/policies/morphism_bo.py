@@ -11,7 +11,7 @@ import numpy as np
 
 from trainmark.automl.graph import Graph
 from trainmark.automl.moves import Limits, neighbours
-from trainmark.automl.policies.common import Option, first, mutation, options_of
+from trainmark.automl.policies.common import Option, first, mutation, options_of, parents
 from trainmark.automl.policies.features import WIDTH, Numbers, features
 from trainmark.automl.policies.surrogate import Surrogate
 from trainmark.automl.policy import Proposal, Trial
@@ -55,21 +55,22 @@ class MorphismBO:
         if begin is not None:
             return begin
         if len(history) + len(pending) < self._initial:
-            return self._blindly([*history, *pending], rng)
+            return self._blindly(history, pending, rng)
         self._learn(pending)
-        for parents in self._groups(history, pending):
-            share = -(-self._candidates // len(parents))
+        for group in self._groups(history, pending):
+            share = -(-self._candidates // len(group))
             drawn = [
                 Proposal(child, number, (move,))
-                for number, graph in parents
+                for number, graph in group
                 for move, child in neighbours(graph, rng, share, self._limits)
             ]
             best = self._best(drawn)
             if best is not None:
                 return best
-        return self._blindly([*history, *pending], rng)
+        return self._blindly(history, pending, rng)
 
-    def _blindly(self, among: Sequence[Trial], rng: Rng) -> Proposal:
+    def _blindly(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Rng) -> Proposal:
+        among = parents(history, pending)
         found = mutation(neighbours, self._limits, rng, lambda: rng.choice(among))
         return found or Proposal(rng.choice(self._start))
 

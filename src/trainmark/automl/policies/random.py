@@ -8,10 +8,9 @@ from typing import Any
 
 from trainmark.automl.graph import Graph
 from trainmark.automl.moves import Limits, neighbours
+from trainmark.automl.policies.common import first, mutation, parents
 from trainmark.automl.policy import Proposal, Trial
 from trainmark.errors import UserError
-
-_TRIES = 32
 
 
 class Random:
@@ -24,14 +23,9 @@ class Random:
         """Chance has no memory."""
 
     def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Rng) -> Proposal:
-        begun = sum(trial.parent is None for trial in (*history, *pending))
-        if begun < len(self._start):
-            return Proposal(self._start[begun])
-        trained = [trial for trial in history if trial.value is not None] or [*history, *pending]
-        for _ in range(_TRIES):
-            parent = rng.choice(trained)
-            found = neighbours(parent.graph, rng, 1, self._limits)
-            if found:
-                ((move, child),) = found
-                return Proposal(child, parent.number, (move,))
-        return Proposal(rng.choice(self._start))
+        begin = first(self._start, history, pending)
+        if begin is not None:
+            return begin
+        among = parents(history, pending)
+        found = mutation(neighbours, self._limits, rng, lambda: rng.choice(among))
+        return found or Proposal(rng.choice(self._start))

@@ -10,10 +10,13 @@ from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis
 from trainmark.report.charts.figure import figure
 from trainmark.report.charts.svg import HEIGHT, WIDTH, Frame, document, fine, frame, grid, path, readable
+from trainmark.report.markup import element
 from trainmark.report.words import Label, Speaker
 
 # More than this many branches are only a blot.
 _MOST_BRANCHES = 3000
+# Of so few nobody knows which of them is the odd one.
+_FEW = 5
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -33,17 +36,33 @@ def chart(
     x_unit: str,
     y_unit: str,
     names: Sequence[Label],
+    below: str,
 ) -> str:
-    """`names`: of a point, and of the line of the best."""
+    """`names`: of a point, and of the line of the best; `below`: the words for points that lie far below the others,
+    which are drawn at the edge, so that the others can be told apart."""
     if not nodes:
         return ""
+    floor = _floor([node.y for node in nodes])
+    low = sum(node.y < floor for node in nodes)
+    nodes = [msgspec.structs.replace(node, y=max(floor, node.y)) for node in nodes]
     x = axes.make([node.x for node in nodes], x_unit, tight=True)
     y = axes.make([node.y for node in nodes], y_unit)
     place = frame(y, x)
     body = grid(place, x, y, x_title, "") + fine(_branches(nodes, place, x, y) + _best(nodes, place, x, y))
     ends = (axis.shown(end * axis.divisor) for axis in (x, y) for end in (axis.low, axis.high))
     svg = document(title, speak("chart.desc", 2, *ends), body, (WIDTH, HEIGHT), readable(place, x, y))
-    return figure(title, svg, [("line s1", names[0]), ("line s2", names[1])])
+    note = element("p", speak(below, low), ' class="small"') if low else ""
+    return figure(title, svg, [("line s1", names[0]), ("line s2", names[1])], note)
+
+
+def _floor(values: Sequence[float]) -> float:
+    """No lower than so is the axis: where the middle half of all would fit in eight times below it."""
+    if len(values) < _FEW:
+        return min(values)
+    ordered = sorted(values)
+    low, high = ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]
+    fence = low - 8 * (high - low)
+    return min(value for value in ordered if value >= fence)
 
 
 def _branches(nodes: Sequence[Node], place: Frame, x: Axis, y: Axis) -> str:

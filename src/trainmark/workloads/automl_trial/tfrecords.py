@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ def _index(files: list[Path], cache: Path | None) -> Any:
     places = np.array(rows, np.int64)
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        half = kept.with_name(f".{kept.name}.{os.uname().nodename}.{os.getpid()}.npy")
+        half = kept.with_name(f".{kept.name}.{uuid.uuid4().hex}.npy")
         np.save(half, places)
         half.replace(kept)
     return places

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,7 @@ def _keep(path: Path, weights: dict[str, Any]) -> None:
         start += array.nbytes
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
-    half = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    half = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with half.open("wb") as file:
