@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Cli
 from trainmark.report import why
 from trainmark.report.records import Report
-from trainmark.score.diagnosed import Diagnosis, Value
+from trainmark.score.records import Diagnosis, Value
 from trainmark.spec.states import JobState
 
 SCRIPT = """

@@ -17,7 +17,7 @@ from trainmark.run import session
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
-    from trainmark.score.diagnosed import Diagnosis
+    from trainmark.score.records import Diagnosis
 
 EPILOG = """\
 examples:

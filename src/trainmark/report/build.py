@@ -13,10 +13,9 @@ from trainmark.report.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, StudyReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
-from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.gate import OUTSIDE
-from trainmark.score.goodput import Goodput
 from trainmark.score.measurement import Measurement
+from trainmark.score.records import Diagnosis, Goodput
 from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.site import PEAKS

@@ -12,8 +12,9 @@ from trainmark.plan.records import CasePlan
 from trainmark.report.records import CaseReport, Report
 from trainmark.score import verdict as verdicts
 from trainmark.score.measurement import Measurement
+from trainmark.score.records import Verdict, Word
 from trainmark.score.sets import by_set
-from trainmark.score.verdict import Pair, Verdict, Word, geometric_mean
+from trainmark.score.verdict import Pair, geometric_mean
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Manifest
 

@@ -37,7 +37,8 @@ def contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
 
 def _judged(groups: list[list[_Entry]]) -> list[Contest]:
     from trainmark.report.compare import rounds_of
-    from trainmark.score.verdict import MARGIN, Pair, Verdict, geometric_mean, judge
+    from trainmark.score.records import Verdict
+    from trainmark.score.verdict import MARGIN, Pair, geometric_mean, judge
 
     named = [(one, other) for group in groups for one, other in combinations(_fast_last(group), 2)]
     pairs = []

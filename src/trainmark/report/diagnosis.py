@@ -7,9 +7,9 @@ from typing import Any
 
 from trainmark.plan.records import CasePlan, Diagnostic
 from trainmark.score import diagnosis
-from trainmark.score.diagnosed import Diagnosis
 from trainmark.score.diagnosis import Observed, RoundTrace
 from trainmark.score.phases import pauses
+from trainmark.score.records import Diagnosis
 from trainmark.spec.columns import Columns, RankColumns
 from trainmark.spec.states import JobState
 from trainmark.spec.trace import Trace

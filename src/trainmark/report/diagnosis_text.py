@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainmark.report.plain import clean
 from trainmark.score.breakdown import CLASSES
-from trainmark.score.diagnosed import Diagnosis, Value
+from trainmark.score.records import Diagnosis, Value
 
 NAMES = {
     "compute": "computing",

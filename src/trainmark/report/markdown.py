@@ -9,7 +9,7 @@ from trainmark.report import figures, numbers
 from trainmark.report.plain import clean
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Speaker
-from trainmark.score.diagnosed import Diagnosis
+from trainmark.score.records import Diagnosis
 
 _HEAD = ("case", "state", "runs", "m.throughput", "interval", "outcome", "fraction", "memory", "band", "disturbed")
 _MOST_LINES = 20

@@ -6,10 +6,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.score.diagnosed import Diagnosis
-from trainmark.score.goodput import Goodput
 from trainmark.score.measurement import Measurement
-from trainmark.score.verdict import Verdict
+from trainmark.score.records import Diagnosis, Goodput, Verdict
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 

@@ -10,7 +10,7 @@ from trainmark.errors import UserError
 from trainmark.report.diagnosis_text import NAMES
 from trainmark.report.plain import clean
 from trainmark.report.records import Report
-from trainmark.score.diagnosed import Diagnosis, Value
+from trainmark.score.records import Diagnosis, Value
 
 MOST_OPERATORS = 15
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from trainmark.score import sequential
-from trainmark.score.verdict import Pair, Verdict, judge
+from trainmark.score.records import Verdict
+from trainmark.score.verdict import Pair, judge
 
 # Rounds of good and bad before anything is asked; more, one by one, until their difference is beyond doubt.
 FIRST_ROUNDS = 3

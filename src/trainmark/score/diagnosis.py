@@ -9,8 +9,8 @@ import msgspec
 
 from trainmark.score import breakdown, intervals, skew
 from trainmark.score.breakdown import CLASSES, COMPUTE, COPIES, DATA, HOST, LAUNCH, TRANSFER, UNEXPLAINED, WAITING
-from trainmark.score.diagnosed import Cause, Diagnosis, Value
 from trainmark.score.interval import plain_t
+from trainmark.score.records import Cause, Diagnosis, Value
 
 if TYPE_CHECKING:
     from trainmark.spec.trace import Trace

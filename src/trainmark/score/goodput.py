@@ -10,6 +10,7 @@ import msgspec
 from trainmark.score.figure import Figure, known
 from trainmark.score.interval import median
 from trainmark.score.phases import CHECKPOINT, pauses
+from trainmark.score.records import Goodput, Recovery
 from trainmark.spec.columns import Columns, RankColumns, is_number
 
 NS = 1e-9
@@ -32,33 +33,6 @@ class Try(msgspec.Struct, frozen=True, eq=False):
     compiled: bool = False
     # Seconds in which the controller saw to it that all hosts had the image.
     image_seconds: float | None = None
-
-
-class Recovery(msgspec.Struct, frozen=True):
-    """From the last step before the end of one attempt until the next one had got as far. Seconds."""
-
-    total: float
-    # Until the next attempt's process began; from there to its first step; steps done a second time.
-    until_started: float
-    start: float
-    redone: float
-    lost_steps: int
-
-
-class Goodput(msgspec.Struct, frozen=True):
-    case: str
-    attempts: int
-    start: dict[str, Figure]
-    time_to_first_step: Figure
-    checkpoint_save: Figure
-    checkpoint_load: Figure
-    # Seconds between two checkpoints, begin to begin.
-    checkpoint_every: Figure
-    stall_share: Figure
-    recoveries: list[Recovery]
-    # Training that counts ÷ all the time the job took.
-    effective_ratio: Figure
-    step_time: Figure
 
 
 class Forecast(msgspec.Struct, frozen=True):

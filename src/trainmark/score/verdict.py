@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
 from trainmark.score import student
 from trainmark.score.interval import t_limit
 from trainmark.score.power import POWER, needed
+from trainmark.score.records import Verdict, Word
 
 LEVEL = 0.05
 MARGIN = 0.03
@@ -28,8 +28,6 @@ THRESHOLD = 0.05
 # Welch's degrees of freedom promise too much when few runs meet many: 2 against 10 would give 10 % false verdicts.
 # Held to this times (the smaller number − 1), where the sides differ in number, 2 to 5 against up to 50 stay below 6 %.
 UNEQUAL_DF = 1.5
-
-Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -51,26 +49,6 @@ class Estimate(msgspec.Struct, frozen=True):
     n_b: int
     # Of ln(throughput) per run: of each side, or of the paired differences. Tells how many runs would do.
     variances: tuple[float, ...] = ()
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What can be said of B against A. The ratio is B ÷ A, its interval 95 %; p-values are Holm's over the family."""
-
-    word: Word
-    ratio: float
-    ci_low: float | None
-    ci_high: float | None
-    n_a: int
-    n_b: int
-    method: str
-    reason: str
-    p_difference: float | None = None
-    p_equivalent: float | None = None
-    # That B lost more than the threshold.
-    p_loss: float | None = None
-    past_threshold: bool = False
-    # Runs per side that would settle an inconclusive case; None when unknown or beyond reason.
-    needed: int | None = None
 
 
 def judge(pairs: Sequence[Pair], margin: float = MARGIN, threshold: float = THRESHOLD) -> list[Verdict]:

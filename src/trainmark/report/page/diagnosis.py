@@ -10,7 +10,7 @@ from trainmark.report.charts.figure import table
 from trainmark.report.markup import element, escape
 from trainmark.report.words import Label, Speaker
 from trainmark.score.breakdown import CLASSES
-from trainmark.score.diagnosed import Diagnosis, Value
+from trainmark.score.records import Diagnosis, Value
 from trainmark.spec.case_id import CaseId
 
 # In the order of their colours; the rest is small nearly always, and shown as one.
