@@ -3,6 +3,7 @@ weather is the same for all kinds of a block."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -24,7 +25,7 @@ INJECTED = 0.05
 BYTES, BITS_PER_SECOND = 4 * 1000 * 1000, 200_000_000
 
 PROGRAM = """
-import random, subprocess, sys, time
+import json, random, subprocess, sys, time
 import torch, torch.distributed as dist
 from trainmark_diagnose import DATA_MARK, Diagnostic
 from torch.nn.parallel import DistributedDataParallel
@@ -42,6 +43,14 @@ def wire(*words):
         subprocess.run(["tc", "qdisc", *words], check=True)
     dist.barrier()
 
+slept = {kind: [] for kind in kinds}
+
+def sleep():
+    # A busy machine wakes nobody in time: what was put in is what it really took.
+    began = time.monotonic()
+    time.sleep(injected)
+    slept[kind].append(time.monotonic() - began)
+
 for block in range(blocks):
     for kind in order.sample(kinds, len(kinds)):
         if kind == "wire":
@@ -52,11 +61,11 @@ for block in range(blocks):
             with look.mark(DATA_MARK):
                 batch = torch.randn(8, 1000)
                 if kind == "loader":
-                    time.sleep(injected)
+                    sleep()
             optimizer.zero_grad()
             model(batch).sum().backward()
             if kind == "straggler" and rank == 1:
-                time.sleep(injected)
+                sleep()
             optimizer.step()
             if look.stepped():
                 break
@@ -64,6 +73,7 @@ for block in range(blocks):
         dist.barrier()
         if kind == "wire":
             wire("del", "dev", "eth0", "root")
+open("%s/slept-%d.json" % (out, rank), "w").write(json.dumps(slept))
 """
 
 
@@ -98,6 +108,18 @@ def of_class(name: str, rounds: Sequence[RoundTrace]) -> list[float]:
 
 def waited_for_second(rounds: Sequence[RoundTrace]) -> list[float]:
     return [sum(seconds for (last, _), seconds in one.waited[0].items() if last == 1) for one in rounds]
+
+
+def slept(out: Path, rank: int, kind: str) -> float:
+    """Seconds of a step that the program itself saw go by."""
+    times = json.loads((out / f"slept-{rank}.json").read_text())[kind]
+    return float(sum(times) / len(times))
+
+
+def grown_most(with_it: Sequence[RoundTrace], without: Sequence[RoundTrace]) -> str:
+    """The class of the first rank that is longer by most."""
+    names = with_it[0].classes[0]
+    return max(names, key=lambda name: sum(of_class(name, with_it)) - sum(of_class(name, without)))
 
 
 def holds(with_it: list[float], without: list[float], injected: float) -> bool:
