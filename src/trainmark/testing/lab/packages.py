@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ _SLURM = {
 _DOCKER = {"dockerd": "docker.io", "runc": "runc", "podman": "podman", "docker-registry": "docker-registry"}
 # Programs of the system's administrator are not on everybody's PATH.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LOCK = Path("/run/lock/trainmark-lab-install")
 _POLICY = Path("/usr/sbin/policy-rc.d")
 
 
@@ -70,7 +72,10 @@ def need(options: Options, *, install: bool) -> None:
             f"the lab lacks {', '.join(sorted(lacking))}; `--install` gets them by apt-get, "
             f"or do it yourself: apt-get install {' '.join(names)}"
         )
-    _install(names)
+    with _LOCK.open("w") as lock:  # two labs may be made at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if missing(options):
+            _install(names)
     lacking = missing(options)
     if lacking:
         raise SiteError(f"installed {', '.join(names)}, and there is still no {', '.join(sorted(lacking))}")
