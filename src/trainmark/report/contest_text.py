@@ -37,7 +37,7 @@ def answer(contest: Contest, speak: Speaker) -> Label:
     return speak("contest.winner", first.framework, len(known))
 
 
-def row(rival: Rival, case: CaseReport, speak: Speaker) -> list[Label | str]:
+def row(rival: Rival, contest: Contest, case: CaseReport, speak: Speaker) -> list[Label | str]:
     """Cells in the order of HEAD."""
     return [
         rival.framework,
@@ -46,11 +46,14 @@ def row(rival: Rival, case: CaseReport, speak: Speaker) -> list[Label | str]:
         numbers.NONE if rival.share is None else _percent(rival.share, 1),
         _span(rival),
         figures.band(case, speak)[0],
-        word(rival, speak),
+        word(rival, contest, speak),
     ]
 
 
-def word(rival: Rival, speak: Speaker) -> Label:
+def word(rival: Rival, contest: Contest, speak: Speaker) -> Label:
+    """Nobody is called the fastest while it is open whether another one is."""
+    if rival.word == "fastest" and any(other.word == "inconclusive" for other in contest.rivals):
+        return speak("contest.ahead")
     if rival.word in ("fastest", "none"):
         return speak(f"contest.{rival.word}")
     return speak.named("verdict", rival.word)
@@ -67,7 +70,7 @@ def remarks(contest: Contest, speak: Speaker) -> list[Label]:
 
 def text(contest: Contest, cases: Mapping[str, CaseReport], speak: Speaker) -> list[str]:
     head = [speak.text(key).lower() for key in HEAD]
-    rows = [_texts(row(rival, cases[rival.case], speak)) for rival in contest.rivals]
+    rows = [_texts(row(rival, contest, cases[rival.case], speak)) for rival in contest.rivals]
     lines = ["", title(contest, speak).text, f"  {answer(contest, speak).text}", ""]
     lines += [f"  {line}" for line in columns([head, *rows])]
     said = remarks(contest, speak)
@@ -78,7 +81,7 @@ def markdown(contest: Contest, cases: Mapping[str, CaseReport], speak: Speaker) 
     from trainmark.report.markdown import plain, rows
 
     sides = ["---:" if index in FIGURES else "---" for index in range(len(HEAD))]
-    told = [[plain(cell) for cell in _texts(row(rival, cases[rival.case], speak))] for rival in contest.rivals]
+    told = [[plain(cell) for cell in _texts(row(rival, contest, cases[rival.case], speak))] for rival in contest.rivals]
     parts = [f"### {plain(title(contest, speak).text)}", plain(answer(contest, speak).text)]
     parts.append(rows([[speak.text(key) for key in HEAD], sides, *told]))
     said = [f"- {plain(one.text)}" for one in remarks(contest, speak)]

@@ -70,6 +70,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "contest.framework": ("Framework", "框架"),
     "contest.share": ("Of the fastest", "相对最快者"),
     "contest.fastest": ("fastest", "最快"),
+    "contest.ahead": ("ahead", "领先"),
     "contest.none": ("no result", "无结果"),
     "contest.winner": ("{0} is the fastest of the {1} with a result.", "在有结果的 {1} 个框架中，{0} 最快。"),
     "contest.equal": (
@@ -77,8 +78,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "{0} 与 {1} 一样快：差异小于 {2}。",
     ),
     "contest.open": (
-        "{0} is ahead, but it is not settled whether {1} is slower.",
-        "{0} 领先，但尚不能判定 {1} 更慢。",
+        "{0} is ahead, but these may be as fast or faster: {1}.",
+        "{0} 领先，但以下框架可能同样快或更快：{1}。",
     ),
     "contest.alone": ("Only {0} has a result, so there is nothing to compare.", "只有 {0} 有结果，无法比较。"),
     "contest.nobody": (

@@ -27,7 +27,7 @@ def _contest(speak: Speaker, found: Contest, cases: Mapping[str, CaseReport], pl
     head = "".join(
         element("th", speak(key), f' scope="col"{_side(index)}') for index, key in enumerate(contest_text.HEAD)
     )
-    rows = "".join(_row(speak, rival, cases[rival.case], places[rival.case]) for rival in found.rivals)
+    rows = "".join(_row(speak, rival, found, cases[rival.case], places[rival.case]) for rival in found.rivals)
     remarks = "".join(element("p", remark, " class=small") for remark in contest_text.remarks(found, speak))
     return (
         f'<div class="card">{element("h3", found.question)}'
@@ -41,11 +41,11 @@ def _side(index: int) -> str:
     return ' class="n"' if index in contest_text.FIGURES else ""
 
 
-def _row(speak: Speaker, rival: Rival, case: CaseReport, place: int) -> str:
-    _, *cells = contest_text.row(rival, case, speak)
+def _row(speak: Speaker, rival: Rival, found: Contest, case: CaseReport, place: int) -> str:
+    _, *cells = contest_text.row(rival, found, case, speak)
     shown = [words(cell) for cell in cells]
     shown[-2] = word_badge(figures.band(case, speak)[0])
-    shown[-1] = badge(contest_text.word(rival, speak), _KINDS.get(rival.word, "calm"))
+    shown[-1] = badge(contest_text.word(rival, found, speak), _KINDS.get(rival.word, "calm"))
     data = "".join(
         data_cell(speak(key), cell, index in contest_text.FIGURES)
         for index, (key, cell) in enumerate(zip(contest_text.HEAD[1:], shown, strict=True), 1)
