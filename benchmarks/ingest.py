@@ -21,7 +21,7 @@ from typing import Any
 from figures import Figure, at_most, show, spread, times_less
 from lab import HERE, Lab, interleaved, lab
 
-from trainmark.interop.flagperf import perflog
+from trainmark.interop.flagperf.blocks import blocks
 
 LINES = 1_000_000
 # What other text stands between PerfLog lines in a real log.
@@ -67,7 +67,7 @@ def make(file: Path, lines: int) -> None:
 def ours(path: Path) -> list[str]:
     """A hash of each column: every block is gone when the next one comes."""
     hashes = [hashlib.blake2b() for _ in range(4)]
-    for block in perflog.blocks(path):
+    for block in blocks(path):
         step, t_ms, total, _, loss = block.columns()
         for digest, column in zip(hashes, (step, t_ms, total, loss), strict=True):
             digest.update(column)

@@ -20,7 +20,7 @@ from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY
 from trainmark.interop.bring import Brought, bring
-from trainmark.interop.flagperf import perflog
+from trainmark.interop.flagperf import blocks, perflog
 from trainmark.interop.flagperf.export import FINISHED_KEYS
 from trainmark.interop.format import defaults
 from trainmark.interop.records import Begin, Counted, End, Flag, Item, Sampled, Told
@@ -335,9 +335,9 @@ def test_any_monitor_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, 
 @pytest.mark.parametrize("odd", ["", "noise without end", "broken line in the middle"])
 def test_columns_are_the_same_however_they_are_read(tmp_path: Path, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By helpers from a plain file, and in order from a compressed one, with lines across the edges of blocks."""
-    monkeypatch.setattr(perflog, "BLOCK", 5000)
+    monkeypatch.setattr(blocks, "BLOCK", 5000)
     monkeypatch.setattr(perflog, "_SLICE", 1500)
-    monkeypatch.setattr(perflog, "_WORTH_HELPERS", 0)
+    monkeypatch.setattr(blocks, "_WORTH_HELPERS", 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
     text = logs.log(count=3000)
     if odd == "broken line in the middle":
@@ -373,16 +373,16 @@ def test_an_import_that_is_ended_leaves_nothing(cli: Cli, number: signal.Signals
 
 
 def _joined(path: Path) -> tuple[Any, ...]:
-    blocks = list(perflog.blocks(path))
-    columns = [b"".join(getattr(block, name) for block in blocks) for name in ("step", "t_ms", "total", "n")]
+    found = list(blocks.blocks(path))
+    columns = [b"".join(getattr(block, name) for block in found) for name in ("step", "t_ms", "total", "n")]
     steps = memoryview(columns[0]).cast("q").tolist()
-    counts = [sum(getattr(block, name) for block in blocks) for name in ("lines", "other", "taken")]
-    return steps, columns, counts, [payload for block in blocks for _, _, payload in block.rare]
+    counts = [sum(getattr(block, name) for block in found) for name in ("lines", "other", "taken")]
+    return steps, columns, counts, [payload for block in found for _, _, payload in block.rare]
 
 
 def test_a_helper_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perflog, "BLOCK", 5000)
-    monkeypatch.setattr(perflog, "_WORTH_HELPERS", 0)
+    monkeypatch.setattr(blocks, "BLOCK", 5000)
+    monkeypatch.setattr(blocks, "_WORTH_HELPERS", 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     file = tmp_path / "log"
     file.write_text(logs.log(count=2000))

@@ -77,10 +77,14 @@ def call(args: argparse.Namespace) -> int:
     form: Format = REGISTRY.get(args.format, "import")
     if args.output is not None:
         _check(args.output)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _leave)
-    brought = bring(args.format, args.path, args.runs, options_of(args, form.import_options))
+    ends = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ends:
+        signal.signal(number, _leave)
+    try:
+        brought = bring(args.format, args.path, args.runs, options_of(args, form.import_options))
+    finally:
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)
     if args.output is not None:
         for one in brought.verbatim:
             _write(args.output, one)
