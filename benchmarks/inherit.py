@@ -46,9 +46,10 @@ def fashion() -> Data:
     parts = open_idx(str(get("fashion-mnist")), 10, 0.2860, 0.3530)
     images, labels = [], []
     for part, count in zip(parts, (TRAIN, TEST), strict=True):
-        pixels = (part.images[:count].float().reshape(count, 1, 28, 28) / 255 - part.mean[0]) / part.std[0]
+        raw = torch.as_tensor(part.images[:count]).float().reshape(count, 1, 28, 28)
+        pixels = (raw / 255 - part.mean[0]) / part.std[0]
         images.append(torch.nn.functional.avg_pool2d(pixels, 2))
-        labels.append(part.labels[:count])
+        labels.append(torch.as_tensor(part.labels[:count]).long())
     return Data(images[0], labels[0], images[1], labels[1])
 
 

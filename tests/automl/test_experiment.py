@@ -90,6 +90,13 @@ def _best_needs_torch_alone(cli: Cli, accuracy: float) -> None:
     assert json.loads((cli.folder / "best" / "trial.json").read_text())["accuracy"] == accuracy
 
 
+def test_data_that_no_worker_can_read_is_said_once(cli: Cli) -> None:
+    """It would be as bad the next time: nobody is started again."""
+    (cli.folder / "data").mkdir()
+    ended = cli("automl", "run", write(cli.folder, workers=1, max_trials=2), code=1, timeout=200)
+    assert "holds no class folders" in ended.stdout and "attempt 2" not in ended.stdout
+
+
 def test_a_killed_worker_goes_on_from_its_last_epoch(cli: Cli) -> None:
     """kill -9 of the training process in the midst of a trial: a new attempt, and no epoch is done twice."""
     pictures.write(cli.folder / "data")

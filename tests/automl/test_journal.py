@@ -48,6 +48,17 @@ def test_it_reads_and_writes_what_the_plain_ledger_does(tmp_path: Path) -> None:
     assert study.best_value == 0.7 and len(study.trials) == 4
 
 
+def test_who_is_behind_at_a_rung_ends_there(tmp_path: Path) -> None:
+    ledger = open_ledger(f"journal:{tmp_path / 'ledger.log'}", "x")
+    for number in range(4):
+        ledger.propose(Entry(number, "waiting", str(number)))
+        assert ledger.claim(ledger.entries()[number], "slot0")
+    behind = [ledger.falls_behind(number, 1, value, 1, 2) for number, value in enumerate((0.5, 0.6, 0.2, 0.7))]
+    assert behind == [False, False, True, False]
+    assert ledger.tell(2, 0.2, pruned=True) and ledger.falls_behind(2, 2, 0.9, 1, 2)
+    assert [entry.state for entry in ledger.entries()] == ["running", "running", "pruned", "running"]
+
+
 def _work(url: str, slot: int, plain: bool, found: Any) -> None:
     """Claims whatever waits; every third it leaves behind as if it were lost, and its place is taken by another."""
     ledger = Slow(connect(url), "x") if plain else open_ledger(url, "x")

@@ -333,6 +333,8 @@ def to_yaml(given: Experiment) -> str:
     for name, value in whole.items():
         if name not in kept and value != plain[name]:
             kept[name] = _differing(value, plain[name])
+    recipe = {name: whole["training"][name] for name in ("batch", "epochs", "lr", "final_lr")}
+    kept["training"] = {**recipe, **kept.get("training", {})}
     return yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=100)
 
 

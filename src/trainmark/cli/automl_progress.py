@@ -24,6 +24,9 @@ class Progress:
 
     def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
         self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {ended.reason}" if ended.reason else ""))
+        last = (ended.failure or {}).get("last_lines") or []
+        if last:
+            self.note(f"  its last line: {last[-1]}")
 
     def note(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):

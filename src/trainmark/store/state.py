@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from trainmark.errors import BAD_INPUT
 from trainmark.plan.records import Plan, RoundRef
 from trainmark.spec.states import JobState
 from trainmark.store import journal
@@ -38,8 +39,10 @@ class Attempt(msgspec.Struct):
 
     @property
     def crashed(self) -> bool:
-        """Whether it ended by a fault of its own, which for most rounds is a result."""
-        return self.state in (JobState.FAILED, JobState.TIMEOUT) and not self.retried
+        """Whether it ended by a fault of its own, which for most rounds is a result. Bad input is none: it would be as
+        bad the next time."""
+        refused = (self.failure or {}).get("exit") == BAD_INPUT
+        return self.state in (JobState.FAILED, JobState.TIMEOUT) and not self.retried and not refused
 
 
 class Round(msgspec.Struct):
