@@ -16,7 +16,7 @@ from trainmark.score.definitions import DEFINITIONS, definition
 
 CHINESE = Speaker("zh")
 # Where single figures, windows, gates and the ends of rounds get their sentences.
-SCORING = ("run", "case", "energy", "compute", "window", "contention", "convergence")
+SCORING = ("run", "inside", "case", "energy", "compute", "window", "contention", "convergence")
 GIVEN_AS = ("Figure", "known", "ratio")
 
 

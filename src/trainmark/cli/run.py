@@ -11,7 +11,6 @@ from trainmark.errors import STOPPED, SiteError
 from trainmark.launch import REGISTRY
 from trainmark.plan.records import Plan
 from trainmark.run import session
-from trainmark.run.fit import Stopped
 from trainmark.spec import suite as suites
 
 EPILOG = """\
@@ -34,6 +33,7 @@ def call(args: argparse.Namespace) -> int:
     wanted = suites.wanted_batches(loaded)
     if wanted:
         from trainmark.cli import fit
+        from trainmark.run.fit import Stopped
 
         try:
             loaded = fit.found(loaded, site, args, wanted)

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.report import environment, helpers, kept
+from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
-from trainmark.report.records import CaseReport, Contest, Report, RunReport, StudyReport
+from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
 from trainmark.run import lease
 from trainmark.score.case import measure, odd_ones
 from trainmark.score.gate import OUTSIDE
@@ -55,22 +55,24 @@ def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
     return _case(run, state, index, False, [])
 
 
-def some_cases(run: RunDir, first: int, last: int) -> helpers.Share:
+def some_cases(run: RunDir, first: int, last: int) -> Share:
     """Those from one number up to another."""
     state = RunState.replay(run.manifest().plan, journal.read(run.path).records)
     return _cases(run, state, first, last)
 
 
-def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = False) -> helpers.Share:
+def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = False) -> Share:
     warnings: list[str] = []
-    return helpers.Share([_case(run, state, index, series, warnings) for index in range(first, last)], warnings)
+    return Share([_case(run, state, index, series, warnings) for index in range(first, last)], warnings)
 
 
 def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
     count = len(manifest.plan.cases)
-    if series or state.finished is None:
+    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
         made = _cases(run, state, 0, count, series)
     else:
+        from trainmark.report import helpers
+
         made = helpers.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
     cases, warnings = made.cases, [*past.warnings, *made.warnings]
     report = Report(

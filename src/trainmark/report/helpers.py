@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.report.records import CaseReport
+from trainmark.report.records import Share
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 # Rounds that are worth another process, which has to read the plan and the journal first.
 ROUNDS_EACH = 300
 MOST = 8
-
-
-class Share(msgspec.Struct, frozen=True):
-    """Some of a run's cases, and what was met while they were read."""
-
-    cases: list[CaseReport]
-    warnings: list[str]
 
 
 def scored(run: RunDir, cases: int, rounds: int, score: Callable[[int, int], Share]) -> Share:

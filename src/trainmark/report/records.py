@@ -82,6 +82,13 @@ class CaseReport(msgspec.Struct, frozen=True):
     runs: list[RunReport] = []
 
 
+class Share(msgspec.Struct, frozen=True):
+    """Some of a run's cases, and what was met while they were read."""
+
+    cases: list[CaseReport]
+    warnings: list[str]
+
+
 class StudyCell(msgspec.Struct, frozen=True):
     """A configuration of a scaling study. `value` is a word in place of a speed: OOM."""
 

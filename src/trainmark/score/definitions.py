@@ -20,6 +20,8 @@ class Definition(msgspec.Struct, frozen=True):
     formula: str
 
 
+# Of the times of single steps.
+PERCENTILES = {"p50": "median", "p90": "90th percentile", "p99": "99th percentile", "max": "largest"}
 _ALL = (
     Definition("steps", "steps", "sum", "steps of the rank with the fewest, all counted runs"),
     Definition("samples", "{unit}", "sum", "samples of every rank, all counted runs"),
@@ -37,12 +39,7 @@ _ALL = (
     ),
     *(
         Definition(f"step_time_{name}", "s", "rate", f"{text} of single step times of the slowest rank in the window")
-        for name, text in (
-            ("p50", "median"),
-            ("p90", "90th percentile"),
-            ("p99", "99th percentile"),
-            ("max", "largest"),
-        )
+        for name, text in PERCENTILES.items()
     ),
     Definition("straggler", "fraction", "excess", "duration of the slowest rank in the window ÷ median over ranks − 1"),
     Definition("data_wait", "fraction", "share", "time the slowest-fed rank waited for data ÷ duration of the window"),

@@ -1,4 +1,4 @@
-"""What scoring says beyond single measurements, as records: verdicts, diagnoses, goodput."""
+"""What scoring says beyond single measurements, as records: windows, verdicts, diagnoses, goodput."""
 
 from __future__ import annotations
 
@@ -8,7 +8,26 @@ import msgspec
 
 from trainmark.score.figure import Figure
 
+Outcome = Literal["steady", "drifting", "two-level", "too short", "fixed"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Steps after `before` up to `last`: `before` is the step at whose end the clock starts."""
+
+    before: int
+    last: int
+    seconds: float
+    sustained_seconds: float
+    samples: int
+    outcome: Outcome
+    method: str
+    # Why there is no headline; empty if there is one.
+    reason: str = ""
+
+    @property
+    def steps(self) -> int:
+        return self.last - self.before
 
 
 class Verdict(msgspec.Struct, frozen=True):

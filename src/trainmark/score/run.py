@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.score import compute, contention, convergence, phases, steady, told
+from trainmark.score import compute, contention, convergence, phases, told
 from trainmark.score import energy as energies
-from trainmark.score import steps as grids
-from trainmark.score import window as windows
 from trainmark.score.compute import Peak
 from trainmark.score.convergence import Reach
-from trainmark.score.definitions import EVALUATION
+from trainmark.score.definitions import EVALUATION, PERCENTILES
 from trainmark.score.figure import Figure, known, ratio
-from trainmark.score.steps import NS, Grid
-from trainmark.score.window import Found, Window
+from trainmark.score.records import Window
 from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
 from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Target
 
-BINS = 30
+if TYPE_CHECKING:
+    from trainmark.score.steps import Grid
+    from trainmark.score.window import Found
+
 MOST_NAMED = 8
 NO_WINDOW = "no window"
-NOT_EXACT = "single steps of this device cannot be timed: it works behind the host, which sees block edges only"
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -61,12 +61,11 @@ class RunScore(msgspec.Struct, frozen=True):
 
 
 def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Question | None = None) -> RunScore:
-    """Everything about one attempt. Without steps no array is touched, and NumPy not imported."""
+    """Everything about one attempt. Without steps no array is touched, and what works on arrays is not imported."""
     asked = question or Question()
     ranks = columns.ranks
     made = [rank for rank in ranks if rank.steps is not None]
-    grid = grids.grid(ranks) if made else None
-    found = windows.find(grid, asked.window) if grid is not None else _no_grid(ranks)
+    grid, found = _window(ranks, asked.window) if made else (None, _no_grid(ranks))
     window, reason = (None, found) if isinstance(found, str) else (found.window, found.window.reason)
     reason = _flaws(ranks, asked.world) or reason
     samples = sum(int(rank.steps.n.sum()) for rank in made if rank.steps is not None)
@@ -89,7 +88,7 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     }
     evaluated = convergence.last_values(convergence.evaluations(ranks))
     figures.update({EVALUATION + name: Figure(value) for name, value in evaluated.items()})
-    spread = _spread(found, ranks)
+    spread = _histogram(found, ranks)
     return RunScore(
         figures=figures,
         window=window,
@@ -97,11 +96,35 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
         notes=_uneven(made),
         disturbed=contention.disturbed(list(nodes), times),
         phases=lives[0].parts() if lives else {},
-        step_time={name: figures[f"step_time_{name}"].value or 0.0 for name in spread[0]},
-        histogram_edges=spread[1],
-        histogram_counts=spread[2],
+        step_time={name: figures[f"step_time_{name}"].value or 0.0 for name in PERCENTILES if spread[0]},
+        histogram_edges=spread[0],
+        histogram_counts=spread[1],
         reach=convergence.reach(ranks, asked.target) if asked.target is not None else None,
     )
+
+
+def _window(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[Grid | None, Found | str]:
+    from trainmark.score import steps, window
+
+    grid = steps.grid(ranks)
+    return grid, window.find(grid, fixed) if grid is not None else _no_grid(ranks)
+
+
+def _in_window(grid: Grid | None, found: Found | str, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
+    if grid is None or isinstance(found, str):
+        names = [*(f"step_time_{name}" for name in PERCENTILES), "straggler", "data_wait"]
+        return dict.fromkeys(names, Figure(None, NO_WINDOW))
+    from trainmark.score import inside
+
+    return inside.figures(grid, found, ranks)
+
+
+def _histogram(found: Found | str, ranks: Sequence[RankColumns]) -> tuple[list[float], list[int]]:
+    if isinstance(found, str):
+        return [], []
+    from trainmark.score import inside
+
+    return inside.histogram(found, ranks)
 
 
 def _count(rank: RankColumns) -> int:
@@ -160,35 +183,6 @@ def _times(ranks: Sequence[RankColumns], grid: Grid | None, found: Found | str) 
         low, high = times.get(node, (begin, end))
         times[node] = (min(low, begin), max(high, end))
     return times
-
-
-def _in_window(grid: Grid | None, found: Found | str, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
-    names = [f"step_time_{name}" for name in ("p50", "p90", "p99", "max")]
-    if grid is None or isinstance(found, str):
-        return dict.fromkeys([*names, "straggler", "data_wait"], Figure(None, NO_WINDOW))
-    net = grid.net(found.first, found.last)
-    middle = steady.median(net)
-    waited = float((grid.data[:, found.last] - grid.data[:, found.first]).max()) * NS
-    figures = dict.fromkeys(names, Figure(None, NOT_EXACT))
-    if grids.exact(ranks):
-        values = steady.quantiles(found.series, (0.5, 0.9, 0.99, 1.0))
-        figures = {name: Figure(value) for name, value in zip(names, values, strict=True)}
-    spread = float(net.max()) / middle - 1 if middle > 0 else None
-    figures["straggler"] = Figure(None, "one rank has nobody to wait for")
-    if spread is not None and len(net) > 1:
-        figures["straggler"] = Figure(spread, how=f"slowest: rank {grid.ranks[found.row]}")
-    figures["data_wait"] = Figure(waited / found.window.seconds)
-    return figures
-
-
-def _spread(found: Found | str, ranks: Sequence[RankColumns]) -> tuple[list[str], list[float], list[int]]:
-    """Names of the percentiles there are, and a histogram of step times."""
-    if isinstance(found, str) or not grids.exact(ranks):
-        return [], [], []
-    import numpy as np
-
-    counts, edges = np.histogram(found.series, bins=BINS)
-    return ["p50", "p90", "p99", "max"], edges.tolist(), counts.tolist()
 
 
 def _durations(lives: Sequence[phases.Timeline], samples: int) -> dict[str, Figure]:

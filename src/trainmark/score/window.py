@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from trainmark.score import steady
+from trainmark.score.records import Outcome, Window
 from trainmark.score.steps import Grid
 from trainmark.spec.window import FixedWindow
 
@@ -15,26 +16,6 @@ if TYPE_CHECKING:
 
 LEAST_STEPS = 30
 LEAST_SECONDS = 10.0
-
-Outcome = Literal["steady", "drifting", "two-level", "too short", "fixed"]
-
-
-class Window(msgspec.Struct, frozen=True):
-    """Steps after `before` up to `last`: `before` is the step at whose end the clock starts."""
-
-    before: int
-    last: int
-    seconds: float
-    sustained_seconds: float
-    samples: int
-    outcome: Outcome
-    method: str
-    # Why there is no headline; empty if there is one.
-    reason: str = ""
-
-    @property
-    def steps(self) -> int:
-        return self.last - self.before
 
 
 class Found(msgspec.Struct, frozen=True, eq=False):
