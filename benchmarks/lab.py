@@ -47,6 +47,8 @@ class Lab:
         scratch.mkdir()
         self.env = {**os.environ, "HOME": str(home), "TMPDIR": str(scratch), "TRAINMARK_CACHE": str(home / "cache")}
         self.env.pop("TRAINMARK_RUNS", None)
+        # As in a user's shell: what is compiled may be kept.
+        self.env.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def fresh(self) -> Path:
         """A new, empty folder to run a command in."""

@@ -8,8 +8,8 @@ import importlib
 import os
 import sys
 
-from trainmark.cli import start
-from trainmark.errors import BAD_INPUT, SITE_UNUSABLE, STOPPED, UserError, did_you_mean
+from trainmark.cli import bytecode, start
+from trainmark.errors import BAD_INPUT, OK, SITE_UNUSABLE, STOPPED, UserError, did_you_mean
 
 TYPE_CHECKING = False  # that of `typing` would import it, before `entry` has prepared anything
 if TYPE_CHECKING:
@@ -58,8 +58,11 @@ def entry() -> None:
     """The installed program. Ends without the interpreter's own clean-up, which costs as much as a small verb."""
     # Importing makes many objects and no garbage: collecting it so often would cost a tenth of a small run.
     gc.set_threshold(50_000, 20, 20)
+    codes = bytecode.use()
     _prepare_streams()
     code = main(sys.argv[1:])
+    if code == OK and sys.argv[1:2] == ["run"]:
+        bytecode.keep(codes)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
