@@ -193,7 +193,7 @@ def test_peaks_of_nodes_stand_beside_their_verdicts() -> None:
     peaks = {"n1": 1e12, "n2": 1e12, "n3": 0.8e12}
     rounds = [Measured((node,), block, 50.0, peak=peaks[node], used=0.5) for block in range(1, 6) for node in nodes]
     gathered = acceptance.gather([(acceptance.Stage("r", "nodes"), rounds)])
-    found = acceptance.build(setting, gathered, acceptance.Promises())
+    found = acceptance.build(setting, gathered)
     assert [(one.word, one.peak, one.used) for one in found.nodes] == [("good", peaks[node], 0.5) for node in nodes]
     assert found.notes == ["n3: its matrix products reached 20 % less than the median node's when peaks were measured"]
     told = acceptance_views.render(found, "text")

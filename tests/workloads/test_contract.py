@@ -24,7 +24,7 @@ def test_those_that_ship_say_what_they_are(name: str) -> None:
 def written_in(page: Path, folder: Path) -> Path:
     """The files of a page: each block that begins with a comment `# NAME` is that file, to the letter."""
     for text in re.findall(r"```(?:yaml|python)\n(.*?)```", page.read_text(), re.DOTALL):
-        named = re.match(r"# (line/\S+)\n", text)
+        named = re.match(r"# workloads/(line/\S+)\n", text)
         if named:
             file = folder / named[1]
             file.parent.mkdir(parents=True, exist_ok=True)
