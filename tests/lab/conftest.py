@@ -73,7 +73,7 @@ def make_lab(options: Options) -> Iterator[Lab]:
 def _remove_orphans() -> None:
     """Labs of sessions that were killed: their names end with the pid of nobody."""
     for made in labs():
-        owner = re.fullmatch(r"(?:test|side|slurm|automl)(\d+)", made.layout.options.name)
+        owner = re.fullmatch(r"(?:test|fleet|side|slurm|automl)(\d+)", made.layout.options.name)
         if owner and not Path("/proc", owner[1]).exists():
             made.down()
 

@@ -39,7 +39,7 @@ LINKS = "collectives:pytorch:cpu:2:1:2@operations=send_recv,batches=1,seconds=0.
 
 @pytest.fixture(scope="module")
 def four() -> Iterator[Lab]:
-    for lab in make_lab(Options(name=f"test{os.getpid()}", nodes=4)):
+    for lab in make_lab(Options(name=f"fleet{os.getpid()}", nodes=4)):
         slowness.ahead(lab)
         yield lab
         slowness.as_before(lab)

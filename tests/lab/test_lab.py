@@ -72,7 +72,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.lab
 def test_slurm(tmp_path: Path) -> None:
     """srun over all nodes, GPUs handed out, accounting."""
-    made = Lab.make(Options(name=f"slurm{os.getpid()}", nodes=3, slurm=True), install=True)
+    made = Lab.make(Options(name=f"side{os.getpid()}", nodes=3, slurm=True), install=True)
     try:
         said: list[str] = []
         assert check.run(made, said.append) == 0, said
