@@ -57,19 +57,16 @@ class Lock:
         which = struct.pack("QQ", found.st_dev, found.st_ino)
         note = self._open("disk")
         try:
-            while not _covers(os.pread(note, _NOTE.size, 0), which, size):
-                try:
-                    fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    # Somebody is at it; all who wait so are let in at the same time.
-                    fcntl.flock(note, fcntl.LOCK_SH)
-                    fcntl.flock(note, fcntl.LOCK_UN)
-                    continue
+            if _covers(os.pread(note, _NOTE.size, 0), which, size):
+                return
+            fcntl.flock(note, fcntl.LOCK_EX)
+            # Whoever had it before may have asked for us, too.
+            if not _covers(os.pread(note, _NOTE.size, 0), which, size):
                 there = os.fstat(file).st_size
                 os.fsync(file)
                 os.pwrite(note, which + struct.pack("Q", there), 0)
         finally:
-            os.close(note)
+            os.close(note)  # and with it goes the lock
 
     def _open(self, kind: str) -> int:
         return os.open(f"{self._door}.{kind}", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
