@@ -20,7 +20,6 @@ from trainmark.automl import record
 from trainmark.automl.ledger import open_ledger
 from trainmark.store.rundir import RunDir
 
-pytestmark = pytest.mark.xdist_group("automl")
 BASE: dict[str, Any] = {
     "schema": 1,
     "name": "small",

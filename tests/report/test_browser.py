@@ -13,9 +13,6 @@ import pytest
 from tests.report import samples
 from trainmark.report.page.render import render
 
-# One worker starts the browser, once.
-pytestmark = pytest.mark.xdist_group("chromium")
-
 WIDTHS = (1280, 390)
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _CURE = "run tools/get-chromium as root, or name one: TRAINMARK_CHROMIUM=/path/to/chromium"

@@ -1,6 +1,6 @@
 """The byte code that `run` needs, in one file beside the byte code that Python keeps.
 
-Python looks each module up in its folder, opens its file and checks it: for a small run that is a tenth of all work.
+Python looks each module up in its folder, opens its file and checks it: a twentieth of all work of a small run.
 Here each costs one look at its source, whose time and size must be what they were, as Python itself asks.
 """
 
