@@ -15,8 +15,8 @@ BATCH, SIZE, CLASSES = 32, 224, 1000
 
 
 def main() -> None:
-    folder, steps = sys.argv[1], int(sys.argv[2])
-    sys.path.insert(0, folder)
+    workloads, steps = sys.argv[1], int(sys.argv[2])
+    sys.path[:0] = [f"{workloads}/resnet50", f"{workloads}/lib"]
     from model import ResNet50
 
     torch.manual_seed(0)
