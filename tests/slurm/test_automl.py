@@ -58,8 +58,14 @@ def experiment(folder: Path, data: Path) -> Path:
 class Watched:
     """A run, seen through its folder."""
 
-    def __init__(self, runs: Path) -> None:
-        self.run = RunDir(wait_for(lambda: next(iter(sorted(runs.glob("*/manifest.json"))), None), "a run").parent)
+    def __init__(self, cli: Cli, controller: subprocess.Popen[str]) -> None:
+        wait_for(lambda: self._manifests(cli) or controller.poll() is not None, "a run", WAIT)
+        assert self._manifests(cli), controller.communicate()
+        self.run = RunDir(self._manifests(cli)[0].parent)
+
+    @staticmethod
+    def _manifests(cli: Cli) -> list[Path]:
+        return sorted(cli.runs.glob("*/manifest.json"))
 
     def record(self) -> Record:
         return record.read(self.run)
@@ -81,7 +87,7 @@ def test_a_lost_node_and_a_killed_controller(four: Lab, slurm_site_for: Callable
     file = experiment(shared, pictures.write(shared / "data"))
     controller = cli.start("automl", "run", str(file), "--site", str(site), start_new_session=True)
     try:
-        seen = Watched(cli.runs)
+        seen = Watched(cli, controller)
         wait_for(lambda: _mid_trial(seen, "node2"), "a trial on node2 with an epoch on record", WAIT)
         four.poweroff("node2")
         wait_for(lambda: "attempt 2: started" in seen.log(), "another attempt of node2's worker", WAIT)
