@@ -20,9 +20,11 @@ automl-demo: $(VENV)/.automl
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not lab and not frameworks"
 
-# What needs real hosts and takes longer; installs the lab's packages when run as root.
+# What needs real hosts and takes longer; installs the lab's packages when run as root. Whatever measures runs alone.
+LAB_TESTS = OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/lab tests/slurm
 test-lab: $(VENV)/.dev
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 -m lab tests/lab tests/slurm
+	$(LAB_TESTS) -n 2 -m "lab and not alone"
+	$(LAB_TESTS) -m "lab and alone"
 
 # Every framework in an environment of its own, which the tests make; two ranks each, on CPUs.
 test-frameworks: $(VENV)/.dev

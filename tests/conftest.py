@@ -20,7 +20,6 @@ settings.load_profile("any machine")
 # Tests that share something costly, by the beginning of their path: one worker does all of them. xdist's own groups are
 # lost on newer versions of pytest.
 _TOGETHER = {
-    "tests/lab/test_accept.py": "fleet",
     "tests/lab/": "lab",
     "tests/slurm/": "slurm",
     "tests/automl/test_experiment.py": "automl",

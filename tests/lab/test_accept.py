@@ -16,7 +16,7 @@ from trainmark.testing.lab import site, slowness
 from trainmark.testing.lab.lab import Lab
 from trainmark.testing.lab.layout import Options
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.alone]
 
 # Nothing but computing, in steps; on the host named in WRONG it computes wrongly.
 BURN = """

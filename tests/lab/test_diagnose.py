@@ -63,6 +63,7 @@ def slow_wire(hosts: Lab) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("slow_wire")
+@pytest.mark.alone
 def test_a_slow_wire_is_transfer(
     cli: Cli, make_workload: Callable[..., Path], make_suite: Callable[..., Path], site_file: Callable[..., Path]
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_slow_wire_is_transfer(
         assert value["low"] <= 1.2 * INJECTED and value["high"] >= 0.8 * INJECTED and value["low"] > 0, value
 
 
+@pytest.mark.alone
 def test_what_is_put_in_between_clean_rounds_is_found(hosts: Lab) -> None:
     """A loader, a rank and a wire, each slow in turns with clean rounds, over two hosts: each under its own heading."""
     slowness.ahead(hosts)
