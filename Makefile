@@ -38,7 +38,7 @@ lint: $(VENV)/.dev
 	$(BIN)/vermin --no-tips --violations -t=3.7- $$($(BIN)/python -m trainmark.launch.node_zip)
 
 # The peers have an environment of their own: neither side's packages change what the other's cost.
-# `make perf ONLY="nas handover"` runs those alone and prints what it would have written.
+# `make perf ONLY="nas handover"` runs those alone; the newest runs of the others stay in RESULTS.md.
 ONLY ?=
 perf: $(VENV)/.automl $(VENV)-perf/.peers $(VENV)-nni/.peers
 	$(BIN)/python benchmarks/run_all.py $(ONLY)

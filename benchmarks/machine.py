@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
+import time
 from importlib.metadata import distributions
 from pathlib import Path
 
-from lab import PEERS
+from lab import HERE, PEERS
 
 OURS = ("trainmark", "torch")
 THEIRS = ("torchx", "ReFrame-HPC", "mlperf-logging")
+
+
+def circumstances() -> dict[str, str]:
+    """Taken before a measurement, whose own load is not what a reader asks for."""
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    return {"when": when, "load": load(), "machine": describe(), "versions": versions()}
 
 
 def describe() -> str:
@@ -33,9 +41,15 @@ def load() -> str:
 def versions() -> str:
     peers = [str(folder) for folder in PEERS.glob("lib/python*/site-packages")]
     found = {**_versions(peers, THEIRS), **_versions(sys.path, OURS)}
-    parts = [f"Python {platform.python_version()}"]
+    parts = [f"commit {_commit()}", f"Python {platform.python_version()}"]
     parts += [f"{name} {found.get(name.lower(), 'missing')}" for name in (*OURS, *THEIRS)]
     return ", ".join(parts)
+
+
+def _commit() -> str:
+    argv = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return said.stdout.strip() or "unknown"
 
 
 def _versions(path: list[str], names: tuple[str, ...]) -> dict[str, str]:
