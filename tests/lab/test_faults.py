@@ -84,6 +84,27 @@ def test_power_off_in_mid_round(cli: Cli, hosts: Lab, running: Callable[..., Any
     assert steps(cli, "node2") > 0, "what had arrived is kept"
 
 
+@pytest.mark.lab
+def test_a_host_that_comes_back_keeps_nothing(cli: Cli, hosts: Lab, running: Callable[..., Any], pair: Path) -> None:
+    """What a power cut left on a host is cleared by `stop`, or by the next run there."""
+    here = {"config": str(hosts.layout.ssh_config), "lost_seconds": 3}
+    for clears in (
+        lambda lost: cli("stop", lost),
+        lambda _: cli("run", str(pair), "--site", str(pair.parent / "site.yaml")),
+    ):
+        process = running(SLOW, ssh=here)
+        hosts.poweroff("node2")
+        out, err = process.communicate(timeout=180)
+        assert process.returncode == 1 and only_case(cli)["state"] == "LOST", out + err
+        lost = cli.run_id()
+        assert "node2 keeps" in cli("stop", lost).stderr, "it cannot be reached yet"
+        hosts.boot("node2")
+        assert left(hosts).keys() == {"node2"}
+        clears(lost)
+        soon_clean(hosts)
+        assert cli("stop", lost).stderr == ""
+
+
 def test_agent_killed(cli: Cli, hosts: Lab, running: Callable[..., Any]) -> None:
     process = running(ENDLESS)
     hosts.on("node2", "kill", "-KILL", *agent_pids(hosts, "node2")[:1])

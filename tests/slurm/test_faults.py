@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
 
 import pytest
 
+from tests.lab.conftest import scraps
 from tests.slurm.conftest import Going, jobs, running
+from trainmark.testing.lab import slurm
 from trainmark.testing.lab.lab import Lab, wait_for
 from trainmark.testing.lab.layout import HEAD
 
@@ -103,6 +106,30 @@ def test_host_powered_off(cluster: Lab, go: Callable[..., Going], host: str, ask
     code, said = going.end()
     assert code == 1 and going.attempts(0)[-1][0] == "LOST" and host in going.attempts(0)[-1][1], said
     assert going.attempts(1)[-1][0] == "SUCCEEDED", said
+
+
+@pytest.mark.lab
+def test_a_host_that_comes_back_keeps_nothing(cluster: Lab, go: Callable[..., Going]) -> None:
+    """Its spool outlives a power cut. The next run that uses the node clears it, and what had not been shipped is in
+    the events of the round that was lost."""
+    going = go({"lost_seconds": 6}, env=LONG)
+    going.training()
+    cluster.poweroff("node2")
+    code, said = going.end(240)
+    assert code == 1 and going.attempts()[-1][0] == "LOST", said
+    cluster.boot("node2")
+    slurm.start(cluster)
+    (spool,) = scraps(cluster, "node2")
+    held = cluster.on("node2", "cat", f"{spool}/rank1.jsonl").stdout.splitlines()
+    lost = going.cli.run_id()
+    wait_for(lambda: jobs(cluster) == [], "the end of the lost job", 180)
+    other = go(env={"STEPS": "3"})
+    code, said = other.end(240)
+    assert code == 0, said
+    assert scraps(cluster, "node2") == [] == scraps(cluster, "node1")
+    (events,) = (going.cli.runs / lost).glob("*/round1/attempt1/node2_*/events.jsonl")
+    kept = [json.loads(line)["seq"] for line in events.read_text().splitlines()]
+    assert len(held) > 3 and kept == list(range(len(held))), "each event once"
 
 
 @pytest.mark.lab
