@@ -102,7 +102,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_verdict(
 @pytest.mark.parametrize(
     ("place", "name"),
     [(session, "describe"), (accept_course, "measured"), (Lease, "release")],
-    ids=lambda part: str(part),
+    ids=["as the next begins", "between", "as the first ends"],
 )
 def test_ctrl_c_between_two_runs_is_heard(
     accept: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Any, name: str
