@@ -105,7 +105,7 @@ def test_what_is_not_known_to_be_nobodys_stays(node_of: Callable[..., Node], tmp
     for act in (start, kill):
         act(unseen)
         act(deleted)
-    (tmp_path / "elsewhere").rename(tmp_path / "away")
+    (tmp_path / "elsewhere" / "runs").rename(tmp_path / "away")  # as where nothing is mounted
     (tmp_path / "runs" / "deleted").rename(tmp_path / "rubbish")
     others = tmp_path / "disk" / "trainmark-abc"
     others.mkdir()
@@ -118,6 +118,6 @@ def test_what_is_not_known_to_be_nobodys_stays(node_of: Callable[..., Node], tmp
     node_of("later", ENDS).run()
     assert spool(unseen).exists() and not spool(deleted).exists() and others.exists()
     assert foreign.exists() or os.geteuid() != 0
-    (tmp_path / "away").rename(tmp_path / "elsewhere")
+    (tmp_path / "away").rename(tmp_path / "elsewhere" / "runs")
     node_of("last", ENDS).run()
     assert not spool(unseen).exists() and steps(unseen) == [1, 2]

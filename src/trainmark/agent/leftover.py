@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 OWNER = "owner.json"
 TEMPORARY = "/tmp"  # noqa: S108 - where spools are unless a node has another place
 _HELD: list[int] = []
-# RUNS/run/case/round/attempt/node
-_DEPTH = 5
 
 
 def own(spool: str, folder: str) -> None:
@@ -94,12 +92,16 @@ def _clear(spool: str, folder: str) -> None:
         return
     if os.path.realpath(os.path.join(home, SPOOL)) == os.path.realpath(spool):
         complete(home)
-    elif not spoken(spool) or (not os.path.isdir(home) and _runs(home) == _runs(folder)):
-        # Nothing was said yet; or the run was deleted, since where it was is seen from here.
+    elif not spoken(spool) or _deleted(home, folder):
         remove_elsewhere(spool)
 
 
-def _runs(folder: str) -> str:
-    for _ in range(_DEPTH):
-        folder = os.path.dirname(folder)
-    return folder
+def _deleted(home: str, folder: str) -> bool:
+    """Whether `home` is gone for good, and not on a disk that is not mounted here just now: what is left of its path
+    leads to `folder`, too, and on the same disk."""
+    above = home
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    if above in (home, os.sep) or not folder.startswith(above + os.sep):
+        return False
+    return os.stat(above).st_dev == os.stat(folder).st_dev

@@ -132,8 +132,10 @@ class Node:
         self.end(Ended(JobState.LOST, why))
 
     def leave_behind(self) -> None:
-        """Its host cannot be freed of it now: whoever reaches the host next does that."""
-        ssh_left.note(self.folder, self.plan, self.address)
+        """Its host cannot be freed of it now: whoever reaches the host next does that. Files too large to be brought
+        here are meant to stay."""
+        if not (self.folder / LEFT_THERE).exists():
+            ssh_left.note(self.folder, self.plan, self.address)
 
     def follow(self, now: float, asked_to_end: bool) -> None:
         """Counts the time without contact; past the limit the node is given up."""
