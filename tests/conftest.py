@@ -66,7 +66,7 @@ class Cli:
             **options,
         )
 
-    def __call__(self, *argv: str, code: int | None = 0, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *argv: str, code: int | None = 0, timeout: float = 240.0) -> subprocess.CompletedProcess[str]:
         """Runs to the end; `code` is the expected exit code, None for any."""
         process = self.start(*argv)
         try:

@@ -17,7 +17,7 @@ from typing import Any
 import trainmark.agent
 
 PROGRAM = Path(trainmark.agent.__file__).parent / "__main__.py"
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 # What a rank needs to speak: appends events to its spool by hand.
 SPEAKER = """

@@ -68,7 +68,7 @@ def run(verb: Start, port: int, script: str) -> tuple[Any, str, str]:
     door = verb("far", "door", "127.0.0.1", str(port), "far", *PROGRAM)
     command = ["sh", "-c", script]
     head = verb("near", "head", str(port), "1", str(len(command)), *command, *PROGRAM)
-    out, err = head.communicate(timeout=30)
+    out, err = head.communicate(timeout=120)
     return door, out, err
 
 
@@ -110,7 +110,7 @@ def test_strangers_are_not_obeyed_and_not_believed(verb: Start, port: int) -> No
     time.sleep(0.5)
     assert head.poll() is None and wrong.poll() is None
     verb("far", "door", "127.0.0.1", str(port), "far", *PROGRAM)
-    assert head.communicate(timeout=30)[0] == "far\n"
+    assert head.communicate(timeout=120)[0] == "far\n"
 
 
 @pytest.mark.parametrize("victim", ["door", "head"])
@@ -127,7 +127,7 @@ def test_one_that_is_killed_ends_the_others(verb: Start, port: int, victim: str)
 
 def test_a_command_that_is_not_there_is_named(verb: Start) -> None:
     done = verb("near", "head", "0", "0", "1", "mpirun-of-nowhere", *PROGRAM)
-    assert "mpirun-of-nowhere cannot be started: No such file" in done.communicate(timeout=30)[1]
+    assert "mpirun-of-nowhere cannot be started: No such file" in done.communicate(timeout=120)[1]
     assert done.returncode == 127
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ from trainmark.launch import REGISTRY
 from trainmark.launch.ssh import SshLauncher
 from trainmark.report import acceptance, acceptance_views
 from trainmark.report.acceptance import Measured
+from trainmark.run import session
+from trainmark.run.lease import Lease
 from trainmark.score.accept import Rule
 from trainmark.testing.fake_hosts import FakeHosts
 
@@ -93,6 +97,38 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_verdict(
     found = accept("--resume", _newest(tmp_path, before), **fleet)
     assert {**found, "runs": 3} == {**whole, "runs": len(found["runs"])}
     assert json.loads((tmp_path / "told.json").read_text()) == found
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(session, "describe"), (accept_course, "measured"), (Lease, "release")],
+    ids=["as the next begins", "between", "as the first ends"],
+)
+def test_ctrl_c_between_two_runs_is_heard(
+    accept: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Any, name: str
+) -> None:
+    """Also where the run that it came too late for has ended well: no further round, and `resume` goes on."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    work, calls = getattr(place, name), []
+
+    def interrupted(*args: Any, **more: Any) -> Any:
+        calls.append(name)
+        if len(calls) == (2 if name == "describe" else 1):  # the first run is described before anything runs
+            os.kill(os.getpid(), signal.SIGINT)
+        return work(*args, **more)
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, interrupted)
+            said = accept("--seed", "1", code=130, text=True)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert "stopped; `trainmark resume" in said
+    runs = list((tmp_path / "runs").glob("*/manifest.json"))
+    assert [len(list(run.parent.glob("*/round*"))) for run in runs if "collectives" in run.read_text()] in ([], [0])
+    found = accept("--resume", said.rpartition("`trainmark resume ")[2].partition("`")[0])
+    assert set(words(found).values()) == {"good"} and len(found["runs"]) == 2
 
 
 def _newest(folder: Path, before: set[str]) -> str:

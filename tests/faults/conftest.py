@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -84,15 +85,22 @@ def good_case(report: Any) -> Any:
     return found
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """Until `what` gives something true; fails after `seconds`."""
+def wait_for(what: Callable[[], Any], seconds: float = 120.0, process: subprocess.Popen[str] | None = None) -> Any:
+    """Until `what` gives something true; fails after `seconds`, and when `process` ends, with what that said."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
+        over = process is not None and process.poll() is not None
         found = what()
         if found:
             return found
+        if over:
+            break
         time.sleep(0.02)
-    pytest.fail("waited in vain")
+    said = ""
+    if process is not None:
+        process.kill()
+        said = "\n".join(process.communicate())
+    pytest.fail(f"waited in vain\n{said}")
 
 
 def claims(cli: Cli) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def test_controller_killed_then_resumed(cli: Cli, misbehave: Make, make_suite: M
             process = cli.start("run", str(suite))
         else:
             process = cli.start("resume")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 0, out + err
     # Runs that were begun before their manifest was whole are nobody's; the newest is the one resumed.
     run = cli.run_id()
@@ -77,7 +77,7 @@ def test_agent_killed(cli: Cli, misbehave: Make, tmp_path: Path, slow: None, con
     wait_for(lambda: steps_seen(cli) > 3)
     (claim,) = claims(cli)
     kill_agent(claim["pid"], containment)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 0, out + err
     assert sorted(row["attempt"] for row in rounds(cli, cli.run_id())) == [1, 2]
     assert processes_with(f"TRAINMARK_TOKEN={claim['token']}") == []
@@ -101,7 +101,7 @@ def test_agent_and_guardian_killed(cli: Cli, misbehave: Make, tmp_path: Path, sl
     children = Path(f"/proc/{claim['pid']}/task/{claim['pid']}/children").read_text().split()
     for pid in (claim["pid"], int(children[0])):
         os.kill(pid, signal.SIGKILL)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 0, out + err
     assert processes_with(f"TRAINMARK_TOKEN={claim['token']}") == []
 
@@ -112,7 +112,7 @@ def test_two_controllers_cannot_have_one_run(cli: Cli, misbehave: Make, slow: No
     first.kill()
     first.communicate()
     both = [cli.start("resume") for _ in range(2)]
-    said = [process.communicate(timeout=120) for process in both]
+    said = [process.communicate(timeout=240) for process in both]
     codes = sorted(process.returncode for process in both)
     assert codes == [0, 2], said
     assert any("is being worked on by" in err or "taken over" in err for _, err in said)
@@ -123,7 +123,7 @@ def test_ctrl_c_once_then_resume(cli: Cli, misbehave: Make, slow: None) -> None:
     process = cli.start("run", str(misbehave("good-enough")))
     wait_for(lambda: steps_seen(cli) > 3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 130, out + err
     assert "CANCELLED" in out and "stopped by Ctrl-C" in out
     report = cli.json("resume")
@@ -139,7 +139,7 @@ def test_ctrl_c_twice_does_not_wait(cli: Cli, misbehave: Make, slow: None, monke
     time.sleep(1.5)
     assert process.poll() is None, "a stubborn rank has its grace"
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=240)
     assert process.returncode == 130
 
 
@@ -170,6 +170,6 @@ def test_an_attempt_that_others_cancel_is_not_tried_for_ever(cli: Cli, make_work
     for number in (1, 2):
         wait_for(lambda number=number: len(claims(cli)) == number)
         os.kill(claims(cli)[-1]["pid"], signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 1, out + err
     assert "CANCELLED" in out

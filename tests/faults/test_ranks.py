@@ -88,7 +88,7 @@ def test_out_of_memory(cli: Cli, misbehave: Make) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
     process = cli.start("run", str(misbehave("memory")), "--json", preexec_fn=limited)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 1, err
     import json
 

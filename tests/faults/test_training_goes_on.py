@@ -36,7 +36,7 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(cli: Cli, tmp_path: P
         f"    data: {tmp_path / 'images'}\n    set: {{steps: 400, checkpoint_every: 20, eval_every: 400}}\n"
     )
     process = cli.start("run", str(suite), "--json")
-    wait_for(lambda: list(cli.runs.glob("*/*/round1/checkpoints/node0/step-*.pt")), seconds=90)
+    wait_for(lambda: list(cli.runs.glob("*/*/round1/checkpoints/node0/step-*.pt")))
     os.kill(claims(cli)[0]["pid"], signal.SIGKILL)
     out, err = process.communicate(timeout=180)
     assert process.returncode == 0, out + err

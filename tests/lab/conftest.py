@@ -170,7 +170,7 @@ def scraps(lab: Lab, host: str) -> list[str]:
     return [path for path in found if ours.match(path)]
 
 
-def soon_clean(lab: Lab, seconds: float = 15.0) -> None:
+def soon_clean(lab: Lab, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while left(lab) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -121,7 +121,7 @@ def test_a_host_that_dies_is_recovered_from(
     )
     process = cli.start("goodput", str(suite), "--site", str(site_file()), "--json")
     kept = hosts.layout.host("node2") / "home/root/.trainmark/runs"
-    wait_for(lambda: list(kept.glob("*/*/round1/checkpoints/*/step-*.pt")) or process.poll() is not None, 120)
+    wait_for(lambda: list(kept.glob("*/*/round1/checkpoints/*/step-*.pt")) or process.poll() is not None)
     hosts.poweroff("node2")
     hosts.boot("node2")
     out, err = process.communicate(timeout=300)

@@ -38,8 +38,7 @@ def running(cli: Cli, pair: Path, site_file: Callable[..., Path]) -> Iterator[Ca
     def start(env: dict[str, str], suite: Path = pair, **more: Any) -> subprocess.Popen[str]:
         process = cli.start("run", str(suite), "--site", str(site_file(env=env, **more)))
         started.append(process)
-        wait_for(lambda: (steps(cli, "node1") and steps(cli, "node2")) or process.poll() is not None, 60)
-        assert process.poll() is None, process.communicate()
+        wait_for(lambda: steps(cli, "node1") and steps(cli, "node2"), process=process)
         return process
 
     yield start
@@ -48,7 +47,7 @@ def running(cli: Cli, pair: Path, site_file: Callable[..., Path]) -> Iterator[Ca
         process.communicate()
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 90) -> int:
+def ended(process: subprocess.Popen[str], seconds: float = 240) -> int:
     out, err = process.communicate(timeout=seconds)
     assert process.returncode is not None, out + err
     return process.returncode
@@ -63,7 +62,7 @@ def test_cable_out_for_a_while_costs_nothing(cli: Cli, hosts: Lab, running: Call
     process = running(SLOW, ssh={"config": str(hosts.layout.ssh_config), "lost_seconds": 60})
     hosts.unplug("node2")
     seen = steps(cli, "node2")
-    wait_for(lambda: steps(cli, "node1") >= 58, 60)
+    wait_for(lambda: steps(cli, "node1") >= 58, process=process)
     hosts.plug("node2")
     assert ended(process) == 0 and only_case(cli)["state"] == "SUCCEEDED"
     assert steps(cli, "node1") == steps(cli, "node2") == 60 > seen
@@ -82,6 +81,28 @@ def test_power_off_in_mid_round(cli: Cli, hosts: Lab, running: Callable[..., Any
     assert found["thing:none:cpu:1:1:1"]["state"] == "SUCCEEDED"
     assert agent_pids(hosts, "node1") == []
     assert steps(cli, "node2") > 0, "what had arrived is kept"
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("clears", ["stop", "run"])
+def test_a_host_that_comes_back_keeps_nothing(
+    cli: Cli, hosts: Lab, running: Callable[..., Any], pair: Path, site_file: Callable[..., Path], clears: str
+) -> None:
+    """What a power cut left on a host is cleared by `stop`, or by the next run there."""
+    here = {"config": str(hosts.layout.ssh_config), "lost_seconds": 3}
+    process = running(SLOW, ssh=here)
+    hosts.poweroff("node2")
+    assert ended(process) == 1 and only_case(cli)["state"] == "LOST"
+    lost = cli.run_id()
+    assert "node2 keeps" in cli("stop", lost).stderr, "it cannot be reached yet"
+    hosts.boot("node2")
+    assert left(hosts).keys() == {"node2"}
+    if clears == "stop":
+        cli("stop", lost)
+    else:
+        cli("run", str(pair), "--site", str(site_file(ssh=here)))
+    soon_clean(hosts)
+    assert cli("stop", lost).stderr == ""
 
 
 def test_agent_killed(cli: Cli, hosts: Lab, running: Callable[..., Any]) -> None:
@@ -137,8 +158,8 @@ def test_cable_out_for_good(cli: Cli, hosts: Lab, running: Callable[..., Any]) -
     assert agent_pids(hosts, "node2"), "it goes on until its own deadline"
     resumed = cli.start("resume", cli.run_id())
     try:
-        wait_for(lambda: len(attempt_dirs(cli)) == 2 and len(agent_pids(hosts, "node2")) >= 1, 60)
-        wait_for(lambda: (cli.runs / cli.run_id()).glob("*/*/attempt2/node2*/events.jsonl"), 60)
+        wait_for(lambda: len(attempt_dirs(cli)) == 2 and agent_pids(hosts, "node2"), process=resumed)
+        wait_for(lambda: list((cli.runs / cli.run_id()).glob("*/*/attempt2/node2*/events.jsonl")), process=resumed)
         first = json.loads(next(attempt_dirs(cli)[0].glob("node2*/node.json")).read_text())["token"]
         living = hosts.on("node2", "sh", "-c", "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'").stdout
         assert f"TRAINMARK_TOKEN={first}" not in living
@@ -295,7 +316,7 @@ def test_two_runs_at_once(cli: Cli, hosts: Lab, pair: Path, site_file: Callable[
 @pytest.mark.lab
 def test_detached_run_is_stopped_from_elsewhere(cli: Cli, hosts: Lab, pair: Path, site_file: Any) -> None:
     cli("run", str(pair), "--site", str(site_file(env=ENDLESS)), "--detach")
-    wait_for(lambda: steps(cli, "node1"), 60)
+    wait_for(lambda: steps(cli, "node1"))
     cli("stop", cli.run_id(), "--now")
     assert only_case(cli)["state"] == "CANCELLED"
     time.sleep(0.5)

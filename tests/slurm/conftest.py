@@ -115,14 +115,14 @@ class Going:
 
     def training(self, nodes: int = 2) -> None:
         """Returns when so many nodes have trained a step."""
-        wait_for(lambda: len(self._stepping()) >= nodes or self.process.poll() is not None, "a step", 60)
+        wait_for(lambda: len(self._stepping()) >= nodes or self.process.poll() is not None, "a step")
         assert self.process.poll() is None, self.process.communicate()
 
     def _stepping(self) -> list[Path]:
         files = self.cli.runs.glob("*/*/round*/attempt*/*/events.jsonl")
         return [file for file in files if b"STEP_END" in file.read_bytes()]
 
-    def end(self, seconds: float = 120.0) -> tuple[int, str]:
+    def end(self, seconds: float = 300.0) -> tuple[int, str]:
         out, err = self.process.communicate(timeout=seconds)
         return self.process.returncode, out + err
 
@@ -159,7 +159,7 @@ def go(
     for going in begun:
         if going.process.poll() is None:
             going.process.terminate()
-            going.process.communicate(timeout=60)
+            going.process.communicate(timeout=120)
 
 
 @pytest.fixture(scope="session")

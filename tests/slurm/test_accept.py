@@ -47,7 +47,7 @@ def test_a_slow_node_is_named_though_the_controller_is_killed(four: Lab, asked: 
     slowness.slow_host(four, "node3", 0.3)
     try:
         killed = cli.start(*argv, "--looks", "1", "--preset", "smoke", "--link-case", LINKS.replace(":2:1:2", ":2:1:1"))
-        wait_for(lambda: len(list(cli.runs.glob("*/*/round2/attempt1/*/result.json"))) > 1, "a second block", 120)
+        wait_for(lambda: len(list(cli.runs.glob("*/*/round2/attempt1/*/result.json"))) > 1, "a second block", 300)
         killed.kill()
         killed.communicate()
         found: Any = json.loads(cli("resume", cli.run_id(), "--json", code=1, timeout=600).stdout)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
 
 import pytest
 
+from tests.lab.conftest import scraps
 from tests.slurm.conftest import Going, jobs, running
+from trainmark.testing.lab import slurm
 from trainmark.testing.lab.lab import Lab, wait_for
 from trainmark.testing.lab.layout import HEAD
 
@@ -90,7 +93,7 @@ def test_slurmctld_restarted(cluster: Lab, go: Callable[..., Going]) -> None:
 @pytest.mark.parametrize(("host", "asked"), [("node2", {}), ("node1", {"nodes": 2})])
 def test_host_powered_off(cluster: Lab, go: Callable[..., Going], host: str, asked: dict[str, int]) -> None:
     """The lost node is named, be it the one with the batch job, and what needs only the other is done there."""
-    going = go({"queue_seconds": 8, "lost_seconds": 6, **asked}, env=LONG, cases=TWO)
+    going = go({"queue_seconds": 60, "lost_seconds": 12, **asked}, env=LONG, cases=TWO)
     going.training(1)
     if not (going.cli.runs / going.cli.run_id() / "thing+none+cpu+2+1+1").exists():
         going.soon()  # the case on one node came first
@@ -98,11 +101,35 @@ def test_host_powered_off(cluster: Lab, go: Callable[..., Going], host: str, ask
         going.again()
         going.training(3)
     cluster.poweroff(host)
-    wait_for(lambda: going.attempts(0)[-1:] and going.attempts(0)[-1][0] != "RUNNING", "the end of the round", 60)
+    wait_for(lambda: going.attempts(0)[-1:] and going.attempts(0)[-1][0] != "RUNNING", "the end of the round")
     going.soon()
     code, said = going.end()
     assert code == 1 and going.attempts(0)[-1][0] == "LOST" and host in going.attempts(0)[-1][1], said
     assert going.attempts(1)[-1][0] == "SUCCEEDED", said
+
+
+@pytest.mark.lab
+def test_a_host_that_comes_back_keeps_nothing(cluster: Lab, go: Callable[..., Going]) -> None:
+    """Its spool outlives a power cut. The next run that uses the node clears it, and what had not been shipped is in
+    the events of the round that was lost."""
+    going = go({"lost_seconds": 12}, env=LONG)
+    going.training()
+    cluster.poweroff("node2")
+    code, said = going.end()
+    assert code == 1 and going.attempts()[-1][0] == "LOST", said
+    cluster.boot("node2")
+    slurm.start(cluster)
+    (spool,) = scraps(cluster, "node2")
+    held = cluster.on("node2", "cat", f"{spool}/rank1.jsonl").stdout.splitlines()
+    lost = going.cli.run_id()
+    wait_for(lambda: jobs(cluster) == [], "the end of the lost job", 240)
+    other = go(env={"STEPS": "3"})
+    code, said = other.end()
+    assert code == 0, said
+    assert scraps(cluster, "node2") == [] == scraps(cluster, "node1")
+    (events,) = (going.cli.runs / lost).glob("*/round1/attempt1/node2_*/events.jsonl")
+    kept = [json.loads(line)["seq"] for line in events.read_text().splitlines()]
+    assert len(held) > 3 and kept == list(range(len(held))), "each event once"
 
 
 @pytest.mark.lab
@@ -113,7 +140,7 @@ def test_a_controller_that_never_comes_back(cluster: Lab, go: Callable[..., Goin
     going.process.kill()
     going.end()
     going.soon()
-    wait_for(lambda: jobs(cluster) == [], "the job to end by itself", 60)
+    wait_for(lambda: jobs(cluster) == [], "the job to end by itself")
     going.cli("resume")
     assert going.attempts() == [("SUCCEEDED", "all ranks ended well")]
 
@@ -124,7 +151,7 @@ def test_slurmd_killed(cluster: Lab, go: Callable[..., Going]) -> None:
     going = go(env=LONG)
     going.training()
     cluster.on("node2", "pkill", "-9", "-x", "slurmd")
-    code, said = going.end(180)
+    code, said = going.end()
     ((state, reason),) = going.attempts()
     assert (code, state) == (1, "LOST") and "node failed" in reason, said
 
@@ -135,7 +162,7 @@ def test_over_its_time(cluster: Lab, go: Callable[..., Going]) -> None:
     going = go({"time": "1"}, env={"STEPS": "3000", "STEP_SECONDS": "0.1"})
     going.training()
     cluster.on(HEAD, "scontrol", "update", f"jobid={running(cluster)}", "endtime=now+5")
-    code, said = going.end(240)
+    code, said = going.end()
     ((state, reason),) = going.attempts()
     assert (code, state) == (1, "TIMEOUT") and "time limit" in reason, said
 

@@ -65,6 +65,7 @@ def _attempt(job: Job) -> int:
 
         job.neighbours = Neighbours(plan.active, plan.host, plan.token)
         job.neighbours.enter()
+    _clear_up(job)
     wakeup = Wakeup()
     containment, job.why = contain.choose(plan.containment, plan.token, job.proc)
     job.containment = containment
@@ -80,6 +81,17 @@ def _attempt(job: Job) -> int:
     from trainmark.agent import guardian
 
     return guardian.stand(job, containment, work, wakeup)
+
+
+def _clear_up(job: Job) -> None:
+    """What attempts have left on this host and nobody came back to."""
+    plan = job.plan
+    folders = {os.path.dirname(plan.spool)} - {plan.dir}
+    if plan.active or folders:
+        from trainmark.agent.leftover import TEMPORARY, clear
+
+        for spool in clear(folders | {TEMPORARY}, plan.dir):
+            job.log.line("cleared %s, which an earlier attempt had left" % spool)
 
 
 def _fail(job: Job, verdict: Verdict, code: int = result.WRITTEN) -> int:

@@ -252,10 +252,13 @@ class Relay:
     def _remove(self, folder: str) -> None:
         import shutil
 
+        from trainmark.agent.ship import remove_spool
+
         top = os.path.join(self.work, "runs")
         if not folder.startswith(top + os.sep) or ".." in folder:
             raise ValueError("%s is not below %s" % (folder, top))
         self._watches.pop(folder, None)
+        remove_spool(folder)  # which may lie elsewhere
         shutil.rmtree(folder, ignore_errors=True)
         while len(folder) > len(top):
             folder = os.path.dirname(folder)

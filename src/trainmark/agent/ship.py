@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 EVENTS = "events.jsonl"
 SPOOL = "spool"
+_TURN = "completing"
 
 
 class Shipper:
@@ -35,7 +36,7 @@ class Shipper:
         if self._lost:
             return False
         if self._spool is not None:
-            for rank in _spoken(self._spool):
+            for rank in spoken(self._spool):
                 if rank not in self.streams:
                     self.streams[rank] = Stream(rank, spool_file(self._spool, rank))
         data = b"".join(stream.take(now_ns) for stream in self.streams.values())
@@ -71,10 +72,15 @@ def spool_file(spool: str, rank: int) -> str:
 
 def make_spool(folder: str, spool: str) -> None:
     """A spool elsewhere is linked from the folder, so that whoever completes the folder finds it."""
-    os.makedirs(spool, exist_ok=True)
     link = os.path.join(folder, SPOOL)
-    if os.path.abspath(spool) != link:
-        os.symlink(os.path.abspath(spool), link)
+    if os.path.abspath(spool) == link:
+        os.makedirs(spool, exist_ok=True)
+        return
+    from trainmark.agent.leftover import own
+
+    os.makedirs(spool, 0o700, exist_ok=True)
+    own(spool, folder)
+    os.symlink(os.path.abspath(spool), link)
 
 
 def remove_spool(folder: str) -> None:
@@ -85,11 +91,15 @@ def remove_spool(folder: str) -> None:
         return
     spool = os.path.realpath(path)
     if os.path.basename(spool).startswith(ELSEWHERE):
-        from trainmark.agent.segments import twin
-
-        _remove_folder(spool)
-        _remove_folder(twin(spool))
+        remove_elsewhere(spool)
     _remove(path)
+
+
+def remove_elsewhere(spool: str) -> None:
+    from trainmark.agent.segments import twin
+
+    _remove_folder(spool)
+    _remove_folder(twin(spool))
 
 
 def _remove_folder(path: str) -> None:
@@ -162,8 +172,27 @@ def complete(folder: str) -> int:
     """
     spool = os.path.join(folder, SPOOL)
     drop_reserve(folder)
-    if not os.path.isdir(spool):
-        return 0
+    turn = _turn(spool) if os.path.islink(spool) else None
+    try:
+        return _complete(folder, spool) if os.path.isdir(spool) else 0
+    finally:
+        if turn is not None:
+            os.close(turn)
+
+
+def _turn(spool: str) -> int | None:
+    """A spool elsewhere may be completed by the next agent on the node, too: one after the other."""
+    import fcntl
+
+    try:
+        descriptor = os.open(os.path.join(spool, _TURN), os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        return None  # gone by now, or a disk without locks
+    return descriptor
+
+
+def _complete(folder: str, spool: str) -> int:
     path = os.path.join(folder, EVENTS)
     events = Appender(path)
     log = Log(os.path.join(folder, "agent.log"))
@@ -173,7 +202,7 @@ def complete(folder: str) -> int:
         known = _Known()
         for line in _lines(path):
             _new(line, known)
-        for rank in _spoken(spool):
+        for rank in spoken(spool):
             stream = Stream(rank, spool_file(spool, rank))
             count += _bring(stream, events, known)
             for warning in stream.warnings():
@@ -185,7 +214,7 @@ def complete(folder: str) -> int:
     return count
 
 
-def _spoken(spool: str) -> list[int]:
+def spoken(spool: str) -> list[int]:
     """The ranks that have a spool file."""
     names = [name[4:-6] for name in os.listdir(spool) if name.startswith("rank") and name.endswith(".jsonl")]
     return sorted(int(number) for number in names if number.isdigit() and len(number) < 10)

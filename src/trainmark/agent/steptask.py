@@ -8,6 +8,7 @@ import time
 
 from trainmark.agent import linux
 from trainmark.agent.filling import agree_on, fill_hosts
+from trainmark.agent.leftover import TEMPORARY
 from trainmark.agent.record import read_json, replace_json
 
 TYPE_CHECKING = False
@@ -64,7 +65,7 @@ def _plan(order: dict[str, Any], index: int, hosts: list[str]) -> dict[str, Any]
         raise NotShared("%s cannot be read here; is `shared_dir` seen by all nodes?" % folder)
     plan = fill_hosts(plan, {planned: hosts[place] for place, planned in enumerate(order["hosts"])})
     # Where the probes write must be the node's own disk; so must be what tells neighbours of each other.
-    own = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
+    own = os.environ.get("TMPDIR") or TEMPORARY
     plan["spool"] = own
     plan["active"] = os.path.join(own, "trainmark-active-%d" % os.getuid())
     plan["cpus"] = int(os.environ.get("SLURM_CPUS_PER_TASK") or 0) or None

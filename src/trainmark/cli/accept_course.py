@@ -17,6 +17,7 @@ from trainmark.plan.records import Plan
 from trainmark.report import acceptance
 from trainmark.report.acceptance import Gathered, Measured, Setting, Stage
 from trainmark.run import session
+from trainmark.run.stop import Signals
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.files import read_json, write_json
@@ -70,15 +71,17 @@ class Course:
         self._first, self._args = first, args
         self.setting = setting_of(first)
         self._done: list[tuple[Stage, Sequence[Measured]]] = []
+        self._heard = Signals()
 
     def go(self) -> Gathered | None:
         """All rounds; None if it was stopped. Only the last run can be unfinished: the ones before decided on it."""
         with _alone(self._first):
+            self._heard.listen()
             *before, last = self.setting.stages
             self._done = [(stage, measured(self._first, stage)) for stage in before]
             ended = self._drive(last)
             while ended and (following := self._following()):
-                ended = self._drive(self._begin(*following))
+                ended = not self._heard.count and self._drive(self._begin(*following))
             return acceptance.gather(self._done) if ended else None
 
     def _following(self) -> Next | None:
@@ -109,8 +112,10 @@ class Course:
 
         run = RunDir(self._first.path.parent / stage.run)
         plan = run.manifest().plan
-        if not session.nothing_left(run, plan) and watched(run, plan, self._args) in (None, JobState.CANCELLED):
-            return False
+        if not session.nothing_left(run, plan):
+            final = watched(run, plan, self._args, self._heard)
+            if final in (None, JobState.CANCELLED):
+                return False
         self._done.append((stage, measured(self._first, stage)))
         return True
 

@@ -13,6 +13,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, STOPPED, UserError
+from trainmark.run.stop import Signals
 from trainmark.spec import share
 from trainmark.spec.states import JobState
 
@@ -85,6 +86,7 @@ class _Rounds:
     def __init__(self, args: argparse.Namespace, loaded: Loaded, repo: Path, trees: Trees, runs: Path) -> None:
         self._args, self._loaded, self._repo, self._trees, self._runs = args, loaded, repo, trees, runs
         self._site = common.load_site(args)
+        self._heard = Signals()
         self.reason = ""
 
     def measure(self, commit: str) -> float | None:
@@ -103,7 +105,8 @@ class _Rounds:
         ]
         plan = common.plan_cases(moved, cases, self._site, None)
         run = session.create(plan, self._runs)
-        if session.drive(run, plan, LogView(run.path / RUN_LOG)) is JobState.CANCELLED:
+        view = LogView(run.path / RUN_LOG)
+        if session.drive(run, plan, view, heard=self._heard) is JobState.CANCELLED:
             raise _Stopped
         speeds = []
         for case in build(run).cases:

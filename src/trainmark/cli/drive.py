@@ -21,6 +21,7 @@ from trainmark.spec.states import JobState
 from trainmark.store.rundir import RUN_LOG, RunDir
 
 if TYPE_CHECKING:
+    from trainmark.run.stop import Signals
     from trainmark.run.words import View
 
 
@@ -53,9 +54,9 @@ def drive(
     return _foreground(run, args, view if beside is None else Both(view, beside), work, show or _show)
 
 
-def watched(run: RunDir, plan: Plan, args: argparse.Namespace) -> JobState | None:
+def watched(run: RunDir, plan: Plan, args: argparse.Namespace, heard: Signals) -> JobState | None:
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
-    return _driven(run, _terminal_view(run, plan, args), lambda view: session.drive(run, plan, view))
+    return _driven(run, _terminal_view(run, plan, args), lambda view: session.drive(run, plan, view, heard=heard))
 
 
 def _foreground(run: RunDir, args: argparse.Namespace, view: View, work: Work, show: Show) -> int:

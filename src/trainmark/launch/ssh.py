@@ -9,6 +9,7 @@ from typing import Any
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, images, node_zip, outcome, remote_plan
+from trainmark.launch import ssh_left as left
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_attempt import NEVER_BEGAN, Attempt, Node, is_here, reach_of
 from trainmark.launch.ssh_clock import measure
@@ -23,6 +24,8 @@ from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN
 
 _COLLECT_SECONDS = 20.0
+# At the end of a run, for hosts that were lost and may be back.
+_AGAIN_SECONDS = 10.0
 # How often all nodes are looked at while they send.
 _LOOK_SECONDS = 0.05
 
@@ -116,7 +119,11 @@ class SshLauncher:
         """Everything arrived before a node's end was told; here the hosts are freed of it."""
         attempt = self._attempt(job)
         whole = attempt.over and attempt.state().state is JobState.SUCCEEDED
-        nodes = [node for node in attempt.nodes if not node.collected and node.ended and node.link.ready]
+        ended = [node for node in attempt.nodes if not node.collected and node.ended]
+        nodes = [node for node in ended if node.link.ready]
+        for node in ended:
+            if not node.link.ready:
+                node.leave_behind()
         replies = []
         for node, clock in zip(nodes, measure(self.fleet, [node.link for node in nodes]), strict=True):
             write_json(node.folder / CLOCK, {**(read_json(node.folder / CLOCK) or {}), "end": clock.record()})
@@ -129,9 +136,22 @@ class SshLauncher:
         self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
     def release(self, run_dir: Path) -> list[str]:
-        """Connections end with the controller; nothing else is held between rounds."""
-        del run_dir
-        return []
+        """Connections end with the controller. What hosts have kept that were lost is tried once more."""
+        kept = [(self.fleet.link(one.reach, self.zip()), one) for one in left.of(run_dir)]
+        links = list({id(link): link for link, _ in kept}.values())
+        for link in links:
+            link.users += 1
+        if links:
+            self.fleet.reach(links, _AGAIN_SECONDS)
+        left.clear(self.fleet, [(link, one) for link, one in kept if link.ready])
+        for link in links:
+            link.users -= 1
+        return [
+            f"{link.reach.host} keeps {one.address['dir']}: {link.why}; `trainmark stop {run_dir.name}` tries "
+            "again, and the next run there clears it"
+            for link, one in kept
+            if one.file.exists()
+        ]
 
     # ---- what is sent
 

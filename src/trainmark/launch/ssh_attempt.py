@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from trainmark.agent.verdict import last_lines
-from trainmark.launch import Ended, outcome
+from trainmark.launch import Ended, outcome, ssh_left
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_link import Link, Reply
 from trainmark.launch.ssh_words import Reach
@@ -127,7 +127,15 @@ class Node:
     def lost(self, why: str) -> None:
         """Given up without its own word. Its files stay on the host until they are known to be nobody's."""
         self.collected = True
+        if why != NEVER_BEGAN:
+            self.leave_behind()
         self.end(Ended(JobState.LOST, why))
+
+    def leave_behind(self) -> None:
+        """Its host cannot be freed of it now: whoever reaches the host next does that. Files too large to be brought
+        here are meant to stay."""
+        if not (self.folder / LEFT_THERE).exists():
+            ssh_left.note(self.folder, self.plan, self.address)
 
     def follow(self, now: float, asked_to_end: bool) -> None:
         """Counts the time without contact; past the limit the node is given up."""

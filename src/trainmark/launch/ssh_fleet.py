@@ -101,6 +101,16 @@ class Fleet:
                 self.step(pause - time.monotonic())
         return True
 
+    def reach(self, links: list[Link], at_most: float = float("inf")) -> None:
+        """All of them at once, as far as the limit allows; each gets one full try within `at_most` seconds."""
+        for link in links:
+            if link.down:
+                link.retry_at, link.tries = 0.0, 0
+        seconds = max(link.patience for link in links)
+        turns = -(-len(links) // self.limit)
+        seconds = min(at_most, seconds * turns)
+        self.until(lambda: all(link.ready or (link.down and link.tries) for link in links), seconds)
+
     def _connect(self, now: float) -> None:
         """Starts what is wanted and down, so many at a time."""
         busy = sum(link.connecting for link in self._links.values())

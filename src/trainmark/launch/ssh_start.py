@@ -10,6 +10,7 @@ from typing import Any
 from trainmark.agent.filling import agree_on
 from trainmark.errors import SiteError
 from trainmark.launch import images
+from trainmark.launch import ssh_left as left
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_attempt import Node, is_here
 from trainmark.launch.ssh_clock import Clock, measure
@@ -46,6 +47,7 @@ class Starter:
         self._log = run_dir / RUN_LOG
         self._reach(nodes)
         self._end_abandoned(run_dir, nodes, living)
+        left.clear(self._fleet, left.near(run_dir, [node.link for node in nodes]))
         clocks = measure(self._fleet, [node.link for node in nodes])
         for tree in trees:
             self._send([node.link for node in nodes if node.plan[REACH]["tree"] == tree.name], tree)
@@ -72,14 +74,7 @@ class Starter:
             self._abandoned.update({node.folder: node.plan for node in nodes})
 
     def _reach(self, nodes: list[Node]) -> None:
-        """All hosts at once; each gets one full try."""
-        links = list({id(node.link): node.link for node in nodes}.values())
-        for link in links:
-            if link.down:
-                link.retry_at, link.tries = 0.0, 0
-        seconds = max(link.patience for link in links)
-        turns = -(-len(links) // self._fleet.limit)
-        self._fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links), seconds * turns)
+        self._fleet.reach(list({id(node.link): node.link for node in nodes}.values()))
         dead = [node for node in nodes if not node.link.ready]
         if dead:
             raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))

@@ -19,13 +19,14 @@ from trainmark.run import stop
 from trainmark.run.judge import judge
 from trainmark.run.loop import Loop
 from trainmark.run.preflight import unmet, unmet_elsewhere
-from trainmark.run.stop import StopSwitch
+from trainmark.run.stop import Signals, StopSwitch
 from trainmark.spec.states import JobState
 from trainmark.store import journal, provenance, rundir
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
 if TYPE_CHECKING:
+    from trainmark.launch.launcher import Launcher
     from trainmark.run.words import View
 
 
@@ -62,6 +63,12 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
     return state.next_round() is None and not state.open_attempts()
 
 
+def release(run: RunDir, plan: Plan) -> list[str]:
+    """Clears what a run that nobody works on has left with its site; returns what could not be."""
+    launcher: Launcher = REGISTRY.get(plan.site.launcher)
+    return launcher.release(run.path)
+
+
 def drive(
     run: RunDir,
     plan: Plan,
@@ -69,13 +76,15 @@ def drive(
     *,
     stopping: Literal["", "stop", "now"] = "",
     ending: Callable[[], str] = str,
+    heard: Signals | None = None,
 ) -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 
     `stopping`: only to end what an earlier controller left running. `ending`: why no further round is needed, if so.
+    `heard`: signals to this command, if it does more than this run.
     """
     lease = leases.take(run.path)
-    switch = StopSwitch(run.path)
+    switch = StopSwitch(run.path, heard)
     if stopping:
         stop.request(run.path, "stopped by `trainmark stop`", now=stopping == "now")
     else:

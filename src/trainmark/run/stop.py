@@ -16,12 +16,12 @@ _REASONS = {
 }
 
 
-class StopSwitch:
-    """Counts requests. 0: go on, 1: stop with grace, 2: stop at once."""
+class Signals:
+    """Requests that come as signals. Where one command does several runs it has one of these for all of them: a
+    signal that comes between two runs, or too late for one, is heard by the next."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self._file = run_dir / STOP
-        self._signals = 0
+    def __init__(self) -> None:
+        self.count = 0
         self.reason = ""
 
     def listen(self) -> None:
@@ -30,15 +30,31 @@ class StopSwitch:
             signals.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._signals += 1
+        self.count += 1
         self.reason = _REASONS[number]
+
+
+class StopSwitch:
+    """Counts requests. 0: go on, 1: stop with grace, 2: stop at once."""
+
+    def __init__(self, run_dir: Path, heard: Signals | None = None) -> None:
+        self._file = run_dir / STOP
+        self._heard = heard or Signals()
+        self._told = ""
+
+    @property
+    def reason(self) -> str:
+        return self._told or self._heard.reason
+
+    def listen(self) -> None:
+        self._heard.listen()
 
     def level(self) -> int:
         asked = read_json(self._file)
         if isinstance(asked, dict):
-            self.reason = str(asked.get("reason") or "stopped by `trainmark stop`")
-            return max(min(self._signals, 2), 2 if asked.get("now") else 1)
-        return min(self._signals, 2)
+            self._told = str(asked.get("reason") or "stopped by `trainmark stop`")
+            return max(min(self._heard.count, 2), 2 if asked.get("now") else 1)
+        return min(self._heard.count, 2)
 
     def clear(self) -> None:
         """A run that is resumed is no longer asked to stop."""

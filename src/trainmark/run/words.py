@@ -20,7 +20,8 @@ class Writer(Protocol):
 class Switch(Protocol):
     """Whether somebody wants the run to stop: 0 no, 1 with grace, 2 at once."""
 
-    reason: str
+    @property
+    def reason(self) -> str: ...
 
     def level(self) -> int: ...
 

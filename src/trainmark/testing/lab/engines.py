@@ -124,7 +124,7 @@ def await_docker(lab: Lab, host: str) -> None:
     from trainmark.testing.lab.lab import wait_for
 
     try:
-        wait_for(lambda: has_docker(lab, host), f"docker on {host}", 60.0)
+        wait_for(lambda: has_docker(lab, host), f"docker on {host}")
     except SiteError as error:
         log = (lab.layout.host(host) / "log" / "dockerd.log").read_text().splitlines()
         raise SiteError(f"{error}; dockerd says: {' / '.join(log[-3:])}") from None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _CPUS, _MEMORY_MB = 2, 4000
 _SOCKET = "/run/mysqld/mysqld.sock"
-_START_SECONDS = 90.0
+_START_SECONDS = 180.0
 # Short times: a lab is there to see nodes fail. Jobs over their memory are ended by slurmd itself, without cgroups.
 _CONF = """\
 ClusterName={name}
