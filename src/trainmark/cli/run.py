@@ -43,6 +43,7 @@ def call(args: argparse.Namespace) -> int:
     common.check_runs(plan, args)
     if plan.site.launcher == "local":
         _check_devices(plan)
+        _check_rank_table(plan)
     elif not args.no_check:
         check_site(plan)
     run = session.create(plan, args.runs.resolve())
@@ -61,6 +62,16 @@ def _check_devices(plan: Plan) -> None:
                 raise SiteError(
                     f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here"
                 )
+
+
+def _check_rank_table(plan: Plan) -> None:
+    if plan.rank_table is None:
+        return
+    from trainmark.launch.local_check import rank_table
+
+    found = rank_table(plan.rank_table, plan.site.hosts[0])
+    if not found.good:
+        raise SiteError(f"site `{plan.site.name}`: rank_table: {found.found}; {found.cure}")
 
 
 def check_site(plan: Plan) -> None:
