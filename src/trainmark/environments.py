@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +190,7 @@ def choose(name: str, wanted: str | None, own: str | None, place: str) -> str:
             )
         return made
     python = own or sys.executable
-    if not _has(python, environment.module):
+    if not has(python, environment.module):
         cure = f"`trainmark env create {name}` makes an environment with {environment.version} ({environment.size})"
         if wanted and not _fits(wanted, environment.version):
             cure += f", and for {wanted}, name a Python in the site: `pythons: {{{name}: /path/to/python}}`"
@@ -202,8 +202,9 @@ def _fits(wanted: str, found: str) -> bool:
     return found == wanted or found.startswith(wanted + ".")
 
 
-def _has(python: str, module: str) -> bool:
-    if python == sys.executable:
+def has(python: str, module: str, env: Mapping[str, str] | None = None) -> bool:
+    """Whether a program in this Python could import it; `env` is what its environment has beyond ours."""
+    if python == sys.executable and "PYTHONPATH" not in (env or {}):
         import importlib.util
 
         return importlib.util.find_spec(module) is not None
@@ -211,10 +212,12 @@ def _has(python: str, module: str) -> bool:
 
     # Not -I: the user's own PYTHONPATH counts, as it does for the ranks.
     ask = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    full = {**os.environ, **(env or {})}
     try:
-        return subprocess.run([python, "-c", ask], capture_output=True, timeout=60, check=False).returncode == 0
+        done = subprocess.run([python, "-c", ask], env=full, capture_output=True, timeout=60, check=False)
     except OSError:
         return False
+    return done.returncode == 0
 
 
 def rows() -> list[dict[str, Any]]:

@@ -108,6 +108,15 @@ def test_a_site_with_a_python_that_lacks_it_is_told(cli):
     assert not cli.runs.exists()
 
 
+def test_a_site_with_a_python_that_lacks_pytorch_is_told(cli):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(cli.folder / "bare")], check=True)
+    python = cli.folder / "bare/bin/python"
+    (cli.folder / "site.yaml").write_text(f"schema: 1\nname: here\npython: {python}\n")
+    said = cli("run", "mnist:pytorch:cpu:1:1:1", "--preset", "smoke", "--site", "site.yaml", code=3).stderr
+    assert f"pytorch is not installed in {python}" in said and "python: /path/to/python" in said
+    assert not cli.runs.exists()
+
+
 def test_a_version_that_the_environment_does_not_have(tmp_path, pins, monkeypatch):
     pins(wheel(tmp_path, ""))
     environments.create("tiny", None, lambda text: None)
@@ -124,6 +133,9 @@ def test_a_version_that_the_environment_does_not_have(tmp_path, pins, monkeypatc
         ("mnist:pytorch,jax:cpu:1:2:1", 2, "pytorch"),
         ("mnist:pytorch:nvidia:1:64:1", 3, "needs 64 nvidia devices; there are"),
         ("gpt2:jax:cpu:1:1:1", 2, "has no entry for framework `jax`"),
+        ("resnet50:mindspore:cpu:1:1:1@compile=true", 2, "`compile` of workload `resnet50` is for `pytorch`"),
+        ("resnet50:pytorch:cpu:1:1:1@data_sink_steps=2", 2, "is for `mindspore`, and the case's framework is"),
+        ("bert:paddle:cpu:1:1:1@recompute=true", 2, "`recompute` of workload `bert` is for `pytorch`"),
     ],
 )
 def test_what_cannot_be_run_is_refused(cli, case, code, words):

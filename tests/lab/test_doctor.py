@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,6 +84,18 @@ def test_no_python_there(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -
     assert "no such-python" in bad(cli, site_file(node_python="such-python"))["node1", "reachable"]
     found = bad(cli, site_file(python="/no/python"))
     assert "/no/python" in found["node1", "python"]
+
+
+@pytest.mark.lab
+def test_a_framework_or_a_rank_table_that_hosts_do_not_have(
+    cli: Cli, hosts: Lab, site_file: Callable[..., Path]
+) -> None:
+    where = site_file(pythons={"mindspore": PLAIN}, rank_table="/etc/hccl.json")
+    said = cli("run", "mnist:mindspore:cpu:2:1:1", "--preset", "smoke", "--site", str(where), code=3).stderr
+    for host in ("node1", "node2"):
+        assert re.search(rf"{host} +mindspore +BAD +not in {PLAIN}", said), said
+        assert re.search(rf"{host} +rank table +BAD +/etc/hccl.json: no file", said), said
+    assert not cli.runs.exists()
 
 
 @pytest.mark.lab

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SECONDS = 60.0
-# A word the ranks' Python must say, and with it what it can train with and which programs it would find: inside the
-# container and with the modules, if the site has any.
+# A word the ranks' Python must say, and with it what it can train with and which programs and files it would find:
+# inside the container and with the modules, if the site has any.
 _ASK = """
-import json, shutil, sys
+import importlib.util, json, os, shutil, sys
 asked = json.loads(sys.argv[1])
-missing = [name for name in asked["programs"] if shutil.which(name, path=asked["search"]) is None]
-found = {"python": sys.version.split()[0], "missing": missing}
+sys.path[1:1] = asked["path"]
+found = {
+    "python": sys.version.split()[0],
+    "without": [name for name in asked["modules"] if importlib.util.find_spec(name) is None],
+    "missing": [name for name in asked["programs"] if shutil.which(name, path=asked["search"]) is None],
+    "closed": [path for path in asked["files"] if not (os.path.isfile(path) and os.access(path, os.R_OK))],
+}
 if asked["deep"]:
     try:
         import torch
@@ -51,7 +56,7 @@ def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
         "devices": {vendor: _device(*places) for vendor, places in _DEVICES.items()},
         "unreadable": {path: why for path, why in ((path, _unreadable(path)) for path in asked["data"]) if why},
         "taken": _taken(asked["ports"]),
-        "ranks": _ranks(asked),
+        "pythons": {name: _ranks(each) for name, each in asked["pythons"].items()},
         "container": _container(asked.get("container")),
     }
 
@@ -92,11 +97,10 @@ def _taken(ports: list[int]) -> str | None:
 
 
 def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
-    """What the ranks' own Python says, started the way a rank would be."""
+    """What a Python of the ranks says, started the way a rank would be."""
     from trainmark.agent.relay_container import run
 
-    question = {name: asked[name] for name in ("deep", "programs", "search")}
-    argv = [*asked["argv"], "-c", _ASK, dumps(question)]
+    argv = [*asked["argv"], "-c", _ASK, dumps(asked["question"])]
     code, text = run(argv, _SECONDS)
     try:
         found = loads(text.splitlines()[-1])

@@ -43,6 +43,8 @@ def call(args: argparse.Namespace) -> int:
     common.check_runs(plan, args)
     if plan.site.launcher == "local":
         _check_devices(plan)
+        _check_torch(plan)
+        _check_rank_table(plan)
     elif not args.no_check:
         check_site(plan)
     run = session.create(plan, args.runs.resolve())
@@ -61,6 +63,29 @@ def _check_devices(plan: Plan) -> None:
                 raise SiteError(
                     f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here"
                 )
+
+
+def _check_torch(plan: Plan) -> None:
+    """Frameworks that have environments were looked for when their Python was chosen; this one has none."""
+    cases = [case for case in plan.cases if case.id.framework == "pytorch" and not case.open]
+    for python, case in {case.nodes[0].ranks[0].argv[0]: case for case in cases}.items():
+        from trainmark import environments
+
+        if not environments.has(python, "torch", case.env):
+            raise SiteError(
+                f"case `{case.case}`: pytorch is not installed in {python}; `pip install 'trainmark[torch]'` adds it "
+                "to trainmark's own Python, or name one that has it in the site: `python: /path/to/python`"
+            )
+
+
+def _check_rank_table(plan: Plan) -> None:
+    if plan.rank_table is None:
+        return
+    from trainmark.launch.local_check import rank_table
+
+    found = rank_table(plan.rank_table, plan.site.hosts[0])
+    if not found.good:
+        raise SiteError(f"site `{plan.site.name}`: rank_table: {found.found}; {found.cure}")
 
 
 def check_site(plan: Plan) -> None:

@@ -44,6 +44,15 @@ def _all(site: Site, name: str) -> Iterator[Finding]:
     yield from _python(site.python or sys.executable, name)
     yield _node_side(name)
     yield _disk(name)
+    if site.rank_table is not None:
+        yield rank_table(site.rank_table, name)
+
+
+def rank_table(path: str, host: str) -> Finding:
+    """A file that ranks are told of."""
+    if os.path.isfile(path) and os.access(path, os.R_OK):
+        return Finding(host, "rank table", True, path)
+    return Finding(host, "rank table", False, f"{path}: no file that can be read", "`trainmark ranktable` makes one")
 
 
 def _machine(facts: dict[str, Any], name: str) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainmark.errors import SiteError
-from trainmark.launch import Finding, slurm_plan
+from trainmark.launch import Finding, local_check, slurm_plan
 from trainmark.launch.slurm_watch import call, environment
 from trainmark.launch.slurm_words import SCRIPT
 from trainmark.plan.records import Plan
@@ -34,6 +34,7 @@ def findings(site: Site, plan: Plan | None) -> list[Finding]:
         found += _nodes(site, here)
         found += _request(site, here)
     found += _shared(site, here)
+    found += _rank_table(site, plan, here)
     if plan is None and all(finding.good is not False for finding in found):
         found.append(_seen_by_nodes(site, here))
     return found
@@ -104,6 +105,13 @@ def _shared(site: Site, here: str) -> Iterator[Finding]:
         yield Finding(here, "shared_dir", True, f"{shared}, {free:.1f} GiB free")
     else:
         yield Finding(here, "shared_dir", False, f"{shared} is no folder that can be written here", "make or mount it")
+
+
+def _rank_table(site: Site, plan: Plan | None, here: str) -> Iterator[Finding]:
+    """Of the nodes' files only those in the shared folder can be looked at from here."""
+    table = plan.rank_table if plan else site.rank_table
+    if table and Path(table).is_relative_to(Path(site.shared_dir or "").expanduser()):
+        yield local_check.rank_table(table, here)
 
 
 def _seen_by_nodes(site: Site, here: str) -> Finding:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch import Finding, container, images, remote_plan
+from trainmark.launch import Finding, container, images, remote_plan, ssh_pythons
 from trainmark.launch.ssh_clock import Clock, measure
 from trainmark.launch.ssh_fleet import Fleet
 from trainmark.launch.ssh_link import Link, Reply
+from trainmark.launch.ssh_pythons import Wanted
 from trainmark.plan.records import Plan
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.site import Build, Site
@@ -56,7 +57,8 @@ def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, no
     for host, link in links.items():
         if not link.ready:
             yield Finding(host, "reachable", False, link.why, "nothing else could be looked at")
-    question = _question(site, plan)
+    pythons = ssh_pythons.wanted(site, plan)
+    question = _question(site, plan, pythons)
     asked = {host: link.ask("check", **question) for host, link in alive.items()}
     fleet.until(lambda: all(reply.done for reply in asked.values()), _SECONDS)
     clocks = dict(zip(alive, measure(fleet, list(alive.values())), strict=True))
@@ -65,38 +67,29 @@ def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, no
             yield Finding(host, "reachable", False, reply.why)
             continue
         yield Finding(host, "reachable", True, f"as {links[host].hello.get('host')}")
-        yield from judge(host, reply.value or {}, site, clocks[host], deep=plan is None)
+        yield from judge(host, reply.value or {}, site, clocks[host], pythons, deep=plan is None)
     yield from _same_image(asked)
     yield from _neighbours(fleet, alive, every_pair=plan is None)
     if site.shared_dir:
         yield from _shared(fleet, alive, site, node_zip)
 
 
-def _question(site: Site, plan: Plan | None) -> dict[str, Any]:
+def _question(site: Site, plan: Plan | None, pythons: Wanted) -> dict[str, Any]:
     data = {case.data for case in plan.cases} if plan else set(site.data.values())
-    argv = [site.python or "python3"]
     where = None
     if site.container:
-        image = images.image_name(site.container)
-        where = {"engine": site.container.engine, "image": image, "name": ""}
-        blank = {"token": os.urandom(8).hex(), "node": 0, "run": "check", "config": {}}
-        argv = container.command(site.container, blank, argv, remote_plan.WORK, image).argv
+        where = {"engine": site.container.engine, "image": images.image_name(site.container), "name": ""}
     return {
-        "deep": plan is None,
         "data": sorted(path for path in data if path and path != SYNTHETIC and path.startswith("/")),
         "ports": [site.master_port],
-        "argv": remote_plan.with_modules(site.modules, argv) if not site.container else argv,
+        "pythons": ssh_pythons.questions(site, plan, pythons),
         "container": where,
-        "programs": _starters(plan),
-        "search": site.env.get("PATH"),
     }
 
 
-def _starters(plan: Plan | None) -> list[str]:
-    return sorted({case.starter for case in plan.cases if case.starter}) if plan else []
-
-
-def judge(host: str, facts: dict[str, Any], site: Site, clock: Clock, *, deep: bool) -> Iterator[Finding]:
+def judge(
+    host: str, facts: dict[str, Any], site: Site, clock: Clock, pythons: Wanted, *, deep: bool
+) -> Iterator[Finding]:
     """One host's facts as findings. Pure."""
     yield Finding(host, "node python", True, facts["python"])
     if facts["container"]:
@@ -104,7 +97,7 @@ def judge(host: str, facts: dict[str, Any], site: Site, clock: Clock, *, deep: b
         later = bool(why and "is not here" in why and _brings_image(site))
         yield Finding(host, "image", None if later else not why, why or facts["container"]["id"])
     if not (facts["container"] and facts["container"].get("why")):
-        yield from _rank_python(host, facts["ranks"], site, deep=deep)
+        yield from ssh_pythons.judge(host, facts["pythons"], site, pythons, deep=deep)
     enough, free = facts["disk"] > _LEAST_DISK, f"{facts['disk'] / 2**30:.1f} GiB free in {site.work_dir}"
     yield Finding(host, "disk", enough, free, "" if enough else "make room for results")
     if facts["memory"] is not None:
@@ -118,12 +111,6 @@ def judge(host: str, facts: dict[str, Any], site: Site, clock: Clock, *, deep: b
     for path, why in facts["unreadable"].items():
         cure = "put it there, or name another place under `data:` in the site"
         yield Finding(host, "data", False, f"{path}: {why}", cure)
-    for program in facts["ranks"].get("missing", ()):
-        if site.container:
-            where, cure = "in the container", "take an image with it (mpirun: Debian's openmpi-bin), or name its PATH"
-        else:
-            where, cure = "on PATH", "install it (mpirun: Debian's openmpi-bin), or name `modules:` or PATH in the site"
-        yield Finding(host, program, False, f"not {where}", cure)
     if facts["taken"]:
         yield Finding(host, "port", False, facts["taken"], "choose another `master_port`, or 0 for any free one")
     busy = facts["load"] > 0.5 * facts["cores"]
@@ -139,24 +126,6 @@ def judge(host: str, facts: dict[str, Any], site: Site, clock: Clock, *, deep: b
 def _brings_image(site: Site) -> bool:
     """Whether a run would pull or build what is missing."""
     return bool(site.container and (site.container.pull == "missing" or isinstance(site.container.image, Build)))
-
-
-def _rank_python(host: str, found: dict[str, Any], site: Site, *, deep: bool) -> Iterator[Finding]:
-    name = site.python or "python3"
-    if "python" not in found:
-        why = found.get("error", "no answer")
-        cure = "set `python` or `venv` in the site"
-        if site.container:
-            cure = "the container must start and hold this Python: see `container` in the site"
-        elif site.modules and "module" in why:
-            cure = "change `modules` in the site"
-        yield Finding(host, "python", False, why, cure)
-        return
-    yield Finding(host, "python", True, f"{found['python']} at {name}")
-    if "torch" in found:
-        yield Finding(host, "pytorch", True, found["torch"])
-    elif deep:
-        yield Finding(host, "pytorch", None, found.get("torch_error", "not found"), "only cases that need it will fail")
 
 
 def _same_image(asked: dict[str, Reply]) -> Iterator[Finding]:

@@ -173,5 +173,12 @@ class Plan(msgspec.Struct, frozen=True):
     peaks: dict[str, Any] | None = None
 
     @property
+    def rank_table(self) -> str | None:
+        """The site's, if there are ranks that are told of it."""
+        ranks = (rank for case in self.cases for node in case.nodes for rank in node.ranks)
+        table = self.site.rank_table
+        return table if table and any(table in rank.env.values() for rank in ranks) else None
+
+    @property
     def order(self) -> list[RoundRef]:
         return [ref for block in self.blocks for ref in block]

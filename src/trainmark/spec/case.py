@@ -78,6 +78,8 @@ class Case(msgspec.Struct, frozen=True):
         }
         if not self.found.workload.aliases:
             del resolved["workload"]["aliases"]  # fingerprints are older than aliases
+        for parameter in resolved["workload"]["parameters"].values():
+            del parameter["only"]  # who may not change it is no part of what is measured
         if self.window is not None:
             resolved["window"] = msgspec.to_builtins(self.window)
         return sha256_hex(msgspec.json.encode(resolved, order="deterministic"))[:16]
@@ -129,6 +131,13 @@ def resolve(
             f"{place}: `{opened[0]}` is locked at {base[opened[0]].value!r} so that results can be compared; "
             "say `division: open` in the suite to change it"
         )
+    for name in changed:
+        only = workload.parameters[name].only
+        if only and case_id.framework not in only:
+            raise UserError(
+                f"{place}: `{name}` of workload `{workload.name}` is for {one_of(only)}, "
+                f"and the case's framework is `{case_id.framework}`; leave it out"
+            )
     variant: dict[str, Value] = dict(changed)
     if named_data is not None and not (workload.data and named_data == workload.data.default):
         variant[DATA_KEY] = named_data

@@ -313,6 +313,9 @@ def _check(site: Site, path: Path) -> None:
     for position, host in enumerate(site.hosts):
         if not is_name(host.replace(":", "")):
             raise UserError(f"{path}: hosts[{position}]: found {host!r}, allowed is a host name or an address")
+    if site.rank_table is not None and not site.rank_table.startswith("/"):
+        # Every rank has a folder of its own, and no shell reads this.
+        raise UserError(f"{path}: rank_table: found {site.rank_table!r}, allowed is an absolute path on the hosts")
     if site.fabric:
         fabrics.check(site.fabric, site.hosts, str(path))
     twice = sorted({host for host in site.hosts if site.hosts.count(host) > 1})

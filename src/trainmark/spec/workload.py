@@ -29,6 +29,8 @@ class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min: float | None = None
     max: float | None = None
     choices: list[Value] = []
+    # The frameworks whose programs know it, where not all do.
+    only: list[str] = []
 
     def accept(self, value: Any, place: str) -> Value:
         """`value` (from YAML, or text from the command line) as this parameter's type, or an error."""
@@ -156,6 +158,12 @@ def read(folder: Path) -> Found:
     check_deadlines(msgspec.to_builtins(workload.deadlines), f"{file}: deadlines")
     for name, parameter in workload.parameters.items():
         parameter.accept(parameter.default, f"{file}: parameters.{name}.default")
+        for framework in set(parameter.only) - set(workload.frameworks):
+            known = workload.frameworks
+            raise UserError(
+                f"{file}: parameters.{name}.only: no entry for `{framework}`{did_you_mean(framework, known)}; "
+                f"there is {one_of(known)}"
+            )
     for name, own in workload.aliases.items():
         named_parameter(workload, own, f"{file}: aliases.{name}")
     for layer in ("presets", "devices"):
