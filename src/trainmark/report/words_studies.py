@@ -11,10 +11,15 @@ WORDS: dict[str, tuple[str, str]] = {
     "predict.nodes": ("nodes", "节点数"),
     "predict.refused": ("Not predicted", "未预测"),
     "study.title": ("Scaling", "扩展性"),
-    "study.of": ("Scaling of {0}", "{0} 的扩展性"),
+    "study.of.weak": (
+        "Scaling of {0} (weak: batch per process, {1})",
+        "{0} 的扩展性（弱扩展：每进程批大小不变，{1}）",
+    ),
+    "study.of.strong": (
+        "Scaling of {0} (strong: batch in all, {1})",
+        "{0} 的扩展性（强扩展：总批大小不变，{1}）",
+    ),
     "study.shape": ("Nodes x processes", "节点 x 进程"),
-    "study.weak": ("weak: batch per process", "弱扩展：每进程批大小不变"),
-    "study.strong": ("strong: batch in all", "强扩展：总批大小不变"),
     "study.ideal": ("without loss", "无损失"),
     "study.ranks": ("processes", "进程数"),
     "study.dlperf": ("As DLPerf tells it:", "DLPerf 格式："),
