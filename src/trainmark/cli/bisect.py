@@ -69,7 +69,7 @@ def call(args: argparse.Namespace) -> int:
         except _Stopped:
             return STOPPED
         except Broken as error:
-            raise UserError(str(error)) from None
+            raise UserError(f"{error}; name another revision with --good or --bad") from None
         except NotSlower as error:
             _show_none(args, error, rounds)
             return CASE_FAILED

@@ -109,6 +109,11 @@ _SENTENCES = {
     "{0} is the largest multiple of {1} that fits (no larger one was tried)": (
         "{0} 是放得下的最大的 {1} 的倍数（没有试更大的）"
     ),
+    # Peaks.
+    "not measured": "未测量",
+    "this CPU has no {0} units ({1}) and would emulate them": "该 CPU 没有 {0} 单元（{1}），只能模拟",
+    "set dtype=fp32": "请设 dtype=fp32",
+    "dtype tf32 is a format of NVIDIA devices": "tf32 是 NVIDIA 设备的数值格式",
     # Disturbances.
     "the hypervisor gave {0} of the processors' time to others (limit {1})": (
         "虚拟机监控器把 {0} 的处理器时间给了别人（上限 {1}）"

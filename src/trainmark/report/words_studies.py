@@ -81,7 +81,6 @@ WORDS: dict[str, tuple[str, str]] = {
     "peaks": ("What the hardware can reach", "硬件可达上限"),
     "peaks.figure": ("Figure", "指标"),
     "peaks.ranks": ("Ranks per host", "每主机进程数"),
-    "peaks.missing": ("not measured: {0}", "未测量：{0}"),
     "peaks.of_case": ("{0}: achieved", "{0}：实际"),
     "peaks.roof": ("{0}: roof", "{0}：上限"),
     "peaks.products": ("{0}: matrix products of growing size", "{0}：逐渐增大的矩阵乘"),
