@@ -45,7 +45,9 @@ def shape(cell: StudyCell) -> str:
 def remarks(study: StudyReport) -> list[str]:
     """What a reader needs beyond the figures."""
     found = [one for one in (study.reason, study.note) if one]
-    return found + [f"{shape(cell)}: {cell.note}" for cell in study.cells if cell.note]
+    # Why the baseline has no speed is said already.
+    told = study.baseline if study.reason else ""
+    return found + [f"{shape(cell)}: {cell.note}" for cell in study.cells if cell.note and shape(cell) != told]
 
 
 def markdown(study: StudyReport, speak: Speaker) -> list[str]:
