@@ -18,7 +18,7 @@ from trainmark.cli.main import main
 from trainmark.launch import REGISTRY
 from trainmark.launch.ssh import SshLauncher
 from trainmark.report import acceptance, acceptance_views
-from trainmark.report.acceptance import Measured
+from trainmark.report.acceptance_rounds import Measured
 from trainmark.run import session
 from trainmark.run.lease import Lease
 from trainmark.score.accept import Rule

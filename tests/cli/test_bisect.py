@@ -74,3 +74,4 @@ def test_bad_words(cli: Cli) -> None:
     assert "no ancestor" in said(commits[1], commits[0])
     (cli.folder / "alone.yaml").write_text((cli.folder / "repo" / "suite.yaml").read_text())
     assert "no git work tree" in said("main", "main", "alone.yaml")
+    assert "no slow commit: bad is not slower than good: within" in said(commits[0], commits[1], code=1)

@@ -11,6 +11,7 @@ from tests.runs import finished_run, speed_events
 from trainmark.report import build, helpers, kept
 from trainmark.report.compare import Side, compare
 from trainmark.report.records import Report
+from trainmark.store import rundir
 from trainmark.store.rundir import EVENTS, RunDir
 
 CASES = 70
@@ -34,6 +35,14 @@ def test_a_comparison_of_kept_headlines_is_that_of_whole_reports(tmp_path: Path)
     assert set(short[0].report.cases[0].measurements) == {"throughput", "sustained_throughput"}
     assert compare(*short, "throughput", 0.03, 0.05) == compare(*whole, "throughput", 0.03, 0.05)
     assert build.build(runs[0]) == whole[0].report
+
+
+def test_what_a_run_kept_is_found_however_its_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = tmp_path.resolve() / "runs"
+    build.build(large(runs, "a", 50.0))
+    monkeypatch.chdir(tmp_path)
+    for folder, name in ((Path("runs"), "a"), (Path("runs"), "last"), (Path("elsewhere"), "runs/a")):
+        assert kept.find(rundir.find(folder, name)) is not None, name
 
 
 def test_what_changed_is_read_again(tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from tests.conftest import Cli
 from tests.runs import finished_run
 from trainmark.report import dlperf, formats
 from trainmark.report.build import build
+from trainmark.report.study import studies
 from trainmark.spec.peaks import Message, Peaks
 from trainmark.spec.scaling import Series
 from trainmark.spec.states import JobState
 from trainmark.spec.window import FixedWindow
 from trainmark.store.rundir import EVENTS, RunDir
+from trainmark.testing.synthetic import Shape, write_run
 
 # MindSpore, ResNet50 v1.5, fp32, 128 images per device: the runs of the published table, and the table itself.
 RUNS = {
@@ -76,6 +78,15 @@ def test_without_a_baseline_there_is_no_speedup(tmp_path: Path) -> None:
     assert "the baseline 1x1 has no speed" in found.reason and "made so by a test" in found.reason
     assert [cell.speedup for cell in found.cells] == [None, None] and found.cells[1].median == pytest.approx(50.5)
     assert "1" not in dlperf.table(dlperf.cells_of(found)).splitlines()[-1].split("|")[4]
+
+
+def test_a_cell_that_went_well_says_why_it_has_no_speed(tmp_path: Path) -> None:
+    """Rounds that are too short, as those of the preset `smoke`."""
+    run = write_run(tmp_path, "noop:none:cpu:1:1:2", [Shape(steps=20)] * 2)
+    plan = run.manifest().plan
+    series = Series("noop", "weak", "1x1")
+    (found,) = studies((msgspec.structs.replace(plan.cases[0], studies=(series,)),), build(run).cases)
+    assert "at least 30 steps" in found.reason and "at least 30 steps" in found.cells[0].note
 
 
 def test_one_run_has_no_interval(tmp_path: Path) -> None:

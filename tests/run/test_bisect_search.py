@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from trainmark.run.bisect import Broken, NoDifference, Search
+from trainmark.run.bisect import Broken, NotSlower, Search
 
 
 def search(slow_from: int, seed: int, *, loss: float = 0.08, spread: float = 0.02, commits: int = 16) -> str:
@@ -32,13 +32,24 @@ def test_without_a_difference_nothing_is_named() -> None:
         try:
             search(5, seed, loss=0.0)
             named += 1
-        except NoDifference as error:
-            assert error.verdict.word in ("equivalent", "inconclusive")
+        except NotSlower as error:
+            named += error.verdict.word == "faster"
     assert named <= 4
 
 
+def test_one_disturbed_round_does_not_decide() -> None:
+    disturbed = iter([130.0])
+
+    def measure(commit: str) -> float:
+        if commit == "c1":
+            return next(disturbed, 85.0)
+        return {"good": 100.0, "c0": 100.0}.get(commit, 85.0)
+
+    assert Search("good", ["c0", "c1", "c2"], measure, lambda text: None, 0.03).go().commit == "c1"
+
+
 def test_a_bad_revision_without_a_speed_is_said() -> None:
-    with pytest.raises(Broken, match="c3"):
+    with pytest.raises(Broken, match=r"c3 gives no speed.*it broke"):
         Search(
-            "good", ["c1", "c2", "c3"], lambda commit: None if commit == "c3" else 50.0, lambda text: None, 0.03
+            "good", ["c1", "c2", "c3"], lambda commit: "it broke" if commit == "c3" else 50.0, lambda text: None, 0.03
         ).go()

@@ -14,8 +14,9 @@ import msgspec
 from trainmark.errors import UserError
 from trainmark.plan import fleet
 from trainmark.plan.records import Plan
-from trainmark.report import acceptance
-from trainmark.report.acceptance import Gathered, Measured, Setting, Stage
+from trainmark.report import acceptance, acceptance_rounds
+from trainmark.report.acceptance import Gathered, Setting, Stage
+from trainmark.report.acceptance_rounds import Measured
 from trainmark.run import session
 from trainmark.run.stop import Signals
 from trainmark.spec.states import JobState
@@ -50,7 +51,7 @@ def setting_of(first: RunDir) -> Setting:
 
 
 def measured(first: RunDir, stage: Stage) -> list[Measured]:
-    return acceptance.read(RunDir(first.path.parent / stage.run), stage.what)
+    return acceptance_rounds.read(RunDir(first.path.parent / stage.run), stage.what)
 
 
 def create(runs: Path, setting: Setting, nodes: Plan, links: Plan | None) -> RunDir:

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from trainmark.spec import share
 from trainmark.spec.states import JobState
 
 if TYPE_CHECKING:
-    from trainmark.run.bisect import Answer
+    from trainmark.run.bisect import Answer, NotSlower
     from trainmark.run.revisions import Trees
     from trainmark.spec.suite import Loaded
 
@@ -28,7 +28,7 @@ example:
 The suite is taken as it is now; its commands (`command:`) and its own workloads run in a work tree of each revision, in
 a temporary folder: the files in your work tree are not touched. Rounds of good, bad and what lies between are taken in
 turns, as many as it takes to be sure (5 % over the whole search).
-exit code: 0 a commit was found, 1 good and bad do not differ, 2 bad input, 130 stopped.
+exit code: 0 a commit was found, 1 bad is not slower beyond doubt, 2 bad input, 130 stopped.
 """
 
 
@@ -50,7 +50,7 @@ class _Stopped(Exception):
 
 def call(args: argparse.Namespace) -> int:
     from trainmark.run import revisions
-    from trainmark.run.bisect import Broken, NoDifference, Search
+    from trainmark.run.bisect import Broken, NotSlower, Search
     from trainmark.spec import suite as suites
 
     margin = share.parse(args.margin, "--margin")
@@ -70,13 +70,11 @@ def call(args: argparse.Namespace) -> int:
         except _Stopped:
             return STOPPED
         except Broken as error:
-            raise UserError(
-                f"{str(error)[:12]} gives no speed, so nothing can be held against it: {rounds.reason}"
-            ) from None
-        except NoDifference as error:
-            sys.stdout.write(f"good and bad do not differ beyond doubt: {error.verdict.word}, {error}\n")
+            raise UserError(f"{error}; name another revision with --good or --bad") from None
+        except NotSlower as error:
+            _show_none(args, error, rounds)
             return CASE_FAILED
-    _show(args, repo, answer, runs)
+    _show(args, repo, answer, rounds)
     return 0
 
 
@@ -84,14 +82,15 @@ class _Rounds:
     """One round of the suite at a revision, through the same loop as any run."""
 
     def __init__(self, args: argparse.Namespace, loaded: Loaded, repo: Path, trees: Trees, runs: Path) -> None:
-        self._args, self._loaded, self._repo, self._trees, self._runs = args, loaded, repo, trees, runs
+        self._args, self._loaded, self._repo, self._trees, self.runs = args, loaded, repo, trees, runs
         self._site = common.load_site(args)
         self._heard = Signals()
-        self.reason = ""
+        self.disturbed = 0
 
-    def measure(self, commit: str) -> float | None:
-        """The geometric mean over the cases; None, and the reason, when one of them gave no speed."""
+    def measure(self, commit: str) -> float | str:
+        """The geometric mean over the cases, or the reason when one of them gave no speed."""
         from trainmark.report.build import build
+        from trainmark.report.figures import last_lines
         from trainmark.run import session
         from trainmark.run.views import LogView
         from trainmark.score.verdict import geometric_mean
@@ -104,18 +103,19 @@ class _Rounds:
             for case in suites.expand(moved, self._site, common.overrides(self._args))
         ]
         plan = common.plan_cases(moved, cases, self._site, None)
-        run = session.create(plan, self._runs)
+        run = session.create(plan, self.runs)
         view = LogView(run.path / RUN_LOG)
         if session.drive(run, plan, view, heard=self._heard) is JobState.CANCELLED:
             raise _Stopped
         speeds = []
-        for case in build(run).cases:
+        found_cases = build(run).cases
+        self.disturbed += any(one.disturbed for case in found_cases for one in case.runs)
+        for case in found_cases:
             found = case.measurements.get("throughput")
             if case.state is not JobState.SUCCEEDED or found is None or not found.inputs:
-                self.reason = (
-                    f"{case.case}: {case.state}: {case.reason or (found.reason if found else '')} ({run.path})"
-                )
-                return None
+                why = case.reason or (found.reason if found else "")
+                said = "".join(f": {line}" for line in last_lines(case)[-1:])
+                return f"{case.case}: {case.state}: {why}{said} ({run.path})"
             speeds.append(found.inputs[0])
         return geometric_mean(speeds)
 
@@ -142,14 +142,41 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _show(args: argparse.Namespace, repo: Path, answer: Answer, runs: Path) -> None:
+def _show(args: argparse.Namespace, repo: Path, answer: Answer, rounds: _Rounds) -> None:
     from trainmark.run import revisions
 
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode({**msgspec.to_builtins(answer), "runs": str(runs)}) + b"\n")
+        _show_json(msgspec.to_builtins(answer), rounds)
         return
     lines = [f"first slow commit: {revisions.title(repo, answer.commit)}"]
     lines += [f"  or, without a speed of its own: {revisions.title(repo, commit)}" for commit in answer.also]
     lines += [f"  not beyond doubt: {revisions.title(repo, commit)}" for commit in answer.unsure]
-    lines += [f"  bad is {answer.verdict.reason}; {answer.rounds} rounds, kept in {runs}"]
+    lines += [f"  bad is {answer.verdict.reason}; {_kept(answer.rounds, rounds)}"]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _show_none(args: argparse.Namespace, why: NotSlower, rounds: _Rounds) -> None:
+    from trainmark.report.compare import ratio_text
+
+    verdict = why.verdict
+    if args.json:
+        _show_json({"commit": None, "verdict": msgspec.to_builtins(verdict), "rounds": why.rounds}, rounds)
+        return
+    said = {
+        "faster": f"bad is not slower than good but {verdict.reason}",
+        "equivalent": f"bad is not slower than good: {verdict.reason}",
+    }.get(verdict.word, f"it is not beyond doubt that bad is slower than good: {verdict.reason}")
+    kept = _kept(why.rounds, rounds)
+    sys.stdout.write(f"no slow commit: {said}\n  bad ÷ good: {ratio_text(verdict)}; {kept}\n")
+
+
+def _show_json(found: dict[str, Any], rounds: _Rounds) -> None:
+    whole = {**found, "disturbed": rounds.disturbed, "runs": str(rounds.runs)}
+    sys.stdout.buffer.write(msgspec.json.encode(whole) + b"\n")
+
+
+def _kept(count: int, rounds: _Rounds) -> str:
+    said = f"{count} rounds, kept in {rounds.runs}"
+    if rounds.disturbed:
+        said += f"\n  {rounds.disturbed} of {count} rounds were disturbed; a quiet machine gives a surer answer"
+    return said

@@ -17,6 +17,7 @@ from trainmark.interop import REGISTRY, formats
 from trainmark.interop.format import Format, Option
 from trainmark.interop.records import Verbatim
 from trainmark.store.files import write_whole
+from trainmark.store.rundir import RunDir
 
 EPILOG = """\
 The same source imported twice is one run. The files themselves are kept in the run's folder under `raw/`.
@@ -73,6 +74,7 @@ def options_of(args: argparse.Namespace, options: tuple[Option, ...] | None) -> 
 
 def call(args: argparse.Namespace) -> int:
     from trainmark.interop.bring import bring
+    from trainmark.report import build, kept
 
     form: Format = REGISTRY.get(args.format, "import")
     if args.output is not None:
@@ -85,6 +87,8 @@ def call(args: argparse.Namespace) -> int:
     finally:
         for number in ends:
             signal.signal(number, signal.SIG_DFL)
+    if brought.rounds >= kept.LEAST_ROUNDS:
+        build.build(RunDir(Path(brought.dir).resolve()))  # so that the first comparison need not
     if args.output is not None:
         for one in brought.verbatim:
             _write(args.output, one)

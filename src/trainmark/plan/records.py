@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +17,8 @@ from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
 SCHEMA = 1
+# A case is asked for its address once for every round of it.
+_id = lru_cache(maxsize=1024)(CaseId.parse)
 
 
 class NodePlan(msgspec.Struct, frozen=True):
@@ -98,7 +101,7 @@ class CasePlan(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> CaseId:
-        return CaseId.parse(self.case)
+        return _id(self.case)
 
     @property
     def world(self) -> int | None:

@@ -98,6 +98,22 @@ _SENTENCES = {
     "{0} runs, {1} allocation, nodes {2}": "{0} 次运行，{1} 次分配，节点 {2}",
     "{0} runs, {1} allocations, nodes {2}": "{0} 次运行，{1} 次分配，节点 {2}",
     "{0} runs, {1} allocations, {2} sets of nodes": "{0} 次运行，{1} 次分配，{2} 组节点",
+    # Studies.
+    "the baseline {0} has no speed, so no speed-up can be told": "基准配置 {0} 没有速度，因此无法给出加速比",
+    "it was not measured": "未测量",
+    "more than linear: look whether the baseline was held up": "超线性：请检查基准配置是否受阻",
+    "slower than {0}": "慢于 {0}",
+    "{0} is the largest multiple of {1} that fits ({2} ran out of memory)": (
+        "{0} 是放得下的最大的 {1} 的倍数（{2} 时内存不足）"
+    ),
+    "{0} is the largest multiple of {1} that fits (no larger one was tried)": (
+        "{0} 是放得下的最大的 {1} 的倍数（没有试更大的）"
+    ),
+    # Peaks.
+    "not measured": "未测量",
+    "this CPU has no {0} units ({1}) and would emulate them": "该 CPU 没有 {0} 单元（{1}），只能模拟",
+    "set dtype=fp32": "请设 dtype=fp32",
+    "dtype tf32 is a format of NVIDIA devices": "tf32 是 NVIDIA 设备的数值格式",
     # Disturbances.
     "the hypervisor gave {0} of the processors' time to others (limit {1})": (
         "虚拟机监控器把 {0} 的处理器时间给了别人（上限 {1}）"

@@ -49,8 +49,7 @@ def _study(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> StudyR
 
 def _no_baseline(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> str:
     case = next((case for plan, case in members if f"{plan.id.nnodes}x{plan.id.nproc}" == series.baseline), None)
-    found = figures.throughput(case) if case else None
-    why = (case.reason if case else "") or (found.reason if found else "") or "it was not measured"
+    why = _why(case) if case else "it was not measured"
     return f"the baseline {series.baseline} has no speed, so no speed-up can be told: {why}"
 
 
@@ -79,8 +78,10 @@ def out_of_memory(case: CaseReport) -> bool:
 
 
 def _why(case: CaseReport) -> str:
+    """Of a case that went well, its figure says why it has no value."""
     found = figures.throughput(case)
-    return case.reason or (found.reason if found else "") or str(case.state).lower()
+    told = [found.reason if found else "", case.reason]
+    return next(filter(None, told if case.state is JobState.SUCCEEDED else reversed(told)), str(case.state).lower())
 
 
 class Measured(msgspec.Struct, frozen=True):

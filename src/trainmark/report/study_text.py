@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainmark.report import dlperf, numbers
 from trainmark.report.plain import columns
 from trainmark.report.records import StudyCell, StudyReport
-from trainmark.report.words import Speaker
+from trainmark.report.words import Label, Speaker
 
 HEAD = ("study.shape", "batch", "runs", "average", "median", "interval", "speedup", "interval", "efficiency")
 _BAR = 40
@@ -13,14 +13,14 @@ _BAR = 40
 
 def text(study: StudyReport, speak: Speaker) -> list[str]:
     head = [speak.text(key).lower() for key in HEAD]
-    lines = ["", title(study, speak)]
+    lines = ["", title(study, speak).text]
     lines += columns([head, *(row(cell) for cell in study.cells)])
     lines += ["", *_bars(study), *_runs(study, speak)]
-    return lines + [f"  {remark}" for remark in remarks(study)]
+    return lines + [f"  {speak.sentence(remark)}" for remark in remarks(study)]
 
 
-def title(study: StudyReport, speak: Speaker) -> str:
-    return f"{speak.text('study.of', study.name)} ({speak.text('study.' + study.mode)}, {study.unit})"
+def title(study: StudyReport, speak: Speaker) -> Label:
+    return speak("study.of." + study.mode, study.name, study.unit)
 
 
 def row(cell: StudyCell) -> list[str]:
@@ -45,7 +45,9 @@ def shape(cell: StudyCell) -> str:
 def remarks(study: StudyReport) -> list[str]:
     """What a reader needs beyond the figures."""
     found = [one for one in (study.reason, study.note) if one]
-    return found + [f"{shape(cell)}: {cell.note}" for cell in study.cells if cell.note]
+    # Why the baseline has no speed is said already.
+    told = study.baseline if study.reason else ""
+    return found + [f"{shape(cell)}: {cell.note}" for cell in study.cells if cell.note and shape(cell) != told]
 
 
 def markdown(study: StudyReport, speak: Speaker) -> list[str]:
@@ -54,8 +56,8 @@ def markdown(study: StudyReport, speak: Speaker) -> list[str]:
     head = [speak.text(key) for key in HEAD]
     sides = ["---", *["---:"] * (len(HEAD) - 1)]
     rows = [head, sides, *([plain(one) for one in row(cell)] for cell in study.cells)]
-    parts = [f"### {plain(title(study, speak))}", "\n".join(f"| {' | '.join(one)} |" for one in rows)]
-    said = [f"- {plain(remark)}" for remark in remarks(study)]
+    parts = [f"### {plain(title(study, speak).text)}", "\n".join(f"| {' | '.join(one)} |" for one in rows)]
+    said = [f"- {plain(speak.sentence(remark))}" for remark in remarks(study)]
     parts += ["\n".join(said)] if said else []
     nodes, _, procs = study.baseline.partition("x")
     shown = dlperf.table(dlperf.cells_of(study), f"{nodes}n{procs}g")

@@ -13,24 +13,29 @@ from trainmark.score.verdict import Pair, judge
 
 # Rounds of good and bad before anything is asked; more, one by one, until their difference is beyond doubt.
 FIRST_ROUNDS = 3
+# Rounds of a commit between them, with one of good or bad in between: a machine may change while one is made.
+LEAST_ROUNDS = 2
 # Chance of naming the wrong commit, over all questions of a search.
 ERROR = 0.05
 
-# The speed of one round of a commit; None when it gives none.
-Measure = Callable[[str], float | None]
+# The speed of one round of a commit, or why it gives none.
+Measure = Callable[[str], float | str]
 Tell = Callable[[str], None]
 
 
-class NoDifference(Exception):
-    """Good and bad could not be told apart; the verdict says why."""
+class NotSlower(Exception):
+    """Bad is not slower than good, or that is not beyond doubt; the verdict says which."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: Verdict, rounds: int) -> None:
         super().__init__(verdict.reason)
-        self.verdict = verdict
+        self.verdict, self.rounds = verdict, rounds
 
 
 class Broken(Exception):
     """A revision that everything hangs on gives no speed."""
+
+    def __init__(self, commit: str, why: str) -> None:
+        super().__init__(f"{commit[:12]} gives no speed, so nothing can be held against it: {why}")
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -75,19 +80,22 @@ class Search:
         return Answer(self._commits[high], also, verdict, self._rounds, self._unsure)
 
     def _tell_apart(self) -> Verdict:
-        """Good and bad in turns, until bad is slower beyond doubt. Asking after each round would find differences
-        where there are none, so the level of each question is a share of the whole."""
-        looks = sequential.MOST_ROUNDS - FIRST_ROUNDS + 1
+        """Good and bad in turns, until it is beyond doubt whether bad is slower. Asking after each round would find
+        differences where there are none, so the level of each question is a share of the whole."""
+        level = ERROR / (sequential.MOST_ROUNDS - FIRST_ROUNDS + 1)
         for number in range(sequential.MOST_ROUNDS):
             for commit in (self._good, self._bad):
-                if self._round(commit) is None:
-                    raise Broken(commit)
+                self._reference(commit)
             if number + 1 >= FIRST_ROUNDS:
                 verdict = self._verdict()
-                if verdict.word == "slower" and (verdict.p_difference or 1.0) <= 0.05 / looks:
+                chance = verdict.p_equivalent if verdict.word == "equivalent" else verdict.p_difference
+                if chance is None or chance > level:
+                    continue
+                if verdict.word == "slower":
                     self._tell(f"bad is {verdict.reason} ({number + 1} rounds each)")
                     return verdict
-        raise NoDifference(self._verdict())
+                break
+        raise NotSlower(self._verdict(), self._rounds)
 
     def _verdict(self) -> Verdict:
         return judge([Pair(self._speeds[self._good], self._speeds[self._bad])], self._margin)[0]
@@ -95,23 +103,28 @@ class Search:
     def _side(self, commit: str, error: float) -> sequential.Side | None:
         """One round of the commit and one of a reference in turn, so that a machine that drifts takes both along."""
         while True:
-            if self._round(commit) is None:
-                self._tell(f"{commit[:12]} gives no speed and is passed over")
+            found = self._round(commit)
+            if isinstance(found, str):
+                self._tell(f"{commit[:12]} gives no speed and is passed over: {found}")
                 return None
             seen, good, bad = (self._speeds[name] for name in (commit, self._good, self._bad))
-            side = sequential.belongs(good, bad, seen, error)
+            side = sequential.belongs(good, bad, seen, error) if len(seen) >= LEAST_ROUNDS else None
             if side is None and len(seen) >= sequential.MOST_ROUNDS:
                 self._unsure.append(commit)
                 side = sequential.nearest(good, bad, seen)
             if side is not None:
                 self._tell(f"{commit[:12]} is {side} ({len(seen)} round(s))")
                 return side
-            if self._round(self._good if len(seen) % 2 else self._bad) is None:
-                raise Broken(self._good if len(seen) % 2 else self._bad)
+            self._reference(self._good if len(seen) % 2 else self._bad)
 
-    def _round(self, commit: str) -> float | None:
-        speed = self._measure(commit)
+    def _reference(self, commit: str) -> None:
+        found = self._round(commit)
+        if isinstance(found, str):
+            raise Broken(commit, found)
+
+    def _round(self, commit: str) -> float | str:
+        found = self._measure(commit)
         self._rounds += 1
-        if speed is not None:
-            self._speeds.setdefault(commit, []).append(speed)
-        return speed
+        if not isinstance(found, str):
+            self._speeds.setdefault(commit, []).append(found)
+        return found

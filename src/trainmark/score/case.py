@@ -83,8 +83,8 @@ def _over_runs(
     if reasons or not kept:
         return fill(blank, reason="; ".join(reason for reason in reasons if reason) or "no run succeeded")
     hows = sorted({figure.how for figure in figures if figure.how})
-    blank = fill(blank, **_combined(what, kept, sets))
-    return fill(blank, method="; ".join([blank.method, *hows]))
+    found = _combined(what, kept, sets)
+    return fill(blank, **{**found, "method": "; ".join([found.get("method", ""), *hows])})
 
 
 def _combined(what: Definition, kept: list[float], sets: Sequence[object]) -> dict[str, Any]:

@@ -39,9 +39,8 @@ class Grid(msgspec.Struct, frozen=True, eq=False):
 
     def series(self, row: int) -> Floats:
         """Seconds per step of one rank, one value for each pair of neighbouring edges."""
-        import numpy as np
-
-        return _seconds(np.diff(self.t[row] - self.rest[row])) / np.diff(self.edges)
+        net, edges = self.t[row] - self.rest[row], self.edges
+        return _seconds(net[1:] - net[:-1]) / (edges[1:] - edges[:-1])
 
     def slowest(self, first: int, last: int) -> int:
         return int(self.net(first, last).argmax())

@@ -195,6 +195,8 @@ def _by_rank(tables: list[_Table]) -> dict[int, _Table]:
         return {}
     import numpy as np
 
+    if len(tables) == 1 and _is_one_rank(tables[0]):
+        return {int(tables[0].ints["rank"][0]): tables.pop()}  # most files
     ints = {name: np.concatenate([table.ints[name] for table in tables]) for name in _INTS}
     whole = _Table(ints, np.concatenate([table.loss for table in tables]))
     tables.clear()
@@ -209,6 +211,12 @@ def _by_rank(tables: list[_Table]) -> dict[int, _Table]:
     return found
 
 
+def _is_one_rank(table: _Table) -> bool:
+    """Whether all its records are of one rank, in order, each once."""
+    rank, seq = table.ints["rank"], table.ints["seq"]
+    return bool((rank == rank[0]).all() and (seq[1:] > seq[:-1]).all())
+
+
 def _plausible(table: _Table) -> tuple[_Table, int]:
     """Without the records that cannot be true, and how many those were."""
     import numpy as np
@@ -218,9 +226,11 @@ def _plausible(table: _Table) -> tuple[_Table, int]:
     good &= table.ints["data"] >= 0
     kept = table if good.all() else table.take(good)
     step, t = kept.ints["step"], kept.ints["t"]
+    if (step[1:] > step[:-1]).all() and (t[1:] >= t[:-1]).all():
+        return kept, len(table.loss) - len(kept.loss)
     forward = np.ones(len(step), dtype=bool)
     forward[1:] = (step[1:] > np.maximum.accumulate(step)[:-1]) & (t[1:] >= np.maximum.accumulate(t)[:-1])
-    kept = kept if forward.all() else kept.take(forward)
+    kept = kept.take(forward)
     return kept, len(table.loss) - len(kept.loss)
 
 

@@ -113,11 +113,10 @@ def node_dir(attempt: Path, host: str, index: int) -> Path:
 def node_files(attempt: Path, name: str) -> list[Path]:
     """The files of that name that nodes left, in the order of their folders. (Globbing takes ten times as long.)"""
     try:
-        with os.scandir(attempt) as entries:
-            found = sorted(os.path.join(entry.path, name) for entry in entries)
+        nodes = sorted(os.listdir(attempt))
     except OSError:
         return []
-    return [Path(file) for file in found if os.path.isfile(file)]
+    return [Path(file) for node in nodes if os.path.isfile(file := f"{attempt}/{node}/{name}")]
 
 
 def rank_log(node: Path, rank: int) -> Path:
@@ -149,7 +148,8 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
 
 
 def find(runs: Path, name: str | None) -> RunDir:
-    """A run by id, by the unique start or end of an id, by path, or the newest when no name is given."""
+    """A run by id, by the unique start or end of an id, by path, or the newest when no name is given. However it is
+    named, its path is whole: what is kept of it is found by that."""
     if name and (Path(name) / MANIFEST).is_file():
         return RunDir(Path(name).resolve())
     ids = run_ids(runs)
@@ -158,12 +158,12 @@ def find(runs: Path, name: str | None) -> RunDir:
     if name is None or name == "last":
         if not ids:
             raise UserError(f"{runs}: no runs here; start one with `trainmark run SUITE` or name another --runs")
-        return RunDir(runs / ids[-1])
+        return RunDir(runs.resolve() / ids[-1])
     matches = [found for found in ids if found.startswith(name) or found.endswith(name)]
     if name in ids:
         matches = [name]
     if len(matches) == 1:
-        return RunDir(runs / matches[0])
+        return RunDir(runs.resolve() / matches[0])
     if matches:
         raise UserError(f"run `{name}` could be any of {', '.join(matches[:5])}")
     raise UserError(f"{runs}: no run `{name}`{did_you_mean(name, ids)}; `trainmark list` shows all")

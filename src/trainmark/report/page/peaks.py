@@ -10,6 +10,7 @@ from trainmark.report import numbers
 from trainmark.report.charts.figure import table
 from trainmark.report.charts.logarithmic import Trail, chart
 from trainmark.report.markup import element
+from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Label, Speaker
 from trainmark.spec.case_id import CaseId
@@ -33,7 +34,7 @@ def section(speak: Speaker, report: Report) -> str:
         for one in found.bandwidths
     ]
     head = [speak("hosts"), speak("peaks.figure"), speak("peaks.ranks"), speak("value")]
-    missing = "".join(element("li", speak("peaks.missing", what)) for what in found.missing)
+    missing = "".join(element("li", said(speak, f"not measured: {what}")) for what in found.missing)
     remarks = f'<ul class="remarks">{missing}</ul>' if missing else ""
     listed = table(head, rows, plain=(0, 1)) if rows else ""
     return (

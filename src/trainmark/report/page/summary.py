@@ -7,6 +7,7 @@ from trainmark.report.charts import intervals
 from trainmark.report.charts.figure import data_cell, figure
 from trainmark.report.markup import element, escape, heard, words
 from trainmark.report.page.badges import badge, outcome_badges, state_badge, word_badge
+from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
@@ -68,7 +69,7 @@ def _row(speak: Speaker, case: CaseReport, index: int) -> str:
         "outcome": outcome_badges(speak, case) or numbers.NONE,
         "fraction": shares,
         "memory": memory,
-        "band": word_badge(band) + _under(why),
+        "band": word_badge(band) + _under(said(speak, why)),
         "disturbed": badge(Label(figures.disturbed_text(case)), "warn") if disturbed else numbers.NONE,
     }
     link = f'<th scope="row"><a href="#case-{index + 1}">{_breakable(case.case)}</a></th>'
@@ -79,9 +80,10 @@ def _main(text: str) -> str:
     return text if text == numbers.NONE else f'<span class="main">{escape(text)}</span>'
 
 
-def _under(text: str) -> str:
+def _under(label: Label | str) -> str:
     """A second line, less loud."""
-    return f'<span class="muted">{escape(text)}</span>' if text not in ("", numbers.NONE) else ""
+    text = label if isinstance(label, str) else label.text
+    return f'<span class="muted">{words(label)}</span>' if text not in ("", numbers.NONE) else ""
 
 
 def _breakable(case: str) -> str:
