@@ -21,6 +21,7 @@ from trial import Trial
 from trainmark.automl import flops, hpo, schedule
 from trainmark.automl.config import Experiment
 from trainmark.automl.desk import Assignment, Outcome
+from trainmark.automl.flops import Flops
 from trainmark.automl.graph import Graph
 from trainmark.automl.graph_json import encode
 from trainmark.automl.hpo import Values
@@ -90,8 +91,10 @@ class Trainer:
                 break
             except (RuntimeError, MemoryError) as error:
                 why = _failure(error)
-                self._free()
             trial.end_run()
+            if why:
+                # Not before the error is gone, which holds on to what was there when it happened.
+                self._free()
             if why or pruned:
                 break
             if hpo.wants_more(experiment.hpo, trial.round, trial.tried):
@@ -124,7 +127,10 @@ class Trainer:
         model, optimizer = self._begin(trial, network)
         shared = trainmark_torch.share(model, self._place)
         seed = self._experiment.seed + 1000 * trial.entry.number + trial.run
-        shards = Shards(len(self._train), min(values["batch"], self._most_batch()), self._place, seed)
+        # No batch is larger than a rank's share of the data.
+        batch = min(values["batch"], max(1, len(self._train) // self._place.world))
+        shards = Shards(len(self._train), batch, self._place, seed)
+        images = shards.steps_per_epoch * batch * self._place.world
         for epoch in range(len(trial.of_run()), budget):
             begin = time.time()
             loss = self._epoch(trial, shared, optimizer, shards, epoch)
@@ -139,8 +145,8 @@ class Trainer:
                 "val_loss": test_loss,
                 "begin": begin,
                 "end": time.time(),
-                "images": shards.steps_per_epoch * min(values["batch"], self._most_batch()) * self._place.world,
-                "flops": self._work(beginning.counts, shards, values),
+                "images": images,
+                "flops": self._work(beginning.counts, images),
             }
             self._keep(trial, model, record)
             mine = trial.of_run()
@@ -223,33 +229,29 @@ class Trainer:
         which then has been told already and counts once."""
         trial.epochs.append(record)
         if record["accuracy"] > trial.best:
-            trial.best, trial.best_run, trial.unsaved = record["accuracy"], trial.run, _on_host(model)
+            trial.best, trial.best_run = record["accuracy"], trial.run
+            trial.unsaved = _on_host(model) if self._place.rank == 0 else None
         self._tell("automl_epoch", record)
 
     def _save(self, trial: Trial) -> None:
         """Whoever takes the trial goes on from here."""
+        if trial.unsaved is not None:
+            self._shelf.put_weights(trial.entry.number, trial.unsaved)
+            # On a CPU they are the very ones that training goes on with.
+            trial.unsaved = None
         if self._place.rank == 0:
-            if trial.unsaved is not None:
-                self._shelf.put_weights(trial.entry.number, trial.unsaved)
             self._shelf.put_checkpoint(trial.entry.number, trial.record())
-        # On a host without a device of its own these are the weights that training goes on with.
-        trial.unsaved = None
 
     def _tell(self, name: str, value: dict[str, Any]) -> None:
         if self._place.rank == 0:
             probe.note(name, value)
 
-    def _work(self, counts: dict[str, Any], shards: Shards, values: Values) -> dict[str, float]:
-        """Operations of this epoch. AIPerf's own numbers of images stand for ImageNet only."""
-        images = shards.steps_per_epoch * min(values["batch"], self._most_batch()) * self._place.world
+    def _work(self, counts: dict[str, Flops], images: int) -> dict[str, float]:
+        """Operations of an epoch. AIPerf's own numbers of images stand for ImageNet only."""
         done = {rules: flops.epoch(found, images, len(self._test)) for rules, found in counts.items()}
         if (len(self._train), len(self._test)) == IMAGENET:
             done["aiperf"] = flops.epoch(counts["aiperf"], *flops.IMAGES["aiperf"])
         return {rules: float(value) for rules, value in done.items()}
-
-    def _most_batch(self) -> int:
-        """No batch is larger than a rank's share of the data."""
-        return max(1, len(self._train) // self._place.world)
 
     def _mark_gap(self, trial: int) -> None:
         if self._worked is not None and self._worked[0] != trial:
