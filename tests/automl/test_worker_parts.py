@@ -181,6 +181,22 @@ def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
     assert taken == len(weights)
 
 
+def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
+    """A shelf, and on it a parent without weights and its child, which is to be trained."""
+    from trainmark.automl.desk import Assignment
+    from trainmark.automl.graph_json import load
+    from trainmark.automl.ledger import Entry
+    from trainmark.automl.moves import Move, apply
+    from trainmark.automl.shelf import Shelf
+
+    shelf, start = Shelf(tmp_path), load(DEMO)
+    # Its new batch norm begins with another's numbers: they must not be the same memory.
+    move = Move("deeper", 2, 3)
+    parent = Entry(0, "done", "a", shelf.put_graph(start), value=0.5)
+    child = Entry(1, "running", "b", shelf.put_graph(apply(start, move)), 0, parent.file, (move,))
+    return shelf, start, Assignment(child, 0, len(start.layers), parent)
+
+
 @pytest.mark.parametrize("ahead", [True, False], ids=["beside training", "at once"])
 def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: bool) -> None:
     """And what is made beside another training draws none of its random numbers."""
@@ -188,29 +204,19 @@ def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: 
     from beginning import Beginnings
 
     from trainmark.automl.config import Experiment
-    from trainmark.automl.desk import Assignment
-    from trainmark.automl.graph_json import load
-    from trainmark.automl.ledger import Entry
-    from trainmark.automl.moves import Move, apply
     from trainmark.automl.network import build
-    from trainmark.automl.shelf import Shelf
 
-    shelf, start = Shelf(tmp_path), load(DEMO)
-    # A deeper network whose new batch norm begins with another's numbers: they must not be the same memory.
-    move = Move("deeper", 2, 3)
-    parent = Entry(0, "done", "a", shelf.put_graph(start), value=0.5)
-    child = Entry(1, "running", "b", shelf.put_graph(apply(start, move)), 0, parent.file, (move,))
+    shelf, start, given = _heir(tmp_path)
     weights = build(start).state_dict()
     shelf.put_weights(0, weights)
     beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
-    given = Assignment(child, 0, len(start.layers), parent)
     torch.manual_seed(5)
     if ahead:
         beginnings.prepare(given)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(5))
     trial = beginnings.trial(given)
     beginning, network = beginnings.of(trial, given)
-    assert trial.inherited and beginning.network is network and beginning.graph == shelf.graph(child.file)
+    assert trial.inherited and beginning.network is network and beginning.graph == shelf.graph(given.entry.file)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(1))
     old = build(start)
     old.load_state_dict(weights)
@@ -220,18 +226,30 @@ def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: 
     assert len(set(places)) == len(places)
 
 
-def test_a_training_without_a_parent_draws_its_weights_the_same_way_each_time(tmp_path: Path) -> None:
+def test_what_fails_beside_training_fails_when_it_is_its_turn(tmp_path: Path) -> None:
+    """Only then is it known which trial it was that ended a worker."""
     import torch
     from beginning import Beginnings
 
     from trainmark.automl.config import Experiment
-    from trainmark.automl.desk import Assignment
-    from trainmark.automl.graph_json import load
-    from trainmark.automl.ledger import Entry
-    from trainmark.automl.shelf import Shelf
 
-    shelf, start = Shelf(tmp_path), load(DEMO)
-    given = Assignment(Entry(3, "running", "a", shelf.put_graph(start)), 0, len(start.layers), None)
+    shelf, _, given = _heir(tmp_path)
+    shelf.put_weights(0, {"strange": torch.zeros(3)})
+    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
+    beginnings.prepare(given)
+    with pytest.raises(KeyError):
+        beginnings.of(beginnings.trial(given), given)
+
+
+def test_a_training_without_a_parent_draws_its_weights_the_same_way_each_time(tmp_path: Path) -> None:
+    import msgspec
+    import torch
+    from beginning import Beginnings
+
+    from trainmark.automl.config import Experiment
+
+    shelf, _, given = _heir(tmp_path)
+    given = msgspec.structs.replace(given, parent=None)
     beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
     beginnings.prepare(given)
     trial = beginnings.trial(given)

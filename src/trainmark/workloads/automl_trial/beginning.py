@@ -6,6 +6,7 @@ room for two, nor torch's random numbers, which belong to the training under way
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
 import inheritance
@@ -42,12 +43,10 @@ class Beginnings:
         self._ahead = None
         if given.parent is None or not given.parent.ended:
             return
-        trial = self._read(given)
-        try:
+        # What fails here will fail again when it is the trial's turn, and then be known as its result or its fault.
+        with contextlib.suppress(Exception):
+            trial = self._read(given)
             self._ahead = trial, self._make(trial, given)
-        except (RuntimeError, MemoryError):
-            # It will happen again when it is the trial's turn, and then is its result.
-            return
 
     def trial(self, given: Assignment) -> Trial:
         if self._ahead is not None and self._ahead[0].entry.number == given.entry.number:
