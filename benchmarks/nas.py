@@ -1,8 +1,8 @@
 """CPU seconds until the next architecture is chosen, beside NNI 2.10's NetworkMorphism tuner.
 
 `--history N --json` prints {"history", "seconds", "peer_seconds", "ratio"} for a search that has seen N architectures;
-`--no-peer` measures ours alone, `--start resnet50` on networks of that size. Without `--history` all bars are held; the
-peer is then measured at 5 architectures only, unless `--long` is given: at 100 it takes minutes.
+`--no-peer` measures ours alone, `--start resnet50` on networks of that size. Without `--history` all bars are held:
+some minutes, most of them the peer's with 100 architectures.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def one(history: int, start: str, with_peer: bool) -> None:
     print(json.dumps({**record, "ratio": theirs / taken if theirs else None}))
 
 
-def everything(long: bool) -> None:
+def everything() -> None:
     figures, details = [], {}
-    for history, bar in PEERS if long else PEERS[:1]:
+    for history, bar in PEERS:
         taken, theirs = ours(history, "small_cnn"), peer(history)
         ratio = theirs / median(taken)
         name, compared = f"next architecture, history of {history}", "peer ÷ ours"
@@ -119,10 +119,9 @@ def main() -> None:
     parser.add_argument("--start", choices=STARTS, default="small_cnn")
     parser.add_argument("--json", action="store_true", help="how results are printed in any case")
     parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--long", action="store_true", help="the peer at 100 architectures, too")
     args = parser.parse_args()
     if args.history is None:
-        everything(args.long)
+        everything()
     elif args.history < 2:
         parser.error("--history: 2 or more")
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainmark.automl import aah
-from trainmark.automl.config import load, to_yaml
+from trainmark.automl.experiment_file import load, to_yaml
 from trainmark.cli.main import main
 from trainmark.errors import UserError
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trainmark.automl.config import Experiment
-from trainmark.automl.desk import Assignment, Desk, Outcome
+from trainmark.automl.desk import Aide, Assignment, Desk, Outcome
 from trainmark.automl.generator import Generator
 from trainmark.automl.graph_json import load
 from trainmark.automl.ledger import Entry, Ledger, open_ledger
@@ -76,11 +76,11 @@ def experiment(**changes: object) -> Experiment:
 class Bench:
     """A worker with a trainer that only pretends."""
 
-    def __init__(self, tmp_path: Path, owner: str, **changes: object) -> None:
+    def __init__(self, tmp_path: Path, owner: str, aide: Aide | None = None, **changes: object) -> None:
         given = experiment(**changes)
         self.ledger = open_ledger(f"journal:{tmp_path}/l.log", "run")
         self.generator = Generator(given, [load(DEMO)], self.ledger, Shelf(tmp_path), owner)
-        self.desk = Desk(given, self.ledger, self.generator, owner)
+        self.desk = Desk(given, self.ledger, self.generator, owner, aide)
         self.seen: list[Assignment] = []
         self.told: list[str] = []
 
@@ -125,3 +125,28 @@ def test_what_was_held_ready_is_given_back(tmp_path: Path) -> None:
     work(bench.desk, bench.train, lambda name, value: None, lambda: len(bench.seen) == 2)
     states = [entry.state for entry in bench.ledger.entries()]
     assert states[:2] == ["done", "done"] and set(states[2:]) <= {"waiting"}
+
+
+def test_what_is_next_is_prepared_and_what_ended_is_saved_before_it_is_told(tmp_path: Path) -> None:
+    class Watching(Aide):
+        def __init__(self) -> None:
+            self.prepared: list[int] = []
+            self.saved: list[tuple[int, bool]] = []
+            self.heard: list[tuple[int, bool]] = []
+
+        def prepare(self, given: Assignment) -> None:
+            assert given.entry.number not in [one.entry.number for one in bench.seen]
+            self.prepared.append(given.entry.number)
+
+        def save(self, number: int) -> None:
+            self.saved.append((number, bench.ledger.entries()[number].ended))
+
+        def told(self, number: int, entries: list[Entry]) -> None:
+            self.heard.append((number, entries[number].ended))
+
+    aide = Watching()
+    bench = Bench(tmp_path, "slot0", aide)
+    bench.run()
+    assert aide.prepared == [one.entry.number for one in bench.seen] == list(range(8))
+    assert aide.saved == [(number, False) for number in range(8)]
+    assert aide.heard == [(number, True) for number in range(8)]

@@ -1,4 +1,4 @@
-"""Parts of the worker that need no experiment: TFRecords, and weights from files."""
+"""Parts of the worker that need no experiment: TFRecords, weights from files, and how a training begins."""
 
 from __future__ import annotations
 
@@ -179,3 +179,80 @@ def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
     weights, taken = fitted(build(child).state_dict(), build(changed).state_dict())
     build(changed).load_state_dict(weights)
     assert taken == len(weights)
+
+
+def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
+    """A shelf, and on it a parent without weights and its child, which is to be trained."""
+    from trainmark.automl.desk import Assignment
+    from trainmark.automl.graph_json import load
+    from trainmark.automl.ledger import Entry
+    from trainmark.automl.moves import Move, apply
+    from trainmark.automl.shelf import Shelf
+
+    shelf, start = Shelf(tmp_path), load(DEMO)
+    # Its new batch norm begins with another's numbers: they must not be the same memory.
+    move = Move("deeper", 2, 3)
+    parent = Entry(0, "done", "a", shelf.put_graph(start), value=0.5)
+    child = Entry(1, "running", "b", shelf.put_graph(apply(start, move)), 0, parent.file, (move,))
+    return shelf, start, Assignment(child, 0, len(start.layers), parent)
+
+
+@pytest.mark.parametrize("ahead", [True, False], ids=["beside training", "at once"])
+def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: bool) -> None:
+    """And what is made beside another training draws none of its random numbers."""
+    import torch
+    from beginning import Beginnings
+
+    from trainmark.automl.config import Experiment
+    from trainmark.automl.network import build
+
+    shelf, start, given = _heir(tmp_path)
+    weights = build(start).state_dict()
+    shelf.put_weights(0, weights)
+    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
+    torch.manual_seed(5)
+    if ahead:
+        beginnings.prepare(given)
+    assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(5))
+    trial = beginnings.trial(given)
+    beginning, network = beginnings.of(trial, given)
+    assert trial.inherited and beginning.network is network and beginning.graph == shelf.graph(given.entry.file)
+    assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(1))
+    old = build(start)
+    old.load_state_dict(weights)
+    images = torch.rand(4, 1, 28, 28)
+    assert torch.allclose(network.eval()(images), old.eval()(images), atol=1e-4)
+    places = [value.data_ptr() for value in network.state_dict().values()]
+    assert len(set(places)) == len(places)
+
+
+def test_what_fails_beside_training_fails_when_it_is_its_turn(tmp_path: Path) -> None:
+    """Only then is it known which trial it was that ended a worker."""
+    import torch
+    from beginning import Beginnings
+
+    from trainmark.automl.config import Experiment
+
+    shelf, _, given = _heir(tmp_path)
+    shelf.put_weights(0, {"strange": torch.zeros(3)})
+    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
+    beginnings.prepare(given)
+    with pytest.raises(KeyError):
+        beginnings.of(beginnings.trial(given), given)
+
+
+def test_a_training_without_a_parent_draws_its_weights_the_same_way_each_time(tmp_path: Path) -> None:
+    import msgspec
+    import torch
+    from beginning import Beginnings
+
+    from trainmark.automl.config import Experiment
+
+    shelf, _, given = _heir(tmp_path)
+    given = msgspec.structs.replace(given, parent=None)
+    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
+    beginnings.prepare(given)
+    trial = beginnings.trial(given)
+    (_, first), (_, second) = beginnings.of(trial, given), beginnings.of(trial, given)
+    assert not trial.inherited and first is not second
+    assert all(torch.equal(one, other) for one, other in zip(first.parameters(), second.parameters(), strict=True))

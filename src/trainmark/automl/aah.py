@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from trainmark.automl.aah_command import Command, parse
-from trainmark.automl.config import Experiment, Hpo, Picture, Slot, Training, check, duration
+from trainmark.automl.config import Experiment, Hpo, Picture, Slot, Training, duration
+from trainmark.automl.experiment_file import check
 from trainmark.automl.schedule import EarlyStop
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec import yamlfile

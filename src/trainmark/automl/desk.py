@@ -37,16 +37,25 @@ class Outcome(msgspec.Struct, frozen=True):
     fields: dict[str, Any] = {}
 
 
-Told = Callable[[int, Outcome, list[Entry]], None]
+class Aide:
+    """What else the thread is to do; here: nothing."""
+
+    def prepare(self, given: Assignment) -> None:
+        """What to train next is known."""
+
+    def save(self, number: int) -> None:
+        """The ledger is about to hear how a trial went. What it left must be safe before."""
+
+    def told(self, number: int, entries: list[Entry]) -> None:
+        """The ledger knows how a trial went; `entries` are all there are."""
 
 
 class Desk:
     def __init__(
-        self, experiment: Experiment, ledger: Ledger, generator: Generator, owner: str, told: Told | None = None
+        self, experiment: Experiment, ledger: Ledger, generator: Generator, owner: str, aide: Aide | None = None
     ) -> None:
-        """`told`: called in the thread, with all entries, when the ledger knows how a trial went."""
         self._experiment, self._ledger, self._generator, self._owner = experiment, ledger, generator, owner
-        self._on_told = told
+        self._aide = aide or Aide()
         self._tells: list[tuple[int, Outcome]] = []
         self._begun: Entry | None = None
         self._ready: Assignment | None = None
@@ -108,6 +117,8 @@ class Desk:
             if self._ready is None:
                 self._ready = self._assignment(claimed) if claimed is not None else self._make()
                 self._looked_in_vain = self._ready is None
+                if self._ready is not None:
+                    self._aide.prepare(self._ready)
         except BaseException as error:
             self._failed = error
 
@@ -115,6 +126,8 @@ class Desk:
         """Says what is to be said and claims what waits, all at once: every write is one that all others wait for."""
         # A training may end meanwhile, and its word be added.
         words = self._tells.copy()
+        for number, _ in words:
+            self._aide.save(number)
         with self._ledger.at_once():
             if self._begun is not None:
                 self._ledger.mark_begun(self._begun)
@@ -122,10 +135,10 @@ class Desk:
                 self._ledger.tell(number, outcome.value, pruned=outcome.pruned, **outcome.fields)
             claimed = self._claim() if claim else None
         self._begun = None
-        if words and self._on_told is not None:
+        if words:
             entries = self._ledger.entries()
-            for number, outcome in words:
-                self._on_told(number, outcome, entries)
+            for number, _ in words:
+                self._aide.told(number, entries)
         del self._tells[: len(words)]
         return claimed
 

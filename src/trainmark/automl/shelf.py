@@ -25,14 +25,17 @@ class Shelf:
 
     # ---- graphs
 
+    def name(self, graph: Graph) -> str:
+        """Under which it is kept: the hash of its content."""
+        return sha256_hex(encode(graph))[:32]
+
     def put_graph(self, graph: Graph) -> str:
-        """Keeps it under the hash of its content, which is returned."""
-        data = encode(graph)
-        name = sha256_hex(data)[:32]
+        """Keeps it, and returns its name."""
+        name = self.name(graph)
         self._known[name] = graph
         path = self._graph(name)
         if not path.exists():
-            _replace(path, data + b"\n")
+            _replace(path, encode(graph) + b"\n")
         return name
 
     def graph(self, name: str, text: str | None = None) -> Graph:

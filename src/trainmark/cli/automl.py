@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             verb,
             help=summary,
             description=summary[0].upper() + summary[1:] + ".",
+            epilog=getattr(module, "EPILOG", None),
             formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
             allow_abbrev=False,
         )

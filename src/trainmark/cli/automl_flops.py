@@ -10,11 +10,13 @@ from trainmark.errors import UserError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "graph", help="a start model (resnet50, small_cnn) or a graph's JSON file, also AIPerf's or NNI's"
+        "graph",
+        metavar="GRAPH",
+        help="a start model (resnet50, small_cnn) or a graph's JSON file, also AIPerf's or NNI's",
     )
     parser.add_argument("--rules", default="trainmark", help="aiperf or trainmark (default: trainmark)")
     parser.add_argument(
-        "--kernel", type=int, help="kernel that AIPerf's search chose for layers it added (aiperf only)"
+        "--kernel", type=int, metavar="K", help="kernel that AIPerf's search chose for layers it added (aiperf only)"
     )
     parser.add_argument("--train-images", type=int, metavar="N", help="of an epoch (default: ImageNet's, by the rules)")
     parser.add_argument("--eval-images", type=int, metavar="N", help="of an epoch (default: 50000)")

@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from trainmark.automl import plan as plans
-from trainmark.automl.config import SYNTHETIC, Experiment, load, to_yaml
+from trainmark.automl.config import SYNTHETIC, Experiment
+from trainmark.automl.experiment_file import load, to_yaml
 from trainmark.automl.generator import limits_of, start_models
 from trainmark.automl.rules import RULES
 from trainmark.automl.storage import connect

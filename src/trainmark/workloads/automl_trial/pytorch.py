@@ -113,20 +113,28 @@ def _lead(
     import msgspec
     from assign import broadcast
 
-    from trainmark.automl.desk import Assignment, Desk, Outcome
+    from trainmark.automl.desk import Aide, Assignment, Desk, Outcome
+    from trainmark.automl.ledger import Entry
     from trainmark.automl.worker import work
+
+    class Beside(Aide):
+        def prepare(self, given: Assignment) -> None:
+            trainer.prepare(given)
+
+        def save(self, number: int) -> None:
+            trainer.save(number)
+
+        def told(self, number: int, entries: list[Entry]) -> None:
+            """Now nobody needs to go on with it."""
+            shelf.drop_checkpoint(number)
+            shelf.prune_weights(_kept(experiment, entries))
 
     def led(given: Assignment) -> Outcome:
         broadcast(place, msgspec.json.encode(given))
         outcome: Outcome = trainer(given)
         return outcome
 
-    def told(number: int, _outcome: Outcome, entries: list[Any]) -> None:
-        """Now nobody needs to go on with it."""
-        shelf.drop_checkpoint(number)
-        shelf.prune_weights(_kept(experiment, entries))
-
-    work(Desk(experiment, ledger, generator, owner, told), led, probe.note, over)
+    work(Desk(experiment, ledger, generator, owner, Beside()), led, probe.note, over)
     broadcast(place, b"")
 
 

@@ -7,27 +7,27 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import inheritance
-import msgspec
 import torch
 import torch.nn.functional as functional
 import trainmark_probe as probe
 import trainmark_torch
+from beginning import Beginning, Beginnings
 from torch import nn
 from trainmark_batches import Feed, Shards
 from trainmark_images import Source
 from trainmark_torch import Place
+from trial import Trial
 
 from trainmark.automl import flops, hpo, schedule
 from trainmark.automl.config import Experiment
 from trainmark.automl.desk import Assignment, Outcome
+from trainmark.automl.flops import Flops
 from trainmark.automl.graph import Graph
 from trainmark.automl.graph_json import encode
-from trainmark.automl.hpo import Tried, Values
-from trainmark.automl.ledger import Entry, Ledger
-from trainmark.automl.network import build
+from trainmark.automl.hpo import Values
+from trainmark.automl.ledger import Ledger
 from trainmark.automl.shelf import Shelf
-from trainmark.automl.tuned import fitted, tuned
+from trainmark.automl.tuned import tuned
 
 # Ranks that train together agree this often on whether the time is up; one alone looks at every step.
 AGREE_STEPS = 10
@@ -36,36 +36,6 @@ IMAGENET = (1_281_167, 50_000)
 
 class TimeUp(Exception):
     """The experiment is over, in the midst of an epoch."""
-
-
-class Trial:
-    """What is known of the trial under way: all of it is in its checkpoint."""
-
-    def __init__(self, entry: Entry, round_number: int, saved: dict[str, Any] | None) -> None:
-        self.entry, self.round = entry, round_number
-        saved = saved or {}
-        # Trainings that are done, the values of the present one, and its epochs.
-        self.tried = [Tried(one["values"], one["accuracy"]) for one in saved.get("tried", [])]
-        self.values: Values = saved.get("values") or {}
-        self.epochs: list[dict[str, Any]] = saved.get("epochs", [])
-        self.best: float = saved.get("best", -1.0)
-        self.best_run: int = saved.get("best_run", 0)
-        self.model: dict[str, Any] | None = saved.get("model")
-        self.optimizer: dict[str, Any] | None = saved.get("optimizer")
-        self.scaler: dict[str, Any] | None = saved.get("scaler")
-        self.pretrained: bool = saved.get("pretrained", False)
-        self.inherited: bool = saved.get("inherited", False)
-
-    @property
-    def run(self) -> int:
-        return len(self.tried)
-
-    def of_run(self) -> list[dict[str, Any]]:
-        return [epoch for epoch in self.epochs if epoch["run"] == self.run]
-
-    def record(self) -> dict[str, Any]:
-        kept = ("values", "epochs", "best", "best_run", "model", "optimizer", "scaler", "pretrained", "inherited")
-        return {"tried": msgspec.to_builtins(self.tried), **{name: getattr(self, name) for name in kept}}
 
 
 class Trainer:
@@ -85,73 +55,82 @@ class Trainer:
         layout = experiment.training.channels_last
         self._feed, self._test_feed = (Feed(source, place, self._size, layout) for source in data)
         self._layout = torch.channels_last if layout else torch.contiguous_format
+        self._beginnings = Beginnings(experiment, shelf)
+        # Of trials that ended, what is not yet on the shelf: the graph that was trained, and its weights if there are.
+        self._unsaved: dict[int, tuple[Graph, dict[str, Any] | None]] = {}
         # Which trial's work ended last, and when: for the gap between two trials.
         self._worked: tuple[int, float] | None = None
+
+    # ---- beside training, in another thread
+
+    def prepare(self, given: Assignment) -> None:
+        """This is trained next."""
+        self._beginnings.prepare(given)
+
+    def save(self, number: int) -> None:
+        """Of a trial that has ended: before the ledger knows of it, since children need what it left."""
+        if number in self._unsaved:
+            graph, weights = self._unsaved[number]
+            self._shelf.put_graph(graph)
+            if weights is not None:
+                self._shelf.put_weights(number, weights)
+            del self._unsaved[number]
 
     # ---- a trial
 
     def __call__(self, given: Assignment) -> Outcome:
-        experiment = self._experiment
-        entry, round_number, body, parent = given.entry, given.round, given.body, given.parent
-        trial = Trial(entry, round_number, self._shelf.checkpoint(entry.number))
+        experiment, trial = self._experiment, self._beginnings.trial(given)
         for epoch in trial.epochs:
             # Perhaps the worker that did them was lost before it could tell: what is told twice counts once.
             self._tell("automl_epoch", epoch)
-        graph, why = self._shelf.graph(entry.file, entry.graph), ""
-        pruned = False
-        while hpo.wants_more(experiment.hpo, round_number, trial.tried):
-            if not trial.values:
-                trial.values = self._values(trial, parent)
-            chosen = tuned(graph, body, trial.values["kernel_size"], trial.values["dropout"])
+        pruned, why = False, ""
+        while hpo.wants_more(experiment.hpo, trial.round, trial.tried):
             try:
-                pruned = self._one(trial, chosen, parent)
+                pruned = self._one(trial, *self._beginnings.of(trial, given))
             except TimeUp:
                 break
             except (RuntimeError, MemoryError) as error:
                 why = _failure(error)
-                trial.model = trial.optimizer = None
+            trial.end_run()
+            if why:
+                # Not before the error is gone, which holds on to what was there when it happened.
                 self._free()
-            trial.tried.append(Tried(trial.values, _best(trial.of_run())))
-            trial.values, trial.model, trial.optimizer, trial.scaler = {}, None, None, None
             if why or pruned:
                 break
-            if hpo.wants_more(experiment.hpo, round_number, trial.tried):
+            if hpo.wants_more(experiment.hpo, trial.round, trial.tried):
                 self._save(trial)
         if trial.values:
-            trial.tried.append(Tried(trial.values, _best(trial.of_run())))
-        return self._outcome(trial, graph, body, pruned, why)
+            trial.end_run()
+        return self._outcome(trial, given, pruned, why)
 
-    def _values(self, trial: Trial, parent: Entry | None) -> Values:
-        if trial.tried:
-            seed = self._experiment.seed + trial.entry.number
-            return hpo.suggest(self._experiment.hpo, trial.tried, seed)
-        return hpo.inherited(self._experiment.training, parent.best if parent is not None else {})
-
-    def _outcome(self, trial: Trial, graph: Graph, body: int, pruned: bool, why: str) -> Outcome:
+    def _outcome(self, trial: Trial, given: Assignment, pruned: bool, why: str) -> Outcome:
         if not trial.epochs:
             return Outcome(None, fields={"why": why or "the time was up in its first epoch"})
         values = trial.tried[trial.best_run].values
         # The accuracy belongs to the graph that reached it, with the kernels it was trained with.
-        trained = tuned(graph, body, values["kernel_size"], values["dropout"])
+        graph = self._shelf.graph(trial.entry.file, trial.entry.graph)
+        trained = tuned(graph, given.body, values["kernel_size"], values["dropout"])
         best = {name: value for name, value in values.items() if name != "kernel_size"}
-        fields: dict[str, Any] = {"best": best, "why": why}
-        if self._place.rank == 0:
-            fields["file"] = self._shelf.put_graph(trained)
+        fields: dict[str, Any] = {"best": best, "why": why, "file": self._shelf.name(trained)}
         if trial.entry.graph is not None:
             fields["graph"] = encode(trained).decode()
+        if self._place.rank == 0:
+            self._unsaved[trial.entry.number] = trained, trial.unsaved
         return Outcome(trial.best, pruned, fields=fields)
 
     # ---- one training
 
-    def _one(self, trial: Trial, graph: Graph, parent: Entry | None) -> bool:
+    def _one(self, trial: Trial, beginning: Beginning, network: nn.Module) -> bool:
         """Until its budget is used up, it is stuck, or it falls behind: then True."""
         training, values = self._experiment.training, trial.values
         budget = schedule.budget(training.epochs, trial.round)
-        model, optimizer = self._begin(trial, graph, parent)
+        model, optimizer = self._begin(trial, network)
         shared = trainmark_torch.share(model, self._place)
         seed = self._experiment.seed + 1000 * trial.entry.number + trial.run
-        shards = Shards(len(self._train), min(values["batch"], self._most_batch()), self._place, seed)
-        counts = {rules: flops.count(graph, rules) for rules in flops.RULES}
+        # No batch is larger than a rank's share of the data.
+        batch = min(values["batch"], max(1, len(self._train) // self._place.world))
+        shards = Shards(len(self._train), batch, self._place, seed)
+        images = shards.steps_per_epoch * batch * self._place.world
         for epoch in range(len(trial.of_run()), budget):
             begin = time.time()
             loss = self._epoch(trial, shared, optimizer, shards, epoch)
@@ -166,8 +145,8 @@ class Trainer:
                 "val_loss": test_loss,
                 "begin": begin,
                 "end": time.time(),
-                "images": shards.steps_per_epoch * min(values["batch"], self._most_batch()) * self._place.world,
-                "flops": self._work(counts, shards, values),
+                "images": images,
+                "flops": self._work(beginning.counts, images),
             }
             self._keep(trial, model, record)
             mine = trial.of_run()
@@ -182,33 +161,15 @@ class Trainer:
                 self._save(trial)
         return False
 
-    def _begin(self, trial: Trial, graph: Graph, parent: Entry | None) -> tuple[nn.Module, torch.optim.Optimizer]:
-        torch.manual_seed(self._experiment.seed + trial.entry.number)
-        model = build(graph)
-        if trial.model is not None:
-            model.load_state_dict(trial.model)
-        elif trial.run == 0 or trial.inherited or trial.pretrained:
-            self._first_weights(trial, graph, model, parent)
-        model = model.to(self._place.device).to(memory_format=self._layout)  # type: ignore[call-overload]
+    def _begin(self, trial: Trial, network: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """On the device, with what the checkpoint has of the optimizer."""
+        model = network.to(self._place.device).to(memory_format=self._layout)  # type: ignore[call-overload]
         optimizer = _optimizer(model, trial.values, self._place)
         if trial.optimizer is not None:
             optimizer.load_state_dict(trial.optimizer)
         if trial.scaler and self._precision.scaler:
             self._precision.scaler.load_state_dict(trial.scaler)
         return model, optimizer
-
-    def _first_weights(self, trial: Trial, graph: Graph, model: nn.Module, parent: Entry | None) -> None:
-        own = model.state_dict()
-        given = inheritance.from_parent(self._shelf, trial.entry, parent, self._experiment.seed)
-        if given is not None:
-            made, taken = fitted(given, own)
-            trial.inherited = taken > 0
-        elif self._experiment.weights:
-            made, taken = inheritance.from_file(self._experiment.weights, graph, own)
-            trial.pretrained = True
-        else:
-            return
-        model.load_state_dict(made)
 
     def _epoch(
         self, trial: Trial, model: nn.Module, optimizer: torch.optim.Optimizer, shards: Shards, epoch: int
@@ -264,18 +225,20 @@ class Trainer:
     # ---- the record
 
     def _keep(self, trial: Trial, model: nn.Module, record: dict[str, Any]) -> None:
-        """The best weights, then the word that the epoch is done. Were this worker lost before it has saved or told,
-        another would do the epoch again, which then has been told already and counts once."""
+        """Tells that the epoch is done. Were this worker lost before it has saved, another would do the epoch again,
+        which then has been told already and counts once."""
         trial.epochs.append(record)
-        better = record["accuracy"] > trial.best
-        if better:
+        if record["accuracy"] > trial.best:
             trial.best, trial.best_run = record["accuracy"], trial.run
-        if self._place.rank == 0 and better:
-            self._shelf.put_weights(trial.entry.number, _on_host(model))
+            trial.unsaved = _on_host(model) if self._place.rank == 0 else None
         self._tell("automl_epoch", record)
 
     def _save(self, trial: Trial) -> None:
         """Whoever takes the trial goes on from here."""
+        if trial.unsaved is not None:
+            self._shelf.put_weights(trial.entry.number, trial.unsaved)
+            # On a CPU they are the very ones that training goes on with.
+            trial.unsaved = None
         if self._place.rank == 0:
             self._shelf.put_checkpoint(trial.entry.number, trial.record())
 
@@ -283,17 +246,12 @@ class Trainer:
         if self._place.rank == 0:
             probe.note(name, value)
 
-    def _work(self, counts: dict[str, Any], shards: Shards, values: Values) -> dict[str, float]:
-        """Operations of this epoch. AIPerf's own numbers of images stand for ImageNet only."""
-        images = shards.steps_per_epoch * min(values["batch"], self._most_batch()) * self._place.world
+    def _work(self, counts: dict[str, Flops], images: int) -> dict[str, float]:
+        """Operations of an epoch. AIPerf's own numbers of images stand for ImageNet only."""
         done = {rules: flops.epoch(found, images, len(self._test)) for rules, found in counts.items()}
         if (len(self._train), len(self._test)) == IMAGENET:
             done["aiperf"] = flops.epoch(counts["aiperf"], *flops.IMAGES["aiperf"])
         return {rules: float(value) for rules, value in done.items()}
-
-    def _most_batch(self) -> int:
-        """No batch is larger than a rank's share of the data."""
-        return max(1, len(self._train) // self._place.world)
 
     def _mark_gap(self, trial: int) -> None:
         if self._worked is not None and self._worked[0] != trial:
@@ -332,10 +290,6 @@ def _optimizer(model: nn.Module, values: Values, place: Place) -> torch.optim.Op
 
 def _on_host(model: nn.Module) -> dict[str, Any]:
     return {name: value.detach().cpu() for name, value in model.state_dict().items()}
-
-
-def _best(epochs: list[dict[str, Any]]) -> float | None:
-    return max((epoch["accuracy"] for epoch in epochs), default=None)
 
 
 def _failure(error: BaseException) -> str:
