@@ -95,6 +95,13 @@ def test_bytes_that_are_no_text_start_nothing(cli: Cli) -> None:
     assert not cli.runs.exists()
 
 
+def test_a_circle_of_links_is_no_folder(cli: Cli) -> None:
+    (cli.folder / "circle").symlink_to("circle")
+    for argv in (["run", "noop", "--runs", "circle"], ["exec", "--cwd", "circle", "--", "true"]):
+        found = cli(*argv, code=2)
+        assert "circle" in found.stderr and found.stderr.count("\n") == 1, found.stderr
+
+
 def test_a_damaged_result_is_reported_without_what_it_lost(cli: Cli) -> None:
     cli("run", "noop")
     (file,) = cli.runs.glob("*/*/round1/attempt1/*/result.json")
@@ -255,6 +262,7 @@ def test_a_lost_lease_does_not_lose_what_comes_after(cli: Cli) -> None:
         ("schema: 1\nlauncher: rocket\n", "no launcher `rocket`"),
         ("schema: 1\nmaster_port: 99999\n", "master_port"),
         ("schema: 1\nhost: [a]\n", "did you mean `hosts`"),
+        ("schema: 1\nlog_level: loud\n", "log_level: found 'loud', allowed: `debug`, `info`, `warning`, `error`"),
     ],
 )
 def test_bad_sites(cli: Cli, text: str, complaint: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from trainmark.spec.command import default_name
 
 PRINTS = """
 import os, sys
@@ -88,3 +89,16 @@ presets: {{quick: {{}}}}
 def test_slips_of_the_pen_name_their_place(cli: Cli, case: str, message: str) -> None:
     done = cli("plan", suite(cli, f"  - {case}\n"), code=2)
     assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["python", "-m", "torch.distributed.run", "my/train.py", "--lr", "1"], "train"),
+        (["bash", "-c", "cd my && python train.py --epochs 1"], "train"),
+        (["bash", "-c", "for i in 1 2 3; do echo $i; done"], "bash"),
+        (["python", "-c", "print(1)"], "python"),
+    ],
+)
+def test_a_case_is_named_after_its_script_and_never_after_a_line_of_shell(command: list[str], name: str) -> None:
+    assert default_name(command) == name

@@ -51,3 +51,12 @@ def test_without_a_band_the_loss_must_fall() -> None:
 def test_a_few_steps_say_nothing_about_where_the_loss_goes() -> None:
     assert not gate.falling({1: 2.0, 2: 2.1}, "another batch").fault
     assert not gate.falling({}, "another batch").fault
+
+
+def test_an_attempt_that_went_on_is_judged_by_what_is_known_of_it() -> None:
+    rest = {step: loss for step, loss in learning().items() if step > 60}
+    assert not gate.inside(rest, BAND, since=60).fault
+    assert "steps 51 to 100" in gate.inside(dict.fromkeys(range(61, 101), 9.0), BAND, since=60).fault
+    assert "steps 51 to 100" in gate.inside({40: 2.2}, BAND, since=40).fault
+    assert not gate.falling(rest, "another batch", since=60).fault
+    assert "does not fall" in gate.falling(learning(end=2.3), "another batch", since=60).fault

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.errors import CASE_FAILED, OK, STOPPED, UserError
+from trainmark.errors import CASE_FAILED, OK, STOPPED, SiteError, UserError
 from trainmark.plan.records import Plan
 from trainmark.run import session
 from trainmark.run.lease import LostLease
@@ -65,8 +65,13 @@ def _foreground(run: RunDir, args: argparse.Namespace, view: View, work: Work, s
         return STOPPED
     # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
     with contextlib.suppress(OSError):
-        show(run, args)
-        sys.stdout.flush()
+        try:
+            show(run, args)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            pass
+        except OSError as error:
+            sys.stderr.write(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
     return exit_code(final, allow_skip=args.allow_skip)
 
 
@@ -77,8 +82,11 @@ def _driven(run: RunDir, view: View, work: Work) -> JobState | None:
     except LostLease as error:
         sys.stderr.write(f"trainmark: {error}; this controller ends\n")
         return None
-    except UserError as error:
-        log.note(f"error: {error}")
+    except (UserError, FileNotFoundError) as error:
+        if not run.path.is_dir():
+            raise SiteError(f"the folder of the run was removed while it ran: {run.path}; start it anew") from None
+        if isinstance(error, UserError):
+            log.note(f"error: {error}")
         raise
     finally:
         close = getattr(view, "close", None)

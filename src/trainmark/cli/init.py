@@ -57,7 +57,7 @@ SITE = """\
 # A site: where cases run. Use it:  trainmark run suite.yaml --site site.yaml
 schema: 1
 name: my-machine
-launcher: local                     # or ssh, with `hosts: [node[1-4]]` and more: see docs/sites.md
+launcher: local                     # or ssh, with `hosts: ["node[1-4]"]` and more: see docs/sites.md
 
 # python: /opt/venv/bin/python      # the Python that trains (default: the one trainmark runs in)
 # devices: {A100: nvidia}           # what a device name in a case id means here

@@ -58,7 +58,7 @@ def _runs(args: argparse.Namespace) -> list[dict[str, Any]]:
     return [
         {
             "run": row.run,
-            "created": time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created / 1e9)),
+            "created": time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created / 1e9)) if row.created else "–",
             "suite": row.suite,
             "state": row.state,
             "cases": f"{row.succeeded}/{row.cases}",

@@ -141,6 +141,12 @@ def _call(verb: str, rest: list[str]) -> int:
         # Somebody piped us into `head`: not an error. Point stdout away so that its flush cannot fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except RuntimeError as error:
+        # So says `Path.resolve`, up to Python 3.12.
+        if level == "debug" or not str(error).startswith("Symlink loop"):
+            raise
+        sys.stderr.write(f"trainmark {verb}: {error}\n")
+        return BAD_INPUT
     except OSError as error:
         if level == "debug":
             raise

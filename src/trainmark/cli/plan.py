@@ -50,9 +50,8 @@ def _case(case: CasePlan) -> list[str]:
     if case.auto is not None:
         lines.append(f"  rounds: {case.auto.min} to {case.auto.max}, as many as ±{100 * case.auto.width:g} % takes")
     times = case.deadlines
-    lines.append(
-        f"  deadlines: start {times.start:g} s, step {times.step:g} s, total {times.total:g} s, stop {times.stop:g} s"
-    )
+    named = {"start": times.start, "step": times.step, "total": times.total, "stop": times.stop}
+    lines.append("  deadlines: " + ", ".join(f"{name} {seconds:.10g} s" for name, seconds in named.items()))
     lines.append("  parameters: " + ", ".join(f"{name}={value_text(value)}" for name, value in case.params.items()))
     lines += [f"  port {number}: {port or 'any free one'}" for number, port in enumerate(case.ports)]
     lines += [f"  env {name}={value}" for name, value in case.env.items()]

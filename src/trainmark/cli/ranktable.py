@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from trainmark.cli import common
+from trainmark.cli.report import write
 from trainmark.errors import UserError
 from trainmark.frameworks import cluster, ranktable
 from trainmark.spec.site import Site
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port", type=int, default=ranktable.DEFAULT_PORT, metavar="N", help="of tf_config: the first (default: 2222)"
     )
     parser.add_argument("--index", type=int, default=0, metavar="N", help="of tf_config: which worker (default: 0)")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write there (default: standard output)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there (default: standard output)")
 
 
 def call(args: argparse.Namespace) -> int:
@@ -53,7 +54,7 @@ def call(args: argparse.Namespace) -> int:
     if args.output is None:
         sys.stdout.write(text)
     else:
-        args.output.write_text(text, encoding="utf-8")
+        write(args.output, text)
     return 0
 
 

@@ -89,7 +89,11 @@ def _python(python: str, name: str) -> Iterator[Finding]:
 
 def _node_side(name: str) -> Finding:
     """The zip that other machines would get, tried on this one."""
-    file = node_zip.write(cache_dir() / "node")
+    try:
+        file = node_zip.write(cache_dir() / "node")
+    except OSError as error:
+        where = f"the cache {cache_dir()} cannot be written: {error.strerror}"
+        return Finding(name, "node side", False, where, "set TRAINMARK_CACHE to a folder that can be")
     found = _ask([sys.executable, "-I", "-S", str(file), "selftest"])
     if isinstance(found, str):
         return Finding(name, "node side", False, found, "reinstall trainmark")

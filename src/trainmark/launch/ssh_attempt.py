@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from trainmark.agent.verdict import last_lines
+from trainmark.agent.workplace import ENV_LOG
 from trainmark.launch import Ended, outcome, ssh_left
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh_link import Link, Reply
@@ -75,7 +76,8 @@ class Node:
         if at is None:
             _replace(path, data)
             return
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        mode = 0o600 if path.name == ENV_LOG else 0o644  # as on its host
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
         try:
             size = os.fstat(handle).st_size
             if at > size:

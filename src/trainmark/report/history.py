@@ -64,7 +64,8 @@ def collect(runs: Path, asked: str) -> list[Line]:
             case = one_case(run, manifest, index)
             speed = case.measurements.get("throughput")
             if case.state is JobState.INVALID or speed is None or speed.value is None:
-                left.append(f"{name}: {case.reason or (speed.reason if speed else '') or 'no speed'}")
+                why = speed.reason if speed and case.state is JobState.SUCCEEDED else case.reason
+                left.append(f"{name}: {why or 'no speed'}")
                 continue
             entries.append(
                 Entry(

@@ -40,16 +40,33 @@ def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
     if case.auto is not None:
         score = score_run(found, (), Question(world=case.world, window=case.window))
         speed = None if score.reason else score.value("throughput") or None
-    gate = _gate(case, found) if gated else None
+    gate = _gate(case, found, attempt_dir) if gated else None
     return Judged(speed, gate.fault, gate.band) if gate else Judged(speed)
 
 
-def _gate(case: CasePlan, found: Columns) -> Judgement:
+def _gate(case: CasePlan, found: Columns, attempt_dir: Path) -> Judgement:
     from trainmark.score import gate
     from trainmark.score.steps import losses
 
     seen = losses(found.ranks)
-    return gate.inside(seen, case.band) if case.band else gate.falling(seen, case.band_missing)
+    notes = (step for rank in found.ranks for step in rank.notes("resumed_from_step"))
+    since = max((step for step in notes if isinstance(step, int)), default=0)
+    if since:
+        seen = _before(since, case.world, attempt_dir) | seen
+    return gate.inside(seen, case.band, since) if case.band else gate.falling(seen, case.band_missing, since)
+
+
+def _before(since: int, world: int | None, attempt_dir: Path) -> dict[int, float]:
+    """The losses of the steps that this attempt did not make: it went on from a checkpoint of an earlier one."""
+    from trainmark.score.steps import losses
+    from trainmark.store import columns
+    from trainmark.store.rundir import earlier_attempts
+
+    found: dict[int, float] = {}
+    for folder in earlier_attempts(attempt_dir):
+        told = losses(columns.read(folder, world).ranks)
+        found |= {step: loss for step, loss in told.items() if step <= since}
+    return found
 
 
 def enough(case: CasePlan, speeds: list[float]) -> Enough:

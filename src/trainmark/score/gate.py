@@ -22,14 +22,18 @@ class Judgement(msgspec.Struct, frozen=True):
     band: str = ""
 
 
-def inside(losses: Mapping[int, float], stretches: Sequence[Stretch]) -> Judgement:
-    """Whether the mean loss over each stretch of steps lies in its band. `losses`: by step, the mean over ranks."""
+def inside(losses: Mapping[int, float], stretches: Sequence[Stretch], since: int = 0) -> Judgement:
+    """Whether the mean loss over each stretch of steps lies in its band. `losses`: by step, the mean over ranks.
+
+    Steps up to `since` were made by an earlier attempt, of which not everything need be known."""
     wrong = _not_finite(losses)
     if wrong:
         return Judgement(wrong, OUTSIDE)
     for part in stretches:
         seen = [losses[step] for step in range(part.first, part.last + 1) if step in losses]
         where = f"over steps {part.first} to {part.last}"
+        if not seen and part.first <= since:
+            continue
         if not seen:
             return Judgement(f"no loss was told {where}, where the reference band needs one", OUTSIDE)
         mean = math.fsum(seen) / len(seen)
@@ -39,13 +43,15 @@ def inside(losses: Mapping[int, float], stretches: Sequence[Stretch]) -> Judgeme
     return Judgement(band=INSIDE)
 
 
-def falling(losses: Mapping[int, float], why: str) -> Judgement:
-    """Without a band: the loss must be a number, and lower at the end than at the start. `why` there is no band."""
+def falling(losses: Mapping[int, float], why: str, since: int = 0) -> Judgement:
+    """Without a band: the loss must be a number, and lower at the end than at the start. `why` there is no band.
+
+    Where nothing is known of the steps up to `since`, made by an earlier attempt, the start was not seen."""
     band = f"not applicable: {why}"
     wrong = _not_finite(losses)
     if wrong:
         return Judgement(wrong, band)
-    if len(losses) < LEAST_STEPS:
+    if len(losses) < LEAST_STEPS or min(losses) > since > 0:
         return Judgement(band=band)
     values = [losses[step] for step in sorted(losses)]
     part = max(1, int(PART * len(values)))

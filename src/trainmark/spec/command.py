@@ -103,9 +103,9 @@ def case_id(entry: CommandEntry, name: str, place: str) -> CaseId:
 
 
 def default_name(argv: Sequence[str]) -> str:
-    """The script's name without its ending, else the program's."""
-    scripts = [word for word in argv if word.endswith(".py")]
-    programs = [os.path.basename(word) for word in argv if not word.startswith("-")]
+    """The script's name without its ending, else the program's. What follows `sh -c` is no name, but may hold one."""
+    scripts = [piece for word in argv for piece in word.split() if piece.endswith(".py")]
+    programs = [os.path.basename(word) for word in argv if re.fullmatch(r"[\w.,:=@+/][\w.,:=@+/-]*", word)]
     others = [word for word in programs if not word.startswith(_LAUNCHERS)]
     text = Path(scripts[0]).stem if scripts else (others or programs or [DEFAULT_NAME])[0]
     plain = re.sub(r"[^A-Za-z0-9._-]", "-", text).strip("._-")[:64]

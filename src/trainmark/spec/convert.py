@@ -38,6 +38,9 @@ def _explain(message: str, raw: Any, kind: Any, where: str, path: str) -> str:
         name = unknown["name"]
         return f"{head}unknown key `{name}`{did_you_mean(name, allowed)}; allowed: {one_of(allowed)}"
     found = _value_at(raw, inner)
+    choices = _choices_at(kind, inner) if text.startswith("Invalid enum value") else []
+    if choices:
+        return f"{head}found {found!r}, allowed: {one_of(choices)}"
     return f"{head}{text[0].lower()}{text[1:]}" + (f"; found {found!r}" if found is not _NOTHING else "")
 
 
@@ -55,7 +58,20 @@ def _value_at(raw: Any, inner: str) -> Any:
 
 
 def _fields_at(kind: Any, inner: str) -> list[str]:
-    """The keys allowed at a place inside `kind`: walks its type along the path."""
+    return sorted(getattr(_type_at(kind, inner), "__struct_fields__", ()))
+
+
+def _choices_at(kind: Any, inner: str) -> list[str]:
+    """The values allowed there, where they are listed."""
+    import typing
+
+    at = _type_at(kind, inner)
+    listed = [part for part in (at, *typing.get_args(at)) if typing.get_origin(part) is typing.Literal]
+    return [str(value) for part in listed for value in typing.get_args(part)]
+
+
+def _type_at(kind: Any, inner: str) -> Any:
+    """Walks the type along the path."""
     import typing
 
     for key, _ in re.findall(_STEP, inner):
@@ -66,4 +82,4 @@ def _fields_at(kind: Any, inner: str) -> list[str]:
             kind = arguments[-1] if arguments else kind
         structs = [part for part in typing.get_args(kind) if hasattr(part, "__struct_fields__")]
         kind = structs[0] if structs else kind
-    return sorted(getattr(kind, "__struct_fields__", ()))
+    return kind

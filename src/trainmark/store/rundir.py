@@ -110,6 +110,12 @@ def node_dir(attempt: Path, host: str, index: int) -> Path:
     return attempt / f"{host}_noderank{index}"
 
 
+def earlier_attempts(attempt: Path) -> list[Path]:
+    """The folders of the attempts at the same round that came before, oldest first."""
+    number = int(attempt.name.removeprefix("attempt"))
+    return [attempt.with_name(f"attempt{one}") for one in range(1, number)]
+
+
 def node_files(attempt: Path, name: str) -> list[Path]:
     """The files of that name that nodes left, in the order of their folders. (Globbing takes ten times as long.)"""
     try:
