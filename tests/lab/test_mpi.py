@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
-from tests.lab.conftest import attempt_dirs, only_case, soon_clean
+from tests.lab.conftest import attempt_dirs, only_case, scraps, soon_clean
 from trainmark.testing.lab import site
 from trainmark.testing.lab.lab import Lab
 
@@ -59,7 +59,8 @@ def going(
 ) -> Iterator[subprocess.Popen[str]]:
     """A long MPI program that has made steps on both hosts."""
     suite = make_suite(f"  - {{case: '{CASE}', set: {{steps: 100000000}}}}", extra="retries: 0")
-    process = cli.start("run", str(suite), "--site", str(site_file()))
+    where = site_file(ssh={"config": str(hosts.layout.ssh_config), "lost_seconds": 10})
+    process = cli.start("run", str(suite), "--site", str(where))
 
     def stepping() -> bool:
         files = list(cli.runs.glob("*/*/round1/attempt1/*/events.jsonl"))
@@ -104,6 +105,18 @@ def test_killed_with_its_controller(cli: Cli, hosts: Lab, going: Any) -> None:
     kill(hosts, "node1", "-f", "trainmark-node.*node.json")
     wait_for(lambda: not hosts.on("node2", "pgrep", "-f", "allreduce/mpi.py", check=False).stdout)
     wait_for(lambda: not hosts.on("node1", "pgrep", "-f", "allreduce/mpi.py|mpirun", check=False).stdout)
+    cli("stop", cli.run_id())
+    soon_clean(hosts)
+
+
+@pytest.mark.lab
+def test_a_host_that_comes_back_keeps_nothing(cli: Cli, hosts: Lab, going: Any) -> None:
+    """What ranks share on their node lies outside the attempt's folder, and is cleared with it."""
+    hosts.poweroff("node2")
+    out, err = going.communicate(timeout=240)
+    assert going.returncode == 1, out + err
+    hosts.boot("node2")
+    assert scraps(hosts, "node2")
     cli("stop", cli.run_id())
     soon_clean(hosts)
 

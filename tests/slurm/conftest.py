@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import WORKLOAD, Cli
+from tests.faults import conftest as faults
 from tests.lab.conftest import make_lab, processes
 from trainmark.run import session
 from trainmark.store import rundir
@@ -115,8 +116,7 @@ class Going:
 
     def training(self, nodes: int = 2) -> None:
         """Returns when so many nodes have trained a step."""
-        wait_for(lambda: len(self._stepping()) >= nodes or self.process.poll() is not None, "a step")
-        assert self.process.poll() is None, self.process.communicate()
+        faults.wait_for(lambda: len(self._stepping()) >= nodes, process=self.process)
 
     def _stepping(self) -> list[Path]:
         files = self.cli.runs.glob("*/*/round*/attempt*/*/events.jsonl")

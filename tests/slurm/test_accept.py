@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
+from tests.faults.conftest import wait_for
 from tests.lab.conftest import processes
 from tests.lab.test_accept import BURN, LINKS, words
 from tests.slurm.conftest import jobs
 from trainmark.testing.lab import slowness
-from trainmark.testing.lab.lab import Lab, wait_for
+from trainmark.testing.lab.lab import Lab
 from trainmark.testing.lab.layout import HEAD
 
 pytestmark = [pytest.mark.lab, pytest.mark.alone]
@@ -47,7 +48,8 @@ def test_a_slow_node_is_named_though_the_controller_is_killed(four: Lab, asked: 
     slowness.slow_host(four, "node3", 0.3)
     try:
         killed = cli.start(*argv, "--looks", "1", "--preset", "smoke", "--link-case", LINKS.replace(":2:1:2", ":2:1:1"))
-        wait_for(lambda: len(list(cli.runs.glob("*/*/round2/attempt1/*/result.json"))) > 1, "a second block", 300)
+        second = "*/*/round2/attempt1/*/result.json"
+        wait_for(lambda: len(list(cli.runs.glob(second))) > 1, 300, process=killed)
         killed.kill()
         killed.communicate()
         found: Any = json.loads(cli("resume", cli.run_id(), "--json", code=1, timeout=600).stdout)

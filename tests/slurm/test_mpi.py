@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.faults import conftest as faults
 from tests.lab.conftest import _LEFT, only_case, scraps
 from tests.lab.test_mpi import CASE, ranks_by_host
 from trainmark.testing.lab.lab import Lab, wait_for
@@ -58,8 +59,7 @@ def going(
         files = list(slurm_cli.runs.glob("*/*/round1/attempt1/*/events.jsonl"))
         return len([file for file in files if b"STEP_END" in file.read_bytes()]) == 2
 
-    wait_for(lambda: stepping() or process.poll() is not None, "steps on both nodes")
-    assert process.poll() is None, process.communicate()
+    faults.wait_for(stepping, process=process)
     yield process
     process.terminate()
     process.communicate(timeout=120)

@@ -172,7 +172,7 @@ def complete(folder: str) -> int:
     """
     spool = os.path.join(folder, SPOOL)
     drop_reserve(folder)
-    turn = _turn(spool) if os.path.islink(spool) else None
+    turn = _turn(os.path.realpath(spool))
     try:
         return _complete(folder, spool) if os.path.isdir(spool) else 0
     finally:
@@ -182,6 +182,8 @@ def complete(folder: str) -> int:
 
 def _turn(spool: str) -> int | None:
     """A spool elsewhere may be completed by the next agent on the node, too: one after the other."""
+    if not os.path.basename(spool).startswith(ELSEWHERE):
+        return None
     import fcntl
 
     try:
