@@ -119,6 +119,15 @@ def test_what_is_left_behind_comes_first_and_what_crashes_workers_is_given_up(tm
     assert all(entry.ended for entry in entries) and len(entries) == 8
 
 
+def test_of_two_who_make_the_last_one_only_the_faster_does(tmp_path: Path) -> None:
+    first, second = Bench(tmp_path, "slot0"), Bench(tmp_path, "slot1")
+    for _ in range(7):
+        first.generator.make(first.ledger.entries())
+    seen = first.ledger.entries(), second.ledger.entries()
+    assert (first.generator.make(seen[0]), second.generator.make(seen[1])) == (7, None)
+    assert len(first.ledger.entries()) == 8
+
+
 def test_what_was_held_ready_is_given_back(tmp_path: Path) -> None:
     """When the time is up, the next entry was claimed already."""
     bench = Bench(tmp_path, "slot0")

@@ -76,8 +76,9 @@ class Generator:
     def graph_of(self, entry: Entry) -> Graph:
         return self._shelf.graph(entry.file, entry.graph)
 
-    def make(self, entries: list[Entry]) -> int:
-        """One more entry, which waits for this worker. `entries` are all there are."""
+    def make(self, entries: list[Entry]) -> int | None:
+        """One more entry, which waits for this worker; None when others were faster to make the last there may be.
+        `entries` are all there are."""
         begin = time.thread_time()
         history, pending = self._seen(entries)
         known = {trial.key for trial in (*history, *pending)}
@@ -88,7 +89,9 @@ class Generator:
                 break
         made = self._entry(proposal, key, entries)
         self.seconds = time.thread_time() - begin
-        return self._ledger.propose(made)
+        with self._ledger.at_once():
+            full = len(self._ledger.entries()) >= self._experiment.architectures
+            return None if full else self._ledger.propose(made)
 
     def _entry(self, proposal: Proposal, key: str, entries: list[Entry]) -> Entry:
         from trainmark.automl.graph_json import encode
