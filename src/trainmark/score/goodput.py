@@ -177,6 +177,8 @@ def _step_times(rank: RankColumns) -> list[float]:
 def _stalls(times: Sequence[float], usual: float | None) -> Figure:
     if usual is None or not times:
         return Figure(None, "no steps")
+    if not sum(times) > 0:
+        return Figure(None, "the steps took no time")
     return Figure(sum(time - usual for time in times if time > STALL * usual) / sum(times))
 
 
