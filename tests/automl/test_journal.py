@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import random
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,16 @@ def test_the_lock_of_one_who_died_is_taken_over(tmp_path: Path, monkeypatch: pyt
     assert taken.acquire()
     taken.release()
     assert not path.with_name("ledger.log.lock").exists()
+
+
+def test_nothing_is_left_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    first, second = (open_ledger(f"journal:{tmp_path}/ledger.log", "x") for _ in range(2))
+    first.propose(Entry(0, "waiting", "a"))
+    assert list(temporary.iterdir())
+    first.close()
+    assert second.propose(Entry(0, "waiting", "b")) == 1
+    second.close()
+    assert not list(temporary.iterdir())

@@ -111,6 +111,9 @@ class JournalLedger(Ledger):
         self._known: list[Entry] = []
         self._open: set[int] = set()
 
+    def close(self) -> None:
+        self._file.lock.leave()
+
     # ---- what is known
 
     def entries(self) -> list[Entry]:

@@ -99,6 +99,9 @@ class Ledger:
         # Entries that ended never change again.
         self._ended: dict[int, Entry] = {}
 
+    def close(self) -> None:
+        """Leaves nothing on this host."""
+
     # ---- what is known
 
     def entries(self) -> list[Entry]:

@@ -14,6 +14,7 @@ import struct
 import tempfile
 import time
 import uuid
+import weakref
 
 from trainmark.hashes import sha256_hex
 
@@ -35,6 +36,7 @@ class Lock:
         self._door = os.path.join(tempfile.gettempdir(), name)
         self._inside = -1
         self._depth = 0
+        self.leave = weakref.finalize(self, _leave, self._door)
 
     def acquire(self) -> bool:
         if not self._depth:
@@ -106,6 +108,19 @@ class Lock:
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self._file, apart)
                 os.unlink(apart)
+
+
+def _leave(door: str) -> None:
+    """Removes the files of this host unless somebody is inside. Whoever comes next makes new ones: they save waiting,
+    the lock itself is another file."""
+    with contextlib.suppress(OSError):
+        held = os.open(f"{door}.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(f"{door}.lock")
+            os.unlink(f"{door}.disk")
+        finally:
+            os.close(held)
 
 
 def _covers(note: bytes, which: bytes, size: int) -> bool:

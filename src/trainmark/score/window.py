@@ -77,8 +77,9 @@ def _measure(grid: Grid, first: int, last: int, method: str) -> Found | str:
 
 def _judge(before: int, end: int, seconds: float, grid: Grid, first: int, series: Floats) -> tuple[Outcome, str]:
     if end - before < LEAST_STEPS or seconds < LEAST_SECONDS:
+        # Rounded down: 9.97 s must not read as the 10 s that are asked for.
         return "too short", (
-            f"{end - before} steps in {seconds:.1f} s: "
+            f"{end - before} steps in {int(10 * seconds) / 10:.1f} s: "
             f"at least {LEAST_STEPS} steps and {LEAST_SECONDS:.0f} s are needed"
         )
     if len(series) < steady.LEAST_INTERVALS:

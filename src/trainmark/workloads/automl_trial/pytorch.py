@@ -73,6 +73,7 @@ def main() -> None:
         start = [decode(text) for text in msgspec.json.decode(params["start"])]
         generator = Generator(experiment, start, ledger, shelf, owner, carry=params["carry"])
         _lead(experiment, place, ledger, shelf, generator, owner, trainer, over)
+        ledger.close()
     else:
         _follow(place, trainer)
     probe.train_end()
