@@ -128,6 +128,12 @@ def test_of_two_who_make_the_last_one_only_the_faster_does(tmp_path: Path) -> No
     assert len(first.ledger.entries()) == 8
 
 
+def test_of_two_with_the_same_idea_one_thinks_again(tmp_path: Path) -> None:
+    first, second = Bench(tmp_path, "slot0"), Bench(tmp_path, "slot1")
+    assert (first.generator.make([]), second.generator.make([])) == (0, 1)
+    assert len({entry.key for entry in first.ledger.entries()}) == 2
+
+
 def test_what_was_held_ready_is_given_back(tmp_path: Path) -> None:
     """When the time is up, the next entry was claimed already."""
     bench = Bench(tmp_path, "slot0")

@@ -80,6 +80,22 @@ class Generator:
         """One more entry, which waits for this worker; None when others were faster to make the last there may be.
         `entries` are all there are."""
         begin = time.thread_time()
+        tries = 0
+        while True:
+            proposal, key = self._new(entries)
+            made = self._entry(proposal, key, entries)
+            self.seconds, tries = time.thread_time() - begin, tries + 1
+            with self._ledger.at_once():
+                now = self._ledger.entries()
+                if len(now) >= self._experiment.architectures:
+                    return None
+                # Another worker may have had the same idea meanwhile.
+                if tries == _TRIES or key not in {entry.key for entry in now[len(entries) :]}:
+                    return self._ledger.propose(made)
+            entries = now
+
+    def _new(self, entries: list[Entry]) -> tuple[Proposal, str]:
+        """What nobody has tried, or where nothing else is to be found, what somebody has."""
         history, pending = self._seen(entries)
         known = {trial.key for trial in (*history, *pending)}
         for _ in range(_TRIES):
@@ -87,11 +103,7 @@ class Generator:
             key = self._key(proposal.graph)
             if key not in known:
                 break
-        made = self._entry(proposal, key, entries)
-        self.seconds = time.thread_time() - begin
-        with self._ledger.at_once():
-            full = len(self._ledger.entries()) >= self._experiment.architectures
-            return None if full else self._ledger.propose(made)
+        return proposal, key
 
     def _entry(self, proposal: Proposal, key: str, entries: list[Entry]) -> Entry:
         from trainmark.automl.graph_json import encode

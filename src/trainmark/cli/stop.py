@@ -23,7 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     run = common.find_run(args)
-    state = session.state_of(run, run.manifest().plan)
+    manifest = run.manifest()
+    state = session.state_of(run, manifest.plan)
     owner = lease.read(run.path)
     if owner is not None and lease.is_alive(owner, run.path):
         stop.request(run.path, "stopped by `trainmark stop`", now=args.now)
@@ -33,7 +34,7 @@ def call(args: argparse.Namespace) -> int:
         session.drive(run, state.plan, Quiet(), stopping="now" if args.now else "stop")
     else:
         sys.stdout.write(f"run {run.id} is not running\n")
-        for text in session.release(run, state.plan):
+        for text in [] if manifest.imported else session.release(run, state.plan):
             sys.stderr.write(f"warning: {text}\n")
         return 0
     state = session.state_of(run, state.plan)
