@@ -47,9 +47,14 @@ def versions() -> str:
 
 
 def _commit() -> str:
-    argv = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
-    said = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return said.stdout.strip() or "unknown"
+    """What was measured; results that are being written are no change of it."""
+    found = _git("rev-parse", "--short", "HEAD").stdout.strip()
+    changed = _git("diff", "--quiet", "HEAD", "--", "src", "benchmarks/*.py", "benchmarks/peers").returncode == 1
+    return f"{found or 'unknown'}{', changed' if changed else ''}"
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", "-C", str(HERE.parent), *words], capture_output=True, text=True, check=False)
 
 
 def _versions(path: list[str], names: tuple[str, ...]) -> dict[str, str]:
