@@ -50,7 +50,8 @@ def test_a_run_takes_the_peaks_of_its_site_along(
     site = tmp_path / "mine.yaml"
     site.write_text("schema: 1\nname: mine\n")
     host = os.uname().nodename
-    known = Peaks(1, "mine", "cpu", 0.0, "run", [host], [Matmul(host, 2, "fp32", 3e9, 3e9, 10.0)])
+    matmul = [Matmul(host, 2, "fp32", 3e9, 3e9, 10.0), Matmul(host, 1, "fp32", 1e9, 1e9, 0.5)]
+    known = Peaks(1, "mine", "cpu", 0.0, "run", [host], matmul)
     (tmp_path / "mine.peaks.json").write_bytes(msgspec.json.encode(known))
     cli("run", str(suite), "--site", str(site))
     # What is measured later does not change what was.
@@ -62,6 +63,7 @@ def test_a_run_takes_the_peaks_of_its_site_along(
     }
     page = Path(cli("report", "--format", "html").stdout.strip()).read_text()
     assert "What the hardware can reach" in page
+    assert "3 GFLOP/s" in page and "1 GFLOP/s" not in page, "half a second shows nobody's peak"
 
 
 def test_what_was_never_measured_cannot_be_shown(cli: Cli) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from trainmark.errors import UserError
 from trainmark.spec import peaks, site
-from trainmark.spec.peaks import Matmul, Message, Peaks
+from trainmark.spec.peaks import Matmul, Message, Peaks, Product
 
 
 def made(**more: object) -> Peaks:
@@ -28,6 +28,12 @@ def test_only_what_was_measured_just_so_is_a_peak() -> None:
     assert found.reachable(["n1"], 1, "fp32") is None, "other threads"
     assert found.reachable(["n1", "n3"], 2, "fp32") is None, "a host that nobody measured"
     assert found.reachable(["n1"], 2, "bf16") is None, "too short to be kept up"
+
+
+def test_others_are_not_held_against_what_was_tried_for_a_moment() -> None:
+    found = made(products=[Product("n1", 2, dtype, 64, 10.0, 1e9) for dtype in ("fp32", "bf16")]).usable()
+    assert [(one.host, one.dtype) for one in found.matmul] == [("n1", "fp32"), ("n2", "fp32")]
+    assert [one.dtype for one in found.products] == ["fp32"] and found.messages == made().messages
 
 
 def test_latency_and_bandwidth_are_told_apart() -> None:

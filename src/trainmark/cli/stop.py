@@ -34,8 +34,10 @@ def call(args: argparse.Namespace) -> int:
         session.drive(run, state.plan, Quiet(), stopping="now" if args.now else "stop")
     else:
         sys.stdout.write(f"run {run.id} is not running\n")
-        for text in [] if manifest.imported else session.release(run, state.plan):
-            sys.stderr.write(f"warning: {text}\n")
+        # Another tool's run has no site of ours.
+        if not manifest.imported:
+            for text in session.release(run, state.plan):
+                sys.stderr.write(f"warning: {text}\n")
         return 0
     state = session.state_of(run, state.plan)
     more = f"; `{common.resume_line(run, state.plan)}` would go on" if state.unfinished() else ""

@@ -102,12 +102,19 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
 
 
 def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
-    """A run that measures peaks tells its own."""
+    """A run that measures peaks tells its own, others those they may be held against."""
+    told = manifest.plan.peaks
     if all(case.workload != PEAKS for case in manifest.plan.cases):
-        return manifest.plan.peaks
-    from trainmark.report import peaks
+        if told is None:
+            return None
+        from trainmark.spec.peaks import Peaks
 
-    found: dict[str, Any] = msgspec.to_builtins(peaks.of_run(run, manifest, state))
+        kept = msgspec.convert(told, Peaks).usable()
+    else:
+        from trainmark.report import peaks
+
+        kept = peaks.of_run(run, manifest, state)
+    found: dict[str, Any] = msgspec.to_builtins(kept)
     return found
 
 

@@ -28,6 +28,10 @@ class Matmul(msgspec.Struct, frozen=True):
     # Threads of each rank.
     threads: int | None = None
 
+    @property
+    def kept_up(self) -> bool:
+        return self.seconds >= LEAST_SECONDS
+
 
 class Bandwidth(msgspec.Struct, frozen=True):
     """Bytes per second of all `nproc` ranks of one host: memory, host_to_device or device_to_host."""
@@ -85,12 +89,15 @@ class Peaks(msgspec.Struct, frozen=True):
 
     def reachable(self, hosts: Sequence[str], nproc: int, dtype: str) -> float | None:
         """FLOP/s of a case's ranks together; None unless each of its hosts was measured just so."""
-        known = {
-            one.host: one.flops
-            for one in self.matmul
-            if (one.nproc, one.dtype) == (nproc, dtype) and one.seconds >= LEAST_SECONDS
-        }
+        known = {one.host: one.flops for one in self.matmul if (one.nproc, one.dtype) == (nproc, dtype) and one.kept_up}
         return sum(known[host] for host in hosts) if hosts and all(host in known for host in hosts) else None
+
+    def usable(self) -> Peaks:
+        """What other runs may be held against: without what was tried for a moment only."""
+        matmul = [one for one in self.matmul if one.kept_up]
+        known = {(one.host, one.nproc, one.dtype) for one in matmul}
+        products = [one for one in self.products if (one.host, one.nproc, one.dtype) in known]
+        return msgspec.structs.replace(self, matmul=matmul, products=products)
 
     def line(self, operation: str, scope: Scope) -> Line | None:
         """Latency and bandwidth of an operation; None without two sizes of it."""

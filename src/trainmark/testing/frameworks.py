@@ -11,7 +11,7 @@ import pytest
 
 from trainmark.frameworks import Start, Topology
 
-ARGV = ("/usr/bin/python3", "-u", "/work/train.py")
+ARGV = ("/usr/bin/python3", "-u", "/job/train.py")
 _PORT = re.compile(r"%PORT(\d+)%")
 
 
