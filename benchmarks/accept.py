@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from figures import at_least, at_most, show
-from lab import HERE, OURS
+from harness import HERE, OURS
 
-from trainmark.testing.lab import site, slowness
-from trainmark.testing.lab.lab import Lab as Hosts
-from trainmark.testing.lab.layout import Options
+from lab import site, slowness
+from lab.lab import Lab as Hosts
+from lab.layout import Options
 
 TRIES, NODES, CORES = 20, 3, 0.3
 SUITE = str(HERE / "workloads" / "accept.yaml")

@@ -25,16 +25,16 @@ from pathlib import Path
 from figures import at_most, show
 from handover import filled
 
-from trainmark.automl.config import Training
-from trainmark.automl.flops import count, epoch
-from trainmark.automl.foreman import _LOOK_SECONDS
-from trainmark.automl.ledger import open_ledger
-from trainmark.automl.moves import Limits
-from trainmark.automl.policies.morphism_bo import MorphismBO
-from trainmark.automl.policy import Trial
-from trainmark.automl.schedule import budget
-from trainmark.automl.score import regulated
-from trainmark.automl.starts import small_cnn
+from trainmark.automl.experiment.config import Training
+from trainmark.automl.experiment.schedule import budget
+from trainmark.automl.experiment.score import regulated
+from trainmark.automl.experiment.supervisor import _LOOK_SECONDS
+from trainmark.automl.graph.flops import count, epoch
+from trainmark.automl.graph.moves import Limits
+from trainmark.automl.graph.start_networks import small_cnn
+from trainmark.automl.ledger.ledger import open_ledger
+from trainmark.automl.search.morphism_bo import MorphismBO
+from trainmark.automl.search.policy import Trial
 
 RATE = 4e9  # slow, so that the trials last the 12 hours
 IMAGES, TEST_IMAGES = 50_000, 10_000

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import mean, median, stdev
 
 from figures import at_most, show, spread
-from lab import HERE, PACKAGE, lab
+from harness import HERE, PACKAGE, workspace
 from scipy.stats import t as student
 
 STEPS = 3000
@@ -64,7 +64,7 @@ def _cpu(env: dict[str, str]) -> float:
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         folder = place.fresh()
         steps, starts = hooked_steps(folder), start_cost(folder)
     microseconds = upper_bound(steps["inside"]) / 1000

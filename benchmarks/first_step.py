@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from figures import at_most, more, show, spread
-from lab import OURS, Lab, events, interleaved, lab, only, result, trainmark_run
+from harness import OURS, Workspace, events, interleaved, only, result, trainmark_run, workspace
 
 REPEATS = 7
 CASE = "resnet50:pytorch:cpu:1:1:1"
@@ -28,7 +28,7 @@ HOW = (
 class Torchrun:
     """`torchrun` of the program that trainmark ran in `folder`, in the environment its rank had."""
 
-    def __init__(self, place: Lab, folder: Path) -> None:
+    def __init__(self, place: Workspace, folder: Path) -> None:
         plan = json.loads(only(folder, "node.json").read_text())
         self._place = place
         self._config: dict[str, Any] = plan["config"]
@@ -54,19 +54,19 @@ def _free_port() -> int:
     return port
 
 
-def _until_first_step(place: Lab, argv: list[str], folder: Path, env: dict[str, str] | None = None) -> float:
+def _until_first_step(place: Workspace, argv: list[str], folder: Path, env: dict[str, str] | None = None) -> float:
     spent = place.spend(argv, folder, env)
     first = next(event["t"] for event in events(folder) if event["k"] == "STEP_END")
     return float(first - spent.started) / 1e9
 
 
-def rounds(place: Lab, number: int) -> float:
+def rounds(place: Workspace, number: int) -> float:
     argv = trainmark_run(f"noop:none:cpu:1:1:{number}", "--preset", "smoke")
     return place.spend(argv, place.fresh(), expect="SUCCEEDED").wall
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         ours = trainmark_run(CASE, "--preset", "smoke", "--set", "steps=1")
         pattern = place.fresh()
         place.spend(ours, pattern)

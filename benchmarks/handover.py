@@ -17,12 +17,12 @@ from typing import Any
 
 from figures import Figure, at_least, show
 
-from trainmark.automl.config import Experiment
-from trainmark.automl.desk import Assignment, Desk, Outcome
-from trainmark.automl.ledger import Entry, Ledger, open_ledger
-from trainmark.automl.moves import Move
-from trainmark.automl.starts import small_cnn
-from trainmark.automl.worker import work as run_worker
+from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.worker import work as run_worker
+from trainmark.automl.graph.moves import Move
+from trainmark.automl.graph.start_networks import small_cnn
+from trainmark.automl.ledger.desk import Assignment, Desk, Outcome
+from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
 
 BAR = 50.0
 _PATIENCE = 300.0  # seconds, before a benchmark that hangs is given up

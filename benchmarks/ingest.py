@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, at_most, show, spread, times_less
-from lab import HERE, Lab, interleaved, lab
+from harness import HERE, Workspace, interleaved, workspace
 
 from trainmark.interop.flagperf.blocks import blocks
 
@@ -91,7 +91,7 @@ def theirs(path: Path) -> list[str]:
     return [hashlib.blake2b(column).hexdigest() for column in (step, t_ms, total, loss)]
 
 
-def measure(place: Lab, way: str, file: Path) -> dict[str, Any]:
+def measure(place: Workspace, way: str, file: Path) -> dict[str, Any]:
     argv = [sys.executable, str(HERE / "ingest.py"), way, str(file)]
     said = subprocess.run(argv, env=place.env, check=True, capture_output=True, text=True).stdout
     found: dict[str, Any] = json.loads(said)
@@ -109,7 +109,7 @@ def child(way: str, file: Path) -> None:
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         file, long = place.fresh() / "perflog", place.fresh() / "perflog"
         make(file, LINES)
         with long.open("wb") as out:

@@ -15,13 +15,13 @@ from statistics import mean, median
 
 import torch
 from figures import Figure, show, spread
-from lab import HERE
+from harness import HERE
 
-from trainmark.automl.graph import DENSE, GAP, INPUT, MAXPOOL, Graph, check
-from trainmark.automl.moves import KINDS, Limits, neighbours
-from trainmark.automl.network import build
-from trainmark.automl.starts import Builder
-from trainmark.automl.weights import inherit
+from trainmark.automl.graph.graph import DENSE, GAP, INPUT, MAXPOOL, Graph, check
+from trainmark.automl.graph.moves import KINDS, Limits, neighbours
+from trainmark.automl.graph.network import build
+from trainmark.automl.graph.start_networks import Builder
+from trainmark.automl.graph.weights import inherit
 from trainmark.data.cache import get
 
 SOURCES = HERE.parent / "src" / "trainmark"

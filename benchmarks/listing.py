@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from figures import at_most, show, spread
-from lab import OURS, Lab, Spent, lab
+from harness import OURS, Spent, Workspace, workspace
 
 RUNS = 10_000
 CASES = 1_000
@@ -59,12 +59,12 @@ for name in ("a", "b"):
 """
 
 
-def spent(place: Lab, *argv: str) -> Spent:
+def spent(place: Workspace, *argv: str) -> Spent:
     return place.spend([str(OURS / "trainmark"), *argv], place.fresh())
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         folder = place.fresh()
         subprocess.run([sys.executable, "-c", MAKE, str(folder), str(RUNS), str(CASES)], env=place.env, check=True)
         listing = ["list", "-n", "0", "--runs", str(folder / "long")]

@@ -10,7 +10,7 @@ import time
 from importlib.metadata import distributions
 from pathlib import Path
 
-from lab import HERE, PEERS
+from harness import HERE, PEERS
 
 OURS = ("trainmark", "torch")
 THEIRS = ("torchx", "ReFrame-HPC", "mlperf-logging")

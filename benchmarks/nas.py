@@ -22,14 +22,14 @@ from pathlib import Path
 from statistics import median
 
 from figures import Figure, at_most, show, spread
-from lab import HERE
+from harness import HERE
 
-from trainmark.automl.graph import Graph
-from trainmark.automl.keys import canonical_hash
-from trainmark.automl.moves import Limits, neighbours
-from trainmark.automl.policies.morphism_bo import MorphismBO
-from trainmark.automl.policy import Trial
-from trainmark.automl.starts import resnet50, small_cnn
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.keys import canonical_hash
+from trainmark.automl.graph.moves import Limits, neighbours
+from trainmark.automl.graph.start_networks import resnet50, small_cnn
+from trainmark.automl.search.morphism_bo import MorphismBO
+from trainmark.automl.search.policy import Trial
 
 PEER = Path(f"{sys.prefix}-nni") / "bin" / "python"
 STARTS = {"small_cnn": small_cnn, "resnet50": resnet50}

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from figures import show, spread, times_less
-from lab import HERE, Lab, interleaved, lab, peer, trainmark_run
+from harness import HERE, Workspace, interleaved, peer, trainmark_run, workspace
 
 REPEATS = 15
 CHECKOUT_FILES = 200
@@ -25,7 +25,7 @@ HOW = (
 CHECK = str(HERE / "peers" / "noop_check.py")
 
 
-def checkout(place: Lab) -> Path:
+def checkout(place: Workspace) -> Path:
     """A fresh git checkout with a commit in it."""
     folder = place.fresh()
     for number in range(CHECKOUT_FILES):
@@ -38,7 +38,7 @@ def checkout(place: Lab) -> Path:
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         torchx = [peer("torchx"), "run", "-s", "local_cwd", "utils.echo", "--msg", "hi"]
         reframe = [peer("reframe"), "-c", CHECK, "-r"]
         ours = trainmark_run("noop")

@@ -27,7 +27,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from figures import at_most, show
-from lab import HERE, Lab, events, lab, result, trainmark_run
+from harness import HERE, Workspace, events, result, trainmark_run, workspace
 
 PAIRS = 300
 BATCH = 64
@@ -59,7 +59,7 @@ def trimmed(values: list[float]) -> tuple[float, float]:
     return mean(kept), mean(kept) + float(student.ppf(LEVEL, len(kept) - 1)) * error
 
 
-def on_off(place: Lab) -> dict[str, float]:
+def on_off(place: Workspace) -> dict[str, float]:
     """What the probe adds to a step, in µs."""
     folder = place.fresh()
     words = ["--set", f"pairs={PAIRS}", "--set", f"batch={BATCH}"]
@@ -71,7 +71,7 @@ def on_off(place: Lab) -> dict[str, float]:
     return {"added_us": added, "upper_us": upper, "step_ms": off_ms, "pairs": len(differences)}
 
 
-def steady(place: Lab) -> dict[str, float]:
+def steady(place: Workspace) -> dict[str, float]:
     """A run with the probe always on: µs inside the probe's calls per step, and CPU beside the training in %."""
     folder = place.fresh()
     words = ["--set", "pairs=0", "--set", f"timed_seconds={STEADY_SECONDS}", "--set", f"batch={BATCH}"]
@@ -109,7 +109,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         probe, beside = on_off(place), steady(place)
     probe_percent = 100 * max(probe["upper_us"], beside["timed_us"]) / (1000 * STEP_MS)
     bound = probe_percent + beside["agent"] + beside["controller"]

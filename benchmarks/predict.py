@@ -7,9 +7,9 @@ from statistics import median
 
 from figures import Figure, at_least, show
 
-from trainmark.score.predict import calibrate, predict, published
-from trainmark.score.published import COLUMNS, TABLES
-from trainmark.score.scaling import Point
+from trainmark.score.studies.predict import calibrate, predict, published
+from trainmark.score.studies.published import COLUMNS, TABLES
+from trainmark.score.studies.scaling import Point
 
 HOW = (
     "published tables of 4 x 8 GPUs: the points up to 2n8g go in, 4n8g is predicted; the model's fade and errors come "

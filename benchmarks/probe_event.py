@@ -8,7 +8,7 @@ from statistics import median
 
 from event_writers import WAYS
 from figures import at_most, show, spread, times_less
-from lab import HERE, PACKAGE, Lab, interleaved, lab, peer
+from harness import HERE, PACKAGE, Workspace, interleaved, peer, workspace
 
 REPEATS = 15
 EVENTS = 20_000
@@ -18,7 +18,7 @@ HOW = (
 )
 
 
-def measure(place: Lab, way: str) -> float:
+def measure(place: Workspace, way: str) -> float:
     """Microseconds per event, once it is sure that every event was written."""
     file = place.fresh() / "events"
     argv = [peer("python"), str(HERE / "event_writers.py"), way, str(EVENTS), str(file)]
@@ -35,7 +35,7 @@ def _check(file: Path, way: str) -> None:
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         found = interleaved({way: lambda way=way: measure(place, way) for way in WAYS}, REPEATS)
     cost = {way: median(values) for way, values in found.items()}
     figures = [

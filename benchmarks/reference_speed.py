@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from figures import Figure, show, spread
-from lab import HERE, Lab, events, interleaved, lab, trainmark_run
+from harness import HERE, Workspace, events, interleaved, trainmark_run, workspace
 
 STEPS, WARM_STEPS = 5, 1
 REPEATS, TEXT_REPEATS = 2, 5
@@ -27,13 +27,13 @@ HOW = (
 )
 
 
-def eager(place: Lab) -> list[float]:
+def eager(place: Workspace) -> list[float]:
     argv = [sys.executable, str(HERE / "peers" / "eager_resnet50.py"), str(WORKLOADS), str(STEPS)]
     said = subprocess.run(argv, env=place.env, stdout=subprocess.PIPE, text=True, check=True).stdout
     return [float(line) for line in said.split()][WARM_STEPS:]
 
 
-def ours(place: Lab, suite: str, *words: str, warm: int = WARM_STEPS) -> tuple[list[float], float]:
+def ours(place: Workspace, suite: str, *words: str, warm: int = WARM_STEPS) -> tuple[list[float], float]:
     """Seconds of each step, and the share of the measured matrix product."""
     folder = place.fresh()
     (folder / "suite.yaml").write_text(suite)
@@ -61,7 +61,7 @@ def suite(case: str, preset: str) -> str:
 def main() -> None:
     large = ["--set", "image_size=224", "--set", "batch=32", "--set", f"steps={STEPS}"]
     words = ["--set", "batch=8", "--set", "steps=40"]
-    with lab() as place:
+    with workspace() as place:
         resnet = suite("resnet50:pytorch:cpu:1:1:1", "full")
         found = interleaved(
             {"eager": lambda: (eager(place), 0.0), "ours": lambda: ours(place, resnet, *large)}, REPEATS, warm_ups=0

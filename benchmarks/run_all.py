@@ -14,7 +14,7 @@ from typing import Any
 
 import machine
 import results
-from lab import HERE
+from harness import HERE
 
 BENCHMARKS = (
     "noop", "first_step", "probe_event", "overhead", "exec_overhead", "sampler", "scoring", "verdicts",

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from figures import at_most, show, spread
-from lab import lab, only, result, trainmark_run
+from harness import only, result, trainmark_run, workspace
 
 SECONDS = 25
 HOW = (
@@ -24,7 +24,7 @@ def _samples(folder: Path) -> list[float]:
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         folder = place.fresh()
         argv = trainmark_run("noop:none:cpu:1:1:1", "--preset", "smoke", "--set", f"seconds={SECONDS}")
         place.spend(argv, folder, expect="SUCCEEDED")

@@ -19,8 +19,8 @@ from figures import at_most, show
 from trainmark.cli import common
 from trainmark.cli.progress import Quiet
 from trainmark.launch import REGISTRY
-from trainmark.launch.slurm_watch import Watch
-from trainmark.launch.ssh import SshLauncher
+from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.plan.records import Plan
 from trainmark.report import build, text
 from trainmark.run import session

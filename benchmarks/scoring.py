@@ -9,7 +9,7 @@ import sys
 import time
 
 from figures import at_most, show
-from lab import Lab, lab
+from harness import Workspace, workspace
 
 MILLION = ("noop:none:cpu:1:8:1", 125_000)
 CLUSTER = ("noop:none:cpu:1250:8:1", 1_000)
@@ -45,7 +45,7 @@ print(json.dumps({"s": seconds, "GiB": memory, "throughput": value}))
 """
 
 
-def measured(place: Lab, case: str, steps: int, count: int = 1) -> dict[str, float]:
+def measured(place: Workspace, case: str, steps: int, count: int = 1) -> dict[str, float]:
     """Seconds and memory of reporting `count` runs."""
     folder = place.fresh()
     make = [sys.executable, "-c", MAKE, str(folder), case, str(steps), str(count)]
@@ -61,7 +61,7 @@ def measured(place: Lab, case: str, steps: int, count: int = 1) -> dict[str, flo
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         began = time.monotonic()
         million = measured(place, *MILLION)
         small = measured(place, *SMALL, count=SMALL_RUNS)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from figures import at_least, at_most, show
-from lab import HERE, OURS, Lab, lab, trainmark_run
+from harness import HERE, OURS, Workspace, trainmark_run, workspace
 from scipy.stats import binomtest
 
-from trainmark.score.verdict import Pair, judge
+from trainmark.score.stats.verdict import Pair, judge
 
 EXPERIMENTS = 20
 EXTRA = 0.2
@@ -32,7 +32,7 @@ HOW = (
 )
 
 
-def experiment(place: Lab) -> dict[str, list[float]]:
+def experiment(place: Workspace) -> dict[str, list[float]]:
     """Throughput of each round, by the name of the copy."""
     folder = place.fresh()
     place.spend(trainmark_run(SUITE, "--site", SITE, "--runs", "runs"), folder, expect="SUCCEEDED")
@@ -61,7 +61,7 @@ def share(count: int, total: int) -> dict[str, float]:
 
 
 def main() -> None:
-    with lab() as place:
+    with workspace() as place:
         found = [experiment(place) for _ in range(EXPERIMENTS)]
     same, slow = tally(found, "second"), tally(found, "slow")
     false = share(same["faster"] + same["slower"], len(found))

@@ -22,11 +22,11 @@ from typing import Any
 
 import torch
 
-from trainmark.automl.graph import BN, CONV, RELU, Graph
-from trainmark.automl.keys import canonical_hash
-from trainmark.automl.moves import Impossible, Move, apply
-from trainmark.automl.network import build
-from trainmark.automl.starts import small_cnn
+from trainmark.automl.graph.graph import BN, CONV, RELU, Graph
+from trainmark.automl.graph.keys import canonical_hash
+from trainmark.automl.graph.moves import Impossible, Move, apply
+from trainmark.automl.graph.network import build
+from trainmark.automl.graph.start_networks import small_cnn
 from trainmark.data.cache import get
 
 SOURCES = Path(__file__).resolve().parents[1] / "src" / "trainmark"

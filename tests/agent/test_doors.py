@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import trainmark.agent
-from trainmark.agent import guest
-from trainmark.agent.filling import fill_hosts
-from trainmark.agent.workplace import shown
+from trainmark.agent.mpi import wrappers as guest
+from trainmark.agent.placeholders import fill_hosts
+from trainmark.agent.rank_folder import shown
 
 AGENT = [sys.executable, "-I", "-S", str(Path(trainmark.agent.__file__).with_name("__main__.py"))]
 TOKEN = "ab12" * 8

@@ -53,7 +53,7 @@ def test_imports_stay_few(python: str) -> None:
     """What a round without events never needs is never loaded."""
     code = (
         "import sys; sys.path.insert(0, %r);"
-        "import trainmark.agent.main, trainmark.agent.pidns, trainmark.agent.guardian;"
+        "import trainmark.agent.main, trainmark.agent.contain.pidns, trainmark.agent.contain.guardian;"
         "costly = 're enum json ctypes typing subprocess threading collections asyncio logging dataclasses';"
         "print(' '.join(set(costly.split()) & set(sys.modules)))"
     )

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.agent import cgroup, lean, record
+from trainmark.agent import lean, record
+from trainmark.agent.contain import cgroup
 from trainmark.devices import host, host_tables
 
 VALUES = st.recursive(

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from trainmark.automl.graph import (
+from trainmark.automl.graph.graph import (
     ADD,
     BN,
     CONCAT,
@@ -25,7 +25,7 @@ from trainmark.automl.graph import (
     Graph,
     check,
 )
-from trainmark.automl.starts import Builder
+from trainmark.automl.graph.start_networks import Builder
 
 MIXTURE = ("conv", "conv", "bn", "relu", "relu", "pool", "add", "concat", "twins", "block", "dropout")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.automl import aah
-from trainmark.automl.experiment_file import load, to_yaml
+from trainmark.automl.aah import config as aah
+from trainmark.automl.experiment.reading import load, to_yaml
 from trainmark.cli.main import main
 from trainmark.errors import UserError
 

@@ -16,8 +16,8 @@ import pytest
 from tests.automl import pictures
 from tests.conftest import Cli
 from trainmark import automl
-from trainmark.automl import record
-from trainmark.automl.ledger import open_ledger
+from trainmark.automl.experiment import record
+from trainmark.automl.ledger.ledger import open_ledger
 from trainmark.store.rundir import RunDir
 
 BASE: dict[str, Any] = {

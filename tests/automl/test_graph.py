@@ -14,10 +14,10 @@ from hypothesis import given, settings
 
 from tests.automl.graphs import networks
 from tests.conftest import Cli
-from trainmark.automl.aiperf_json import to_aiperf
-from trainmark.automl.graph import OPS, Graph
-from trainmark.automl.graph_json import decode, encode
-from trainmark.automl.starts import resnet50, small_cnn, start
+from trainmark.automl.graph.aiperf_json import to_aiperf
+from trainmark.automl.graph.graph import OPS, Graph
+from trainmark.automl.graph.own_json import decode, encode
+from trainmark.automl.graph.start_networks import resnet50, small_cnn, start
 from trainmark.errors import UserError
 
 

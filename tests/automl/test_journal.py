@@ -13,10 +13,10 @@ from typing import Any
 import optuna
 import pytest
 
-from trainmark.automl import lock
-from trainmark.automl.journal import JournalLedger
-from trainmark.automl.ledger import Entry, Ledger, open_ledger
-from trainmark.automl.storage import connect
+from trainmark.automl.ledger import lock
+from trainmark.automl.ledger.journal import JournalLedger
+from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
+from trainmark.automl.ledger.storage import connect
 from trainmark.errors import SiteError
 
 _WORKERS, _ENTRIES, _MANY = 8, 24, 300

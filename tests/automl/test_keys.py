@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.automl.graphs import changed, edit_distance, networks, renamed
-from trainmark.automl.aiperf_json import to_aiperf
-from trainmark.automl.graph import ADD, GAP, INPUT, NONE, Graph
-from trainmark.automl.keys import aiperf_descriptor, aiperf_key, canonical_hash
-from trainmark.automl.moves import Limits, Move, apply, neighbours
-from trainmark.automl.starts import Builder, resnet50, small_cnn
+from trainmark.automl.graph.aiperf_json import to_aiperf
+from trainmark.automl.graph.graph import ADD, GAP, INPUT, NONE, Graph
+from trainmark.automl.graph.keys import aiperf_descriptor, aiperf_key, canonical_hash
+from trainmark.automl.graph.moves import Limits, Move, apply, neighbours
+from trainmark.automl.graph.start_networks import Builder, resnet50, small_cnn
 from trainmark.errors import UserError
 
 

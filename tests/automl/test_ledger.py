@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from trainmark.automl.config import Experiment
-from trainmark.automl.desk import Aide, Assignment, Desk, Outcome
-from trainmark.automl.generator import Generator
-from trainmark.automl.graph_json import load
-from trainmark.automl.ledger import Entry, Ledger, open_ledger
-from trainmark.automl.moves import Move
-from trainmark.automl.shelf import Shelf
-from trainmark.automl.storage import connect
-from trainmark.automl.worker import MOST_BEGUN, work
+from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.worker import MOST_BEGUN, work
+from trainmark.automl.graph.moves import Move
+from trainmark.automl.graph.own_json import load
+from trainmark.automl.ledger.desk import Aide, Assignment, Desk, Outcome
+from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
+from trainmark.automl.ledger.storage import connect
+from trainmark.automl.search.generator import Generator
 
 DEMO = Path(__file__).parents[2] / "src" / "trainmark" / "automl" / "demo" / "start.json"
 

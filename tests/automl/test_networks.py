@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.automl.graphs import networks
-from trainmark.automl import flops
-from trainmark.automl.graph import ADD, CONV, RELU, Graph, check
-from trainmark.automl.moves import KINDS, Impossible, Limits, Move, apply, neighbours, preserving
-from trainmark.automl.network import build, save
-from trainmark.automl.starts import resnet50, small_cnn
-from trainmark.automl.weights import inherit
+from trainmark.automl.graph import flops
+from trainmark.automl.graph.graph import ADD, CONV, RELU, Graph, check
+from trainmark.automl.graph.moves import KINDS, Impossible, Limits, Move, apply, neighbours, preserving
+from trainmark.automl.graph.network import build, save
+from trainmark.automl.graph.start_networks import resnet50, small_cnn
+from trainmark.automl.graph.weights import inherit
 
 SEEDS = st.integers(0, 2**32)
 

@@ -7,12 +7,12 @@ import random
 
 import pytest
 
-from trainmark.automl import schedule, score
-from trainmark.automl.config import Hpo, Training
-from trainmark.automl.hpo import Tried, inherited, suggest, wants_more
-from trainmark.automl.record import Epoch, Record, _once
-from trainmark.automl.rules import RULES, Facts, judge
-from trainmark.automl.schedule import EarlyStop
+from trainmark.automl.experiment import schedule, score
+from trainmark.automl.experiment.config import Hpo, Training
+from trainmark.automl.experiment.record import Epoch, Record, _once
+from trainmark.automl.experiment.rules import RULES, Facts, judge
+from trainmark.automl.experiment.schedule import EarlyStop
+from trainmark.automl.search.hpo import Tried, inherited, suggest, wants_more
 
 
 def epoch(trial: int, number: int, end: float, accuracy: float, flops: float = 1e12, run: int = 0) -> Epoch:

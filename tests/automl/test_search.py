@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.automl.graphs import networks, renamed
-from trainmark.automl.graph import Graph
-from trainmark.automl.keys import canonical_hash
-from trainmark.automl.moves import Limits, apply
-from trainmark.automl.policies.features import features
-from trainmark.automl.policies.surrogate import Surrogate
-from trainmark.automl.policy import POLICIES, Policy, Trial, make
-from trainmark.automl.starts import small_cnn
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.keys import canonical_hash
+from trainmark.automl.graph.moves import Limits, apply
+from trainmark.automl.graph.start_networks import small_cnn
+from trainmark.automl.search.features import features
+from trainmark.automl.search.policy import POLICIES, Policy, Trial, make
+from trainmark.automl.search.surrogate import Surrogate
 from trainmark.errors import UserError
 from trainmark.testing.search_table import SEEDS, Table, paired
 

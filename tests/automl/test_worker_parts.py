@@ -108,8 +108,8 @@ def test_weights_from_files(tmp_path: Path, kind: str) -> None:
     import inheritance
     import torch
 
-    from trainmark.automl.graph_json import load
-    from trainmark.automl.network import build
+    from trainmark.automl.graph.network import build
+    from trainmark.automl.graph.own_json import load
 
     graph = load(DEMO)
     given, own = build(graph).state_dict(), build(graph).state_dict()
@@ -148,8 +148,8 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     import inheritance
     from trainmark_job import InputError
 
-    from trainmark.automl.graph_json import load
-    from trainmark.automl.network import build
+    from trainmark.automl.graph.network import build
+    from trainmark.automl.graph.own_json import load
 
     class Evil:
         def __reduce__(self) -> Any:
@@ -163,11 +163,11 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
 
 
 def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
-    from trainmark.automl.flops import count
-    from trainmark.automl.graph_json import load
-    from trainmark.automl.moves import Move, apply
-    from trainmark.automl.network import build
-    from trainmark.automl.tuned import fitted, tuned
+    from trainmark.automl.graph.flops import count
+    from trainmark.automl.graph.moves import Move, apply
+    from trainmark.automl.graph.network import build
+    from trainmark.automl.graph.own_json import load
+    from trainmark.automl.graph.tuned import fitted, tuned
 
     start = load(DEMO)
     child = apply(start, Move("deeper", 2, 3))
@@ -183,11 +183,11 @@ def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
 
 def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
     """A shelf, and on it a parent without weights and its child, which is to be trained."""
-    from trainmark.automl.desk import Assignment
-    from trainmark.automl.graph_json import load
-    from trainmark.automl.ledger import Entry
-    from trainmark.automl.moves import Move, apply
-    from trainmark.automl.shelf import Shelf
+    from trainmark.automl.graph.moves import Move, apply
+    from trainmark.automl.graph.own_json import load
+    from trainmark.automl.ledger.desk import Assignment
+    from trainmark.automl.ledger.files import Shelf
+    from trainmark.automl.ledger.ledger import Entry
 
     shelf, start = Shelf(tmp_path), load(DEMO)
     # Its new batch norm begins with another's numbers: they must not be the same memory.
@@ -203,8 +203,8 @@ def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: 
     import torch
     from beginning import Beginnings
 
-    from trainmark.automl.config import Experiment
-    from trainmark.automl.network import build
+    from trainmark.automl.experiment.config import Experiment
+    from trainmark.automl.graph.network import build
 
     shelf, start, given = _heir(tmp_path)
     weights = build(start).state_dict()
@@ -231,7 +231,7 @@ def test_what_fails_beside_training_fails_when_it_is_its_turn(tmp_path: Path) ->
     import torch
     from beginning import Beginnings
 
-    from trainmark.automl.config import Experiment
+    from trainmark.automl.experiment.config import Experiment
 
     shelf, _, given = _heir(tmp_path)
     shelf.put_weights(0, {"strange": torch.zeros(3)})
@@ -246,7 +246,7 @@ def test_a_training_without_a_parent_draws_its_weights_the_same_way_each_time(tm
     import torch
     from beginning import Beginnings
 
-    from trainmark.automl.config import Experiment
+    from trainmark.automl.experiment.config import Experiment
 
     shelf, _, given = _heir(tmp_path)
     given = msgspec.structs.replace(given, parent=None)

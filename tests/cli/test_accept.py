@@ -16,12 +16,12 @@ from tests.report.test_page import Reader
 from trainmark.cli import accept_course, drive
 from trainmark.cli.main import main
 from trainmark.launch import REGISTRY
-from trainmark.launch.ssh import SshLauncher
+from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.report import acceptance, acceptance_views
 from trainmark.report.acceptance_rounds import Measured
 from trainmark.run import session
 from trainmark.run.lease import Lease
-from trainmark.score.accept import Rule
+from trainmark.score.accept.nodes import Rule
 from trainmark.testing.fake_hosts import FakeHosts
 
 HOSTS = [f"n{number}" for number in range(1, 6)]

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import trainmark
-from trainmark.score import diagnosis
-from trainmark.score.diagnosis import RoundTrace
-from trainmark.score.interval import plain_t
+from trainmark.score.diagnosis import causes as diagnosis
+from trainmark.score.diagnosis.causes import RoundTrace
+from trainmark.score.stats.confidence import plain_t
 from trainmark.spec.trace import Trace
 from trainmark.store import traces
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.diagnose.injection import INJECTED, holds, of_class, rounds_of, slept, start, waited_for_second
-from trainmark.score import diagnosis
-from trainmark.score.diagnosis import Observed, RoundTrace
+from trainmark.score.diagnosis import causes as diagnosis
+from trainmark.score.diagnosis.causes import Observed, RoundTrace
 
 KINDS = ("clean", "loader", "straggler")
 Rounds = dict[str, list[RoundTrace]]

@@ -13,8 +13,8 @@ from trainmark.report import contest_text
 from trainmark.report.contest import contests
 from trainmark.report.records import CaseReport, RunReport
 from trainmark.report.words import Speaker
-from trainmark.score.measurement import Measurement
-from trainmark.score.verdict import geometric_mean
+from trainmark.score.figures.measurement import Measurement
+from trainmark.score.stats.verdict import geometric_mean
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
 from trainmark.spec.workload import Deadlines

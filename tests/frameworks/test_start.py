@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from trainmark.agent.filling import agree_on, fill_hosts
+from trainmark.agent.placeholders import agree_on, fill_hosts
 from trainmark.frameworks import REGISTRY, Topology
 from trainmark.testing.frameworks import ARGV, FrameworkContract
 

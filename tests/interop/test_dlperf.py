@@ -14,11 +14,11 @@ from tests.conftest import Cli
 from tests.interop import dlperf_logs as logs
 from tests.interop import flagperf_logs
 from tests.interop.dlperf_logs import Run, put
-from trainmark.interop.bring import bring
 from trainmark.interop.dlperf import DlPerf, result
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
 from trainmark.interop.format import defaults
-from trainmark.interop.records import End, Flag, Verbatim
+from trainmark.interop.reading.bring import bring
+from trainmark.interop.reading.records import End, Flag, Verbatim
 from trainmark.report.dlperf import table
 from trainmark.testing.formats import FormatContract, check, read
 

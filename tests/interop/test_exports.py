@@ -14,8 +14,8 @@ import pytest
 from tests.interop import dlperf_logs as logs
 from tests.interop.dlperf_logs import Run, put
 from trainmark.interop import REGISTRY
-from trainmark.interop.bring import bring
 from trainmark.interop.format import defaults
+from trainmark.interop.reading.bring import bring
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract
 

@@ -19,11 +19,11 @@ from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY
-from trainmark.interop.bring import Brought, bring
 from trainmark.interop.flagperf import blocks, perflog
 from trainmark.interop.flagperf.export import FINISHED_KEYS
 from trainmark.interop.format import defaults
-from trainmark.interop.records import Begin, Counted, End, Flag, Item, Sampled, Told
+from trainmark.interop.reading.bring import Brought, bring
+from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, Sampled, Told
 from trainmark.report import build
 from trainmark.report.records import CaseReport
 from trainmark.store.rundir import RunDir

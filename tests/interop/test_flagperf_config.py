@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from trainmark.cli import main
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY
-from trainmark.interop.bring import bring
 from trainmark.interop.flagperf import static
-from trainmark.interop.records import Flag
+from trainmark.interop.reading.bring import bring
+from trainmark.interop.reading.records import Flag
 from trainmark.testing.formats import check, read
 
 CLUSTER = '"""Cluster"""\nHOSTS = ["127.0.0.1"]\nSSH_PORT = "22"\nMASTER_PORT = "29501"\n'

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from trainmark import interop
 from trainmark.errors import UserError
-from trainmark.interop import source
-from trainmark.interop.bring import bring
 from trainmark.interop.format import Option
-from trainmark.interop.records import Begin, CaseFields, End, Flag, Item, Kept, Told
+from trainmark.interop.reading import source
+from trainmark.interop.reading.bring import bring
+from trainmark.interop.reading.records import Begin, CaseFields, End, Flag, Item, Kept, Told
 from trainmark.report import build
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir

@@ -11,8 +11,8 @@ import pytest
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY
-from trainmark.interop.bring import bring
 from trainmark.interop.format import defaults
+from trainmark.interop.reading.bring import bring
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.interop import flagperf_logs
 from trainmark.interop import REGISTRY
-from trainmark.interop.bring import bring
 from trainmark.interop.format import defaults
 from trainmark.interop.mlperf.export import UNCHECKED, olympic
-from trainmark.interop.records import Begin, End, Flag, Told
+from trainmark.interop.reading.bring import bring
+from trainmark.interop.reading.records import Begin, End, Flag, Told
 from trainmark.report import build
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract, FormatContract, check, read

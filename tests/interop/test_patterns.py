@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainmark.errors import UserError
-from trainmark.interop import patterns
-from trainmark.interop.follow import Follower, Odd, Progress
-from trainmark.interop.patterns import LONGEST_RECORD, LineReader, Reading
+from trainmark.interop.reading import patterns
+from trainmark.interop.reading.patterns import LONGEST_RECORD, LineReader, Reading
+from trainmark.interop.reading.steps import Follower, Odd, Progress
 from trainmark.spec.log_lines import BY_NAME, TABLE, Pattern, live
 
 # (pattern, where the shape of the line is from, line, what it says)

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from lab import packages, site
+from lab.lab import Lab, labs
+from lab.layout import Options
 from tests.conftest import Cli
 from trainmark.errors import UserError
-from trainmark.testing.lab import packages, site
-from trainmark.testing.lab.lab import Lab, labs
-from trainmark.testing.lab.layout import Options
 
 PROGRAM = """
 import os, time

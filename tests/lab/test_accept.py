@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from lab import site, slowness
+from lab.lab import Lab
+from lab.layout import Options
 from tests.conftest import Cli
 from tests.lab.conftest import left, make_lab
-from trainmark.testing.lab import site, slowness
-from trainmark.testing.lab.lab import Lab
-from trainmark.testing.lab.layout import Options
 
 pytestmark = [pytest.mark.lab, pytest.mark.alone]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.launch.launcher import Launcher
-from trainmark.launch.ssh import SshLauncher
+from trainmark.launch.protocol import Launcher
+from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.spec import site as sites
 from trainmark.spec.site import Site
 from trainmark.testing.launchers import LauncherContract

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from lab import packages, slowness
+from lab.lab import Lab
 from tests.conftest import WORKLOAD, Cli
 from tests.diagnose import injection
 from tests.diagnose.injection import BITS_PER_SECOND, BYTES
 from tests.faults.conftest import wait_for
-from trainmark.score import diagnosis
-from trainmark.testing.lab import packages, slowness
-from trainmark.testing.lab.lab import Lab
+from trainmark.score.diagnosis import causes as diagnosis
 
 pytestmark = pytest.mark.lab
 

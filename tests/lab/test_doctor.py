@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from lab import site
+from lab.engines import start_docker, stop_docker
+from lab.lab import Lab
 from tests.conftest import Cli
 from tests.lab.conftest import refused_key, wrong_host_key
-from trainmark.testing.lab import site
-from trainmark.testing.lab.engines import start_docker, stop_docker
-from trainmark.testing.lab.lab import Lab
 
 # Quick to ask: it has no PyTorch, which is worth a note and no more.
 PLAIN = "/usr/bin/python3"

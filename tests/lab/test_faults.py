@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from lab import site
+from lab.engines import IMAGE, start_docker, stop_docker
+from lab.lab import Lab
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
 from tests.lab.conftest import attempt_dirs, cases, left, only_case, refused_key, soon_clean, wrong_host_key
-from trainmark.testing.lab import site
-from trainmark.testing.lab.engines import IMAGE, start_docker, stop_docker
-from trainmark.testing.lab.lab import Lab
 
 SLOW = {"STEPS": "60", "STEP_SECONDS": "0.2"}
 ENDLESS = {"STEPS": "2000", "STEP_SECONDS": "0.2"}

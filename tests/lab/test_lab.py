@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lab import check, layout, packages
+from lab.lab import Lab
+from lab.layout import Layout, Options
 from trainmark.errors import SiteError, UserError
-from trainmark.testing.lab import check, layout, packages
-from trainmark.testing.lab.lab import Lab
-from trainmark.testing.lab.layout import Layout, Options
 
 
 def traces(lab: Lab) -> list[str]:

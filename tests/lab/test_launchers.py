@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from lab import site
+from lab.lab import Lab
 from tests.conftest import Cli
 from tests.lab.conftest import attempt_dirs, only_case, soon_clean
-from trainmark.testing.lab import site
-from trainmark.testing.lab.lab import Lab
 
 ODD_PROGRAM = """
 import os

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from lab import site
+from lab.lab import Lab
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
 from tests.lab.conftest import attempt_dirs, only_case, scraps, soon_clean
-from trainmark.testing.lab import site
-from trainmark.testing.lab.lab import Lab
 
 CASE = "allreduce:mpi:cpu:2:2:1"
 

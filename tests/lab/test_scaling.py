@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.lab import Lab
 from tests.conftest import Cli
 from tests.lab.conftest import soon_clean
-from trainmark.testing.lab.lab import Lab
 
 SUITE = """
 schema: 1

@@ -10,8 +10,8 @@ import pytest
 
 from trainmark.launch import Ended
 from trainmark.launch.outcome import PEER_SECONDS
-from trainmark.launch.ssh_attempt import Attempt, Node
-from trainmark.launch.ssh_words import Reach
+from trainmark.launch.ssh.attempt import Attempt, Node
+from trainmark.launch.ssh.command_line import Reach
 from trainmark.spec.states import JobState
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trainmark.agent
 from trainmark.launch import node_zip
-from trainmark.launch.ssh_fleet import Fleet
-from trainmark.launch.ssh_words import Reach
+from trainmark.launch.ssh.command_line import Reach
+from trainmark.launch.ssh.connections import Fleet
 
 LIMIT, HOSTS = 3, 8
 # In the place of ssh: tells that it has begun, waits until as many as may begin have, and becomes a real relay.

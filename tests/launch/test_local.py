@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.launch.launcher import Launcher
-from trainmark.launch.local import LocalLauncher
+from trainmark.launch.local.launcher import LocalLauncher
+from trainmark.launch.protocol import Launcher
 from trainmark.spec.site import Site
 from trainmark.testing.launchers import LauncherContract
 

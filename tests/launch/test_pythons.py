@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
-from trainmark.agent import relay_check
+from trainmark.agent.relay import check as relay_check
 from trainmark.cli import common
 from trainmark.errors import UserError
-from trainmark.launch import Finding, ssh_pythons
+from trainmark.launch import Finding
+from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from trainmark.agent.filling import agree_on
-from trainmark.agent.frames import Decoder, FrameError, encode
+from trainmark.agent.placeholders import agree_on
+from trainmark.agent.relay.frames import Decoder, FrameError, encode
 from trainmark.errors import UserError
 from trainmark.launch import AttemptSpec, container, remote_plan, trees
-from trainmark.launch.ssh_words import Reach, command_line, explain
+from trainmark.launch.ssh.command_line import Reach, command_line, explain
 from trainmark.spec import hostlist
 from trainmark.spec import site as sites
 from trainmark.spec.site import Container, Site

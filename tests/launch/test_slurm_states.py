@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.launch.slurm_states import ended, memory_kill, parse_sacct, parse_squeue, waiting_for
+from trainmark.launch.slurm.states import ended, memory_kill, parse_sacct, parse_squeue, waiting_for
 
 OUTPUTS = Path(__file__).with_name("slurm_outputs")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.launch import slurm_watch
-from trainmark.launch.slurm_watch import Watch
+from trainmark.launch.slurm import queue as slurm_watch
+from trainmark.launch.slurm.queue import Watch
 
 
 class Slurm:

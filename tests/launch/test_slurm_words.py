@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from trainmark.errors import UserError
-from trainmark.launch import slurm_words
-from trainmark.launch.slurm_plan import check_runs, key, sbatch_of
+from trainmark.launch.slurm import command_line as slurm_words
+from trainmark.launch.slurm.plan import check_runs, key, sbatch_of
 from trainmark.spec import site as sites
 from trainmark.spec.site import Site
 from trainmark.spec.slurm import Slurm

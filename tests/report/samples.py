@@ -9,7 +9,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from trainmark.report.records import CaseReport, Curve, Report, RunReport, RunSeries
-from trainmark.score.measurement import Measurement
+from trainmark.score.figures.measurement import Measurement
 from trainmark.spec.states import JobState
 
 HOSTILE = "<script>alert(1)</script>"

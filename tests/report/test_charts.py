@@ -16,7 +16,7 @@ from trainmark.report.charts import axes, histogram, intervals, lines, palette, 
 from trainmark.report.charts.thin import thin
 from trainmark.report.records import Curve
 from trainmark.report.words import LANGUAGES, WORDS, Speaker
-from trainmark.score.measurement import Measurement
+from trainmark.score.figures.measurement import Measurement
 
 SPEAK = Speaker("en")
 TITLE = SPEAK("chart.loss")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import trainmark.score
 from trainmark.report.phrases import said
 from trainmark.report.words import Speaker
-from trainmark.score.definitions import DEFINITIONS, definition
+from trainmark.score.figures.definitions import DEFINITIONS, definition
 
 CHINESE = Speaker("zh")
 # Where single figures, windows, gates and the ends of rounds get their sentences.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from trainmark.score import links
-from trainmark.score.accept import Block, NodeVerdict, Rule, findable, judge, sample, suspects
-from trainmark.score.contention import disturbed
-from trainmark.score.links import Trial, tournament
+from trainmark.score.accept import links
+from trainmark.score.accept.links import Trial, tournament
+from trainmark.score.accept.nodes import Block, NodeVerdict, Rule, findable, judge, sample, suspects
+from trainmark.score.figures.contention import disturbed
 from trainmark.spec.columns import NodeSamples
 
 RULE = Rule()

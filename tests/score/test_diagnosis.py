@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from trainmark.score import diagnosis
-from trainmark.score.breakdown import CLASSES
-from trainmark.score.diagnosis import Observed, RoundTrace
+from trainmark.score.diagnosis import causes as diagnosis
+from trainmark.score.diagnosis.breakdown import CLASSES
+from trainmark.score.diagnosis.causes import Observed, RoundTrace
 from trainmark.spec.trace import Trace
 from trainmark.store import traces
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trainmark.score import contention, convergence
-from trainmark.score.case import measure
-from trainmark.score.compute import Peak
-from trainmark.score.convergence import Reach
-from trainmark.score.figure import Figure
-from trainmark.score.run import Question, RunScore, score_run
+from trainmark.score.figures import contention, convergence
+from trainmark.score.figures.attempt import Question, RunScore, score_run
+from trainmark.score.figures.case import measure
+from trainmark.score.figures.compute import Peak
+from trainmark.score.figures.convergence import Reach
+from trainmark.score.figures.figure import Figure
 from trainmark.spec.columns import Columns, RankColumns
 from trainmark.spec.event import Event
 from trainmark.spec.workload import Target

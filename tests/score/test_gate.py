@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from trainmark.score import gate
+from trainmark.score.figures import gate
 from trainmark.spec.band import Stretch
 
 BAND = (Stretch(1, 50, 2.0, 2.5), Stretch(51, 100, 1.0, 1.5))

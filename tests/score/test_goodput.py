@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainmark.score.goodput import Forecast, Try, forecast, goodput
+from trainmark.score.studies.goodput import Forecast, Try, forecast, goodput
 from trainmark.spec.columns import Columns
 from trainmark.store.columns import _File, _ranks
 

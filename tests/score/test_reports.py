@@ -15,7 +15,7 @@ import trainmark
 from tests.conftest import Cli
 from trainmark.report import attempt, build, text
 from trainmark.report.charts.thin import MOST, thin
-from trainmark.score.definitions import DEFINITIONS, EVALUATION
+from trainmark.score.figures.definitions import DEFINITIONS, EVALUATION
 from trainmark.store.rundir import EVENTS
 from trainmark.testing.synthetic import Load, Shape, write_run
 

@@ -8,11 +8,11 @@ import random
 import pytest
 
 from trainmark.errors import UserError
-from trainmark.score import sequential
-from trainmark.score.change import changes
-from trainmark.score.predict import calibrate, predict, published
-from trainmark.score.published import COLUMNS, TABLES
-from trainmark.score.scaling import Point, oddities, ratio_of_medians, scaled
+from trainmark.score.stats import sequential
+from trainmark.score.stats.change_points import changes
+from trainmark.score.studies.predict import calibrate, predict, published
+from trainmark.score.studies.published import COLUMNS, TABLES
+from trainmark.score.studies.scaling import Point, oddities, ratio_of_medians, scaled
 
 
 def test_a_speedup_needs_a_baseline_and_its_interval_two_runs() -> None:

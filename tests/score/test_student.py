@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from trainmark.score import student
+from trainmark.score.stats import student
 
 
 def test_chances_and_limits_are_scipys() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trainmark.score.power import needed, stein
-from trainmark.score.verdict import Pair, combine, estimate, holm, judge
+from trainmark.score.stats.power import needed, stein
+from trainmark.score.stats.verdict import Pair, combine, estimate, holm, judge
 from trainmark.spec.repeats import RepeatAuto
 
 STEADY = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.4, 99.6, 100.0]

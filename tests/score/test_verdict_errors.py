@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from trainmark.score.interval import log_t
-from trainmark.score.power import needed, stein
-from trainmark.score.verdict import Pair, decide, estimate, judge
+from trainmark.score.stats.confidence import log_t
+from trainmark.score.stats.power import needed, stein
+from trainmark.score.stats.verdict import Pair, decide, estimate, judge
 from trainmark.spec.repeats import RepeatAuto
 
 PAIRS = 2000

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from trainmark.score import steady
+from trainmark.score.figures import steady
 from trainmark.testing.synthetic import Shape, step_seconds
 
 SEEDS = range(150)

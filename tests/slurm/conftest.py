@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from lab import site, slurm
+from lab.lab import Lab, wait_for
+from lab.layout import HEAD, Options
 from tests.conftest import WORKLOAD, Cli
 from tests.faults import conftest as faults
 from tests.lab.conftest import make_lab, processes
 from trainmark.run import session
 from trainmark.store import rundir
-from trainmark.testing.lab import site, slurm
-from trainmark.testing.lab.lab import Lab, wait_for
-from trainmark.testing.lab.layout import HEAD, Options
 
 
 @pytest.fixture(scope="session")

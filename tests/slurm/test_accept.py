@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from lab import slowness
+from lab.lab import Lab
+from lab.layout import HEAD
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
 from tests.lab.conftest import processes
 from tests.lab.test_accept import BURN, LINKS, words
 from tests.slurm.conftest import jobs
-from trainmark.testing.lab import slowness
-from trainmark.testing.lab.lab import Lab
-from trainmark.testing.lab.layout import HEAD
 
 pytestmark = [pytest.mark.lab, pytest.mark.alone]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from lab import slurm
+from lab.lab import Lab, wait_for
 from tests.automl import pictures
 from tests.conftest import TRAINMARK, Cli
-from trainmark.automl import record
-from trainmark.automl.ledger import Entry, open_ledger
-from trainmark.automl.record import Record
+from trainmark.automl.experiment import record
+from trainmark.automl.experiment.record import Record
+from trainmark.automl.ledger.ledger import Entry, open_ledger
 from trainmark.store.rundir import RunDir
-from trainmark.testing.lab import slurm
-from trainmark.testing.lab.lab import Lab, wait_for
 
 pytestmark = pytest.mark.lab
 # Enough to last until a node that was lost is back.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.launch.launcher import Launcher
-from trainmark.launch.slurm import SlurmLauncher
+from trainmark.launch.protocol import Launcher
+from trainmark.launch.slurm.launcher import SlurmLauncher
 from trainmark.spec import site as sites
 from trainmark.spec.site import Site
 from trainmark.store.rundir import LEASE

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
+from lab import slurm
+from lab.lab import Lab, wait_for
+from lab.layout import HEAD
 from tests.lab.conftest import scraps
 from tests.slurm.conftest import Going, jobs, running
-from trainmark.testing.lab import slurm
-from trainmark.testing.lab.lab import Lab, wait_for
-from trainmark.testing.lab.layout import HEAD
 
 LONG = {"STEPS": "1000", "STEP_SECONDS": "0.1"}
 TWO = "  - thing:none:cpu:2:1:1\n  - thing:none:cpu:1:1:1"

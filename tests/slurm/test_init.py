@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lab import slurm
+from lab.lab import Lab, wait_for
+from lab.layout import HEAD
 from tests.conftest import Cli
-from trainmark.testing.lab import slurm
-from trainmark.testing.lab.lab import Lab, wait_for
-from trainmark.testing.lab.layout import HEAD
 
 pytestmark = pytest.mark.lab
 

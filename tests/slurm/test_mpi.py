@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.lab import Lab, wait_for
 from tests.conftest import Cli
 from tests.faults import conftest as faults
 from tests.lab.conftest import _LEFT, only_case, scraps
 from tests.lab.test_mpi import CASE, ranks_by_host
-from trainmark.testing.lab.lab import Lab, wait_for
 
 pytestmark = pytest.mark.lab
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.lab import Lab
 from tests.conftest import Cli
 from tests.lab.conftest import only_case
 from tests.lab.test_launchers import trains_on_both
 from tests.workloads.conftest import write_digits
-from trainmark.testing.lab.lab import Lab
 
 
 def test_mnist_on_two_nodes(cluster: Lab, slurm_cli: Cli, shared: Path, slurm_site: Callable[..., Path]) -> None:

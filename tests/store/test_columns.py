@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainmark.score.run import Question, score_run
+from trainmark.score.figures.attempt import Question, score_run
 from trainmark.spec.columns import Columns
 from trainmark.store import columns
 from trainmark.testing.synthetic import Shape, lines

@@ -6,7 +6,8 @@ import os
 import sys
 import time
 
-from trainmark.agent import contain, linux, ports, result, tuning
+from trainmark.agent import linux, ports, result, tuning
+from trainmark.agent.contain import choose as contain
 from trainmark.agent.nodeplan import PlanError, claim, outranked, read_plan
 from trainmark.agent.record import is_disk_full
 from trainmark.agent.round import Round
@@ -78,7 +79,7 @@ def _attempt(job: Job) -> int:
     work = Round(job, containment, settings, wakeup)
     if not containment.guarded:
         return work.run()
-    from trainmark.agent import guardian
+    from trainmark.agent.contain import guardian
 
     return guardian.stand(job, containment, work, wakeup)
 
@@ -88,7 +89,7 @@ def _clear_up(job: Job) -> None:
     plan = job.plan
     folders = {os.path.dirname(plan.spool)} - {plan.dir}
     if plan.active or folders:
-        from trainmark.agent.leftover import TEMPORARY, clear
+        from trainmark.agent.stale_spools import TEMPORARY, clear
 
         for spool in clear(folders | {TEMPORARY}, plan.dir):
             job.log.line("cleared %s, which an earlier attempt had left" % spool)
@@ -133,7 +134,7 @@ def main(argv: list[str]) -> int:
     if verb == "run" and len(rest) == 1:
         return run(rest[0])
     if verb == "sweep" and len(rest) == 1:
-        from trainmark.agent.sweep import sweep
+        from trainmark.agent.contain.sweep import sweep
 
         return _print(sweep(rest[0]))
     if verb == "complete" and len(rest) == 1:
@@ -145,36 +146,36 @@ def main(argv: list[str]) -> int:
 
         return _print(detect())
     if verb == "selftest" and not rest:
-        from trainmark.agent.selftest import selftest
+        from trainmark.agent.contain.selftest import selftest
 
         report = selftest()
         return _print(report) or int(not report["ok"])
     if verb == "share" and len(rest) == 2:
-        from trainmark.agent.relay_check import Share
+        from trainmark.agent.relay.check import Share
 
         return _print({"why": Share(rest[0], rest[1]).step("look")})
     if verb == "serve" and len(rest) == 1:
-        from trainmark.agent.relay import serve
+        from trainmark.agent.relay.main import serve
 
         return serve(rest[0])
     if verb == "steward" and len(rest) == 1:
-        from trainmark.agent.steward import steward
+        from trainmark.agent.slurm.batch_job import steward
 
         return steward(rest[0])
     if verb == "head" and len(rest) > 3:
-        from trainmark.agent.head import head
+        from trainmark.agent.mpi.head import head
 
         return head(rest, sys.argv[0])
     if verb == "door" and len(rest) > 3:
-        from trainmark.agent.door import door
+        from trainmark.agent.mpi.member import door
 
         return door(rest, sys.argv[0])
     if verb in ("rank", "ssh"):
-        from trainmark.agent import guest
+        from trainmark.agent.mpi import wrappers as guest
 
         return guest.ssh(rest) if verb == "ssh" else guest.rank()
     if verb in ("task", "tidy") and len(rest) == 2:
-        from trainmark.agent import steptask
+        from trainmark.agent.slurm import step as steptask
 
         return steptask.task(*rest) if verb == "task" else steptask.tidy(*rest)
     sys.stderr.write(_USAGE)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
-    from trainmark.agent.contain import Containment
+    from trainmark.agent.contain.choose import Containment
     from trainmark.agent.linux import Proc
     from trainmark.agent.nodeplan import NodePlan, RankPlan
     from trainmark.agent.stream import Stream

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from trainmark.agent.contain import Containment
+    from trainmark.agent.contain.choose import Containment
     from trainmark.agent.linux import Proc
     from trainmark.agent.neighbours import Neighbours
     from trainmark.agent.nodeplan import NodePlan

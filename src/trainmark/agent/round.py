@@ -7,9 +7,10 @@ import time
 
 from trainmark.agent import ranks as processes
 from trainmark.agent import result
-from trainmark.agent.contain import clear
+from trainmark.agent.contain.choose import clear
 from trainmark.agent.control import Control
-from trainmark.agent.guests import Guests, present
+from trainmark.agent.foreign_ranks import Guests, present
+from trainmark.agent.rank_folder import make_workplace
 from trainmark.agent.record import is_disk_full, make_reserve, replace_json, write_file
 from trainmark.agent.ship import Shipper, spool_file
 from trainmark.agent.status import Reporter
@@ -17,13 +18,12 @@ from trainmark.agent.stopping import Stopping
 from trainmark.agent.verdict import Ended, Verdict, blame, disk_verdict, last_lines
 from trainmark.agent.wake import SIGINT, SIGKILL, SIGTERM
 from trainmark.agent.watch import Seen, overdue
-from trainmark.agent.workplace import make_workplace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from trainmark.agent.contain import Containment
+    from trainmark.agent.contain.choose import Containment
     from trainmark.agent.ranks import Rank
     from trainmark.agent.result import Job
     from trainmark.agent.tuning import Settings
@@ -292,7 +292,7 @@ class Round:
         self._count_strays()
         tally.left = clear(self._containment, self._collect, self._wakeup.wait)
         if self._plan.sweep:
-            from trainmark.agent.sweep import sweep
+            from trainmark.agent.contain.sweep import sweep
 
             tally.left += sweep(self._plan.token, self._job.proc)["left"]
         code = max(code, self._settle(tally))

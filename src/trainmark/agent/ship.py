@@ -76,7 +76,7 @@ def make_spool(folder: str, spool: str) -> None:
     if os.path.abspath(spool) == link:
         os.makedirs(spool, exist_ok=True)
         return
-    from trainmark.agent.leftover import own
+    from trainmark.agent.stale_spools import own
 
     os.makedirs(spool, 0o700, exist_ok=True)
     own(spool, folder)
@@ -96,7 +96,7 @@ def remove_spool(folder: str) -> None:
 
 
 def remove_elsewhere(spool: str) -> None:
-    from trainmark.agent.segments import twin
+    from trainmark.agent.mpi.shared_memory import twin
 
     _remove_folder(spool)
     _remove_folder(twin(spool))

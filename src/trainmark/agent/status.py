@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from trainmark.agent.guests import present
+from trainmark.agent.foreign_ranks import present
 from trainmark.agent.lean import dumps
 from trainmark.agent.record import Appender, replace_json
 from trainmark.devices import host
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from trainmark.agent.guests import Guest
+    from trainmark.agent.foreign_ranks import Guest
     from trainmark.agent.ranks import Rank
     from trainmark.agent.result import Job
     from trainmark.agent.stream import Stream

@@ -159,7 +159,7 @@ def _links(args: argparse.Namespace, site: Site, case: Case) -> Case | None:
 
 def _setting(args: argparse.Namespace, site: Site, case: Case, link: Case | None) -> Setting:
     from trainmark.report.acceptance import Setting
-    from trainmark.score.accept import Rule
+    from trainmark.score.accept.nodes import Rule
 
     for name, number in (("--looks", args.looks), ("--pairs", args.pairs)):
         if number is not None and number < 1:
@@ -201,7 +201,7 @@ def _unusable(args: argparse.Namespace, plan: Plan) -> dict[str, str]:
 def _meetings(args: argparse.Namespace, hosts: list[str], seed: int) -> Pairs:
     import random
 
-    from trainmark.score.links import tournament
+    from trainmark.score.accept.links import tournament
 
     meetings = tournament(hosts)
     most = args.pairs or MOST_MEETINGS

@@ -86,7 +86,7 @@ class Course:
             return acceptance.gather(self._done) if ended else None
 
     def _following(self) -> Next | None:
-        from trainmark.score import accept
+        from trainmark.score.accept import nodes as accept
 
         if any(stage.what == "links" for stage in self.setting.stages):
             return None

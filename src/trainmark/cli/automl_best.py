@@ -20,9 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     """`model.py` and `weights.pt` need torch alone; `graph.json` is the architecture, `trial.json` its story."""
-    from trainmark.automl import network
-    from trainmark.automl.ledger import open_ledger
-    from trainmark.automl.shelf import Shelf
+    from trainmark.automl.graph import network
+    from trainmark.automl.ledger.files import Shelf
+    from trainmark.automl.ledger.ledger import open_ledger
     from trainmark.cli.automl_server import url_here
 
     run, plan, experiment = automl_common.find(args)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from trainmark.automl import plan as plans
-from trainmark.automl import record, result
-from trainmark.automl.config import Experiment
-from trainmark.automl.result import Result
+from trainmark.automl.experiment import plan as plans
+from trainmark.automl.experiment import record, result
+from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.result import Result
 from trainmark.cli import common
 from trainmark.plan.records import Plan
 from trainmark.report.build import present_state

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trainmark.automl import plan as plans
-from trainmark.automl.config import Experiment
-from trainmark.automl.foreman import Foreman
-from trainmark.automl.ledger import Ledger
+from trainmark.automl.experiment import plan as plans
+from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.supervisor import Foreman
+from trainmark.automl.ledger.ledger import Ledger
 from trainmark.cli import automl_server, drive
 from trainmark.errors import CASE_FAILED, OK
 from trainmark.plan.records import Plan

@@ -24,8 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.automl import flops
-    from trainmark.automl.starts import start
+    from trainmark.automl.graph import flops
+    from trainmark.automl.graph.start_networks import start
 
     graph = start(args.graph)
     _check(args, flops.RULES)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.automl import text
-from trainmark.automl.result import Result
+from trainmark.automl.experiment import text
+from trainmark.automl.experiment.result import Result
 from trainmark.cli import automl_common, common
 from trainmark.errors import UserError
 from trainmark.plan.records import Plan
@@ -68,7 +68,7 @@ def _check_time(found: Result, least: float) -> None:
 
 def show(run: RunDir, args: argparse.Namespace) -> None:
     """The end of `automl run`: the same as `automl report`, whenever it ended."""
-    from trainmark.automl.plan import experiment_of
+    from trainmark.automl.experiment.plan import experiment_of
 
     plan: Plan = run.manifest().plan
     found = automl_common.look(run, plan, experiment_of(plan))
@@ -81,7 +81,7 @@ def show(run: RunDir, args: argparse.Namespace) -> None:
 
 def write(run: RunDir, found: Result, out: Path, language: str | None) -> Path:
     """The page, `results.txt` and `results.json`. A page of an earlier verdict does not stay beside it."""
-    from trainmark.automl import monitoring, page
+    from trainmark.automl.experiment import monitoring, page
 
     nodes = monitoring.read(run, found.start, found.seconds) if found.start is not None else []
     out.mkdir(parents=True, exist_ok=True)

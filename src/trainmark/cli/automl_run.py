@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.automl import plan as plans
-from trainmark.automl.config import SYNTHETIC, Experiment
-from trainmark.automl.experiment_file import load, to_yaml
-from trainmark.automl.generator import limits_of, start_models
-from trainmark.automl.rules import RULES
-from trainmark.automl.storage import connect
+from trainmark.automl.experiment import plan as plans
+from trainmark.automl.experiment.config import SYNTHETIC, Experiment
+from trainmark.automl.experiment.reading import load, to_yaml
+from trainmark.automl.experiment.rules import RULES
+from trainmark.automl.ledger.storage import connect
+from trainmark.automl.search.generator import limits_of, start_models
 from trainmark.cli import automl_drive, automl_server, common, drive
 from trainmark.errors import UserError
 from trainmark.launch import REGISTRY
@@ -49,7 +49,7 @@ def call(args: argparse.Namespace) -> int:
     site = common.load_site(args)
     plan = make_plan(experiment, site)
     if site.launcher == "slurm":
-        from trainmark.launch import slurm_plan
+        from trainmark.launch.slurm import plan as slurm_plan
 
         slurm_plan.check_runs(site, args.runs)
     if site.launcher != "local" and not args.no_check:
@@ -81,7 +81,7 @@ def _places(experiment: Experiment, site: Site, run: RunDir) -> tuple[str, str]:
 
 def read(path: Path, rules: str | None) -> Experiment:
     """An experiment of ours, or AAH's, translated; what was changed is told on standard error."""
-    from trainmark.automl import aah
+    from trainmark.automl.aah import config as aah
 
     if str(path) == "demo" and not path.exists():
         path = _DEMO
@@ -96,7 +96,7 @@ def read(path: Path, rules: str | None) -> Experiment:
 
 def make_plan(experiment: Experiment, site: Site) -> Plan:
     """Everything is looked at before anything is started: start models, options, data."""
-    from trainmark.automl import policy
+    from trainmark.automl.search import policy
 
     REGISTRY.check(site.launcher, f"site `{site.name}`")
     policy.make(experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options)

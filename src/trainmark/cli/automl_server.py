@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trainmark.automl.ledger import Ledger, open_ledger
+from trainmark.automl.ledger.ledger import Ledger, open_ledger
 from trainmark.launch.remote_plan import reach
-from trainmark.launch.ssh_words import Reach, tunnel_line
+from trainmark.launch.ssh.command_line import Reach, tunnel_line
 from trainmark.plan.records import Plan
 from trainmark.store.rundir import RunDir
 

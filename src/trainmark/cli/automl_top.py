@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from trainmark.automl.result import Result, TrialRow
+from trainmark.automl.experiment.result import Result, TrialRow
 from trainmark.cli import automl_common, common
 from trainmark.cli.list import table
 from trainmark.report import numbers

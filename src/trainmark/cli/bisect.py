@@ -93,7 +93,7 @@ class _Rounds:
         from trainmark.report.figures import last_lines
         from trainmark.run import session
         from trainmark.run.views import LogView
-        from trainmark.score.verdict import geometric_mean
+        from trainmark.score.stats.verdict import geometric_mean
         from trainmark.spec import suite as suites
         from trainmark.store.rundir import RUN_LOG
 

@@ -126,7 +126,7 @@ def with_kept_peaks(plan: Plan, args: argparse.Namespace) -> Plan:
 def check_runs(plan: Plan, args: argparse.Namespace) -> None:
     """Whether the site's nodes will see the folder for runs, where they must."""
     if plan.site.launcher == "slurm":
-        from trainmark.launch import slurm_plan
+        from trainmark.launch.slurm import plan as slurm_plan
 
         slurm_plan.check_runs(plan.site, args.runs)
 

@@ -127,7 +127,7 @@ def _saved(round_dir: Path) -> int:
 
 def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:
     from trainmark.report import goodput as reading
-    from trainmark.score.goodput import forecast
+    from trainmark.score.studies.goodput import forecast
 
     tried = reading.of_run(run, session.state_of(run, run.manifest().plan))
     found = [one for one in tried if one.case.startswith(begins)]

@@ -15,7 +15,7 @@ from trainmark.cli import common
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY, formats
 from trainmark.interop.format import Format, Option
-from trainmark.interop.records import Verbatim
+from trainmark.interop.reading.records import Verbatim
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import RunDir
 
@@ -73,7 +73,7 @@ def options_of(args: argparse.Namespace, options: tuple[Option, ...] | None) -> 
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.interop.bring import bring
+    from trainmark.interop.reading.bring import bring
     from trainmark.report import build, kept
 
     form: Format = REGISTRY.get(args.format, "import")

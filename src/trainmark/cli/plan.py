@@ -38,7 +38,7 @@ def text(plan: Plan, *, drawn: bool) -> str:
     for case in plan.cases:
         lines += ["", *_case(case)]
     if plan.site.launcher == "slurm":
-        from trainmark.launch import slurm_plan
+        from trainmark.launch.slurm import plan as slurm_plan
 
         lines += ["", *slurm_plan.preview(plan)]
     return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ from trainmark.report import formats
 if TYPE_CHECKING:
     from trainmark.report.border import Border
     from trainmark.report.study import Measured
-    from trainmark.score.predict import Prediction
+    from trainmark.score.studies.predict import Prediction
     from trainmark.store.rundir import Manifest, RunDir
 
 EPILOG = """\
@@ -118,7 +118,7 @@ def _border(args: argparse.Namespace, run: RunDir, manifest: Manifest, one: Meas
 
 
 def _predict(one: Measured, nodes: int, crossing: Border | None) -> Prediction:
-    from trainmark.score.predict import predict
+    from trainmark.score.studies.predict import predict
 
     if one.mode == "strong":
         raise UserError("the model is of weak scaling (a fixed batch per process), and this study is strong")
@@ -129,7 +129,7 @@ def _predict(one: Measured, nodes: int, crossing: Border | None) -> Prediction:
 
 def _share(one: Measured, seconds: float) -> float:
     """Of a step on one node, with as many processes as the largest such point has."""
-    from trainmark.score.verdict import geometric_mean
+    from trainmark.score.stats.verdict import geometric_mean
 
     single = [point for point in one.points if point.nodes == 1 and point.speeds]
     if not single or one.batch is None:

@@ -81,7 +81,7 @@ def _check_torch(plan: Plan) -> None:
 def _check_rank_table(plan: Plan) -> None:
     if plan.rank_table is None:
         return
-    from trainmark.launch.local_check import rank_table
+    from trainmark.launch.local.check import rank_table
 
     found = rank_table(plan.rank_table, plan.site.hosts[0])
     if not found.good:

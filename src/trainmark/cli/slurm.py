@@ -44,7 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.launch import slurm_conf, slurm_setup
+    from trainmark.launch.slurm import configuration as slurm_conf
+    from trainmark.launch.slurm import setup as slurm_setup
 
     nodes, controller = hostlist.read(args.hosts), _controller(args.controller)
     gres = _gres(args.gres)
@@ -99,7 +100,7 @@ def _write(folder: Path, files: dict[str, str], steps: str) -> None:
 
 def _tell(cluster: object, folder: Path) -> None:
     from trainmark.cli.list import table
-    from trainmark.launch import slurm_conf
+    from trainmark.launch.slurm import configuration as slurm_conf
 
     assert isinstance(cluster, slurm_conf.Cluster)  # noqa: S101 - imported late
     rows = []

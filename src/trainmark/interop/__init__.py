@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 REGISTRY = Registry(
     "format",
     {
-        "csv": "trainmark.interop.tabular:Csv",
+        "csv": "trainmark.interop.writing.csv_table:Csv",
         "dlperf": "trainmark.interop.dlperf:DlPerf",
         "flagperf": "trainmark.interop.flagperf:FlagPerf",
         "flagperf-config": "trainmark.interop.flagperf.config:FlagPerfConfig",
-        "junit": "trainmark.interop.junit:JUnit",
-        "mlflow": "trainmark.interop.mlflow:MLflow",
+        "junit": "trainmark.interop.writing.junit:JUnit",
+        "mlflow": "trainmark.interop.writing.mlflow:MLflow",
         "mlperf": "trainmark.interop.mlperf:MlPerf",
-        "parquet": "trainmark.interop.parquet:Parquet",
-        "prometheus": "trainmark.interop.prometheus:Prometheus",
-        "tensorboard": "trainmark.interop.tensorboard:TensorBoard",
+        "parquet": "trainmark.interop.writing.parquet:Parquet",
+        "prometheus": "trainmark.interop.writing.prometheus:Prometheus",
+        "tensorboard": "trainmark.interop.writing.tensorboard:TensorBoard",
     },
 )
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from trainmark.interop.records import Item, Kept
+from trainmark.interop.reading.records import Item, Kept
 from trainmark.report.records import Report
 from trainmark.store.files import write_named
 from trainmark.store.rundir import RunDir

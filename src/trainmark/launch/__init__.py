@@ -75,8 +75,8 @@ How = Literal["stop", "kill", "destroy"]
 REGISTRY = Registry(
     "launcher",
     {
-        "local": "trainmark.launch.local:LocalLauncher",
-        "ssh": "trainmark.launch.ssh:SshLauncher",
-        "slurm": "trainmark.launch.slurm:SlurmLauncher",
+        "local": "trainmark.launch.local.launcher:LocalLauncher",
+        "ssh": "trainmark.launch.ssh.launcher:SshLauncher",
+        "slurm": "trainmark.launch.slurm.launcher:SlurmLauncher",
     },
 )

@@ -18,7 +18,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def sources() -> list[Path]:
     """What goes into the zip: the agent, the probe, and the half of `devices` that nodes use."""
-    rooms = [file for room in ("agent", "probe", "probe/site") for file in (_PACKAGE / room).glob("*.py")]
+    rooms = [file for room in ("agent", "probe") for file in (_PACKAGE / room).rglob("*.py")]
     devices = [_PACKAGE / "devices" / "__init__.py", *(_PACKAGE / "devices").glob("host*.py")]
     return sorted([_PACKAGE / "__init__.py", *rooms, *devices])
 

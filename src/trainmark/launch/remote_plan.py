@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from trainmark.launch import AttemptSpec, NodeJob, container, images, node_plan
-from trainmark.launch.ssh_words import Reach
+from trainmark.launch import AttemptSpec, NodeJob, container, node_plan
+from trainmark.launch.ssh import images
+from trainmark.launch.ssh.command_line import Reach
 from trainmark.launch.trees import Tree, moved
 from trainmark.plan.records import NodePlan
 from trainmark.spec.site import Site

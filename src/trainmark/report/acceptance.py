@@ -8,11 +8,13 @@ from typing import Literal
 import msgspec
 
 from trainmark.report.acceptance_rounds import Measured
-from trainmark.score import accept, links, promise
-from trainmark.score.accept import Block, NodeVerdict, Rule, Word
-from trainmark.score.interval import median
-from trainmark.score.links import LinkVerdict, Trial
-from trainmark.score.promise import Held, Step
+from trainmark.score.accept import contract as promise
+from trainmark.score.accept import links
+from trainmark.score.accept import nodes as accept
+from trainmark.score.accept.contract import Held, Step
+from trainmark.score.accept.links import LinkVerdict, Trial
+from trainmark.score.accept.nodes import Block, NodeVerdict, Rule, Word
+from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 
 NAME = "accept.json"

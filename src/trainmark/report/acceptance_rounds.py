@@ -10,8 +10,8 @@ import msgspec
 
 from trainmark.plan.fleet import hosts_of
 from trainmark.report.attempt import question
-from trainmark.score.promise import Step
-from trainmark.score.run import score_run
+from trainmark.score.accept.contract import Step
+from trainmark.score.figures.attempt import score_run
 from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.states import JobState
 from trainmark.store import columns, events, journal

@@ -10,7 +10,7 @@ from trainmark.report.acceptance import Acceptance
 from trainmark.report.numbers import quantity
 from trainmark.report.plain import clean
 from trainmark.report.words import Speaker
-from trainmark.score.accept import NodeVerdict, percent
+from trainmark.score.accept.nodes import NodeVerdict, percent
 
 FORMATS = ("text", "html", "md", "json")
 _NONE = "–"

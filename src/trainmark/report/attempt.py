@@ -14,10 +14,11 @@ from trainmark.cache import cache_dir
 from trainmark.devices import catalog
 from trainmark.plan.records import CasePlan
 from trainmark.report.records import RunSeries
-from trainmark.score import convergence, told
-from trainmark.score.compute import Peak
-from trainmark.score.measurement import SCORER_VERSION
-from trainmark.score.run import Question, RunScore, score_run
+from trainmark.score.figures import convergence
+from trainmark.score.figures import hook_reports as told
+from trainmark.score.figures.attempt import Question, RunScore, score_run
+from trainmark.score.figures.compute import Peak
+from trainmark.score.figures.measurement import SCORER_VERSION
 from trainmark.spec.columns import Columns
 from trainmark.store import columns, events
 from trainmark.store.files import write_json

@@ -12,11 +12,11 @@ from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
 from trainmark.run import lease
-from trainmark.score.case import measure, odd_ones
-from trainmark.score.gate import OUTSIDE
-from trainmark.score.measurement import Measurement
+from trainmark.score.figures.attempt import names
+from trainmark.score.figures.case import measure, odd_ones
+from trainmark.score.figures.gate import OUTSIDE
+from trainmark.score.figures.measurement import Measurement
 from trainmark.score.records import Diagnosis, Goodput
-from trainmark.score.run import names
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.site import PEAKS
 from trainmark.spec.states import JobState

@@ -10,11 +10,11 @@ import msgspec
 from trainmark.errors import UserError
 from trainmark.plan.records import CasePlan
 from trainmark.report.records import CaseReport, Report
-from trainmark.score import verdict as verdicts
-from trainmark.score.measurement import Measurement
+from trainmark.score.figures.measurement import Measurement
 from trainmark.score.records import Verdict, Word
-from trainmark.score.sets import by_set
-from trainmark.score.verdict import Pair, geometric_mean
+from trainmark.score.stats import verdict as verdicts
+from trainmark.score.stats.node_sets import by_set
+from trainmark.score.stats.verdict import Pair, geometric_mean
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Manifest
 

@@ -38,7 +38,7 @@ def contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
 def _judged(groups: list[list[_Entry]]) -> list[Contest]:
     from trainmark.report.compare import rounds_of
     from trainmark.score.records import Verdict
-    from trainmark.score.verdict import MARGIN, Pair, geometric_mean, judge
+    from trainmark.score.stats.verdict import MARGIN, Pair, geometric_mean, judge
 
     named = [(one, other) for group in groups for one, other in combinations(_fast_last(group), 2)]
     pairs = []
@@ -69,7 +69,7 @@ def _judged(groups: list[list[_Entry]]) -> list[Contest]:
 
 
 def _fast_last(group: list[_Entry]) -> list[_Entry]:
-    from trainmark.score.verdict import geometric_mean
+    from trainmark.score.stats.verdict import geometric_mean
 
     return sorted((entry for entry in group if entry.speeds), key=lambda entry: geometric_mean(entry.speeds))
 

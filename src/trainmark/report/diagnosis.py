@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.plan.records import CasePlan, Diagnostic
-from trainmark.score import diagnosis
-from trainmark.score.diagnosis import Observed, RoundTrace
-from trainmark.score.phases import pauses
+from trainmark.score.diagnosis import causes as diagnosis
+from trainmark.score.diagnosis.causes import Observed, RoundTrace
+from trainmark.score.figures.phases import pauses
 from trainmark.score.records import Diagnosis
 from trainmark.spec.columns import Columns, RankColumns
 from trainmark.spec.states import JobState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainmark.report.plain import clean
-from trainmark.score.breakdown import CLASSES
+from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.records import Diagnosis, Value
 
 NAMES = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainmark.report.records import StudyReport
-from trainmark.score.interval import median
+from trainmark.score.stats.confidence import median
 
 BASE = "1n1g"
 OOM = "OOM"

@@ -7,7 +7,7 @@ from collections import Counter
 from trainmark.report import numbers
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.report.words import Label, Speaker
-from trainmark.score.measurement import Measurement
+from trainmark.score.figures.measurement import Measurement
 from trainmark.spec.states import JobState
 
 # Against a vendor's peak where one is known, else against a measured multiplication.

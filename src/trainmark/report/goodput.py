@@ -6,9 +6,9 @@ from pathlib import Path
 
 from trainmark.report.plain import clean
 from trainmark.report.words import Speaker
-from trainmark.score.figure import Figure
-from trainmark.score.goodput import Forecast, Try, goodput
+from trainmark.score.figures.figure import Figure
 from trainmark.score.records import Goodput
+from trainmark.score.studies.goodput import Forecast, Try, goodput
 from trainmark.spec.columns import is_number
 from trainmark.store import columns, events, journal
 from trainmark.store.files import read_json

@@ -10,8 +10,8 @@ from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.report import numbers
 from trainmark.report.build import one_case
 from trainmark.report.plain import columns
-from trainmark.score import change
-from trainmark.score.change import Change
+from trainmark.score.stats import change_points as change
+from trainmark.score.stats.change_points import Change
 from trainmark.spec.states import JobState
 from trainmark.store import baselines
 from trainmark.store.rundir import RunDir, run_ids

@@ -17,8 +17,8 @@ from trainmark import __version__
 from trainmark.cache import cache_dir
 from trainmark.hashes import sha256_hex
 from trainmark.report.records import CaseReport, Report, RunReport
-from trainmark.score.case import HEADLINES
-from trainmark.score.measurement import SCORER_VERSION
+from trainmark.score.figures.case import HEADLINES
+from trainmark.score.figures.measurement import SCORER_VERSION
 from trainmark.store import journal
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import CLAIM, EVENTS, FACTS, MANIFEST, RESULT, SAMPLES, RunDir

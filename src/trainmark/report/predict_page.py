@@ -12,8 +12,8 @@ from trainmark.report.page.document import switches, wrap
 from trainmark.report.records import Curve
 from trainmark.report.study import Measured
 from trainmark.report.words import Label, Speaker
-from trainmark.score.predict import Prediction
-from trainmark.score.verdict import geometric_mean
+from trainmark.score.stats.verdict import geometric_mean
+from trainmark.score.studies.predict import Prediction
 
 Found = Sequence[tuple[Measured, Sequence[Prediction]]]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.score.measurement import Measurement
+from trainmark.score.figures.measurement import Measurement
 from trainmark.score.records import Diagnosis, Goodput, Verdict
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported

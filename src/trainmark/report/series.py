@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from trainmark.report.charts.thin import thin
 from trainmark.report.records import Curve, RunSeries
-from trainmark.score import convergence
-from trainmark.score.steps import grid
+from trainmark.score.figures import convergence
+from trainmark.score.figures.steps import grid
 from trainmark.spec.band import Stretch
 from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
 

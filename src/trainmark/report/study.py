@@ -7,8 +7,8 @@ import msgspec
 from trainmark.plan.records import CasePlan
 from trainmark.report import figures
 from trainmark.report.records import CaseReport, StudyCell, StudyReport
-from trainmark.score import scaling
-from trainmark.score.scaling import Point, Scaled
+from trainmark.score.studies import scaling
+from trainmark.score.studies.scaling import Point, Scaled
 from trainmark.spec.scaling import Series
 from trainmark.spec.states import JobState
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from trainmark.score import sequential
 from trainmark.score.records import Verdict
-from trainmark.score.verdict import Pair, judge
+from trainmark.score.stats import sequential
+from trainmark.score.stats.verdict import Pair, judge
 
 # Rounds of good and bad before anything is asked; more, one by one, until their difference is beyond doubt.
 FIRST_ROUNDS = 3

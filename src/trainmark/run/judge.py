@@ -13,8 +13,8 @@ import msgspec
 from trainmark.plan.records import CasePlan, RoundRef
 
 if TYPE_CHECKING:
-    from trainmark.score.gate import Judgement
-    from trainmark.score.power import Enough
+    from trainmark.score.figures.gate import Judgement
+    from trainmark.score.stats.power import Enough
     from trainmark.spec.columns import Columns
 
 
@@ -32,7 +32,7 @@ def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
     gated = bool(case.band) or case.loss_falls
     if case.auto is None and not gated:
         return Judged()
-    from trainmark.score.run import Question, score_run
+    from trainmark.score.figures.attempt import Question, score_run
     from trainmark.store import columns
 
     found = columns.read(attempt_dir, case.world)
@@ -45,8 +45,8 @@ def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
 
 
 def _gate(case: CasePlan, found: Columns, attempt_dir: Path) -> Judgement:
-    from trainmark.score import gate
-    from trainmark.score.steps import losses
+    from trainmark.score.figures import gate
+    from trainmark.score.figures.steps import losses
 
     seen = losses(found.ranks)
     notes = (step for rank in found.ranks for step in rank.notes("resumed_from_step"))
@@ -58,7 +58,7 @@ def _gate(case: CasePlan, found: Columns, attempt_dir: Path) -> Judgement:
 
 def _before(since: int, world: int | None, attempt_dir: Path) -> dict[int, float]:
     """The losses of the steps that this attempt did not make: it went on from a checkpoint of an earlier one."""
-    from trainmark.score.steps import losses
+    from trainmark.score.figures.steps import losses
     from trainmark.store import columns
     from trainmark.store.rundir import earlier_attempts
 
@@ -71,7 +71,7 @@ def _before(since: int, world: int | None, attempt_dir: Path) -> dict[int, float
 
 def enough(case: CasePlan, speeds: list[float]) -> Enough:
     """How many rounds a case gets in all, from the speeds of its pilot."""
-    from trainmark.score.power import stein
+    from trainmark.score.stats.power import stein
 
     if case.auto is None:
         raise ValueError(f"{case.case}: its number of rounds is given")

@@ -18,7 +18,7 @@ from trainmark.store.rundir import RunDir
 from trainmark.store.state import Attempt, RunState
 
 if TYPE_CHECKING:
-    from trainmark.launch.launcher import Launcher
+    from trainmark.launch.protocol import Launcher
     from trainmark.run.words import Judge, Switch, View, Writer
 
 # How often the loop looks for a stop request and shows progress while an attempt runs.

@@ -26,7 +26,7 @@ from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
 if TYPE_CHECKING:
-    from trainmark.launch.launcher import Launcher
+    from trainmark.launch.protocol import Launcher
     from trainmark.run.words import View
 
 

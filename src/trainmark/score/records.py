@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from trainmark.score.figure import Figure
+from trainmark.score.figures.figure import Figure
 
 Outcome = Literal["steady", "drifting", "two-level", "too short", "fixed"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]

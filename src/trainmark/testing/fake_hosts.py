@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainmark.agent.frames import GREETING, Decoder, encode
 from trainmark.agent.lean import dumps
-from trainmark.launch.ssh_fleet import Fleet
-from trainmark.launch.ssh_words import Reach
+from trainmark.agent.relay.frames import GREETING, Decoder, encode
+from trainmark.launch.ssh.command_line import Reach
+from trainmark.launch.ssh.connections import Fleet
 
 _WORK = "/fake"
 _STEP_NS = 150_000_000

@@ -17,11 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY, source
-from trainmark.interop.bring import bring
+from trainmark.interop import REGISTRY
 from trainmark.interop.format import Format, defaults
-from trainmark.interop.records import Begin, Counted, End, Flag, Item, Sampled, Told
-from trainmark.interop.writer import RAW
+from trainmark.interop.reading import source
+from trainmark.interop.reading.bring import bring
+from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, Sampled, Told
+from trainmark.interop.reading.writer import RAW
 from trainmark.report import build
 from trainmark.report.summary import summarise
 from trainmark.store.rundir import Imported, RunDir

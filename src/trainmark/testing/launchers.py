@@ -11,7 +11,7 @@ import pytest
 
 from trainmark.frameworks import Command
 from trainmark.launch import AttemptSpec, Ended, Job
-from trainmark.launch.launcher import Launcher
+from trainmark.launch.protocol import Launcher
 from trainmark.plan.records import CasePlan, NodePlan, bare
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.site import Site

@@ -15,10 +15,10 @@ from statistics import mean, stdev
 from typing import Any
 from unittest.mock import patch
 
-from trainmark.automl.graph import Graph
-from trainmark.automl.moves import Limits, Move, apply
-from trainmark.automl.policy import POLICIES, Policy, Trial
-from trainmark.automl.starts import small_cnn
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.moves import Limits, Move, apply
+from trainmark.automl.graph.start_networks import small_cnn
+from trainmark.automl.search.policy import POLICIES, Policy, Trial
 
 FILE = Path(__file__).with_name("architectures.json")
 EVALUATIONS = 60

@@ -13,11 +13,11 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.interop.dlperf.result import Speed, result
-from trainmark.interop.records import clean
-from trainmark.interop.writer import RAW
+from trainmark.interop.reading.records import clean
+from trainmark.interop.reading.writer import RAW
 from trainmark.plan.records import CasePlan
 from trainmark.report.dlperf import table
-from trainmark.score.run import Question, score_run
+from trainmark.score.figures.attempt import Question, score_run
 from trainmark.store import columns, events, journal
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import RunDir, node_dir, rank_log

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from trainmark.interop.dlperf.scripts import Job, Script, epochs, thousand
-from trainmark.interop.patterns import LONGEST_RECORD, seconds_of
+from trainmark.interop.reading.patterns import LONGEST_RECORD, seconds_of
 
 _PER_STEP = {"paddle-resnet50"}
 _ROUNDED = {"arcface", "partialfc"}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.interop.records import Kept
+from trainmark.interop.reading.records import Kept
 
 ENDINGS = (".log", ".log.gz", ".log.zst")
 # Read from the right: models such as `bert_base` hold the separator themselves.

@@ -12,10 +12,10 @@ from trainmark.interop.dlperf import names
 from trainmark.interop.dlperf.meter import Meter
 from trainmark.interop.dlperf.result import Speed
 from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Script
-from trainmark.interop.follow import Follower, Odd, Progress
-from trainmark.interop.patterns import LineReader
-from trainmark.interop.records import UNKNOWN, Begin, CaseFields, End, Flag, Item, Kept, Told, Verbatim, number
-from trainmark.interop.source import Lines
+from trainmark.interop.reading.patterns import LineReader
+from trainmark.interop.reading.records import UNKNOWN, Begin, CaseFields, End, Flag, Item, Kept, Told, Verbatim, number
+from trainmark.interop.reading.source import Lines
+from trainmark.interop.reading.steps import Follower, Odd, Progress
 from trainmark.spec.case_id import Value
 from trainmark.spec.states import JobState
 

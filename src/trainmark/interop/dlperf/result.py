@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.interop.records import Flag
+from trainmark.interop.reading.records import Flag
 from trainmark.report.dlperf import BASE, cell, order, speedup
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from trainmark.errors import UserError
 from trainmark.interop.flagperf import paths
 from trainmark.interop.format import Option
-from trainmark.interop.records import Item, Kept, Missing
+from trainmark.interop.reading.records import Item, Kept, Missing
 from trainmark.store.rundir import RunDir
 
 _NOT_TOLD = ("hardware, driver and package versions", "configuration of the training program")

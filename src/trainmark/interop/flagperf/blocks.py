@@ -13,8 +13,8 @@ from typing import IO
 
 import msgspec
 
-from trainmark.interop import source
 from trainmark.interop.flagperf import perflog
+from trainmark.interop.reading import source
 
 BLOCK = 1 << 20
 # Smaller files are read before helpers would have started.

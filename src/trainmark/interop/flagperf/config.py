@@ -15,7 +15,7 @@ from trainmark.devices.catalog import VENDORS
 from trainmark.errors import UserError
 from trainmark.interop.flagperf import static
 from trainmark.interop.format import Option
-from trainmark.interop.records import Counted, Flag, Item, Kept, Verbatim, tidy
+from trainmark.interop.reading.records import Counted, Flag, Item, Kept, Verbatim, tidy
 from trainmark.spec import workload as workloads
 from trainmark.spec.case_id import CaseId, is_name
 from trainmark.spec.workload import Workload
@@ -90,7 +90,7 @@ class FlagPerfConfig:
 
 
 def _content(file: Kept) -> bytes:
-    from trainmark.interop import source
+    from trainmark.interop.reading import source
 
     with source.opened(file.path) as stream:
         return stream.read(static.LONGEST + 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.interop.flagperf.monitors import CARDS, MIB
-from trainmark.interop.own import Clock, Done, Heard, Losses, Output, real, rounds
+from trainmark.interop.writing.runs import Clock, Done, Heard, Losses, Output, real, rounds
 from trainmark.store.rundir import RunDir
 
 _NS = 1e-9

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from trainmark.interop import source
 from trainmark.interop.flagperf.perflog import MARK
 from trainmark.interop.flagperf.told import Counting, Odd, records, row
-from trainmark.interop.patterns import LineReader
-from trainmark.interop.patterns import get as pattern
-from trainmark.interop.records import Kept
+from trainmark.interop.reading import source
+from trainmark.interop.reading.patterns import LineReader
+from trainmark.interop.reading.patterns import get as pattern
+from trainmark.interop.reading.records import Kept
 
 _EDGE = 1 << 18
 _CHUNK = 1 << 20

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.interop.source import Lines
+from trainmark.interop.reading.source import Lines
 
 MIB = 1 << 20
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)-(\d\d):(\d\d):(\d\d)(?:\t(.*))?")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.interop.records import UNKNOWN, CaseFields, Kept, clean
+from trainmark.interop.reading.records import UNKNOWN, CaseFields, Kept, clean
 from trainmark.spec.case_id import CaseId, Value
 
 _ROUND = re.compile(r"round(\d{1,6})")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from trainmark.interop import source
+from trainmark.interop.reading import source
 
 MARK = b"[PerfLog]"
 # How FlagPerf begins a step, and the same line cut to what is left to be decoded.

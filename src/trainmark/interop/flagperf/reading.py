@@ -15,12 +15,24 @@ from trainmark.interop.flagperf.blocks import blocks
 from trainmark.interop.flagperf.look import Looked, factor, look
 from trainmark.interop.flagperf.paths import Log, Round, unit_of
 from trainmark.interop.flagperf.told import Odd, Row, Teller, records, row
-from trainmark.interop.follow import Follower
-from trainmark.interop.follow import Odd as OddLine
-from trainmark.interop.patterns import LineReader
-from trainmark.interop.patterns import get as pattern
-from trainmark.interop.records import UNKNOWN, Begin, Counted, End, Flag, Item, Missing, Sampled, Told, number, tidy
-from trainmark.interop.source import Lines
+from trainmark.interop.reading.patterns import LineReader
+from trainmark.interop.reading.patterns import get as pattern
+from trainmark.interop.reading.records import (
+    UNKNOWN,
+    Begin,
+    Counted,
+    End,
+    Flag,
+    Item,
+    Missing,
+    Sampled,
+    Told,
+    number,
+    tidy,
+)
+from trainmark.interop.reading.source import Lines
+from trainmark.interop.reading.steps import Follower
+from trainmark.interop.reading.steps import Odd as OddLine
 from trainmark.spec.states import JobState
 
 # What LLM cases print at their end.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.interop.flagperf.perflog import MARK, UNKNOWN
-from trainmark.interop.records import Told, number, tidy
+from trainmark.interop.reading.records import Told, number, tidy
 
 MS = 1_000_000
 # A time, a step or a number of samples beyond these is a broken number.

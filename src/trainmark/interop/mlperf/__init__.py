@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.interop.format import Option
-from trainmark.interop.records import Item, Kept
+from trainmark.interop.reading.records import Item, Kept
 from trainmark.store.rundir import RunDir
 
 

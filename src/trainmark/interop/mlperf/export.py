@@ -15,8 +15,8 @@ import msgspec
 
 from trainmark.interop.mlperf.reading import MARK, WORKLOADS
 from trainmark.interop.mlperf.system import describe
-from trainmark.interop.own import Clock, Done, Heard, Output, real, rounds
-from trainmark.interop.records import clean
+from trainmark.interop.reading.records import clean
+from trainmark.interop.writing.runs import Clock, Done, Heard, Output, real, rounds
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 

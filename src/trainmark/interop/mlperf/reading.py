@@ -9,8 +9,20 @@ from typing import Any
 
 import msgspec
 
-from trainmark.interop.records import UNKNOWN, Begin, CaseFields, End, Flag, Item, Kept, Missing, Told, clean, tidy
-from trainmark.interop.source import Lines
+from trainmark.interop.reading.records import (
+    UNKNOWN,
+    Begin,
+    CaseFields,
+    End,
+    Flag,
+    Item,
+    Kept,
+    Missing,
+    Told,
+    clean,
+    tidy,
+)
+from trainmark.interop.reading.source import Lines
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
 

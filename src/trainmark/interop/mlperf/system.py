@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.interop.own import Done, Output
+from trainmark.interop.writing.runs import Done, Output
 
 # fmt: off
 _FIELDS = (

@@ -13,7 +13,7 @@ from trainmark.report.page.badges import outcome_badges, state_badge, word_badge
 from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, RunReport
 from trainmark.report.words import WORDS, Label, Speaker
-from trainmark.score.measurement import Measurement
+from trainmark.score.figures.measurement import Measurement
 
 _ROUND_HEAD = ("round", "hosts", "outcome", "window_steps", "m.throughput", "sustained")
 _PERCENTILES = ("p50", "p90", "p99", "max")

@@ -9,7 +9,7 @@ from trainmark.report.charts import stacked
 from trainmark.report.charts.figure import table
 from trainmark.report.markup import element, escape
 from trainmark.report.words import Label, Speaker
-from trainmark.score.breakdown import CLASSES
+from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.records import Diagnosis, Value
 from trainmark.spec.case_id import CaseId
 

@@ -9,9 +9,9 @@ from trainmark.report.charts import stacked
 from trainmark.report.charts.figure import table
 from trainmark.report.markup import element, escape
 from trainmark.report.words import Label, Speaker
-from trainmark.score.figure import Figure
-from trainmark.score.goodput import START
+from trainmark.score.figures.figure import Figure
 from trainmark.score.records import Goodput, Recovery
+from trainmark.score.studies.goodput import START
 from trainmark.spec.case_id import CaseId
 
 _TIMES = ("time_to_first_step", "step_time", "checkpoint_save", "checkpoint_load", "checkpoint_every")

@@ -14,16 +14,17 @@ import torch
 from torch import nn
 from trial import Trial
 
-from trainmark.automl import flops, hpo
-from trainmark.automl.config import Experiment
-from trainmark.automl.desk import Assignment
-from trainmark.automl.flops import Flops
-from trainmark.automl.graph import Graph
-from trainmark.automl.hpo import Values
-from trainmark.automl.ledger import Entry
-from trainmark.automl.network import build
-from trainmark.automl.shelf import Shelf
-from trainmark.automl.tuned import fitted, tuned
+from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.graph import flops
+from trainmark.automl.graph.flops import Flops
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.network import build
+from trainmark.automl.graph.tuned import fitted, tuned
+from trainmark.automl.ledger.desk import Assignment
+from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.ledger.ledger import Entry
+from trainmark.automl.search import hpo
+from trainmark.automl.search.hpo import Values
 
 
 class Beginning(NamedTuple):

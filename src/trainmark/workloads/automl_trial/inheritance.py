@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from trainmark_job import InputError
 
-from trainmark.automl.graph import Graph
-from trainmark.automl.ledger import Entry
-from trainmark.automl.moves import apply, preserving
-from trainmark.automl.shelf import Shelf
-from trainmark.automl.tuned import fitted
-from trainmark.automl.weights import inherit
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.moves import apply, preserving
+from trainmark.automl.graph.tuned import fitted
+from trainmark.automl.graph.weights import inherit
+from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.ledger.ledger import Entry
 
 
 def from_parent(shelf: Shelf, entry: Entry, parent: Entry | None, seed: int) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ def main() -> None:
         import msgspec
         import optuna  # noqa: F401 - better missed here than later
 
-        from trainmark.automl.config import Experiment
+        from trainmark.automl.experiment.config import Experiment
     except ImportError as error:
         raise InputError(
             f"{error}; a worker's Python needs trainmark with its search: pip install 'trainmark[automl]'"
@@ -42,9 +42,9 @@ def main() -> None:
     import pictures
     import trainmark_torch
 
-    from trainmark.automl.config import image_of
-    from trainmark.automl.ledger import open_ledger
-    from trainmark.automl.shelf import Shelf
+    from trainmark.automl.experiment.config import image_of
+    from trainmark.automl.ledger.files import Shelf
+    from trainmark.automl.ledger.ledger import open_ledger
 
     image, training = image_of(experiment), experiment.training
     experiment = msgspec.structs.replace(experiment, image=image)
@@ -67,8 +67,8 @@ def main() -> None:
 
     trainer = trainings.Trainer(experiment, place, (train, test), ledger, shelf, over)
     if ledger is not None:
-        from trainmark.automl.generator import Generator
-        from trainmark.automl.graph_json import decode
+        from trainmark.automl.graph.own_json import decode
+        from trainmark.automl.search.generator import Generator
 
         start = [decode(text) for text in msgspec.json.decode(params["start"])]
         generator = Generator(experiment, start, ledger, shelf, owner, carry=params["carry"])
@@ -114,9 +114,9 @@ def _lead(
     import msgspec
     from assign import broadcast
 
-    from trainmark.automl.desk import Aide, Assignment, Desk, Outcome
-    from trainmark.automl.ledger import Entry
-    from trainmark.automl.worker import work
+    from trainmark.automl.experiment.worker import work
+    from trainmark.automl.ledger.desk import Aide, Assignment, Desk, Outcome
+    from trainmark.automl.ledger.ledger import Entry
 
     class Beside(Aide):
         def prepare(self, given: Assignment) -> None:
@@ -152,7 +152,7 @@ def _follow(place: Any, trainer: Any) -> None:
     import msgspec
     from assign import broadcast
 
-    from trainmark.automl.desk import Assignment
+    from trainmark.automl.ledger.desk import Assignment
 
     while data := broadcast(place, b""):
         trainer(msgspec.json.decode(data, type=Assignment))

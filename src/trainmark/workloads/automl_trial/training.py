@@ -18,16 +18,18 @@ from trainmark_images import Source
 from trainmark_torch import Place
 from trial import Trial
 
-from trainmark.automl import flops, hpo, schedule
-from trainmark.automl.config import Experiment
-from trainmark.automl.desk import Assignment, Outcome
-from trainmark.automl.flops import Flops
-from trainmark.automl.graph import Graph
-from trainmark.automl.graph_json import encode
-from trainmark.automl.hpo import Values
-from trainmark.automl.ledger import Ledger
-from trainmark.automl.shelf import Shelf
-from trainmark.automl.tuned import tuned
+from trainmark.automl.experiment import schedule
+from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.graph import flops
+from trainmark.automl.graph.flops import Flops
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.own_json import encode
+from trainmark.automl.graph.tuned import tuned
+from trainmark.automl.ledger.desk import Assignment, Outcome
+from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.ledger.ledger import Ledger
+from trainmark.automl.search import hpo
+from trainmark.automl.search.hpo import Values
 
 # Ranks that train together agree this often on whether the time is up; one alone looks at every step.
 AGREE_STEPS = 10

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.automl.hpo import Tried, Values
-from trainmark.automl.ledger import Entry
+from trainmark.automl.ledger.ledger import Entry
+from trainmark.automl.search.hpo import Tried, Values
 
 
 class Trial:

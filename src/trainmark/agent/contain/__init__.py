@@ -1,0 +1,1 @@
+"""Containment: whatever ranks start is gone when the round ends."""

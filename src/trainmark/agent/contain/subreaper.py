@@ -1,0 +1,39 @@
+"""Rung three: orphans come back to the agent, which kills its descendants until it has no child left."""
+
+from __future__ import annotations
+
+import os
+
+from trainmark.agent import linux
+from trainmark.agent.contain.choose import Containment, RungError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from trainmark.agent.linux import Proc
+
+
+class Subreaper(Containment):
+    """Needs no rights at all. Whoever calls (agent or guardian) is the root of the tree that is ended."""
+
+    name = "subreaper"
+
+    def __init__(self, token: str, proc: Proc) -> None:
+        self._token = token
+        self._proc = proc
+
+    def open(self) -> None:
+        try:
+            linux.become_subreaper()
+        except OSError as error:
+            raise RungError(str(error)) from error
+
+    def empty(self, childless: bool) -> bool:
+        return childless
+
+    def kill(self) -> None:
+        inside = self._proc.descendants(os.getpid())
+        inside += self._proc.with_token(self._token)
+        self._proc.destroy(inside)
+
+    def count(self) -> int:
+        return len(self._proc.descendants(os.getpid()))

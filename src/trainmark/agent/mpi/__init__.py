@@ -1,0 +1,1 @@
+"""Commands that start ranks on all nodes from the first one (mpirun, horovodrun, srun)."""

@@ -1,0 +1,1 @@
+"""The relay: what a controller talks to on a host that it shares no files with."""

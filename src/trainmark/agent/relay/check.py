@@ -1,0 +1,205 @@
+"""What a relay finds out about its host for `doctor`: facts only, judged by the controller."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from trainmark.agent.lean import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SECONDS = 60.0
+# A word the ranks' Python must say, and with it what it can train with and which programs and files it would find:
+# inside the container and with the modules, if the site has any.
+_ASK = """
+import importlib.util, json, os, shutil, sys
+asked = json.loads(sys.argv[1])
+sys.path[1:1] = asked["path"]
+found = {
+    "python": sys.version.split()[0],
+    "without": [name for name in asked["modules"] if importlib.util.find_spec(name) is None],
+    "missing": [name for name in asked["programs"] if shutil.which(name, path=asked["search"]) is None],
+    "closed": [path for path in asked["files"] if not (os.path.isfile(path) and os.access(path, os.R_OK))],
+}
+if asked["deep"]:
+    try:
+        import torch
+        found["torch"] = torch.__version__
+    except Exception as error:
+        found["torch_error"] = "%s: %s" % (type(error).__name__, error)
+print(json.dumps(found))
+"""
+_DEVICES = {
+    "nvidia": ("/dev/nvidia", "/proc/driver/nvidia/version"),
+    "amd": ("/dev/dri/renderD", "/sys/module/amdgpu/version"),
+    "ascend": ("/dev/davinci", "/usr/local/Ascend/driver/version.info"),
+    "cambricon": ("/dev/cambricon_dev", "/proc/driver/cambricon/version"),
+}
+
+
+def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
+    from trainmark.devices.host import detect
+
+    facts = detect()
+    room = os.statvfs(work)
+    return {
+        "python": sys.version.split()[0],
+        "cores": len(facts["cpu"]["allowed"]),
+        "model": facts["cpu"]["model"],
+        "memory": facts["memory_bytes"],
+        "flags": facts["cpu"]["flags"],
+        "load": os.getloadavg()[0],
+        "disk": room.f_bavail * room.f_frsize,
+        "devices": {vendor: _device(*places) for vendor, places in _DEVICES.items()},
+        "unreadable": {path: why for path, why in ((path, _unreadable(path)) for path in asked["data"]) if why},
+        "taken": _taken(asked["ports"]),
+        "pythons": {name: _ranks(each) for name, each in asked["pythons"].items()},
+        "container": _container(asked.get("container")),
+    }
+
+
+def _device(prefix: str, version: str) -> dict[str, Any]:
+    """How many device files there are, and what the driver says of itself."""
+    folder, start = os.path.split(prefix)
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(start) and name[len(start) :].isdigit()]
+    except OSError:
+        names = []
+    try:
+        with open(version) as file:
+            driver: str | None = file.readline().strip()[:200]
+    except OSError:
+        driver = None
+    return {"count": len(names), "driver": driver}
+
+
+def _unreadable(path: str) -> str | None:
+    if not os.path.exists(path):
+        return "it is not there"
+    return None if os.access(path, os.R_OK) else "it cannot be read"
+
+
+def _taken(ports: list[int]) -> str | None:
+    from trainmark.agent.linux import Proc
+    from trainmark.agent.ports import Ports, PortTaken
+
+    held = Ports(Proc())
+    try:
+        held.hold([port for port in ports if port])
+    except PortTaken as error:
+        return str(error)
+    finally:
+        held.release()
+    return None
+
+
+def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
+    """What a Python of the ranks says, started the way a rank would be."""
+    from trainmark.agent.relay.containers import run
+
+    argv = [*asked["argv"], "-c", _ASK, dumps(asked["question"])]
+    code, text = run(argv, _SECONDS)
+    try:
+        found = loads(text.splitlines()[-1])
+        if code == 0 and isinstance(found, dict):
+            return found
+    except (IndexError, ValueError):
+        pass
+    why = text.splitlines()[-1] if text else "exit code %d" % code
+    return {"error": why if why.startswith(argv[0]) else "%s: %s" % (argv[0], why)}
+
+
+def _container(container: dict[str, Any] | None) -> dict[str, Any] | None:
+    if not container:
+        return None
+    from trainmark.agent.relay.containers import ask, hindrance
+
+    why = hindrance(container)
+    if why:
+        return {"why": why}
+    _, text = ask(container["engine"], "image", "inspect", "--format", "{{.Id}} {{.RepoDigests}}", container["image"])
+    identity, _, digests = text.partition(" ")
+    return {"id": identity, "digests": digests.strip("[] ").split()}
+
+
+class Share:
+    """Whether a folder is really the same one on all hosts: a token that one writes and all read, and a lock that one
+    holds and nobody else gets."""
+
+    def __init__(self, path: str, token: str) -> None:
+        self._token = token
+        self._path = os.path.join(os.path.expanduser(path), ".trainmark-%s" % token)
+        self._fd = -1
+
+    def step(self, name: str) -> str | None:
+        """`hold`, `look` or `end`; why it failed, or None."""
+        try:
+            return {"hold": self._hold, "look": self._look, "end": self._end}[name]()
+        except OSError as error:
+            return "%s: %s" % (error.filename or self._path, error.strerror)
+
+    def _hold(self) -> str | None:
+        import fcntl
+
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        os.write(self._fd, self._token.encode())
+        os.fsync(self._fd)
+        fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return None
+
+    def _look(self) -> str | None:
+        import fcntl
+
+        descriptor = os.open(self._path, os.O_RDWR)
+        try:
+            if os.read(descriptor, 256) != self._token.encode():
+                return "what one host wrote, this one does not read"
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return None  # held by the other host, as it should be
+            return "a lock that one host holds is not seen by this one"
+        finally:
+            os.close(descriptor)
+
+    def _end(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            os.unlink(self._path)
+
+
+def look_inside(argv: list[str]) -> str | None:
+    """The same look from inside a container; `argv` runs `share` there."""
+    from trainmark.agent.relay.containers import run
+
+    code, text = run(argv, _SECONDS)
+    try:
+        found = loads(text.splitlines()[-1])
+        return found["why"] if code == 0 else text
+    except (IndexError, ValueError, KeyError, TypeError):
+        return text or "exit code %d" % code
+
+
+def clear_caches() -> list[str]:
+    """Makes the kernel forget files it has read; a sentence for the result when it could not."""
+    path = "/proc/sys/vm/drop_caches"
+    os.sync()
+    try:
+        with open(path, "w") as file:
+            file.write("3\n")
+        return []
+    except OSError:
+        pass
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["sudo", "-n", "tee", path], input=b"3\n", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=30
+        )
+        why = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    return ["caches were not cleared: %s" % why] if why else []

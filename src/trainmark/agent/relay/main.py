@@ -1,0 +1,313 @@
+"""The relay: a controller's hand on a node it shares no file system with.
+
+It lives as long as the connection. Agents it starts do not depend on it: they live on when the connection is lost, and
+another relay goes on where this one stopped, since every byte it sends is named by file and offset.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from trainmark.agent import linux
+from trainmark.agent.record import read_json, replace_json, write_all
+from trainmark.agent.relay.attempt import Watch
+from trainmark.agent.relay.frames import GREETING, Decoder, FrameError, encode
+from trainmark.agent.relay.images import Images
+from trainmark.agent.wake import SIGCHLD, SIGINT, SIGTERM, Wakeup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from trainmark.agent.ports import Ports
+    from trainmark.agent.relay.check import Share
+
+BEAT_SECONDS = 1.0
+_LONG = (
+    *("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
+    *("slurm_facts", "slurm_start", "slurm_states"),
+)
+_LEASE = "lease.json"
+_NODE_PLAN = "node.json"
+
+
+class Relay:
+    """Does what the controller asks, one frame at a time, and tells what it sees once a second."""
+
+    def __init__(self, work: str) -> None:
+        self.work = work
+        self._decoder = Decoder()
+        self._talking = threading.Lock()
+        self._watches: dict[str, Watch] = {}
+        self._held: Ports | None = None
+        self._shared: Share | None = None
+        self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "ping": self._ping,
+            "have": self._have,
+            "tree": self._tree,
+            "ports": self._ports,
+            "start": self._start,
+            "watch": self._watch,
+            "order": self._order,
+            "destroy": self._destroy,
+            "forget": self._forget,
+            "check": self._check,
+            "clear_caches": self._clear_caches,
+            "listen": self._listen,
+            "reach": self._reach,
+            "share": self._share,
+            "slurm_facts": self._slurm,
+            "slurm_put": self._slurm,
+            "slurm_start": self._slurm,
+            "slurm_states": self._slurm,
+            "slurm_words": self._slurm,
+        }
+        self._verbs.update(Images(work, self._progress).verbs)
+
+    def run(self) -> int:
+        wakeup = Wakeup()
+        wakeup.watch(0)
+        self.send({"op": "hello", "host": os.uname().nodename, "boot_id": linux.boot_id(), "work": self.work})
+        beat = time.monotonic() + BEAT_SECONDS
+        while True:
+            numbers, ready = wakeup.wait(beat - time.monotonic())
+            if SIGTERM in numbers or SIGINT in numbers:
+                return 0
+            if ready and not self._hear():
+                return 0
+            if SIGCHLD in numbers or time.monotonic() >= beat:
+                self._look()
+            if time.monotonic() >= beat:
+                self.send({"op": "beat"})
+                beat = time.monotonic() + BEAT_SECONDS
+
+    def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        with self._talking:
+            write_all(1, encode(header, payload))
+
+    def _hear(self) -> bool:
+        """False when the controller is gone."""
+        data = os.read(0, 1 << 20)
+        for header, payload in self._decoder.feed(data):
+            self._answer(header, payload)
+        return bool(data)
+
+    def _answer(self, header: dict[str, Any], payload: bytes) -> None:
+        """What takes long is done beside the loop, so that the signs of life go on."""
+        if header.get("op") in _LONG:
+            threading.Thread(target=self._do, args=(header, payload), daemon=True).start()
+        else:
+            self._do(header, payload)
+
+    def _do(self, header: dict[str, Any], payload: bytes) -> None:
+        try:
+            reply = self._verbs[header["op"]](dict(self.fill(header), payload=payload))
+        except OSError as error:
+            where = "%s: " % error.filename if error.filename else ""
+            reply = {"ok": False, "why": "%s%s" % (where, error.strerror or error)}
+        except (KeyError, TypeError, ValueError) as error:
+            reply = {"ok": False, "why": "not understood: %s: %s" % (type(error).__name__, error)}
+        payload = reply.pop("payload", b"")
+        self.send(dict({"op": "reply", "to": header.get("id"), "ok": True}, **reply), payload)
+
+    def _progress(self, text: str) -> None:
+        self.send({"op": "progress", "text": text})
+
+    def fill(self, value: Any) -> Any:
+        """%TRAINMARK_WORK%, %TRAINMARK_UID% and %TRAINMARK_GID% in every text become what they are on this host."""
+        if isinstance(value, str):
+            if "%" not in value:
+                return value
+            value = value.replace("%TRAINMARK_WORK%", self.work)
+            return value.replace("%TRAINMARK_UID%", str(os.getuid())).replace("%TRAINMARK_GID%", str(os.getgid()))
+        if isinstance(value, dict):
+            return {self.fill(name): self.fill(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.fill(inner) for inner in value]
+        return value
+
+    def _look(self) -> None:
+        for folder, watch in list(self._watches.items()):
+            if watch.tick():
+                del self._watches[folder]
+
+    # ---- verbs
+
+    def _ping(self, header: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        return {"wall": time.time_ns()}
+
+    def _have(self, header: dict[str, Any]) -> dict[str, Any]:
+        return {"missing": [name for name in header["trees"] if not os.path.isdir(self._tree_path(name))]}
+
+    def _tree_path(self, name: str) -> str:
+        if not name.isalnum():
+            raise ValueError("a tree is named by its hash")
+        return os.path.join(self.work, "trees", name)
+
+    def _tree(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Unpacks files under the hash of their content: whole or not at all, and once for all runs."""
+        import hashlib
+        import io
+        import shutil
+        import tarfile
+
+        path, payload = self._tree_path(header["name"]), header["payload"]
+        if hashlib.sha256(payload).hexdigest()[: len(header["name"])] != header["name"]:
+            raise ValueError("the files arrived damaged")
+        draft = "%s.%s.%d.part" % (path, os.uname().nodename, os.getpid())  # all hosts may share this folder
+        os.makedirs(draft)
+        try:
+            with tarfile.open(fileobj=io.BytesIO(payload)) as archive:
+                members = archive.getmembers()
+                if any(not member.isreg() or ".." in member.name or member.name[:1] == "/" for member in members):
+                    raise ValueError("only plain files below the tree are taken")
+                archive.extractall(draft, members)  # noqa: S202 - looked at above
+            os.rename(draft, path)
+        except OSError:
+            if not os.path.isdir(path):  # another run may have been faster
+                raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return {}
+
+    def _ports(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Free ports, held until the agent takes them over."""
+        from trainmark.agent.ports import Ports, PortTaken
+
+        self._release()
+        held = Ports(linux.Proc())
+        try:
+            held.hold(header["wanted"])
+        except PortTaken as error:
+            return {"ok": False, "why": str(error), "kind": "port"}
+        self._held = held
+        return {"numbers": held.numbers}
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+
+    def _start(self, header: dict[str, Any]) -> dict[str, Any]:
+        folder, plan = header["dir"], header["plan"]
+        container = header.get("container")
+        if container:
+            from trainmark.agent.relay.containers import hindrance
+
+            why = hindrance(container)
+            if why:
+                return {"ok": False, "why": why}
+        os.makedirs(folder)
+        self._raise_lease(plan["lease"], header.get("lease"))
+        replace_json(os.path.join(folder, _NODE_PLAN), plan)
+        self._release()
+        watch = Watch(self.send, header, {})
+        watch.start(header["argv"])
+        self._watches[folder] = watch
+        return {}
+
+    def _raise_lease(self, path: str, epoch: Any) -> None:
+        """The highest epoch a controller has shown to this node; agents read it before they start anything."""
+        standing = read_json(path)
+        known = standing.get("epoch", 0) if isinstance(standing, dict) else 0
+        if isinstance(epoch, int) and epoch > known:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            replace_json(path, {"epoch": epoch})
+
+    def _watch(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Goes on with an attempt that an earlier relay had started."""
+        folder = header["dir"]
+        self._raise_lease(header["lease_file"], header.get("lease"))
+        watch = Watch(self.send, header, header.get("have") or {})
+        begun = watch.begun()
+        if begun:
+            self._watches[folder] = watch
+        return {"begun": begun}
+
+    def _order(self, header: dict[str, Any]) -> dict[str, Any]:
+        """control.json as the controller wrote it; the agent judges the epoch."""
+        watch = self._watches.get(header["dir"])
+        if watch is None:
+            return {"ok": False, "why": "there is no such attempt"}
+        self._raise_lease(header["lease_file"], header.get("lease"))
+        replace_json(os.path.join(header["dir"], "control.json"), header["control"])
+        if header["control"].get("command") != "adopt":
+            watch.nudge()
+        return {}
+
+    def _destroy(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Ends an attempt without asking its agent; also one that nobody watches any more."""
+        watch = self._watches.get(header["dir"]) or Watch(self.send, header, {})
+        watch.destroy()
+        return {}
+
+    def _forget(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Removes what was collected, and the folders above it that are empty by then."""
+        for folder in header["dirs"]:
+            self._remove(folder)
+        return {}
+
+    def _remove(self, folder: str) -> None:
+        import shutil
+
+        from trainmark.agent.ship import remove_spool
+
+        top = os.path.join(self.work, "runs")
+        if not folder.startswith(top + os.sep) or ".." in folder:
+            raise ValueError("%s is not below %s" % (folder, top))
+        self._watches.pop(folder, None)
+        remove_spool(folder)  # which may lie elsewhere
+        shutil.rmtree(folder, ignore_errors=True)
+        while len(folder) > len(top):
+            folder = os.path.dirname(folder)
+            if folder != top and os.path.isdir(folder) and set(os.listdir(folder)) <= {_LEASE}:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _check(self, header: dict[str, Any]) -> dict[str, Any]:
+        from trainmark.agent.relay.check import check
+
+        return check(header, self.work)
+
+    def _clear_caches(self, header: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        from trainmark.agent.relay.check import clear_caches
+
+        return {"warnings": clear_caches()}
+
+    def _listen(self, header: dict[str, Any]) -> dict[str, Any]:
+        from trainmark.agent.relay.reachability import listen
+
+        return {"port": listen(header["token"])}
+
+    def _reach(self, header: dict[str, Any]) -> dict[str, Any]:
+        from trainmark.agent.relay.reachability import reach
+
+        return {"failed": reach(header["targets"], header["token"])}
+
+    def _share(self, header: dict[str, Any]) -> dict[str, Any]:
+        from trainmark.agent.relay.check import Share, look_inside
+
+        if header.get("argv"):
+            return {"why": look_inside(header["argv"])}
+        self._shared = self._shared or Share(header["path"], header["token"])
+        why = self._shared.step(header["step"])
+        if header["step"] == "end":
+            self._shared = None
+        return {"why": why}
+
+    def _slurm(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Setting up a Slurm cluster; only `trainmark slurm init` asks for it."""
+        from trainmark.agent.relay import slurm_setup as relay_slurm
+
+        return relay_slurm.VERBS[header["op"]](header)
+
+
+def serve(work: str) -> int:
+    """The verb: talks on standard input and output until the controller is gone."""
+    os.makedirs(work, exist_ok=True)
+    write_all(1, b"\n" + GREETING + b"ready\n")
+    try:
+        return Relay(work).run()
+    except (BrokenPipeError, FrameError):
+        return 0

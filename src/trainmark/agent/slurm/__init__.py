@@ -1,0 +1,1 @@
+"""The agent inside a Slurm job: the batch job and its steps."""

@@ -1,0 +1,1 @@
+"""AAH's and AIPerf's configuration files."""

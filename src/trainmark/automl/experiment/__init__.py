@@ -1,0 +1,1 @@
+"""Experiments: configuration, plan, workers, record, rules, result."""

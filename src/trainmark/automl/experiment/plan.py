@@ -1,0 +1,153 @@
+"""From an experiment and a site to a plan: one case per place where a worker can be, all at the same time. Pure.
+
+A worker is one long round of the workload `automl_trial`. There may be more places than workers: then a place whose
+host fails is left for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.own_json import encode
+from trainmark.errors import UserError
+from trainmark.plan.build import Places, build
+from trainmark.plan.records import SCHEMA, CasePlan, Plan, RoundRef
+from trainmark.spec import suite as suites
+from trainmark.spec.site import Site, Tuning
+from trainmark.spec.suite import Loaded, Suite
+
+WORKLOAD = "automl_trial"
+# A worker's own deadline, beyond the experiment's: it has to finish a step and tell.
+GRACE_SECONDS = 600.0
+# A crash starts a worker again; a machine that was lost may come back much later.
+RESTARTS, RETRIES = 10, 1000
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a worker can be: its hosts, and which of the workers on them it is."""
+
+    hosts: tuple[str, ...]
+    share: int
+
+
+def places_of(experiment: Experiment, site: Site) -> list[Place]:
+    """All of them; different hosts first."""
+    nodes, hosts = experiment.slot.nodes, site.hosts
+    groups = [tuple(hosts[at : at + nodes]) for at in range(0, len(hosts) - nodes + 1, nodes)]
+    if not groups:
+        raise UserError(f"slot.nodes: found {nodes}; site `{site.name}` has {len(hosts)} nodes")
+    return [Place(group, share) for share in range(per_node(experiment, site)) for group in groups]
+
+
+def per_node(experiment: Experiment, site: Site) -> int:
+    if experiment.slot.per_node is not None:
+        return experiment.slot.per_node
+    return experiment.workers if site.launcher == "local" else 1
+
+
+def site_of(experiment: Experiment, site: Site) -> Site:
+    """The site as workers use it: a core of each node is left to the agent, and each worker is a job of its own."""
+    replace = msgspec.structs.replace
+    several = per_node(experiment, site) > 1
+    tuning: Tuning = replace(
+        site.tuning, spare_cores=max(1, site.tuning.spare_cores), share=max(1, per_node(experiment, site))
+    )
+    if several:
+        # Each agent would give its ranks the same first cores.
+        tuning = replace(tuning, affinity="none")
+    if experiment.threads is not None:
+        tuning = replace(tuning, threads=experiment.threads)
+    site = replace(site, tuning=tuning)
+    if site.slurm is not None:
+        exclusive = site.slurm.exclusive and not several
+        site = replace(site, slurm=replace(site.slurm, allocation="round", exclusive=exclusive))
+    return site
+
+
+def make(experiment: Experiment, site: Site, places: Places) -> Plan:
+    """The plan, without what only the run's folder can tell (`at_home`)."""
+    slots = places_of(experiment, site)
+    site = site_of(experiment, site)
+    slot = experiment.slot
+    total = experiment.seconds + GRACE_SECONDS
+    entries = [
+        {
+            "case": f"{WORKLOAD}:pytorch:{experiment.device}:{slot.nodes}:{slot.devices}:1@slot={index}",
+            "data": experiment.data,
+            "deadlines": {"total": total},
+        }
+        for index in range(len(slots))
+    ]
+    suite = Suite(schema=1, name=experiment.name, cases=entries, preset="full")
+    cases = suites.expand(Loaded(suite, Path(experiment.name)), site, {})
+    planned = []
+    for case, place in zip(cases, slots, strict=True):
+        here = msgspec.structs.replace(site, hosts=list(place.hosts))
+        (found,) = build(experiment.name, "closed", 0, [case], here, places, experiment.seed).cases
+        planned.append(_worker(experiment, found, place))
+    order = tuple(RoundRef(index, 1) for index in range(len(planned)))
+    return Plan(
+        schema=SCHEMA,
+        suite=experiment.name,
+        division="closed",
+        site=site,
+        seed=experiment.seed,
+        retries=RETRIES,
+        cases=tuple(planned),
+        blocks=(order,),
+        width=min(experiment.workers, len(planned)),
+        sharing=True,
+    )
+
+
+def _worker(experiment: Experiment, case: CasePlan, place: Place) -> CasePlan:
+    return msgspec.structs.replace(case, env={**case.env, **_visible(experiment, case, place)}, restarts=RESTARTS)
+
+
+def _visible(experiment: Experiment, case: CasePlan, place: Place) -> dict[str, str]:
+    """Which of a node's devices the worker sees; each of those on one node has its own."""
+    if case.visible is None:
+        return {}
+    count = experiment.slot.devices
+    if experiment.visible_devices is None:
+        names = [str(number) for number in range(place.share * count, (place.share + 1) * count)]
+    else:
+        names = experiment.visible_devices.split(",")[place.share * count : (place.share + 1) * count]
+    if len(names) < count:
+        raise UserError(
+            f"visible_devices: found `{experiment.visible_devices}`; {place.share + 1} workers on a node with {count} "
+            f"devices each need {(place.share + 1) * count}"
+        )
+    return {case.visible: ",".join(names)}
+
+
+def at_home(
+    plan: Plan, experiment: Experiment, start: Sequence[Graph], run: str, home: str, ledger: str, until: float
+) -> Plan:
+    """The plan with what workers are told: the experiment, its folder, its ledger, and when it is over. Start models go
+    along, since their files are on this machine."""
+    told = {
+        "experiment": msgspec.json.encode(experiment).decode(),
+        "start": msgspec.json.encode([encode(graph).decode() for graph in start]).decode(),
+        "run": run,
+        "home": home,
+        "ledger": ledger,
+        "until": until,
+        # Only a journal lies in a folder that all workers and the controller see.
+        "carry": not ledger.startswith("journal:"),
+    }
+    replace = msgspec.structs.replace
+    return replace(plan, cases=tuple(replace(case, params={**case.params, **told}) for case in plan.cases))
+
+
+def experiment_of(plan: Plan) -> Experiment:
+    """The experiment of a run, from its manifest."""
+    text = plan.cases[0].params.get("experiment")
+    if not isinstance(text, str):
+        raise UserError("this run is no AutoML experiment; `trainmark automl run` starts one")
+    return msgspec.json.decode(text, type=Experiment)

@@ -1,0 +1,229 @@
+"""The result of an experiment, or of one that still runs: a pure function of its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trainmark.automl.experiment import score
+from trainmark.automl.experiment.config import SYNTHETIC, Experiment
+from trainmark.automl.experiment.record import Begin, Record
+from trainmark.automl.experiment.rules import Facts, Verdict, judge
+from trainmark.automl.experiment.score import Point
+
+# Gaps between trials: this share of a trial's time, or so many seconds where trials are short.
+GAP_SHARE, GAP_SECONDS, SHORT_TRIAL = 0.01, 0.3, 30.0
+
+
+class TrialRow(msgspec.Struct, frozen=True):
+    """One trial. Times are seconds since the start; `accuracy` is None before its first epoch has ended."""
+
+    number: int
+    state: str
+    round: int
+    parent: int | None
+    moves: list[Any]
+    file: str
+    accuracy: float | None
+    epochs: int
+    runs: int
+    flops: float
+    hosts: list[str]
+    begin: float
+    end: float | None
+    attempts: int
+    why: str = ""
+
+
+class Gaps(msgspec.Struct, frozen=True):
+    """Time without work between two trials of a worker."""
+
+    count: int
+    mean: float
+    longest: float
+    # The largest share of the time of the trial before it.
+    share: float
+    # How many are longer than they should be.
+    late: int
+
+
+class Result(msgspec.Struct, frozen=True):
+    run: str
+    name: str
+    author: str
+    state: str
+    rules: str
+    rules_title: str
+    flops_rules: str
+    valid: bool
+    verdicts: list[Verdict]
+    start: float | None
+    seconds: float
+    accuracy: float
+    error: float
+    score: float
+    regulated: float
+    flops: float
+    epochs: int
+    images: int
+    curve: list[Point]
+    trials: list[TrialRow]
+    best: int | None
+    workers: int
+    hosts: list[str]
+    gaps: Gaps | None
+    # Processor seconds to generate an architecture.
+    generate_cpu_s: float | None
+    # Share of the workers' time that epochs took, from the first begin to the last end.
+    busy: float | None
+    synthetic: bool
+    pretrained: bool
+    remarks: list[str]
+    policy: str = ""
+    data: str = ""
+    max_duration: str = ""
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the score does not count."""
+        return [f"{one.rule}: {one.found}, wanted is {one.wanted}" for one in self.verdicts if one.met is False]
+
+
+def build(run: str, state: str, experiment: Experiment, record: Record) -> Result:
+    rules = experiment.rule_set
+    epochs = record.epochs
+    smallest = max((1.0 / worker.test_images for worker in record.workers if worker.test_images), default=0.0)
+    curve = score.curve(epochs, rules.flops, rules.interval, smallest)
+    last = curve[-1] if curve else Point(0.0, 1.0, 0.0, 0.0, 0.0, 0)
+    start = score.start_of(epochs) if epochs else None
+    accuracy = max((epoch.accuracy for epoch in epochs), default=0.0)
+    synthetic = experiment.data == SYNTHETIC or any(worker.data == SYNTHETIC for worker in record.workers)
+    facts = Facts(
+        seconds=last.seconds,
+        accuracy=accuracy,
+        synthetic=synthetic,
+        dtypes=tuple(sorted({worker.dtype for worker in record.workers})),
+        batches=tuple((worker.batch, worker.memory_gib) for worker in record.workers),
+    )
+    verdicts = judge(rules, facts)
+    # Workers of a lost controller may still be at it.
+    unended = "RUNNING" if state in ("RUNNING", "LOST") else "CANCELLED"
+    trials = _trials(record, rules.flops, start, unended)
+    done = [trial for trial in trials if trial.accuracy is not None]
+    best = max(done, key=lambda one: (one.accuracy or 0.0, -one.number), default=None)
+    made = [end.generate_cpu_s for end in record.ends if end.generate_cpu_s is not None]
+    pretrained = any(worker.pretrained for worker in record.workers)
+    return Result(
+        run=run,
+        name=experiment.name,
+        author=experiment.author,
+        state=state,
+        rules=rules.name,
+        rules_title=rules.title,
+        flops_rules=rules.flops,
+        valid=bool(epochs) and all(one.met is not False for one in verdicts),
+        verdicts=verdicts,
+        start=start,
+        seconds=last.seconds,
+        accuracy=accuracy,
+        error=last.error,
+        score=last.score,
+        regulated=last.regulated,
+        flops=last.flops,
+        epochs=len(epochs),
+        images=sum(epoch.images for epoch in epochs),
+        curve=curve,
+        trials=trials,
+        best=best.number if best else None,
+        workers=experiment.workers,
+        hosts=sorted({worker.host for worker in record.workers}),
+        gaps=_gaps(record, trials),
+        generate_cpu_s=sum(made) / len(made) if made else None,
+        busy=_busy(record, last.seconds),
+        synthetic=synthetic,
+        pretrained=pretrained,
+        remarks=_remarks(record, synthetic, pretrained),
+        policy=experiment.policy,
+        data=experiment.data,
+        max_duration=experiment.max_duration,
+    )
+
+
+def _trials(record: Record, rules: str, start: float | None, unended: str) -> list[TrialRow]:
+    begins: dict[int, list[Begin]] = {}
+    for begin in sorted(record.begins, key=lambda one: one.wall):
+        begins.setdefault(begin.number, []).append(begin)
+    # A worker that was lost before the ledger knew may have told of an end that another told again.
+    ends = {end.number: end for end in sorted(record.ends, key=lambda one: -one.wall)}
+    epochs: dict[int, list[Any]] = {number: [] for number in begins}
+    for epoch in record.epochs:
+        epochs.setdefault(epoch.trial, []).append(epoch)
+    rows = []
+    for number, told in sorted(begins.items()):
+        mine, end = epochs[number], ends.get(number)
+        since = start if start is not None else told[0].wall
+        rows.append(
+            TrialRow(
+                number=number,
+                state=_state(end, unended),
+                round=told[0].round,
+                parent=told[0].parent,
+                moves=list(told[0].moves),
+                file=told[0].file,
+                accuracy=max((epoch.accuracy for epoch in mine), default=None),
+                epochs=len(mine),
+                runs=len({epoch.run for epoch in mine}),
+                flops=sum(epoch.flops.get(rules, 0.0) for epoch in mine),
+                hosts=list(dict.fromkeys(begin.host for begin in told)),
+                begin=told[0].wall - since,
+                end=end.wall - since if end else None,
+                attempts=len(told),
+                why=end.why if end else "",
+            )
+        )
+    return rows
+
+
+def _state(end: Any, unended: str) -> str:
+    if end is None:
+        return unended
+    if end.value is None:
+        return "FAILED"
+    return "PRUNED" if end.pruned else "SUCCEEDED"
+
+
+def _gaps(record: Record, trials: list[TrialRow]) -> Gaps | None:
+    if not record.gaps:
+        return None
+    length = {trial.number: (trial.end or trial.begin) - trial.begin for trial in trials}
+    shares = [gap.seconds / length[gap.before] for gap in record.gaps if length.get(gap.before, 0.0) > 0]
+    late = sum(gap.seconds > _allowed(length.get(gap.before, 0.0)) for gap in record.gaps)
+    seconds = [gap.seconds for gap in record.gaps]
+    return Gaps(len(seconds), sum(seconds) / len(seconds), max(seconds), max(shares, default=0.0), late)
+
+
+def _busy(record: Record, seconds: float) -> float | None:
+    slots = len({worker.slot for worker in record.workers})
+    if not slots or seconds <= 0:
+        return None
+    return sum(epoch.end - epoch.begin for epoch in record.epochs) / (slots * seconds)
+
+
+def _allowed(trial: float) -> float:
+    return GAP_SECONDS if trial < SHORT_TRIAL else GAP_SHARE * trial
+
+
+def _remarks(record: Record, synthetic: bool, pretrained: bool) -> list[str]:
+    found = []
+    if synthetic:
+        found.append("synthetic data: for speed alone, never valid")
+    if pretrained:
+        found.append("pretrained: the first networks began with weights from a file")
+    if record.told_again:
+        found.append(
+            f"{record.told_again} epochs were told again by workers that went on with a trial; each counts once"
+        )
+    if record.unreadable:
+        found.append(f"{record.unreadable} records could not be read and were left out")
+    return found

@@ -1,0 +1,1 @@
+"""Architecture graphs: morphisms, keys, FLOPs, weights, networks."""

@@ -1,0 +1,177 @@
+"""Graphs as AIPerf and NNI write them: tensors are numbered, and a layer says which it reads and which it makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trainmark.automl.graph.graph import (
+    ADD,
+    BN,
+    CONCAT,
+    CONV,
+    DENSE,
+    DROPOUT,
+    INPUT,
+    MAXPOOL,
+    NONE,
+    OPS,
+    Graph,
+    Layer,
+    check,
+    infer,
+)
+from trainmark.automl.graph.json_values import as_list, as_shape, ends, kind, setting, short, whole
+from trainmark.errors import UserError, did_you_mean, one_of
+
+_STUBS = {
+    "StubConv": CONV,
+    "StubBatchNormalization": BN,
+    "StubReLU": OPS.index("relu"),
+    "StubPooling": MAXPOOL,
+    "StubGlobalPooling": OPS.index("global_avg_pool"),
+    "StubDense": DENSE,
+    "StubDropout": DROPOUT,
+    "StubAdd": ADD,
+    "StubConcatenate": CONCAT,
+    "StubFlatten": OPS.index("flatten"),
+    "StubSoftmax": OPS.index("softmax"),
+}
+# Those whose name ends with the number of dimensions.
+_DIMENSIONAL = ("StubConv", "StubBatchNormalization", "StubPooling", "StubGlobalPooling", "StubDropout")
+# kind → fields of `Layer` after the name, what is read and what is made; None is implied by the rest
+_STUB_FIELDS: dict[int, tuple[str | None, ...]] = {
+    CONV: (None, "width", "kernel", "stride", None),
+    DENSE: (None, "width"),
+    BN: (None,),
+    DROPOUT: ("extra",),
+    MAXPOOL: ("kernel", "stride", "extra"),
+}
+
+
+class _Stub(msgspec.Struct):
+    op: int
+    reads: list[int]
+    makes: int
+    values: list[Any]
+    place: str
+
+
+def from_aiperf(raw: dict[str, Any]) -> Graph:
+    shape = as_shape(raw.get("input_shape"), "input_shape")
+    stubs = [_stub(index, item, len(shape)) for index, item in enumerate(as_list(raw["layer_list"], "layer_list"))]
+    makers: dict[int, int] = {}
+    for index, stub in enumerate(stubs):
+        if stub.makes in makers:
+            raise UserError(f"{stub.place}: tensor {stub.makes} is made by layer {makers[stub.makes]} too")
+        makers[stub.makes] = index
+    sources = sorted({end for stub in stubs for end in stub.reads} - set(makers))
+    if len(sources) != 1:
+        found = ", ".join(map(str, sources[:8])) or "none"
+        raise UserError(f"layer_list: one tensor must be made by no layer, the input; found {found}")
+    makers[sources[0]] = INPUT
+    _check_edges(raw.get("adj_list"), stubs)
+    graph = Graph(shape, tuple(_unstub(stub, makers) for stub in stubs))
+    _check_implied(check(graph, "layer_list"), stubs)
+    return graph
+
+
+def _stub(index: int, item: Any, sides: int) -> _Stub:
+    place = f"layer_list[{index}]"
+    pair = as_list(item, place)
+    if len(pair) != 2 or whole(pair[0], place) != index:
+        raise UserError(f"{place}: expected [{index}, [type, reads, makes, …]]")
+    parts = as_list(pair[1], place)
+    name = parts[0] if parts and isinstance(parts[0], str) else ""
+    base = name[:-2] if name[-2:] in ("1d", "2d") and name[:-2] in _DIMENSIONAL else name
+    if base not in _STUBS or (base in _DIMENSIONAL and base == name) or (name == "StubConv1d" and sides != 2):
+        known = [f"{stub}2d" if stub in _DIMENSIONAL else stub for stub in _STUBS]
+        raise UserError(f"{place}: type is {short(name)}{did_you_mean(name[:40], known)}; allowed: {one_of(known)}")
+    op = _STUBS[base]
+    if len(parts) != 3 + len(_STUB_FIELDS.get(op, ())):
+        raise UserError(f"{place}: `{name}` has {3 + len(_STUB_FIELDS.get(op, ()))} entries, found {len(parts)}")
+    reads = parts[1] if isinstance(parts[1], list) else [parts[1]]
+    return _Stub(op, [whole(end, place) for end in reads], whole(parts[2], place), parts[3:], place)
+
+
+def _unstub(stub: _Stub, makers: dict[int, int]) -> Layer:
+    pair = ends(stub.op, [makers[end] for end in stub.reads], stub.place)
+    named = zip(_STUB_FIELDS.get(stub.op, ()), stub.values, strict=True)
+    values = {field: setting(stub.op, value, stub.place) for field, value in named if field}
+    return Layer(stub.op, *pair, **values)
+
+
+def _check_edges(raw: Any, stubs: list[_Stub]) -> None:
+    """`adj_list` says the same once more; a file that contradicts itself is refused."""
+    if raw is None:
+        return
+    if not isinstance(raw, dict):
+        raise UserError(f"adj_list: expected an object, found {kind(raw)}")
+    told = {(str(end), stub.makes, index) for index, stub in enumerate(stubs) for end in stub.reads}
+    found = set()
+    for key, edges in raw.items():
+        for edge in as_list(edges, f"adj_list[{key[:20]}]"):
+            pair = [whole(end, f"adj_list[{key[:20]}]") for end in as_list(edge, f"adj_list[{key[:20]}]")[:3]]
+            found.add((key, *pair))
+    if told != found:
+        odd = min(told ^ found, key=str)
+        raise UserError(f"adj_list and layer_list differ, for instance in the edge {odd[0][:20]} → {odd[1:2]}")
+
+
+def _check_implied(graph: Graph, stubs: list[_Stub]) -> None:
+    """Channels that a layer says it reads, and the padding of a convolution, must be what they are."""
+    for layer, stub in zip(graph.layers, stubs, strict=True):
+        if layer.op in (CONV, DENSE, BN):
+            channels = graph.shapes[layer.a][-1]
+            if whole(stub.values[0], stub.place) != channels:
+                raise UserError(f"{stub.place}: says it reads {short(stub.values[0])} channels; it gets {channels}")
+        if layer.op == CONV and whole(stub.values[4], stub.place) != layer.kernel // 2:
+            raise UserError(
+                f"{stub.place}: padding is {short(stub.values[4])}; kernel {layer.kernel} needs {layer.kernel // 2}"
+            )
+
+
+def to_aiperf(graph: Graph) -> dict[str, Any]:
+    """AIPerf's form. The input is tensor 0 and layer n makes tensor n + 1."""
+    shapes = infer(graph, halving=True)
+    forward: dict[str, list[list[int]]] = {str(tensor): [] for tensor in range(len(graph.layers) + 1)}
+    backward: dict[str, list[list[int]]] = {str(tensor): [] for tensor in range(len(graph.layers) + 1)}
+    stubs: list[tuple[int, list[Any]]] = []
+    for index, layer in enumerate(graph.layers):
+        reads = [end + 1 for end in (layer.a, layer.b) if end != NONE]
+        for end in reads:
+            forward[str(end)].append([index + 1, index])
+            backward[str(index + 1)].append([end, index])
+        stubs.append((index, _to_stub(graph, index, layer, reads)))
+    return {
+        "input_shape": list(graph.shape),
+        "weighted": False,
+        "vis": None,
+        "operation_history": [],
+        "layer_id_to_input_node_ids": {str(stub[0]): _listed(stub[1][1]) for stub in stubs},
+        "layer_id_to_output_node_ids": {str(index): [index + 1] for index in range(len(stubs))},
+        "adj_list": forward,
+        "reverse_adj_list": backward,
+        "node_list": [[tensor, list(shapes[tensor - 1])] for tensor in range(len(graph.layers) + 1)],
+        "layer_list": [list(stub) for stub in stubs],
+    }
+
+
+def _listed(value: Any) -> list[int]:
+    return value if isinstance(value, list) else [value]
+
+
+def _to_stub(graph: Graph, index: int, layer: Layer, reads: list[int]) -> list[Any]:
+    name = next(stub for stub, op in _STUBS.items() if op == layer.op)
+    if name in _DIMENSIONAL:
+        name += "2d" if len(graph.shape) == 3 else "1d"
+    channels = graph.shapes[layer.a][-1]
+    values: list[Any] = [
+        channels if field is None else getattr(layer, field) for field in _STUB_FIELDS.get(layer.op, ())
+    ]
+    if layer.op == CONV:
+        values[4] = layer.kernel // 2
+    if layer.op == DROPOUT:
+        values = [layer.extra / 1e6]
+    return [name, reads if len(reads) == 2 else reads[0], index + 1, *values]

@@ -1,0 +1,129 @@
+"""A graph as a plain `torch.nn.Module`. There is one way to make it: the Python source that is also exported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainmark.automl.graph.graph import (
+    ADD,
+    BN,
+    CONCAT,
+    CONV,
+    DENSE,
+    DROPOUT,
+    FLATTEN,
+    GAP,
+    INPUT,
+    MAXPOOL,
+    NONE,
+    RELU,
+    Graph,
+    Layer,
+    pool_padding,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+_HEAD = '''"""A network. Needs torch only: `load()` gives it with the weights that lie beside this file."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+'''
+
+_TAIL = """
+
+def load(weights=Path(__file__).with_name("weights.pt")):
+    network = Network()
+    network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    return network.eval()
+"""
+
+
+def source(graph: Graph, dropout: float | None = None) -> str:
+    """The network as a Python file; takes images as batch × channels × height × width. `dropout` replaces all rates."""
+    members = [(index, _member(graph, index, dropout)) for index in range(len(graph.layers))]
+    made = [f"        self.l{index} = {text}\n" for index, text in members if text] or ["        pass\n"]
+    return _HEAD + "".join(made) + "\n    def forward(self, x):\n" + _forward(graph) + _TAIL
+
+
+def _member(graph: Graph, index: int, dropout: float | None) -> str:
+    """What a layer keeps in the module, if it keeps anything."""
+    layer = graph.layers[index]
+    came = graph.shapes[layer.a]
+    if layer.op == CONV:
+        return (
+            f"nn.Conv2d({came[-1]}, {layer.width}, {layer.kernel}, stride={layer.stride}, padding={layer.kernel // 2})"
+        )
+    if layer.op == BN:
+        return f"nn.BatchNorm{'2d' if len(came) == 3 else '1d'}({came[-1]})"
+    if layer.op == DENSE:
+        return f"nn.Linear({came[-1]}, {layer.width})"
+    if layer.op == DROPOUT:
+        rate = layer.extra / 1e6 if dropout is None else float(dropout)
+        return f"nn.Dropout{'2d' if len(came) == 3 else ''}({rate})"
+    return ""
+
+
+def _forward(graph: Graph) -> str:
+    """One line per layer. A variable is used again once nobody needs what it holds, so that memory is freed."""
+    left = [len(readers) for readers in graph.consumers]
+    names = {INPUT: "x"}
+    free: list[str] = []
+    lines = []
+    for index in graph.order:
+        layer = graph.layers[index]
+        ends = [layer.a] if layer.b in (NONE, layer.a) else [layer.a, layer.b]
+        text = _call(index, layer, names[layer.a], names.get(layer.b, ""))
+        for end in ends:
+            left[end] -= 1
+            if not left[end]:
+                free.append(names[end])
+        names[index] = free.pop() if free else f"x{index}"
+        lines.append(f"        {names[index]} = {text}\n")
+    return "".join(lines) + f"        return {names[graph.output]}\n"
+
+
+def _call(index: int, layer: Layer, a: str, b: str) -> str:
+    if layer.op in (CONV, BN, DENSE, DROPOUT):
+        return f"self.l{index}({a})"
+    if layer.op == MAXPOOL:
+        return f"F.max_pool2d({a}, {layer.kernel}, stride={layer.stride}, padding={pool_padding(layer)})"
+    return {
+        RELU: f"F.relu({a})",
+        GAP: f"{a}.mean((2, 3))",
+        ADD: f"{a} + {b}",
+        CONCAT: f"torch.cat(({a}, {b}), 1)",
+        FLATTEN: f"{a}.flatten(1)",
+    }.get(layer.op, f"F.log_softmax({a}, 1)")
+
+
+def build(graph: Graph, dropout: float | None = None) -> torch.nn.Module:
+    """The network, with fresh weights."""
+    space: dict[str, Any] = {"__name__": "network", "__file__": "network.py"}
+    # Nothing but checked integers of the graph goes into the text.
+    exec(compile(source(graph, dropout), "network.py", "exec"), space)  # noqa: S102
+    network: torch.nn.Module = space["Network"]()
+    return network
+
+
+def save(graph: Graph, weights: Mapping[str, torch.Tensor], folder: Path) -> None:
+    """`model.py`, `weights.pt` and `graph.json`; the first two are all that is needed to use the network elsewhere."""
+    import torch
+
+    from trainmark.automl.graph.own_json import encode
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.py").write_text(source(graph))
+    (folder / "graph.json").write_bytes(encode(graph) + b"\n")
+    torch.save({name: tensor.detach().cpu() for name, tensor in weights.items()}, folder / "weights.pt")

@@ -1,0 +1,90 @@
+"""Networks to start a search from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainmark.automl.graph.graph import (
+    ADD,
+    BN,
+    CONV,
+    DENSE,
+    DROPOUT,
+    GAP,
+    INPUT,
+    MAXPOOL,
+    NONE,
+    RELU,
+    Graph,
+    Layer,
+    Shape,
+    check,
+)
+
+
+class Builder:
+    """Layers in the order they are named; each call gives the new layer's number."""
+
+    def __init__(self) -> None:
+        self.layers: list[Layer] = []
+
+    def add(self, op: int, a: int, b: int = NONE, **values: int) -> int:
+        self.layers.append(Layer(op, a, b, **values))
+        return len(self.layers) - 1
+
+    def conv(self, a: int, filters: int, kernel: int, stride: int = 1) -> int:
+        return self.add(CONV, a, width=filters, kernel=kernel, stride=stride)
+
+    def conv_bn_relu(self, a: int, filters: int, kernel: int, stride: int = 1) -> int:
+        return self.add(RELU, self.add(BN, self.conv(a, filters, kernel, stride)))
+
+
+def resnet50(shape: Shape = (224, 224, 3), classes: int = 1000) -> Graph:
+    """AIPerf's: each stage's stride is in the first 1×1 convolution of its first block."""
+    net = Builder()
+    x = net.add(MAXPOOL, net.conv_bn_relu(INPUT, 64, 7, 2), kernel=3, stride=2)
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        for block in range(blocks):
+            x = _bottleneck(net, x, 64 << stage, 2 if stage and not block else 1, project=not block)
+    net.add(DENSE, net.add(GAP, x), width=classes)
+    return check(Graph(shape, tuple(net.layers)), "resnet50")
+
+
+def _bottleneck(net: Builder, x: int, filters: int, stride: int, project: bool) -> int:
+    deep = net.conv_bn_relu(net.conv_bn_relu(x, filters, 1, stride), filters, 3)
+    deep = net.conv(deep, 4 * filters, 1)
+    # Layer numbers as in AIPerf's own file: the projection's convolution comes before the batch norm of the other way.
+    side = net.conv(x, 4 * filters, 1, stride) if project else x
+    deep = net.add(BN, deep)
+    if project:
+        side = net.add(BN, side)
+    return net.add(RELU, net.add(ADD, deep, side))
+
+
+def small_cnn(shape: Shape = (32, 32, 3), classes: int = 10, blocks: int = 3, width: int = 64) -> Graph:
+    """NNI's: blocks of ReLU, batch norm, convolution, pool; then one hidden dense layer."""
+    net = Builder()
+    x = INPUT
+    for _ in range(blocks):
+        x = net.conv(net.add(BN, net.add(RELU, x)), width, 3)
+        x = net.add(MAXPOOL, x, kernel=2, stride=2)
+    x = net.add(DROPOUT, net.add(GAP, x), extra=250_000)
+    net.add(DENSE, net.add(RELU, net.add(DENSE, x, width=width)), width=classes)
+    return check(Graph(shape, tuple(net.layers)), "small_cnn")
+
+
+STARTS = {"resnet50": resnet50, "small_cnn": small_cnn}
+
+
+def start(name: str, shape: Shape | None = None, classes: int | None = None) -> Graph:
+    """A start model by its name, or the graph in a JSON file. A file has its own shape and classes."""
+    if name in STARTS:
+        given = {"shape": shape, "classes": classes}
+        return STARTS[name](**{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+    from trainmark.automl.graph.own_json import load
+    from trainmark.errors import UserError, did_you_mean, one_of
+
+    if not Path(name).is_file():
+        close = did_you_mean(name, STARTS)
+        raise UserError(f"{name}: no such start model{close}; allowed are {one_of(STARTS)} or a graph's JSON file")
+    return load(Path(name))

@@ -1,0 +1,1 @@
+"""The ledger of trials that all workers share, and the files beside it."""

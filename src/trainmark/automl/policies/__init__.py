@@ -1,1 +1,0 @@
-"""Search policies; `trainmark.automl.policy` says what one is."""

@@ -1,0 +1,1 @@
+"""Search policies and hyper-parameter search."""

@@ -1,0 +1,123 @@
+"""Bayesian optimisation over morphisms: of the neighbours of good architectures, the one that promises most."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random as Rng
+from typing import Any
+
+import numpy as np
+
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.moves import Limits, neighbours
+from trainmark.automl.search.common import Option, first, mutation, options_of, parents
+from trainmark.automl.search.features import WIDTH, Numbers, features
+from trainmark.automl.search.policy import Proposal, Trial
+from trainmark.automl.search.surrogate import Surrogate
+
+OPTIONS = {
+    # So many are drawn at random before the surrogate is asked: it must have something to learn from.
+    "initial": Option(8, 0, 100_000),
+    # Neighbours looked at for one architecture, and of how many parents.
+    "candidates": Option(96, 1, 100_000),
+    "parents": Option(12, 1, 10_000),
+    # Deviations added to what is expected: the larger, the more is dared.
+    "beta": Option(1.0, 0.0, 100.0),
+    # How far values of one architecture vary, beside how far architectures do: a ratio of variances.
+    "noise": Option(0.1, 1e-6, 100.0),
+}
+_BATCH = 256
+# Of so many times as many good ones are parents chosen.
+_CHOICE = 4
+
+
+class MorphismBO:
+    def __init__(self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> None:
+        chosen = options_of("morphism-bo", options, OPTIONS)
+        self._start, self._limits = list(start), limits
+        self._candidates, self._parents, self._beta = chosen["candidates"], chosen["parents"], chosen["beta"]
+        self._initial = chosen["initial"]
+        self._surrogate = Surrogate(WIDTH, chosen["noise"])
+        # Told and not yet learnt; rows of what was seen and not yet told; marks of all that was seen.
+        self._told: list[Trial] = []
+        self._rows: dict[int, Numbers] = {}
+        self._marks: set[int] = set()
+        # Those that can be parents, best first; of equal ones the older.
+        self._ranked: list[tuple[float, int, Numbers, Graph]] = []
+        self._worst = 0.0
+
+    def tell(self, trial: Trial) -> None:
+        self._told.append(trial)
+
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Rng) -> Proposal:
+        begin = first(self._start, history, pending)
+        if begin is not None:
+            return begin
+        if len(history) + len(pending) < self._initial:
+            return self._blindly(history, pending, rng)
+        self._learn(pending)
+        for group in self._groups(history, pending):
+            share = -(-self._candidates // len(group))
+            drawn = [
+                Proposal(child, number, (move,))
+                for number, graph in group
+                for move, child in neighbours(graph, rng, share, self._limits)
+            ]
+            best = self._best(drawn)
+            if best is not None:
+                return best
+        return self._blindly(history, pending, rng)
+
+    def _blindly(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Rng) -> Proposal:
+        among = parents(history, pending)
+        found = mutation(neighbours, self._limits, rng, lambda: rng.choice(among))
+        return found or Proposal(rng.choice(self._start))
+
+    def _learn(self, pending: Sequence[Trial]) -> None:
+        """Takes in what is new: trials that were told, and those under way, whose values will come."""
+        new = [trial for trial in (*self._told, *pending) if trial.number not in self._rows]
+        for begin in range(0, len(new), _BATCH):
+            batch = new[begin : begin + _BATCH]
+            seen, marks = features([trial.graph for trial in batch])
+            self._surrogate.see(seen)
+            self._marks.update(marks)
+            self._rows.update((trial.number, row) for trial, row in zip(batch, seen, strict=True))
+        rows: list[Numbers] = []
+        values: list[float] = []
+        for trial in self._told:
+            row = self._rows.pop(trial.number)
+            if trial.value is not None:
+                self._worst = min(self._worst, trial.value) if self._ranked else trial.value
+                insort(self._ranked, (-trial.value, trial.number, row, trial.graph), key=lambda one: one[:2])
+            rows.append(row)
+            # What fails is worth as little as the worst, so that larger ones of its kind are not tried in turn.
+            values.append(self._worst if trial.value is None else trial.value)
+        if rows:
+            self._surrogate.tell(np.stack(rows), values)
+        self._told.clear()
+
+    def _groups(self, history: Sequence[Trial], pending: Sequence[Trial]) -> Iterator[list[tuple[int, Graph]]]:
+        """Parents, the most promising first. A lucky value is seen through: what counts is what the surrogate makes of
+        it and of all that is like it."""
+        if not self._ranked:
+            yield [(trial.number, trial.graph) for trial in (*history, *pending)][: self._parents]
+            return
+        for begin in range(0, len(self._ranked), _CHOICE * self._parents):
+            some = self._ranked[begin : begin + _CHOICE * self._parents]
+            means = self._surrogate.means(np.stack([row for _, _, row, _ in some]))
+            order = np.argsort(-means, kind="stable").tolist()
+            ranked = [(some[at][1], some[at][3]) for at in order]
+            yield from (ranked[at : at + self._parents] for at in range(0, len(ranked), self._parents))
+
+    def _best(self, drawn: list[Proposal]) -> Proposal | None:
+        """Of those that are new, the one whose mean and deviation add up to most."""
+        if not drawn:
+            return None
+        rows, marks = features([one.graph for one in drawn])
+        kept = [at for at, mark in enumerate(marks) if mark not in self._marks]
+        if not kept:
+            return None
+        rows = rows[kept]
+        promise = self._surrogate.means(rows) + self._beta * self._surrogate.deviations(rows)
+        return drawn[kept[int(np.argmax(promise))]]

@@ -1,0 +1,1 @@
+"""Reading files of other tools into run directories."""

@@ -1,0 +1,1 @@
+"""Writing runs in other tools' formats."""

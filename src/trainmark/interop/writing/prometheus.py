@@ -1,0 +1,66 @@
+"""`export prometheus`: a file for the text file collector of the node exporter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from trainmark.interop.format import WriteOnly
+from trainmark.report.records import CaseReport, Report
+from trainmark.score.figures.measurement import Measurement
+from trainmark.spec.case_id import CaseId
+from trainmark.spec.states import JobState
+
+Sample = tuple[str, dict[str, str], float]
+
+_HELP = {
+    "trainmark_case_succeeded": "1 when every round of the case succeeded, else 0.",
+    "trainmark_case_rounds": "Rounds of the case that count.",
+    "trainmark_measurement": "A figure of the case, in the unit that its label names.",
+    "trainmark_measurement_ci_low": "Lower end of its 95 % interval.",
+    "trainmark_measurement_ci_high": "Upper end of its 95 % interval.",
+}
+
+
+class Prometheus(WriteOnly):
+    summary = "metrics for Prometheus, as the node exporter's text file collector reads them"
+
+    def render(self, reports: Sequence[Report]) -> bytes:
+        samples = [sample for report in reports for case in report.cases for sample in _samples(report, case)]
+        lines = []
+        for name, text in _HELP.items():
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+            lines += [f"{name}{{{_labels(labels)}}} {value!r}" for found, labels, value in samples if found == name]
+        return ("\n".join(lines) + "\n").encode()
+
+
+def _samples(report: Report, case: CaseReport) -> Iterator[Sample]:
+    found = CaseId.parse(case.case)
+    labels = {
+        "run": report.run,
+        "case": case.case,
+        "workload": found.workload,
+        "framework": found.framework_text,
+        "device": found.device,
+        "nnodes": str(found.nnodes),
+        "nproc": str(found.nproc),
+    }
+    yield "trainmark_case_succeeded", {**labels, "state": str(case.state)}, float(case.state is JobState.SUCCEEDED)
+    yield "trainmark_case_rounds", labels, float(case.counted)
+    for one in case.measurements.values():
+        yield from _figure({**labels, "measurement": one.name, "unit": one.unit}, one)
+
+
+def _figure(labels: dict[str, str], one: Measurement) -> Iterator[Sample]:
+    """What is not known is left out, never 0."""
+    for suffix, value in (("", one.value), ("_ci_low", one.ci_low), ("_ci_high", one.ci_high)):
+        if value is not None and math.isfinite(value):
+            yield f"trainmark_measurement{suffix}", labels, float(value)
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,1 @@
+"""This machine: one agent, started in a session of its own."""

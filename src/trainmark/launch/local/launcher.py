@@ -1,0 +1,155 @@
+"""This machine: one agent, started in a session of its own so that it outlives a killed controller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trainmark.agent import ship
+from trainmark.agent.lean import signals
+from trainmark.errors import SiteError
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_plan, outcome, process
+from trainmark.launch.local import start as local_start
+from trainmark.plan.records import Plan
+from trainmark.spec.site import Site
+from trainmark.spec.states import JobState
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
+
+
+class LocalLauncher:
+    def __init__(self) -> None:
+        self._exit_codes: dict[int, int] = {}
+
+    def check(self, site: Site, plan: Plan | None) -> list[Finding]:
+        from trainmark.launch.local import check as local_check
+
+        return local_check.findings(site, plan)
+
+    def render(self, spec: AttemptSpec, site: Site) -> Request:
+        nodes = tuple(node_plan.render(spec, node, site) for node in spec.case.nodes)
+        return Request(spec.attempt_dir, spec.token, nodes)
+
+    def submit(self, request: Request) -> Job:
+        (node,) = request.nodes
+        try:
+            node.dir.mkdir(parents=True)
+            write_json(node.dir / NODE_PLAN, node.plan)
+            pid = local_start.start(node.dir)
+        except OSError as error:
+            raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
+        return Job(_handle(pid, process.start_ticks(pid)), request.attempt_dir, request.token)
+
+    def find(self, attempt_dir: Path, token: str) -> Job | None:
+        claim = _claim(attempt_dir)
+        if claim is None or claim.get("token") != token:
+            return None
+        ticks = claim["start_ticks"] if claim.get("boot_id") == process.boot_id() else None
+        return Job(_handle(int(claim["pid"]), ticks), attempt_dir, token)
+
+    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+        waiting = select.poll()
+        alive: dict[str, int] = {}
+        try:
+            for job in jobs:
+                handle = self._open(job)
+                if handle is not None:
+                    alive[job.handle] = handle
+                    waiting.register(handle, select.POLLIN)
+            if len(alive) == len(jobs):
+                waiting.poll(seconds * 1000)
+            return {job.handle: self._state(job) for job in jobs}
+        finally:
+            for handle in alive.values():
+                os.close(handle)
+
+    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+        handle = self._open(job)
+        if handle is None:
+            return
+        try:
+            if how == "destroy":
+                signals.pidfd_send_signal(handle, signals.SIGKILL)
+                return
+            if outcome.command(job.attempt_dir, epoch, how, reason):
+                signals.pidfd_send_signal(handle, signals.SIGTERM)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(handle)
+
+    def adopt(self, job: Job, epoch: int) -> None:
+        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+
+    def collect(self, job: Job) -> None:
+        folders = outcome.node_dirs(job.attempt_dir)
+        if not folders or not all(_left_nothing(folder) for folder in folders):
+            from trainmark.agent.contain.sweep import sweep
+
+            sweep(job.token)
+        for folder in folders:
+            # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
+            with contextlib.suppress(OSError):
+                ship.complete(str(folder))
+
+    def release(self, run_dir: Path) -> list[str]:
+        """Nothing is held between rounds."""
+        del run_dir
+        return []
+
+    def _state(self, job: Job) -> Ended:
+        handle = self._open(job)
+        if handle is not None:
+            os.close(handle)
+            return Ended(JobState.RUNNING)
+        for folder in outcome.node_dirs(job.attempt_dir):
+            return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
+        return outcome.removed(job.attempt_dir)
+
+    def _open(self, job: Job) -> int | None:
+        """A pidfd on the attempt's agent, or None when it is gone. Reaps it if it was our child."""
+        pid = _pid(job)
+        if pid in self._exit_codes:
+            return None
+        try:
+            reaped, status = os.waitpid(pid, os.WNOHANG)
+            if reaped:
+                self._exit_codes[pid] = os.waitstatus_to_exitcode(status)
+                return None
+        except ChildProcessError:
+            pass  # started by an earlier controller
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            return None
+        if str(process.start_ticks(pid)) != job.handle.rpartition(".")[2]:
+            os.close(handle)
+            return None
+        return handle
+
+
+def _left_nothing(folder: Path) -> bool:
+    """Whether the agent has proven it."""
+    result = read_json(folder / RESULT)
+    return isinstance(result, dict) and bool(result.get("containment", {}).get("left") == 0)
+
+
+def _handle(pid: int, start_ticks: int | None) -> str:
+    """Pid and start time: a pid alone may be somebody else's by the time it is used."""
+    return f"local://{os.uname().nodename}/{pid}.{start_ticks}"
+
+
+def _pid(job: Job) -> int:
+    return int(job.handle.rpartition("/")[2].partition(".")[0])
+
+
+def _claim(attempt_dir: Path) -> dict[str, Any] | None:
+    for folder in outcome.node_dirs(attempt_dir):
+        found = read_json(folder / CLAIM)
+        if isinstance(found, dict):
+            return found
+    return None

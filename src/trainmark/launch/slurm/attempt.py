@@ -1,0 +1,268 @@
+"""An attempt in an allocation: what its folder, its steward and Slurm itself tell, and what that means."""
+
+from __future__ import annotations
+
+import pwd
+import time
+from pathlib import Path
+from typing import Any
+
+from trainmark.launch import Ended, outcome
+from trainmark.launch.slurm.allocation import SILENT_SECONDS, Allocation
+from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.slurm.states import Job, ended, failure_of, memory_kill, waiting_for
+from trainmark.spec.states import JobState
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS
+
+# How long Slurm may take to say why a step ended that nobody here had ended.
+_DOUBT_SECONDS = 15.0
+# A job may be COMPLETING for as long as Slurm's KillWait and a bad node make it.
+_END_SECONDS = 180.0
+# An agent begins within seconds of its step, but Python may come from a slow file server.
+_BEGIN_SECONDS = 60.0
+# Agents write their status each second; a thousand of them are not looked at more often.
+_NODE_SECONDS = 1.0
+_SUPERSEDED = 76
+
+
+class Node:
+    """One agent of the attempt, seen through its folder."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+        self.folder, self.plan = folder, plan
+        self.ended: Ended | None = None
+        self._mark: Any = None
+        self._heard: float | None = None
+
+    @property
+    def host(self) -> str:
+        """The name of the host it got; its folder has the name it was planned with."""
+        found = read_json(self.folder / NODE_PLAN)
+        return str(found["host"]) if isinstance(found, dict) else str(self.plan["host"])
+
+    def follow(self, now: float, lost_seconds: float) -> None:
+        if self.ended is not None:
+            return
+        found = read_json(self.folder / RESULT)
+        if isinstance(found, dict) and found.get("token") == self.plan["token"]:
+            self.ended = outcome.of_node(self.folder, self.plan["token"], None)
+            return
+        status = read_json(self.folder / STATUS)
+        mark = status.get("wall") if isinstance(status, dict) else (self.folder / CLAIM).exists()
+        if mark != self._mark or self._heard is None:
+            self._mark, self._heard = mark, now
+        silent, limit = now - self._heard, lost_seconds if mark else lost_seconds + _BEGIN_SECONDS
+        if silent > limit:
+            self.ended = Ended(JobState.LOST, f"no sign of life for {silent:.0f} s")
+
+
+class Attempt:
+    """Follows one order to its end. `asked` is what this controller or an earlier one asked of it."""
+
+    def __init__(self, allocation: Allocation, order: str, nodes: list[Node], watch: Watch) -> None:
+        self.allocation, self.order, self.nodes, self.watch = allocation, order, nodes, watch
+        self.verdict: Ended | None = None
+        self._about: dict[str, Any] = nodes[0].plan["slurm"]
+        self._begun = time.monotonic()
+        self._order_of_ends: list[Node] = []
+        self._failed_at: float | None = None
+        self._taken_at: float | None = None
+        self._doubt_since: float | None = None
+        self._back_since: float | None = None
+        self._looked = 0.0
+        self._killed = False
+
+    def state(self) -> Ended:
+        """How it stands now; stays as it is once it has ended."""
+        if self.verdict is None:
+            now = time.monotonic()
+            found = self._look(now)
+            if not found.state.ended:
+                return found
+            self.verdict = found
+        return self.verdict
+
+    def withdraw(self, reason: str) -> bool:
+        """Takes it back if no steward has it yet."""
+        if self.allocation.withdraw(self.order):
+            self.verdict = Ended(JobState.CANCELLED, reason)
+            return True
+        return False
+
+    def kill(self) -> None:
+        """Ends its step without asking its agents."""
+        self._killed = True
+        self.allocation.kill(self.order)
+
+    # ---- looking
+
+    def _look(self, now: float) -> Ended:
+        stage, job = self.allocation.stage(self.order), self.allocation.job
+        if stage == "done":
+            return self._done(now, self.allocation.done(self.order))
+        if stage == "withdrawn":
+            return Ended(JobState.CANCELLED, self._order_reason() or "it was taken back before it began")
+        if stage == "" or job is None:
+            return Ended(JobState.LOST, "the controller ended before the agent began")
+        over = self.watch.end(job)
+        if over is not None:
+            return self._by_job(over)
+        seen = self.watch.job(job)
+        if stage == "waiting":
+            return self._waiting(now, seen, job)
+        if self._taken_at is None:
+            self._taken_at = now
+        # What was heard before the step began is old news.
+        if seen is not None and seen.waiting and self.watch.moment > self._taken_at:
+            return self._requeued(now, job)
+        if stage == "ending":
+            return Ended(JobState.RUNNING)  # its steward clears up, and will tell
+        return self._running(now)
+
+    def _waiting(self, now: float, seen: Job | None, job: str) -> Ended:
+        begins = seen is not None and not seen.waiting
+        limit = float(self._about["queue_seconds"]) + (_BEGIN_SECONDS if begins else 0.0)
+        why = "its steward is starting" if begins or seen is None else waiting_for(seen.reason)
+        if now - self._begun > limit and self.allocation.withdraw(self.order):
+            self.allocation.give_up()
+            words = f"Slurm job {job} did not start within {limit:g} s: {why}"
+            return Ended(JobState.FAILED, words, failure_of("submit", []))
+        return Ended(JobState.PENDING, f"Slurm job {job}: {why}")
+
+    def _running(self, now: float) -> Ended:
+        if now - self._looked < _NODE_SECONDS:
+            return Ended(JobState.RUNNING)
+        self._looked = now
+        for node in self.nodes:
+            node.follow(now, float(self._about["lost_seconds"]))
+            if node.ended is not None and node not in self._order_of_ends:
+                self._order_of_ends.append(node)
+        bad = [node for node in self._order_of_ends if node.ended and node.ended.state is not JobState.SUCCEEDED]
+        if bad and self._failed_at is None:
+            self._failed_at = now
+        if self._failed_at is not None and now - self._failed_at > outcome.PEER_SECONDS:
+            self._stop_others(f"{bad[0].host} has failed")
+        if self.allocation.silent() > SILENT_SECONDS:
+            self.watch.hurry()
+        if all(node.ended for node in self.nodes) and any(_lost(node) for node in self.nodes):
+            # srun would wait for the lost one until Slurm gives its node up.
+            self.kill()
+            self.allocation.give_up()
+            return outcome.whole(self._ends())
+        return Ended(JobState.RUNNING)
+
+    def _stop_others(self, reason: str) -> None:
+        for node in self.nodes:
+            if node.ended is None and self._command(node) not in ("stop", "kill"):
+                write_json(node.folder / CONTROL, outcome.stop_order(node.folder, node.plan["epoch"], reason))
+
+    def _command(self, node: Node) -> str:
+        found = read_json(node.folder / CONTROL)
+        return str(found.get("command")) if isinstance(found, dict) else ""
+
+    def _order_reason(self) -> str:
+        found = read_json(self.nodes[0].folder / CONTROL)
+        return str(found.get("reason") or "") if isinstance(found, dict) else ""
+
+    def _ends(self) -> list[tuple[str, Ended]]:
+        nodes = [*self._order_of_ends, *(node for node in self.nodes if node not in self._order_of_ends)]
+        return [(node.host, node.ended) for node in nodes if node.ended]
+
+    # ---- ends
+
+    def _done(self, now: float, done: dict[str, Any]) -> Ended:
+        """The step is over: by the agents' results where there are such, else by what Slurm says of it."""
+        said, code = list(done.get("said") or []), done.get("code")
+        for node in self.nodes:
+            node.follow(now, float("inf"))
+        missing = [node for node in self.nodes if node.ended is None]
+        if missing and memory_kill(said):
+            return _starved(said)
+        if done.get("restarted"):
+            return self._requeued(now, self.allocation.job or "")
+        if not missing:
+            verdict = outcome.whole(self._ends())
+            asked = any(self._command(node) in ("stop", "kill") for node in self.nodes)
+            if verdict.state is not JobState.CANCELLED or asked:
+                return verdict
+            return self._explained(now, verdict)
+        if code == _SUPERSEDED:
+            return outcome.of_node(missing[0].folder, missing[0].plan["token"], code)
+        return self._explained(now, self._unexplained(missing, code, said))
+
+    def _unexplained(self, missing: list[Node], code: int | None, said: list[str]) -> Ended:
+        hosts = ", ".join(node.host for node in missing)
+        if self._killed:
+            return Ended(JobState.LOST, f"{hosts}: the agent was ended without being asked")
+        last = next((line for line in reversed(said) if line.strip()), "srun said nothing")
+        words = f"{hosts}: the agent was gone without a result (code {code}): {last}"
+        return Ended(JobState.LOST, words, failure_of("agent", said))
+
+    def _explained(self, now: float, otherwise: Ended) -> Ended:
+        """The end of the job explains the end of a step that nobody here had ended."""
+        job = self.allocation.job or ""
+        if self._doubt_since is None:
+            self._doubt_since = now
+        self.watch.hurry()
+        over = self.watch.end(job)
+        if over is not None:
+            return self._by_job(over)
+        seen = self.watch.job(job)
+        if seen is not None and seen.waiting and self.watch.moment > self._doubt_since:
+            return self._requeued(now, job)
+        beat = self.allocation.beat().get("restart")
+        if beat != self.allocation.done(self.order).get("restart"):
+            return self._requeued(now, job)
+        if self._killed:
+            return otherwise
+        fresh = self.watch.moment > self._doubt_since + 1.0
+        state = seen.state if seen is not None and fresh else ""
+        # A job that runs may run again: only a beat of the same steward after that answer shows that it never ended.
+        heard = self.allocation.silent() < now - self.watch.moment - 1.0
+        waited = now - self._doubt_since
+        if (state == "RUNNING" and heard) or waited > (_END_SECONDS if state == "COMPLETING" else _DOUBT_SECONDS):
+            return otherwise
+        return Ended(JobState.RUNNING)
+
+    def _requeued(self, now: float, job: str) -> Ended:
+        """Slurm took the nodes away and put the job back; accounting knows why, a little later."""
+        if self._back_since is None:
+            self._back_since = now
+        self.watch.hurry()
+        life = self.watch.last_life(job, self._back_since)
+        if life is None and now - self._back_since < _DOUBT_SECONDS:
+            return Ended(JobState.RUNNING)
+        if life is not None and life.state == "NODE_FAIL":
+            self.allocation.give_up()
+        return ended(life or Job(job, "REQUEUED"))
+
+    def _by_job(self, over: Job) -> Ended:
+        self.allocation.give_up()
+        now = time.monotonic()
+        for node in self.nodes:
+            node.follow(now, float("inf"))
+        results = [node.ended for node in self.nodes]
+        if all(end is not None and end.state is JobState.SUCCEEDED for end in results):
+            return outcome.whole(self._ends())
+        failed = [end for end in results if end is not None and end.state in (JobState.FAILED, JobState.INVALID)]
+        if failed and over.state == "COMPLETED":
+            return outcome.whole(self._ends())
+        said = self.allocation.said(self.order)
+        return _starved(said) if memory_kill(said) else ended(over, _user(over.by))
+
+
+def _starved(said: list[str]) -> Ended:
+    words = f"over its memory; ask for more with `slurm.memory`: {memory_kill(said)}"
+    return Ended(JobState.FAILED, words, failure_of("oom", said))
+
+
+def _lost(node: Node) -> bool:
+    return node.ended is not None and node.ended.state is JobState.LOST
+
+
+def _user(uid: str) -> str:
+    try:
+        return pwd.getpwuid(int(uid)).pw_name
+    except (KeyError, ValueError):
+        return ""

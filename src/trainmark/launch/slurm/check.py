@@ -1,0 +1,141 @@
+"""What `doctor` looks at where Slurm is: its commands, what it would give, and the shared folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainmark.errors import SiteError
+from trainmark.launch import Finding
+from trainmark.launch.local import check as local_check
+from trainmark.launch.slurm import plan as slurm_plan
+from trainmark.launch.slurm.command_line import SCRIPT
+from trainmark.launch.slurm.queue import call, environment
+from trainmark.plan.records import Plan
+from trainmark.spec.site import Site
+from trainmark.spec.slurm import Slurm
+
+_COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "scontrol", "sinfo")
+_LOOK_SECONDS, _NOW_SECONDS = 60.0, 10
+_BAD_STATES = ("down", "drain", "fail", "unk", "inval", "no_respond", "maint")
+
+
+def findings(site: Site, plan: Plan | None) -> list[Finding]:
+    """`plan` given: only what a run needs to know. Without one, also whether nodes see the shared folder."""
+    here = os.uname().nodename
+    missing = [name for name in _COMMANDS if shutil.which(name) is None]
+    if missing:
+        cure = "run trainmark on a login node, or install Slurm's client programs"
+        return [Finding(here, "slurm", False, f"no {', '.join(missing)}", cure)]
+    found = list(_slurm(site, here))
+    if all(finding.good is not False for finding in found):
+        found += _nodes(site, here)
+        found += _request(site, here)
+    found += _shared(site, here)
+    found += _rank_table(site, plan, here)
+    if plan is None and all(finding.good is not False for finding in found):
+        found.append(_seen_by_nodes(site, here))
+    return found
+
+
+def _conf(site: Site) -> str | None:
+    return site.slurm.conf if site.slurm else None
+
+
+def _slurm(site: Site, here: str) -> Iterator[Finding]:
+    try:
+        yield Finding(here, "slurm", True, call(["sinfo", "--version"], _conf(site)).strip())
+        call(["squeue", "-h", "--me"], _conf(site))
+    except SiteError as error:
+        yield Finding(here, "slurmctld", False, str(error), "check munge, slurm.conf and that slurmctld runs")
+        return
+    try:
+        call(["sacct", "-n", "-X", "-P", "-o", "JobID", "-S", "now"], _conf(site))
+        yield Finding(here, "accounting", True, "sacct answers")
+    except SiteError as error:
+        yield Finding(here, "accounting", None, str(error), "why jobs end is told with fewer words without it")
+
+
+def _nodes(site: Site, here: str) -> Iterator[Finding]:
+    """The nodes of the partition, or those that are named."""
+    slurm = site.slurm or Slurm()
+    part = ["-p", slurm.partition] if slurm.partition else []
+    lines = call(["sinfo", "-h", "-N", *part, "-o", "%N|%T|%c|%m|%G|%E"], slurm.conf).splitlines()
+    known = {line.split("|")[0]: line.split("|", 5) for line in lines if line.count("|") >= 5}
+    if not known:
+        yield Finding(here, "partition", False, f"no nodes in {slurm.partition or 'any partition'}", "see `sinfo`")
+    names = list(known) if slurm.nodes is not None else site.hosts
+    for name in names:
+        if name not in known:
+            yield Finding(name, "node", False, "Slurm does not know it", "name it as `sinfo -N` does")
+            continue
+        _, state, cpus, memory, gres, why = known[name]
+        bad = any(word in state.lower() for word in _BAD_STATES) or state.endswith("*")
+        told = f"{state}, {cpus} CPUs, {memory} MB, {gres if gres != '(null)' else 'no devices'}"
+        needed = bad and slurm.nodes is None
+        cure = f"Slurm says: {why}" if bad and why != "none" else ""
+        yield Finding(name, "node", False if needed else (None if bad else True), told, cure)
+
+
+def _request(site: Site, here: str) -> Iterator[Finding]:
+    """Whether Slurm would take the job; it is not submitted."""
+    slurm = site.slurm or Slurm()
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "job.sh").write_text(SCRIPT)
+        words = slurm_plan.sbatch_for(site, folder)
+        words.insert(1, "--test-only")
+        done = subprocess.run(
+            words, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False
+        )
+    said = (done.stderr or done.stdout).strip().removeprefix("sbatch: ")
+    if done.returncode == 0:
+        yield Finding(here, "request", True, said)
+    else:
+        yield Finding(
+            here, "request", False, said.splitlines()[-1] if said else "refused", "change `slurm:` in the site"
+        )
+
+
+def _shared(site: Site, here: str) -> Iterator[Finding]:
+    shared = Path(site.shared_dir or "").expanduser()
+    if shared.is_dir() and os.access(shared, os.W_OK):
+        free = shutil.disk_usage(shared).free / 2**30
+        yield Finding(here, "shared_dir", True, f"{shared}, {free:.1f} GiB free")
+    else:
+        yield Finding(here, "shared_dir", False, f"{shared} is no folder that can be written here", "make or mount it")
+
+
+def _rank_table(site: Site, plan: Plan | None, here: str) -> Iterator[Finding]:
+    """Of the nodes' files only those in the shared folder can be looked at from here."""
+    table = plan.rank_table if plan else site.rank_table
+    if table and Path(table).is_relative_to(Path(site.shared_dir or "").expanduser()):
+        yield local_check.rank_table(table, here)
+
+
+def _seen_by_nodes(site: Site, here: str) -> Finding:
+    """A file made here is looked for by a small job on every node, if Slurm starts one at once."""
+    slurm = site.slurm or Slurm()
+    shared = Path(site.shared_dir or "").expanduser()
+    count = len(site.hosts)
+    words = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
+    words += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
+    for name in ("partition", "account", "qos", "constraint", "reservation"):
+        words += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
+    with tempfile.NamedTemporaryFile(dir=shared, prefix=".trainmark-") as token:
+        argv = [*words, "--mpi=none", "--input=none", "--mem=50", "ls", token.name]
+        try:
+            done = subprocess.run(
+                argv, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Finding(here, "shared on nodes", None, str(error), "could not be tried now")
+    if done.returncode == 0 and done.stdout.split().count(token.name) == count:
+        return Finding(here, "shared on nodes", True, f"all {count} nodes see {shared}")
+    lines = done.stderr.strip().splitlines() or ["srun said nothing"]
+    if "No such file" in done.stderr:
+        return Finding(here, "shared on nodes", False, lines[0], "mount shared_dir under the same name on every node")
+    return Finding(here, "shared on nodes", None, lines[0], "could not be tried now; a run would tell")

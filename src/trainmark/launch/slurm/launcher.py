@@ -1,0 +1,247 @@
+"""Slurm: one job holds the nodes for many rounds, and each round is a step in it.
+
+Everything passes through the run's folder, which all nodes see. The controller never needs to reach a node, and nodes
+never need to reach the controller.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trainmark.errors import SiteError
+from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome
+from trainmark.launch.slurm import plan as slurm_plan
+from trainmark.launch.slurm.allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
+from trainmark.launch.slurm.attempt import Attempt, Node
+from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.trees import Tree, pack, unpack
+from trainmark.plan.records import Plan
+from trainmark.spec.site import Site
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import NODE_PLAN
+
+RECORD = "slurm.json"
+_LOOK_SECONDS = 0.1
+# Slurm waits a while for processes that do not end, and then needs a little longer.
+_LEAVE_SECONDS, _GONE_SECONDS = 5.0, 120.0
+# Longer than Slurm usually takes to see that a node is down.
+_SHUN_SECONDS = 600.0
+
+
+class SlurmLauncher:
+    def __init__(self) -> None:
+        self._watches: dict[str | None, Watch] = {}
+        self._attempts: dict[str, Attempt] = {}
+        self._allocations: dict[Path, Allocation] = {}
+        self._trees: dict[tuple[str, ...], Tree] = {}
+        # Hosts that were lost, and when.
+        self._lost: dict[str, float] = {}
+        self._ended: set[Path] = set()
+
+    # ---- what every launcher can do
+
+    def check(self, site: Site, plan: Plan | None) -> list[Finding]:
+        from trainmark.launch.slurm.check import findings
+
+        return findings(site, plan)
+
+    def render(self, spec: AttemptSpec, site: Site) -> Request:
+        roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
+        tree = self._tree(roots) if roots else None
+        return slurm_plan.render(spec, site, tree)
+
+    def submit(self, request: Request) -> Job:
+        about = request.nodes[0].plan["slurm"]
+        run_dir = Path(about["run_dir"])
+        try:
+            self._furnish(run_dir, about)
+            for node in request.nodes:
+                node.dir.mkdir(parents=True)
+                write_json(node.dir / NODE_PLAN, node.plan)
+            allocation = self._allocation(run_dir, about)
+            order = self._leave(allocation, request, about)
+        except OSError as error:
+            raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
+        job = Job(_handle(about, allocation.job, order), request.attempt_dir, request.token)
+        self._follow(job, allocation, order)
+        return job
+
+    def find(self, attempt_dir: Path, token: str) -> Job | None:
+        nodes = self._nodes(attempt_dir, token)
+        record = read_json(attempt_dir / RECORD)
+        if not nodes or not isinstance(record, dict):
+            return None
+        about = nodes[0].plan["slurm"]
+        allocation = self._known(Path(about["run_dir"]) / TOP / record["allocation"])
+        allocation.recover()
+        if allocation.job is None or allocation.stage(record["order"]) in ("", "withdrawn"):
+            return None
+        job = Job(_handle(about, allocation.job, record["order"]), attempt_dir, token)
+        if job.handle not in self._attempts:
+            self._follow(job, allocation, record["order"])
+        return job
+
+    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+        attempts = {job.handle: self._attempt(job) for job in jobs}
+        deadline = time.monotonic() + seconds
+        while True:
+            for watch in self._watches.values():
+                watch.step()
+            states = {handle: attempt.state() for handle, attempt in attempts.items()}
+            if time.monotonic() >= deadline or any(state.state.ended for state in states.values()):
+                return states
+            time.sleep(_LOOK_SECONDS)
+
+    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+        attempt = self._attempt(job)
+        if how != "destroy":
+            # Agents look at their orders each second.
+            if outcome.command(job.attempt_dir, epoch, how, reason):
+                attempt.withdraw(reason)
+            return
+        if attempt.withdraw(reason):
+            return
+        attempt.kill()
+        if attempt.allocation.silent() > SILENT_SECONDS and attempt.allocation.job:
+            cancel(attempt.allocation)
+
+    def adopt(self, job: Job, epoch: int) -> None:
+        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+
+    def collect(self, job: Job) -> None:
+        """All of it is in the run's folder already. An allocation that lost a node is given back."""
+        attempt = self._attempt(job)
+        if attempt.verdict is not None and not attempt.allocation.usable:
+            self._note_lost(attempt)
+            self._end(attempt.allocation)
+
+    def release(self, run_dir: Path) -> list[str]:
+        """Ends exactly the jobs of this run; returns when Slurm has none of them left, or who is."""
+        open_ones = [one for one in all_of(run_dir) if not one.gone and self._recovered(one)]
+        for allocation in open_ones:
+            allocation.finish()
+        left = self._left(open_ones, _LEAVE_SECONDS)
+        for allocation in left:
+            cancel(allocation)
+        left = self._left(left, _GONE_SECONDS)
+        return [
+            f"Slurm job {one.job} has not ended within {_GONE_SECONDS:g} s; see `squeue -j {one.job}`" for one in left
+        ]
+
+    # ---- starting
+
+    def _tree(self, roots: tuple[str, ...]) -> Tree:
+        if roots not in self._trees:
+            self._trees[roots] = pack(roots)
+        return self._trees[roots]
+
+    def _furnish(self, run_dir: Path, about: dict[str, Any]) -> None:
+        """The node side and the workload's files, once for the whole run."""
+        top = run_dir / TOP
+        node_zip.write(top)
+        for tree in self._trees.values():
+            if tree.name == about["tree"]:
+                unpack(tree, top / "trees" / tree.name)
+
+    def _allocation(self, run_dir: Path, about: dict[str, Any]) -> Allocation:
+        """The one that stands under this key, or a new one. Those of other keys are given back first."""
+        for other in all_of(run_dir):
+            if other.folder.stem != about["key"] and other.folder not in self._ended and other.usable:
+                self._end(self._known(other.folder))
+        known = of_key(run_dir, about["key"])
+        if known and about["key"] != slurm_plan.OWN:
+            last = self._known(known[-1].folder)
+            last.recover()
+            if last.usable and self._watch(about).end(last.job or "") is None:
+                return last
+            self._end(last)
+        number = int(known[-1].folder.suffix[1:]) + 1 if known else 1
+        made = self._known(run_dir / TOP / f"{about['key']}.{number}")
+        name = f"trainmark-{about['run']}-{made.folder.name}"
+        argv = slurm_plan.sbatch_of(about, str(made.folder), name, self._shunned())
+        made.ask(argv, name, {**about["steward"], "once": about["key"] == slurm_plan.OWN}, about["conf"])
+        return made
+
+    def _leave(self, allocation: Allocation, request: Request, about: dict[str, Any]) -> str:
+        content = {
+            "token": request.token,
+            "dirs": [str(node.dir) for node in request.nodes],
+            "hosts": [node.host for node in request.nodes],
+            "named": about["named"],
+            "srun": about["srun"],
+        }
+        order = allocation.next_order()
+        # First where to look, then what to find: whoever takes over here finds no order, and none can be found later.
+        write_json(request.attempt_dir / RECORD, {"allocation": allocation.folder.name, "order": order}, durable=True)
+        allocation.order(order, content)
+        return order
+
+    # ---- following
+
+    def _watch(self, about: dict[str, Any]) -> Watch:
+        return self._watches.setdefault(about["conf"], Watch(about["conf"]))
+
+    def _known(self, folder: Path) -> Allocation:
+        return self._allocations.setdefault(folder, Allocation(folder))
+
+    def _nodes(self, attempt_dir: Path, token: str) -> list[Node]:
+        plans = [(folder, read_json(folder / NODE_PLAN)) for folder in outcome.node_dirs(attempt_dir)]
+        return [Node(folder, plan) for folder, plan in plans if isinstance(plan, dict) and plan.get("token") == token]
+
+    def _follow(self, job: Job, allocation: Allocation, order: str) -> None:
+        nodes = self._nodes(job.attempt_dir, job.token)
+        watch = self._watch(nodes[0].plan["slurm"])
+        if allocation.job:
+            watch.want(allocation.job)
+        self._attempts[job.handle] = Attempt(allocation, order, nodes, watch)
+
+    def _attempt(self, job: Job) -> Attempt:
+        if job.handle not in self._attempts and self.find(job.attempt_dir, job.token) is None:
+            raise SiteError(f"{job.attempt_dir}: nothing is known of {job.handle}")
+        return self._attempts[job.handle]
+
+    def _note_lost(self, attempt: Attempt) -> None:
+        for node in attempt.nodes:
+            if node.ended is not None and node.ended.state == "LOST":
+                self._lost[node.host] = time.monotonic()
+
+    def _shunned(self) -> list[str]:
+        """Hosts to do without. One that was lost long ago may be back; if it is not, Slurm knows by now."""
+        now = time.monotonic()
+        return sorted(host for host, when in self._lost.items() if now - when < _SHUN_SECONDS)
+
+    # ---- ending
+
+    def _recovered(self, allocation: Allocation) -> bool:
+        """Whether it has a job that may still be there."""
+        try:
+            allocation.recover()
+        except SiteError:
+            return False
+        return allocation.job is not None
+
+    def _end(self, allocation: Allocation) -> None:
+        """An allocation that is of no use any more."""
+        self._ended.add(allocation.folder)
+        allocation.finish()
+        if allocation.job:
+            cancel(allocation)
+            for watch in self._watches.values():
+                watch.forget(allocation.job)
+
+    def _left(self, allocations: list[Allocation], seconds: float) -> list[Allocation]:
+        """Waits for the end of jobs; returns those that are still there."""
+        deadline, pause = time.monotonic() + seconds, 0.25
+        left = still_there(allocations)
+        while left and time.monotonic() < deadline:
+            time.sleep(pause)
+            pause = min(2.0, pause * 1.5)
+            left = still_there(left)
+        return left
+
+
+def _handle(about: dict[str, Any], job: str | None, order: str) -> str:
+    return f"slurm://{about['site']}/{job}/{order}"

@@ -1,0 +1,217 @@
+"""An attempt on several hosts: what each node's relay tells, and what that means for the whole."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.agent.rank_folder import ENV_LOG
+from trainmark.agent.verdict import last_lines
+from trainmark.launch import Ended, outcome
+from trainmark.launch.remote_plan import REACH
+from trainmark.launch.ssh import abandoned as ssh_left
+from trainmark.launch.ssh.command_line import Reach
+from trainmark.launch.ssh.connection import Link, Reply
+from trainmark.spec.states import JobState
+from trainmark.store.files import read_json, write_all, write_json
+from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN, RESULT
+
+AGENT_LOG = "agent.log"
+NEVER_BEGAN = "the controller ended before the agent began"
+# Names the files of a node that stayed where they were.
+LEFT_THERE = "left_on_host.txt"
+# How long a host without contact may keep somebody waiting who has asked for the end.
+_PATIENCE = 10.0
+
+
+class Node:
+    """One agent on one host, and its folder here that fills as it works."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any], link: Link) -> None:
+        self.folder, self.plan, self.link = folder, plan, link
+        self.host: str = plan["host"]
+        self.ended: Ended | None = None
+        self.collected = False
+        self.silent_since: float | None = None
+        self.left_there = False
+        self._watching: Reply | None = None
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """What names this attempt to its relay."""
+        about = self.plan[REACH]
+        return {
+            "dir": self.plan["dir"],
+            "token": self.plan["token"],
+            "container": about["container"],
+            "lease_file": self.plan["lease"],
+            "lease": self._lease(),
+        }
+
+    def _lease(self) -> int:
+        """The highest epoch this machine knows of the run."""
+        found = read_json(self.folder.parents[3] / LEASE)
+        return int(found.get("epoch", 0)) if isinstance(found, dict) else 0
+
+    def have(self) -> dict[str, int]:
+        """How much of each growing file is here already."""
+        found = {}
+        for path in self.folder.rglob("*"):
+            name = str(path.relative_to(self.folder))
+            if path.is_file() and name not in (NODE_PLAN, CONTROL, CLAIM, CLOCK, LEFT_THERE):
+                found[name] = path.stat().st_size
+        return found
+
+    def take(self, header: dict[str, Any], data: bytes) -> None:
+        """A piece of a file. One that is here already changes nothing."""
+        name = str(header["name"])
+        path = self.folder / name
+        if name.startswith("/") or ".." in Path(name).parts:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        at = header.get("at")
+        if at is None:
+            _replace(path, data)
+            return
+        mode = 0o600 if path.name == ENV_LOG else 0o644  # as on its host
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
+        try:
+            size = os.fstat(handle).st_size
+            if at > size:
+                self.link.lose(f"{name}: a piece is missing between {size} and {at}")
+            elif at + len(data) > size:
+                os.lseek(handle, size, os.SEEK_SET)
+                write_all(handle, data[size - at :])
+        finally:
+            os.close(handle)
+
+    def keep(self, header: dict[str, Any]) -> None:
+        """A file too large to be brought here: it stays on its host, and its place is told."""
+        self.left_there = True
+        with (self.folder / LEFT_THERE).open("a", encoding="utf-8") as out:
+            out.write(f"{self.host}:{header['dir']}/{header['name']}\n")
+
+    def watch(self) -> None:
+        """After every new connection: goes on where the last one ended, and repeats the standing order."""
+        self._watching = self.link.ask("watch", have=self.have(), **self.address)
+        order = read_json(self.folder / CONTROL)
+        if isinstance(order, dict):
+            self.link.ask("order", control=order, **self.address)
+
+    @property
+    def looked_for(self) -> bool:
+        """Whether the host was asked for this attempt, or could not be."""
+        asked = self._watching is not None and self._watching.done
+        return self.ended is not None or asked or (self.link.down and self.link.tries > 0)
+
+    def gone(self, code: int | None) -> None:
+        ended = outcome.of_node(self.folder, self.plan["token"], code)
+        if ended.state is JobState.LOST and code is not None and code > 0 and not (self.folder / CLAIM).exists():
+            ended = self._never_started(code)
+        self.end(ended)
+
+    def _never_started(self, code: int) -> Ended:
+        """What was to start the agent (a container engine, a shell with modules) says why in the agent's place."""
+        lines = last_lines(str(self.folder / AGENT_LOG))
+        reason = f"the agent did not start, exit code {code}" + (f": {lines[-1]}" if lines else "")
+        return Ended(JobState.FAILED, reason, {"rank": None, "kind": "agent", "last_lines": lines})
+
+    def end(self, ended: Ended) -> None:
+        if self.ended is None:
+            self.ended = ended
+            self.link.users -= 1
+            if self.watch in self.link.on_ready:
+                self.link.on_ready.remove(self.watch)
+
+    def lost(self, why: str) -> None:
+        """Given up without its own word. Its files stay on the host until they are known to be nobody's."""
+        self.collected = True
+        if why != NEVER_BEGAN:
+            self.leave_behind()
+        self.end(Ended(JobState.LOST, why))
+
+    def leave_behind(self) -> None:
+        """Its host cannot be freed of it now: whoever reaches the host next does that. Files too large to be brought
+        here are meant to stay."""
+        if not (self.folder / LEFT_THERE).exists():
+            ssh_left.note(self.folder, self.plan, self.address)
+
+    def follow(self, now: float, asked_to_end: bool) -> None:
+        """Counts the time without contact; past the limit the node is given up."""
+        if self.link.ready:
+            self.silent_since = None
+            if self._watching is not None and self._watching.ok and not (self._watching.value or {}).get("begun"):
+                self.lost(NEVER_BEGAN)
+            return
+        if self.silent_since is None:
+            self.silent_since = now
+        silent = now - self.silent_since
+        limit = self.link.reach.lost_seconds
+        if silent > (min(_PATIENCE, limit) if asked_to_end else limit):
+            self.lost(f"no contact for {silent:.0f} s: {self.link.why}; its agent ends at its own deadline")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_bytes(data)
+    os.replace(part, path)
+
+
+def reach_of(plan: dict[str, Any]) -> Reach:
+    return msgspec.convert(plan[REACH]["ssh"], Reach)
+
+
+class Attempt:
+    """All nodes of one attempt."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
+        self.order: list[Node] = []  # in which they were seen to end
+        self._seen: set[Path] = set()
+        self.asked_to_end = False
+        self._failed_at: float | None = None
+
+    @property
+    def over(self) -> bool:
+        return all(node.ended for node in self.nodes)
+
+    def follow(self, now: float | None = None) -> None:
+        """One look: who has ended, who is silent, and whether the rest must be told to stop."""
+        now = time.monotonic() if now is None else now
+        for node in self.nodes:
+            if node.ended is None:
+                node.follow(now, self.asked_to_end)
+            if node.ended is not None and node.folder not in self._seen:
+                self._seen.add(node.folder)
+                self.order.append(node)
+        bad = [node for node in self.order if node.ended and node.ended.state is not JobState.SUCCEEDED]
+        if bad and self._failed_at is None:
+            self._failed_at = now
+        if self._failed_at is not None and not self.asked_to_end and now - self._failed_at > outcome.PEER_SECONDS:
+            self.stop_others(f"{bad[0].host} has failed")
+
+    def stop_others(self, reason: str) -> None:
+        """Tells the nodes that still work; their own epoch is high enough for their agents to obey."""
+        self.asked_to_end = True
+        for node in self.nodes:
+            if node.ended is None:
+                told = outcome.stop_order(node.folder, node.plan["epoch"], reason)
+                # Kept here, too: after a lost connection the standing order is repeated.
+                write_json(node.folder / CONTROL, told)
+                node.link.ask("order", control=told, **node.address)
+
+    def state(self) -> Ended:
+        """One word for all nodes. Which failed first is told by what they said, then by the order it was heard in."""
+        if not self.over:
+            return Ended(JobState.RUNNING)
+        return outcome.whole([(node.host, node.ended) for node in self.order or self.nodes if node.ended])
+
+
+def is_here(folder: Path, token: str) -> bool:
+    """Whether a node's result was collected before."""
+    found = read_json(folder / RESULT)
+    return isinstance(found, dict) and found.get("token") == token

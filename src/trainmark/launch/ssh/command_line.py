@@ -1,0 +1,133 @@
+"""ssh as words: the command line that reaches a host, the first thing said there, and failures in plain sentences.
+
+Pure. A host is entered by ONE command with ONE argument, quoted here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+
+from trainmark.agent.relay.frames import GREETING
+
+# Seconds between the signs of life that ssh itself exchanges, and how many may be missed.
+_ALIVE, _MISSED = 5, 2
+
+# Runs before anything of trainmark is there: takes the node side if it is missing, then becomes the relay. Old Pythons
+# must get as far as saying that they are too old.
+_BOOTSTRAP = """\
+import os, sys
+work, name, size = os.path.expanduser(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+say = lambda word: os.write(1, ("\\n" + {greeting!r} + word + "\\n").encode())
+if sys.version_info < (3, 7):
+    say("old " + sys.version.split()[0])
+    sys.exit(0)
+path = os.path.join(work, "node", name)
+try:
+    if not (os.path.exists(path) and os.path.getsize(path) == size):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        say("need")
+        draft = "%s.%s.%d.part" % (path, os.uname()[1], os.getpid())
+        with open(draft, "wb") as out:
+            while size:
+                data = os.read(0, min(size, 65536))
+                if not data:
+                    os.unlink(draft)
+                    sys.exit(0)
+                out.write(data)
+                size -= len(data)
+        os.rename(draft, path)
+    os.execv(sys.executable, [sys.executable, "-I", "-S", path, "serve", os.path.abspath(work)])
+except OSError as error:
+    say("cannot " + str(error))
+"""
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """How a host is reached; kept in each node's plan, so that a later controller can reach it again."""
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+    config: str | None = None
+    work_dir: str = "~/.trainmark"
+    node_python: str = "python3"
+    connect_seconds: float = 20.0
+    lost_seconds: float = 120.0
+
+
+def command_line(reach: Reach, node_zip: str, size: int) -> list[str]:
+    """The ssh that becomes the relay of this host. The user's own configuration applies, with checked host keys."""
+    source = _BOOTSTRAP.format(greeting=GREETING.decode())
+    # On one line: not every login shell takes a line break inside quotes.
+    remote = [reach.node_python, "-I", "-S", "-c", f"exec({source!r})", reach.work_dir, node_zip, str(size)]
+    return [*_entry(reach, {"ClearAllForwardings": "yes"}), "--", reach.host, shlex.join(remote)]
+
+
+def tunnel_line(reach: Reach, there: int, here: int) -> list[str]:
+    """The ssh through which programs on the host reach a port of this machine; both ends are on loopback only. It ends
+    when its input does, so that it never outlives whoever started it."""
+    words = _entry(reach, {"ExitOnForwardFailure": "yes"})
+    return [*words, "-R", f"127.0.0.1:{there}:127.0.0.1:{here}", "--", reach.host, "cat"]
+
+
+def _entry(reach: Reach, more: dict[str, str]) -> list[str]:
+    options = {
+        "BatchMode": "yes",
+        "StrictHostKeyChecking": "yes",
+        "ConnectTimeout": str(max(1, round(reach.connect_seconds))),
+        "ServerAliveInterval": str(_ALIVE),
+        "ServerAliveCountMax": str(_MISSED),
+        # One connection carries everything, and nobody else's end may take it along.
+        "ControlMaster": "no",
+        "ControlPath": "none",
+        "ForwardAgent": "no",
+        "EscapeChar": "none",
+        "LogLevel": "ERROR",
+        **more,
+    }
+    words = ["ssh", "-T"]
+    if reach.config:
+        words += ["-F", reach.config]
+    for name, value in options.items():
+        words += ["-o", f"{name}={value}"]
+    if reach.user:
+        words += ["-l", reach.user]
+    if reach.port:
+        words += ["-p", str(reach.port)]
+    return words
+
+
+_SENTENCES = (
+    ("permission denied", "the host refuses the key or the user", "check `ssh.user` and which keys ssh offers"),
+    ("host key verification failed", "its host key is not the known one", "compare it, then update known_hosts"),
+    (
+        "remote host identification has changed",
+        "its host key is not the known one",
+        "compare it, then update known_hosts",
+    ),
+    ("no matching host key", "it offers no host key of a known kind", "update known_hosts"),
+    ("could not resolve", "its name cannot be resolved", "check `hosts`, or the ssh configuration"),
+    ("name or service not known", "its name cannot be resolved", "check `hosts`, or the ssh configuration"),
+    ("connection refused", "no sshd listens there", "check `ssh.port`, and that sshd runs"),
+    ("timed out", "it does not answer", "check that it is up and can be reached from here"),
+    ("no route to host", "it does not answer", "check that it is up and can be reached from here"),
+    ("network is unreachable", "it does not answer", "check that it is up and can be reached from here"),
+    ("no such file", "a file ssh needs is not there", "check `ssh.config`"),
+)
+
+
+def explain(code: int | None, said: str, node_python: str) -> str:
+    """Why a host could not be entered, with the cure and ssh's own last line."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = lines[-1] if lines else ""
+    low = said.lower()
+    if code == 127:
+        return f"there is no {node_python} there; set `node_python` in the site ({last})"
+    for sign, sentence, cure in _SENTENCES:
+        if sign in low:
+            return f"{sentence}: {cure} ({last})"
+    if code is None:
+        return f"ssh did not get through in time{f' ({last})' if last else ''}"
+    return f"ssh ended with code {code}{f': {last}' if last else ''}"

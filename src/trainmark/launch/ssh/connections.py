@@ -1,0 +1,126 @@
+"""All connections of a controller, served by one loop."""
+
+from __future__ import annotations
+
+import selectors
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainmark.launch.ssh.command_line import Reach
+from trainmark.launch.ssh.connection import Link
+
+# How often the fleet looks for what is late, and for what must be connected.
+_LOOK_SECONDS = 0.05
+# A controller that was busy elsewhere, or stopped, for longer than this.
+_AWAY_SECONDS = 1.0
+
+
+class Fleet:
+    """All links of a controller. Nothing happens but inside `step` and `until`; there are no threads."""
+
+    def __init__(self, limit: int = 32) -> None:
+        self.limit = limit
+        self._links: dict[Reach, Link] = {}
+        self._selector = selectors.DefaultSelector()
+        self._watched: dict[Link, list[Any]] = {}
+        self._changed: set[Link] = set()
+        self._look_at = 0.0
+
+    def link(self, reach: Reach, node_zip: Path) -> Link:
+        if reach not in self._links:
+            self._links[reach] = Link(reach, node_zip, self)
+        return self._links[reach]
+
+    def step(self, seconds: float) -> None:
+        """Serves whatever is ready, waiting up to `seconds` for it."""
+        self._look_around()
+        while self._changed:
+            self._register(self._changed.pop())
+        for key, events in self._selector.select(max(0.0, seconds)):
+            link = key.data
+            if link.down:
+                continue
+            if events & selectors.EVENT_WRITE:
+                link.write()
+            else:
+                link.read(key.fileobj)
+
+    def _look_around(self) -> None:
+        """What depends on the time: done often enough, and not once per message of a thousand hosts."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            # Time in which this controller itself did not listen is nobody's silence.
+            away = now - self._look_at if self._look_at else 0.0
+            self._look_at = now + _LOOK_SECONDS
+            for link in self._links.values():
+                link.check_deadline(now, away if away > _AWAY_SECONDS else 0.0)
+            self._connect(now)
+
+    def changed(self, link: Link) -> None:
+        """To be looked at before the next wait."""
+        self._changed.add(link)
+
+    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+        """An ssh, which knows by its arguments whom to reach."""
+        del reach
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Ctrl-C is for the controller, which then ends its rounds over this very connection.
+            start_new_session=True,
+        )
+
+    def leave(self, link: Link) -> None:
+        for pipe in self._watched.pop(link, []):
+            self._selector.unregister(pipe)
+
+    def _register(self, link: Link) -> None:
+        """Watches the pipes a link has now; its input only while there is something to write."""
+        self.leave(link)
+        pipes = [pipe for pipe in link.pipes() if not pipe.writable() or link.wants_to_write]
+        for pipe in pipes:
+            self._selector.register(pipe, selectors.EVENT_WRITE if pipe.writable() else selectors.EVENT_READ, link)
+        if pipes:
+            self._watched[link] = pipes
+
+    def until(self, done: Callable[[], bool], seconds: float, every: float = 0.0) -> bool:
+        """Serves until something is so, or the time is over; whether it is so. Asked once in `every` seconds."""
+        deadline = time.monotonic() + seconds
+        while not done():
+            now = time.monotonic()
+            if now >= deadline:
+                return False
+            pause = min(deadline, now + every)
+            self.step(min(deadline - now, 0.25))
+            while time.monotonic() < pause:
+                self.step(pause - time.monotonic())
+        return True
+
+    def reach(self, links: list[Link], at_most: float = float("inf")) -> None:
+        """All of them at once, as far as the limit allows; each gets one full try within `at_most` seconds."""
+        for link in links:
+            if link.down:
+                link.retry_at, link.tries = 0.0, 0
+        seconds = max(link.patience for link in links)
+        turns = -(-len(links) // self.limit)
+        seconds = min(at_most, seconds * turns)
+        self.until(lambda: all(link.ready or (link.down and link.tries) for link in links), seconds)
+
+    def _connect(self, now: float) -> None:
+        """Starts what is wanted and down, so many at a time."""
+        busy = sum(link.connecting for link in self._links.values())
+        for link in self._links.values():
+            if busy >= self.limit:
+                return
+            if link.down and link.users > 0 and now >= link.retry_at:
+                link.connect()
+                busy += 1
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.lose("the controller has ended")

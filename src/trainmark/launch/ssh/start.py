@@ -1,0 +1,148 @@
+"""Starting an attempt on several hosts: everything each of them needs, then all agents, or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from trainmark.agent.placeholders import agree_on
+from trainmark.errors import SiteError
+from trainmark.launch.remote_plan import REACH
+from trainmark.launch.ssh import abandoned as left
+from trainmark.launch.ssh import images
+from trainmark.launch.ssh.attempt import Node, is_here
+from trainmark.launch.ssh.clock import Clock, measure
+from trainmark.launch.ssh.connection import Link, Reply
+from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.trees import Tree
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import CLOCK, IMAGE, NODE_PLAN, RUN_LOG
+
+# For one question to a host that answers; reaching it has a time of its own.
+_ANSWER_SECONDS = 90.0
+_END_SECONDS = 20.0
+
+
+class Starter:
+    """`wanted`: the images and packages of the site. SiteError names every host that could not, and why."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.wanted: images.Wanted | None = None
+        self._fleet = fleet
+        self._log: Path | None = None
+        self._abandoned: dict[Path, dict[str, Any]] | None = None
+        self._provider = images.Provider(fleet, self._send, self.note)
+
+    def note(self, text: str) -> None:
+        """For the run's log: what is brought to hosts may take long."""
+        if self._log is not None:
+            with self._log.open("a", encoding="utf-8") as out:
+                out.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+
+    def prepare(self, nodes: list[Node], attempt_dir: Path, trees: Iterable[Tree], living: set[Path]) -> None:
+        """All that comes before the start; the last thing is to write the attempt down."""
+        run_dir = attempt_dir.parents[2]
+        self._log = run_dir / RUN_LOG
+        self._reach(nodes)
+        self._end_abandoned(run_dir, nodes, living)
+        left.clear(self._fleet, left.near(run_dir, [node.link for node in nodes]))
+        clocks = measure(self._fleet, [node.link for node in nodes])
+        for tree in trees:
+            self._send([node.link for node in nodes if node.plan[REACH]["tree"] == tree.name], tree)
+        began = time.monotonic()
+        if self.wanted is not None:
+            self._provider.provide([node.link for node in nodes], self.wanted)
+        provided = time.monotonic() - began
+        self._clear_caches(nodes)
+        self._agree_on_ports(nodes)
+        _write_down(nodes, clocks)
+        if self.wanted is not None and self.wanted.image:
+            write_json(attempt_dir / IMAGE, {"seconds": provided})
+
+    def start(self, nodes: list[Node]) -> None:
+        replies = [(node, _start(node)) for node in nodes]
+        try:
+            self._heard([(node.link, reply) for node, reply in replies], "start the agent")
+        except SiteError:
+            # One that did not start makes the others useless.
+            self._end([(node.link, node) for node in nodes])
+            raise
+        if self._abandoned is not None:
+            # Should one of them be given up, it is ended before its host is used again.
+            self._abandoned.update({node.folder: node.plan for node in nodes})
+
+    def _reach(self, nodes: list[Node]) -> None:
+        self._fleet.reach(list({id(node.link): node.link for node in nodes}.values()))
+        dead = [node for node in nodes if not node.link.ready]
+        if dead:
+            raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))
+
+    def _end_abandoned(self, run_dir: Path, nodes: list[Node], living: set[Path]) -> None:
+        """Agents that were given up, by this controller or an earlier one, do not work beside the new ones."""
+        if self._abandoned is None:
+            found = ((file.parent, read_json(file)) for file in run_dir.glob(f"*/round*/attempt*/*/{NODE_PLAN}"))
+            self._abandoned = {folder: plan for folder, plan in found if isinstance(plan, dict) and REACH in plan}
+        links = {node.host: node.link for node in nodes}
+        ended = []
+        for folder, plan in list(self._abandoned.items()):
+            if is_here(folder, plan["token"]):
+                del self._abandoned[folder]
+            elif folder not in living and plan["host"] in links:
+                ended.append((links[plan["host"]], Node(folder, plan, links[plan["host"]])))
+                del self._abandoned[folder]
+        self._end(ended)
+
+    def _end(self, nodes: list[tuple[Link, Node]]) -> None:
+        replies = []
+        for link, node in nodes:
+            replies += [link.ask("destroy", **node.address), link.ask("forget", dirs=[node.plan["dir"]])]
+        self._fleet.until(lambda: all(reply.done for reply in replies), _END_SECONDS)
+
+    def _send(self, links: list[Link], tree: Tree) -> None:
+        """Files, to those who lack them."""
+        asked = [(link, link.ask("have", trees=[tree.name])) for link in links]
+        self._heard(asked, "look for files")
+        lacking = [link for link, reply in asked if (reply.value or {}).get("missing")]
+        self._heard([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
+
+    def _clear_caches(self, nodes: list[Node]) -> None:
+        """Where the site wants it. A busy disk may take long; what could not be done is told in the result."""
+        asked = [(node, node.link.ask("clear_caches")) for node in nodes if node.plan[REACH]["clear_caches"]]
+        self._fleet.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
+        for node, reply in asked:
+            why = reply.why or f"no answer within {_ANSWER_SECONDS:g} s"
+            told = (reply.value or {})["warnings"] if reply.ok else [f"caches were not cleared: {why}"]
+            node.plan = {**node.plan, "warnings": told}
+
+    def _agree_on_ports(self, nodes: list[Node]) -> None:
+        """Found free on the first node, where the ranks will meet."""
+        first = nodes[0]
+        wanted = list(first.plan["ports"])
+        if not wanted or len(nodes) == 1:
+            return
+        reply = first.link.ask("ports", wanted=wanted)
+        self._heard([(first.link, reply)], "hold a port")
+        numbers = [int(number) for number in (reply.value or {})["numbers"]]
+        for node in nodes:
+            node.plan = agree_on(node.plan, numbers)
+
+    def _heard(self, replies: list[tuple[Link, Reply]], what: str) -> None:
+        self._fleet.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
+        bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
+        if bad:
+            raise SiteError("; ".join(bad[:5]))
+
+
+def _write_down(nodes: list[Node], clocks: list[Clock]) -> None:
+    """Before anything starts, so that whoever takes over knows where to look."""
+    for node, clock in zip(nodes, clocks, strict=True):
+        node.folder.mkdir(parents=True)
+        write_json(node.folder / NODE_PLAN, node.plan)
+        write_json(node.folder / CLOCK, {"start": clock.record()})
+
+
+def _start(node: Node) -> Reply:
+    about = node.plan[REACH]
+    return node.link.ask("start", plan=node.plan, argv=about["argv"], **node.address)

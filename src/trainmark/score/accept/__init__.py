@@ -1,0 +1,1 @@
+"""Which nodes and links of a cluster are slow."""

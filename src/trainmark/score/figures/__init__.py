@@ -1,0 +1,1 @@
+"""Figures of one attempt and of one case."""

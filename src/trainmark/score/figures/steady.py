@@ -1,0 +1,227 @@
+"""Where a series of step times settles, and whether it stays so. Arrays in, words out.
+
+All thresholds stand here by name; docs/metrics.md gives the reasons and the error rates that simulation shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from trainmark.score.stats.confidence import t_limit
+
+if TYPE_CHECKING:
+    from trainmark.spec.columns import Floats
+
+METHOD = "repeated split"
+# What is cut off must differ from the rest by this many standard errors, at a lag-one autocorrelation of at most this.
+START_LIMIT = 4.0
+MOST_MEMORY = 0.9
+# A run must have settled by its half; a fast beginning (a processor's boost) may last a quarter.
+LATEST_START = 0.5
+LATEST_FAST_START = 0.25
+# With fewer intervals between edges nothing can be tested.
+LEAST_INTERVALS = 8
+# Batches of the slope and half-against-half tests: few, so that each is longer than the noise remembers.
+BATCHES = 10
+ALPHA = 0.01
+# 99 % point of the self-normalised change-point statistic: 20,000 white series of 50 and of 400 values give 68 and 71.
+CHANGE_LIMIT = 70.0
+# Changes smaller than this, over the whole window, do not matter to anybody.
+TOLERANCE = 0.02
+# Tenths of a window that differ by more than this (in logarithms) are not one level, in whatever order they come.
+LEVELS_LIMIT = 0.25
+# Single stalls, further out than this many scaled median deviations, do not make a trend.
+CLIP = 5.0
+MAD_SCALE = 1.4826
+
+Outcome = Literal["steady", "drifting", "two-level"]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """`change` is relative: 0.05 is 5 % slower at the end than at the beginning (or after the step than before)."""
+
+    outcome: Outcome
+    change: float = 0.0
+    # Position of the level change in the series, for two-level.
+    at: int | None = None
+
+
+def start(series: Floats) -> int:
+    """How many leading values belong to the warm-up; 0 as well when the series has not settled by its half.
+
+    Repeated splits: where the beginning differs most from all that follows it is cut off, as long as it differs by
+    more than the noise, which is taken from what follows and widened for its autocorrelation.
+    """
+    logs = _logs(series)
+    latest = int(len(logs) * LATEST_START)
+    begin = 0
+    while True:
+        cut, fast = _split(logs[begin:], latest - begin)
+        if cut == 0:
+            return begin
+        begin += cut
+        # A run that gets slower for good, or settles too late, is judged as a whole.
+        if begin > (len(logs) * LATEST_FAST_START if fast else latest - 1):
+            return 0
+
+
+def _split(logs: Floats, most: int) -> tuple[int, bool]:
+    """Where to cut (0: nowhere), and whether what is cut off was faster."""
+    import numpy as np
+
+    n = len(logs)
+    most = min(most, n - LEAST_INTERVALS)
+    if most < 1:
+        return 0, False
+    k = np.arange(1, most + 1)
+    sums = logs.cumsum()
+    shift = sums[:most] / k - (sums[-1] - sums[:most]) / (n - k)
+    cut = int((shift**2 * k * (n - k)).argmax()) + 1
+    kept = logs[cut:] - mean(logs[cut:])
+    noise = math.sqrt(mean(kept**2) * _memory(kept) * (1 / cut + 1 / (n - cut)))
+    moved = float(shift[cut - 1])
+    return (cut, moved < 0) if abs(moved) > START_LIMIT * noise + 1e-9 else (0, False)
+
+
+def _memory(rest: Floats) -> float:
+    """How many times autocorrelation widens the variance of a mean."""
+    total = float((rest**2).sum())
+    if total <= 0:
+        return 1.0
+    lag = min(max(float((rest[1:] * rest[:-1]).sum()) / total, 0.0), MOST_MEMORY)
+    return (1 + lag) / (1 - lag)
+
+
+def judge(series: Floats) -> Verdict:
+    """Slope, change point and half against half, on the logarithm, with single stalls clipped."""
+    import numpy as np
+
+    logs = _logs(series)
+    batches = batch_means(logs, BATCHES)
+    slope = _slope(batches)
+    halves = _halves(batches)
+    at, shift = _change(logs)
+    sudden = at is not None and abs(shift) > TOLERANCE
+    restless = len(logs) >= 2 * BATCHES and float(np.ptp(batches)) > LEVELS_LIMIT
+    if not any(abs(change) > TOLERANCE for change in (slope, halves)) and not sudden and not restless:
+        return Verdict("steady")
+    cut, step = best_split(logs)
+    line = np.polyval(np.polyfit(np.arange(len(logs)), logs, 1), np.arange(len(logs)))
+    stepped = np.where(np.arange(len(logs)) < cut, logs[:cut].mean(), logs[cut:].mean())
+    if ((logs - stepped) ** 2).sum() < ((logs - line) ** 2).sum():
+        return Verdict("two-level", float(np.expm1(step)), cut)
+    change = float(line[-1] - line[0])
+    return Verdict("drifting", float(np.expm1(change)))
+
+
+def _logs(series: Floats) -> Floats:
+    import numpy as np
+
+    return np.log(np.maximum(clipped(series), 1e-12))
+
+
+def clipped(series: Floats) -> Floats:
+    import numpy as np
+
+    middle = median(series)
+    reach = CLIP * MAD_SCALE * median(np.abs(series - middle))
+    return np.minimum(np.maximum(series, middle - reach), middle + reach) if reach > 0 else series
+
+
+def mean(values: Floats) -> float:
+    """(NumPy's own takes twice as long for a few hundred values, and gives the same.)"""
+    return float(values.sum() / len(values))
+
+
+def median(values: Floats) -> float:
+    """(NumPy's own takes five times as long for a few hundred values.)"""
+    return quantiles(values, (0.5,))[0]
+
+
+def quantiles(values: Floats, shares: Sequence[float]) -> list[float]:
+    """Between two values of the sorted series by a straight line, as NumPy's default does."""
+    import numpy as np
+
+    places = [divmod(share * (len(values) - 1), 1.0) for share in shares]
+    low = [int(place) for place, _ in places]
+    high = [min(place + 1, len(values) - 1) for place in low]
+    ordered = np.partition(values, sorted({*low, *high}))
+    return [
+        float(ordered[a] + (ordered[b] - ordered[a]) * part) for a, b, (_, part) in zip(low, high, places, strict=True)
+    ]
+
+
+def batch_means(values: Floats, batches: int) -> Floats:
+    """Means of equally long pieces; what is left over lies at the beginning."""
+    import numpy as np
+
+    if len(values) < 2 * batches:
+        return values
+    size = len(values) // batches
+    return np.asarray(values[len(values) - size * batches :].reshape(batches, size).mean(axis=1))
+
+
+def _slope(means: Floats) -> float:
+    """The change from the first to the last batch if it is significant, else 0."""
+    import numpy as np
+
+    x = np.arange(len(means)) - (len(means) - 1) / 2
+    squares = float((x**2).sum())
+    slope = float((x * means).sum()) / squares
+    rest = means - mean(means) - slope * x
+    error = math.sqrt(float((rest**2).sum()) / (len(means) - 2) / squares)
+    return slope * (len(means) - 1) if abs(slope) > t_limit(len(means) - 2, 1 - ALPHA) * error else 0.0
+
+
+def _halves(means: Floats) -> float:
+    """The second half's level over the first's if the difference is significant, else 0."""
+    half = len(means) // 2
+    early, late = means[:half], means[len(means) - half :]
+    before, after = mean(early), mean(late)
+    difference = after - before
+    spread = float(((early - before) ** 2).sum()) + float(((late - after) ** 2).sum())
+    error = math.sqrt(spread / (2 * half - 2) * 2 / half)
+    return difference if abs(difference) > t_limit(2 * half - 2, 1 - ALPHA) * error else 0.0
+
+
+def _change(logs: Floats) -> tuple[int | None, float]:
+    """Shao and Zhang's self-normalised test: its scale is the series' own, whatever the autocorrelation."""
+    import numpy as np
+
+    n = len(logs)
+    k = np.arange(1.0, n)
+    squares = (k**2).cumsum()
+    total = logs.cumsum()
+    bridge = (total[:-1] - k / n * total[-1]) / math.sqrt(n)
+    left = _around(total[:-1], k, squares)
+    right = _around(logs[:0:-1].cumsum(), k, squares)[::-1]
+    scale = (left + right) / n**2
+    trim = max(2, n // 20)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(scale > 1e-24, bridge**2 / scale, 0.0)[trim - 1 : n - trim]
+    if not len(statistic) or statistic.max() <= CHANGE_LIMIT:
+        return None, 0.0
+    cut = int(statistic.argmax()) + trim
+    return cut, float(logs[cut:].mean() - logs[:cut].mean())
+
+
+def _around(sums: Floats, k: Floats, squares: Floats) -> Floats:
+    """Partial sums of the first k values around their own mean, squared and summed: in closed form, O(n)."""
+    found: Floats = (sums**2).cumsum() - 2 * sums / k * (k * sums).cumsum() + (sums / k) ** 2 * squares
+    return found
+
+
+def best_split(logs: Floats) -> tuple[int, float]:
+    """Where two levels fit best, and the second less the first."""
+    import numpy as np
+
+    n = len(logs)
+    k = np.arange(1, n)
+    sums = np.cumsum(logs)
+    gain = (sums[:-1] - k / n * sums[-1]) ** 2 / (k * (n - k))
+    cut = int(gain.argmax()) + 1
+    return cut, float(logs[cut:].mean() - logs[:cut].mean())

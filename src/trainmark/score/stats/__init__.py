@@ -1,0 +1,1 @@
+"""Statistics: intervals, verdicts, change points, sample sizes."""
