@@ -1,0 +1,38 @@
+"""Reasons as values: why a figure is missing, a round failed or a node is suspect.
+
+A reason is a code and its arguments from where it arises to the screen. Words, in any language, are made of it only by
+`trainmark.report.i18n`, which has a template for every code. Nothing decides by looking into a sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+# Words of an older run or of another tool: shown as they are, in every language.
+TEXT = "text"
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """`Reason("rank-exited", {"rank": 0, "code": 3})`. An argument may be a reason itself, or a list of them."""
+
+    code: str
+    arguments: dict[str, Any] = {}
+
+    def __hash__(self) -> int:
+        return hash((self.code, msgspec.json.encode(self.arguments)))
+
+
+def reason(code: str, **arguments: Any) -> Reason:
+    """`reason("rank-exited", rank=0, code=3)`."""
+    return Reason(code, arguments)
+
+
+def as_reason(value: Reason | dict[str, Any] | str | None) -> Reason | None:
+    """What a file holds, as a reason: journals and results of older versions hold English text."""
+    if value is None or isinstance(value, Reason):
+        return value
+    if isinstance(value, str):
+        return Reason(TEXT, {"text": value}) if value else None
+    return msgspec.convert(value, Reason)
