@@ -1,0 +1,37 @@
+"""Text of a report before it has a language: data, a label, a reason, or several of them. `i18n` makes words of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from trainmark.reasons import Reason
+
+
+class Label(msgspec.Struct, frozen=True):
+    """Words of the catalogue `i18n.labels`; arguments fill {0}, {1} … and may be text of any kind."""
+
+    key: str
+    args: tuple[Any, ...] = ()
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """Texts one after another."""
+
+    parts: tuple[Text, ...]
+    joint: Literal["; ", ": ", ", ", " ", ""] = "; "
+
+
+# A string is data: it is shown as it is in every language.
+Text = str | Label | Joined | Reason
+
+
+def label(key: str, *args: object) -> Label:
+    return Label(key, args)
+
+
+def joined(*parts: Text, joint: Literal["; ", ": ", ", ", " ", ""] = "; ") -> Text:
+    """Without the empty ones."""
+    shown = tuple(part for part in parts if part)
+    return shown[0] if len(shown) == 1 else Joined(shown, joint)
