@@ -103,7 +103,7 @@ class RunDir:
             raise UserError(f"{file}: broken: {error}") from None
 
 
-class _PlanHead(msgspec.Struct):
+class _PlanHead(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
