@@ -58,9 +58,9 @@ def _remarks(case: CaseReport, speak: Speaker) -> list[str]:
     if not remarks:
         return []
     lines = ["", f"{case.case}:"] + [f"  {said(speak, remark).text}" for remark in remarks]
-    said = figures.last_lines(case)
-    if said:
+    printed = figures.last_lines(case)
+    if printed:
         rank = (case.failure or {}).get("rank")
         lines.append(f"  {speak.text('last_lines').lower() if rank is None else speak.text('last_lines_of', rank)}:")
-        lines += [f"    | {line}" for line in said[-_MOST_LINES:]]
+        lines += [f"    | {line}" for line in printed[-_MOST_LINES:]]
     return lines
