@@ -40,17 +40,19 @@ class Code(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A name that leads to the block with this anchor."""
+    """A name that leads to the block with this anchor. `code`: an id, where the format marks them."""
 
     text: str
     anchor: str
+    code: bool = True
 
 
 class Stack(msgspec.Struct, frozen=True):
-    """A second, less loud line below the first."""
+    """A second, less loud line below the first, where there is room for it. In a line: beside it, or left out."""
 
     main: Inline
     below: Text
+    in_line: bool = False
 
 
 class Several(msgspec.Struct, frozen=True):
@@ -160,13 +162,16 @@ class Group(Block, frozen=True):
 
 
 class Details(Block, frozen=True):
-    """Blocks that can be folded away. `style` case: the folded box of one case."""
+    """Blocks that can be folded away. `style` case: the box of one case, with `marks` and its main figure beside its
+    name."""
 
     summary: Inline
     blocks: Sequence[Block]
     anchor: str = ""
     open: bool = False
     style: Literal["plain", "case"] = "plain"
+    marks: Sequence[Inline] = ()
+    figure: Inline = ""
 
 
 class Document(msgspec.Struct, frozen=True):

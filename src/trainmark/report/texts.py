@@ -35,3 +35,13 @@ def joined(*parts: Text, joint: Literal["; ", ": ", ", ", " ", ""] = "; ") -> Te
     """Without the empty ones."""
     shown = tuple(part for part in parts if part)
     return shown[0] if len(shown) == 1 else Joined(shown, joint)
+
+
+def named(group: str, name: str) -> Text:
+    """The label of a name that comes from data, or the name itself where there is none."""
+    from trainmark.report.i18n.labels import LABELS
+
+    if group == "m" and name.startswith("evaluation_"):
+        return label("m.evaluation", name.removeprefix("evaluation_").replace("_", " "))
+    key = f"{group}.{name}"
+    return Label(key) if key in LABELS else name.replace("_", " ") if group == "m" else name

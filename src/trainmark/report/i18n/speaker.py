@@ -9,10 +9,13 @@ from typing import Any
 import msgspec
 
 from trainmark.reasons import TEXT, Reason
+from trainmark.report import texts
 from trainmark.report.i18n.labels import LABELS
 from trainmark.report.i18n.templates import REASONS, Field, numbered
+from trainmark.report.texts import Text
 
 LANGUAGES = ("en", "zh")
+_JOINTS = {"; ": texts.label("join.list"), ": ": texts.label("join.explained")}
 
 # What records hold: a reason, several of them, or text of an older run or of another tool.
 Sayable = Reason | str | Sequence["Reason | str"] | None
@@ -30,8 +33,14 @@ class Label(msgspec.Struct, frozen=True):
     parts: tuple[Label, ...] = ()
 
 
-def say(value: Sayable, language: str = "en") -> str:
-    """A reason as text, several of them joined, text as it is."""
+def say(value: Sayable | Text, language: str = "en") -> str:
+    """A reason or a label as text, several of them joined, text as it is."""
+    if isinstance(value, texts.Label):
+        column = LANGUAGES.index(language)
+        return _fill(LABELS[value.key][column], tuple(say(arg, language) for arg in value.args))
+    if isinstance(value, texts.Joined):
+        joint = say(_JOINTS.get(value.joint, value.joint), language)
+        return joint.join(say(part, language) for part in value.parts)
     return Speaker(language).reason(value).text
 
 

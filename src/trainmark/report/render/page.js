@@ -2,23 +2,17 @@
 // The report is whole without this: here are the switches, and values under the pointer.
 (() => {
   const root = document.documentElement;
-  const words = JSON.parse(document.getElementById("words").textContent);
+  const texts = JSON.parse(document.getElementById("texts").textContent);
   const all = (query, place) => (place || document).querySelectorAll(query);
-  // An argument with words of its own is [English, Chinese].
-  const say = (number, args) => {
-    const column = root.lang === "zh" ? 1 : 0;
-    const shown = args.map((arg) => (typeof arg === "string" ? arg : arg[column]));
-    return words[number][column].replace(/\{(\d+)\}/g, (_, index) => shown[index]);
-  };
-  const args = (node) => (node.dataset.a ? JSON.parse(node.dataset.a) : []);
+  const say = (number) => texts[number][root.lang === "zh" ? 1 : 0];
 
   function speak(language) {
     for (const node of all("[data-lang]")) node.setAttribute("aria-pressed", node.dataset.lang === language);
     // A large page takes a moment to change: it is left alone where it speaks the language already.
     if (root.lang === language) return;
     root.lang = language;
-    for (const node of all("[data-t]")) node.textContent = say(node.dataset.t, args(node));
-    for (const node of all("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label, []));
+    for (const node of all("[data-t]")) node.textContent = say(node.dataset.t);
+    for (const node of all("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label));
   }
 
   function paint(theme) {
