@@ -102,7 +102,7 @@ class _Rounds:
             msgspec.structs.replace(case, id=msgspec.structs.replace(case.id, repeat=1), auto=None, studies=())
             for case in suites.expand(moved, self._site, common.overrides(self._args))
         ]
-        plan = common.plan_cases(moved, cases, self._site, None)
+        plan = msgspec.structs.replace(common.plan_cases(moved, cases, self._site, None), kind="bisect")
         run = session.create(plan, self.runs)
         view = LogView(run.path / RUN_LOG)
         if session.drive(run, plan, view, heard=self._heard) is JobState.CANCELLED:

@@ -194,14 +194,9 @@ def _data_places(names: set[str]) -> dict[str, str]:
     }
 
 
-def is_experiment(plan: Plan) -> bool:
-    """Whether a run is one of `trainmark automl`."""
-    return bool(plan.cases) and plan.cases[0].workload == "automl_trial"
-
-
 def resume_line(run: RunDir, plan: Plan) -> str:
     """The command that goes on with a run."""
-    return f"trainmark {'automl ' if is_experiment(plan) else ''}resume {run.id}"
+    return f"trainmark {'automl ' if plan.kind == 'automl' else ''}resume {run.id}"
 
 
 def find_run(args: argparse.Namespace) -> RunDir:

@@ -45,7 +45,9 @@ def _largest(
 ) -> Fitted:
     def tried(batch: int) -> fit.Tried:
         case = _case(loaded, site, args, {other.key: other.step for other in wanted} | {one.key: batch}, one)
-        answer = fit.attempt(common.plan_cases(loaded, [case], site, args.seed), folder, heard)
+        answer = fit.attempt(
+            msgspec.structs.replace(common.plan_cases(loaded, [case], site, args.seed), kind="fit"), folder, heard
+        )
         words = "fits" if answer.fits else f"does not fit: {answer.oom}"
         sys.stderr.write(f"{one.case.identity}: a batch of {batch} {words}\n")
         return answer

@@ -51,7 +51,7 @@ def call(args: argparse.Namespace) -> int:
         return _print(found, args)
     _check_writable(kept)
     suite = _suite(site, args)
-    plan = common.plan_suite(suite, site, {}, args.seed)
+    plan = msgspec.structs.replace(common.plan_suite(suite, site, {}, args.seed), kind="peaks")
     common.check_runs(plan, args)
     run = session.create(plan, args.runs.resolve())
     return drive.drive(run, plan, args, show=lambda run, args: _keep(run, kept, args))

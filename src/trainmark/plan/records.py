@@ -17,6 +17,8 @@ from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
 SCHEMA = 1
+# What a run is made for: decides how it is reported, resumed and what goes beside its rounds.
+Kind = Literal["benchmark", "acceptance", "diagnosis", "peaks", "goodput", "automl", "fit", "bisect", "import"]
 # A case is asked for its address once for every round of it.
 _id = lru_cache(maxsize=1024)(CaseId.parse)
 
@@ -174,6 +176,7 @@ class Plan(msgspec.Struct, frozen=True):
     recover: bool = False
     # What the site can reach, as it was known when the plan was made: a record of spec/peaks.py, which few plans have.
     peaks: dict[str, Any] | None = None
+    kind: Kind = "benchmark"
 
     @property
     def rank_table(self) -> str | None:

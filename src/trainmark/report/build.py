@@ -18,7 +18,6 @@ from trainmark.score.figures.gate import OUTSIDE
 from trainmark.score.figures.measurement import Measurement
 from trainmark.score.records import Diagnosis, Goodput
 from trainmark.spec.case import SYNTHETIC
-from trainmark.spec.site import PEAKS
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import Imported, Manifest, RunDir
@@ -94,7 +93,7 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
 
 
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
-    if all(case.diagnostic is None for case in state.plan.cases):
+    if state.plan.kind != "diagnosis":
         return []
     from trainmark.report import diagnosis
 
@@ -104,7 +103,7 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
 def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
     """A run that measures peaks tells its own, others those they may be held against."""
     told = manifest.plan.peaks
-    if all(case.workload != PEAKS for case in manifest.plan.cases):
+    if manifest.plan.kind != "peaks":
         if told is None:
             return None
         from trainmark.spec.peaks import Peaks
@@ -119,7 +118,7 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 
 
 def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
-    if not state.plan.recover:
+    if state.plan.kind != "goodput":
         return []  # most runs
     from trainmark.report import goodput
 

@@ -102,6 +102,7 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
         blocks=(order,),
         width=min(experiment.workers, len(planned)),
         sharing=True,
+        kind="automl",
     )
 
 
@@ -147,7 +148,6 @@ def at_home(
 
 def experiment_of(plan: Plan) -> Experiment:
     """The experiment of a run, from its manifest."""
-    text = plan.cases[0].params.get("experiment")
-    if not isinstance(text, str):
+    if plan.kind != "automl":
         raise UserError("this run is no AutoML experiment; `trainmark automl run` starts one")
-    return msgspec.json.decode(text, type=Experiment)
+    return msgspec.json.decode(str(plan.cases[0].params["experiment"]), type=Experiment)
