@@ -18,7 +18,7 @@ from figures import at_most, show
 
 from trainmark.cli import common
 from trainmark.cli.progress import Quiet
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.slurm.queue import Watch
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.plan.records import Plan

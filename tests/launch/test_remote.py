@@ -13,7 +13,8 @@ import pytest
 from trainmark.agent.placeholders import agree_on
 from trainmark.agent.relay.frames import Decoder, FrameError, encode
 from trainmark.errors import UserError
-from trainmark.launch import AttemptSpec, container, remote_plan, trees
+from trainmark.launch import container, remote_plan, trees
+from trainmark.launch.protocol import AttemptSpec
 from trainmark.launch.ssh.command_line import Reach, command_line, explain
 from trainmark.spec import hostlist
 from trainmark.spec import site as sites

@@ -9,7 +9,7 @@ import pytest
 
 from trainmark.cli import common
 from trainmark.cli.progress import Quiet
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.report.build import build
 from trainmark.run import session

@@ -13,7 +13,7 @@ import msgspec
 from trainmark import __version__
 from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, OK, STOPPED, THRESHOLD_CROSSED, SiteError, UserError
-from trainmark.launch import REGISTRY as LAUNCHERS
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
@@ -183,11 +183,11 @@ def _unusable(args: argparse.Namespace, plan: Plan) -> dict[str, str]:
     """Hosts that cannot be used are untested, and do not keep the others from being tested. What is wrong with no host
     in particular may be wrong only because of them."""
     site, found = plan.site, dict[str, str]()
-    if site.launcher == "local" or args.no_check:
+    launcher, left = launcher_of(site), list(site.hosts)
+    if launcher.this_machine or args.no_check:
         return found
     from trainmark.cli import doctor
 
-    launcher, left = LAUNCHERS.get(site.launcher), list(site.hosts)
     while bad := doctor.bad(launcher.check(msgspec.structs.replace(site, hosts=left), fleet.again(plan, left, 0))):
         found.update({one.host: f"{one.what}: {one.found}" for one in reversed(bad) if one.host in left})
         still = [host for host in left if host not in found]
@@ -212,7 +212,6 @@ def _meetings(args: argparse.Namespace, hosts: list[str], seed: int) -> Pairs:
 
 def _site(args: argparse.Namespace) -> Site:
     site = common.load_site(args)
-    LAUNCHERS.check(site.launcher, f"site `{site.name}`")
     if site.slurm is not None and site.slurm.nodes is not None:
         raise UserError(f"{args.site}: slurm.nodes: nodes are judged by name; name them in `hosts` instead")
     return site

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import IO
 
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
 
 

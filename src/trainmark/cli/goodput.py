@@ -13,7 +13,7 @@ import msgspec
 
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run import session
 from trainmark.spec.states import JobState
@@ -66,7 +66,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _plan(plan: Plan, kill: int | None) -> Plan:
     """One round of each case, with checkpoints, that goes on when it is cut off."""
-    if kill is not None and plan.site.launcher != "local":
+    if kill is not None and not launcher_of(plan.site).this_machine:
         raise UserError("--kill: only on this machine; elsewhere, end a process or a host yourself while it runs")
     cases = tuple(_case(case, kill) for case in plan.cases)
     blocks = (tuple(RoundRef(index, 1) for index in range(len(cases))),)

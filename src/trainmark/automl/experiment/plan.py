@@ -15,6 +15,7 @@ from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.own_json import encode
 from trainmark.errors import UserError
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import SCHEMA, CasePlan, Plan, RoundRef
 from trainmark.spec import suite as suites
@@ -47,7 +48,7 @@ def places_of(experiment: Experiment, site: Site) -> list[Place]:
 def per_node(experiment: Experiment, site: Site) -> int:
     if experiment.slot.per_node is not None:
         return experiment.slot.per_node
-    return experiment.workers if site.launcher == "local" else 1
+    return experiment.workers if launcher_of(site).this_machine else 1
 
 
 def site_of(experiment: Experiment, site: Site) -> Site:
@@ -62,11 +63,7 @@ def site_of(experiment: Experiment, site: Site) -> Site:
         tuning = replace(tuning, affinity="none")
     if experiment.threads is not None:
         tuning = replace(tuning, threads=experiment.threads)
-    site = replace(site, tuning=tuning)
-    if site.slurm is not None:
-        exclusive = site.slurm.exclusive and not several
-        site = replace(site, slurm=replace(site.slurm, allocation="round", exclusive=exclusive))
-    return site
+    return launcher_of(site).site_for_workers(replace(site, tuning=tuning), several=several)
 
 
 def make(experiment: Experiment, site: Site, places: Places) -> Plan:
