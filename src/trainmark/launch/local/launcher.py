@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from trainmark.agent import ship
-from trainmark.agent.lean import signals
 from trainmark.errors import SiteError
 from trainmark.launch import node_plan, outcome, process
 from trainmark.launch.local import start as local_start
@@ -77,10 +77,10 @@ class LocalLauncher(Launcher):
             return
         try:
             if how == "destroy":
-                signals.pidfd_send_signal(handle, signals.SIGKILL)
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
             if outcome.command(job.attempt_dir, epoch, how, reason):
-                signals.pidfd_send_signal(handle, signals.SIGTERM)
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
         finally:
