@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,6 @@ import msgspec
 from trainmark.devices import catalog
 from trainmark.errors import UserError
 from trainmark.frameworks import REGISTRY, Topology
-from trainmark.hashes import sha256_hex
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import SYNTHETIC, Case
@@ -195,8 +195,8 @@ def _version(folder: Path, path: tuple[str, ...]) -> str:
     for place in (folder, *((folder / extra).resolve() for extra in path)):
         for name in sorted(os.listdir(place)) if place.is_dir() else ():
             if name.endswith((".py", ".yaml", ".yml", ".json")):
-                found.append(f"{name} {sha256_hex((place / name).read_bytes())}")
-    return sha256_hex("\n".join(found).encode())[:12]
+                found.append(f"{name} {hashlib.sha256((place / name).read_bytes()).hexdigest()}")
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()[:12]
 
 
 def _data(case: Case, site: Site, places: Places) -> str | None:

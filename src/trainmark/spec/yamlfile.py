@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import msgspec
 
 from trainmark.cache import cache_dir
 from trainmark.errors import UserError
-from trainmark.hashes import sha256_hex
 
 # Raised when the meaning of a parsed file changes.
 _CACHE_VERSION = b"1"
@@ -27,7 +27,7 @@ def load(path: Path) -> Any:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     # Importing and running a YAML parser costs more than all else a small run does: parse a content only once.
-    kept = cache_dir() / "yaml" / sha256_hex(_CACHE_VERSION + data)
+    kept = cache_dir() / "yaml" / hashlib.sha256(_CACHE_VERSION + data).hexdigest()
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(kept.read_bytes())
     content = parse(path, data)
