@@ -20,7 +20,7 @@ import msgspec
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError, UserError, did_you_mean, one_of
 from trainmark.spec import yamlfile
-from trainmark.spec.convert import convert
+from trainmark.spec.yamlfile import convert
 
 _PINS = Path(__file__).resolve().parent / "frameworks" / "environments.yaml"
 _MARK = "trainmark.json"

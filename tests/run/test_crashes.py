@@ -18,7 +18,7 @@ from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, NodeStar
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run.judge import Judged
 from trainmark.run.loop import Loop
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store import journal

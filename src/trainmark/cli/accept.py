@@ -18,10 +18,11 @@ from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
 from trainmark.spec import contract as contracts
-from trainmark.spec import share
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import CaseId
+from trainmark.spec.notation import parse_share
 from trainmark.spec.site import Site
 from trainmark.store import rundir
 from trainmark.store.files import write_json
@@ -171,10 +172,10 @@ def _setting(args: argparse.Namespace, site: Site, case: Case, link: Case | None
         unit=case.found.workload.unit,
         dtype=str(case.values.get("dtype", "")),
         nodes=list(site.hosts),
-        rule=Rule(margin=share.parse(args.margin, "--margin"), looks=args.looks),
+        rule=Rule(margin=parse_share(args.margin, "--margin"), looks=args.looks),
         link_case=str(link.id) if link else "",
         link_fingerprint=link.fingerprint if link else "",
-        link_margin=share.parse(args.link_margin, "--link-margin"),
+        link_margin=parse_share(args.link_margin, "--link-margin"),
         one_at_a_time=args.one_at_a_time,
     )
 
@@ -229,7 +230,7 @@ def _case(args: argparse.Namespace, site: Site, text: str, least: int, nnodes: i
         loaded = suites.load(Path(text))
     else:
         loaded = suites.single(text, args.preset or "quick")
-    cases = suites.expand(loaded, site, {} if link else common.overrides(args))
+    cases = suite_cases.expand(loaded, site, {} if link else common.overrides(args))
     if len(cases) != 1:
         raise UserError(f"{option} {text}: holds {len(cases)} cases, and nodes are compared by one")
     case = cases[0]

@@ -16,6 +16,7 @@ from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
@@ -129,7 +130,7 @@ def check_runs(plan: Plan, args: argparse.Namespace) -> None:
 
 
 def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str], seed: int | None) -> Plan:
-    return plan_cases(loaded, suites.expand(loaded, site, changed), site, seed)
+    return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed)
 
 
 def plan_cases(loaded: suites.Loaded, cases: list[Case], site: sites.Site, seed: int | None) -> Plan:

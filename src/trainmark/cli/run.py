@@ -11,7 +11,7 @@ from trainmark.errors import STOPPED, SiteError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import session
-from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 
 EPILOG = """\
 examples:
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     loaded, site = common.load_suite(args), common.load_site(args)
-    wanted = suites.wanted_batches(loaded)
+    wanted = suite_cases.wanted_batches(loaded)
     if wanted:
         from trainmark.cli import fit
         from trainmark.run.fit import Stopped

@@ -70,8 +70,9 @@ def stamp(run: RunDir, sources: list[str]) -> str:
     for name in sources:
         seen = os.stat(f"{folder}/{name}")
         numbers.extend((seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino))
-    head = f"{_FORMAT} {SCORER_VERSION} {__version__} {folder} "
-    return hashlib.sha256(head.encode() + numbers.tobytes()).hexdigest()
+    return hashlib.sha256(
+        f"{_FORMAT} {SCORER_VERSION} {__version__} {folder} ".encode() + numbers.tobytes()
+    ).hexdigest()
 
 
 def _place(run: RunDir, what: str) -> Path:

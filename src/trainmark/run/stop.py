@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import FrameType
 
-from trainmark.agent.lean import signals
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import STOP
 
-_REASONS = {
-    signals.SIGINT: "stopped by Ctrl-C",
-    signals.SIGTERM: "stopped by SIGTERM",
-    signals.SIGHUP: "stopped: the terminal is gone (`run --detach` would have gone on)",
+_REASONS: dict[int, str] = {
+    signal.SIGINT: "stopped by Ctrl-C",
+    signal.SIGTERM: "stopped by SIGTERM",
+    signal.SIGHUP: "stopped: the terminal is gone (`run --detach` would have gone on)",
 }
 
 
@@ -27,7 +27,7 @@ class Signals:
     def listen(self) -> None:
         """From now on these signals are requests instead of the end of this process."""
         for number in _REASONS:
-            signals.signal(number, self._on_signal)
+            signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self.count += 1

@@ -14,9 +14,8 @@ import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
-from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Found, named_parameter
 
 # Settled like parameters, but every workload has them.

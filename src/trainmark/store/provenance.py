@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent.lean import signals
 from trainmark.devices import host
 from trainmark.spec.secrets import looks_secret
 
@@ -105,7 +105,7 @@ def _output(argv: list[str], seconds: float) -> bytes | None:
             break
         parts.append(part)
     else:
-        os.kill(pid, signals.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
     os.close(source)
     _, status = os.waitpid(pid, 0)
     return b"".join(parts) if status == 0 else None

@@ -7,7 +7,6 @@ host fails is left for another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -18,9 +17,10 @@ from trainmark.errors import UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import SCHEMA, CasePlan, Plan, RoundRef
-from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.site import Site, Tuning
 from trainmark.spec.suite import Loaded, Suite
+from trainmark.spec.yamlfile import Location
 
 WORKLOAD = "automl_trial"
 # A worker's own deadline, beyond the experiment's: it has to finish a step and tell.
@@ -81,7 +81,7 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
         for index in range(len(slots))
     ]
     suite = Suite(schema=1, name=experiment.name, cases=entries, preset="full")
-    cases = suites.expand(Loaded(suite, Path(experiment.name)), site, {})
+    cases = suite_cases.expand(Loaded(suite, Location(experiment.name)), site, {})
     planned = []
     for case, place in zip(cases, slots, strict=True):
         here = msgspec.structs.replace(site, hosts=list(place.hosts))
