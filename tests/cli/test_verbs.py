@@ -235,8 +235,9 @@ def test_list_follows_what_happens_to_a_run(cli: Cli) -> None:
     owner = cli.start("resume", run)
     import time
 
-    while "RUNNING" not in cli("list").stdout:
+    while not list((cli.runs / run).glob("*/round1/attempt2/*/agent.json")):
         time.sleep(0.1)
+    assert "RUNNING" in cli("list").stdout
     owner.kill()
     owner.communicate()
     assert "LOST" in cli("list").stdout

@@ -10,7 +10,6 @@ from trainmark.devices import catalog
 from trainmark.errors import STOPPED, SiteError
 from trainmark.launch import REGISTRY
 from trainmark.plan.records import Plan
-from trainmark.run import session
 from trainmark.spec import suite as suites
 
 EPILOG = """\
@@ -47,7 +46,7 @@ def call(args: argparse.Namespace) -> int:
         _check_rank_table(plan)
     elif not args.no_check:
         check_site(plan)
-    run = session.create(plan, args.runs.resolve())
+    run = drive.create(plan, args)
     return drive.drive(run, plan, args)
 
 
