@@ -17,7 +17,7 @@ from typing import Any
 from figures import at_most, show
 
 from trainmark.cli import common
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.slurm.queue import Watch
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.plan.records import Plan

@@ -11,8 +11,8 @@ import pytest
 from trainmark.plan.records import CasePlan, bare
 from trainmark.report import contest_text
 from trainmark.report.contest import contests
+from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.records import CaseReport, RunReport
-from trainmark.report.words import Speaker
 from trainmark.score.figures.measurement import Measurement
 from trainmark.score.stats.verdict import geometric_mean
 from trainmark.spec.case_id import CaseId

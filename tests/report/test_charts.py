@@ -14,8 +14,9 @@ from tests.report import samples
 from trainmark.report import numbers
 from trainmark.report.charts import axes, histogram, intervals, lines, palette, stacked
 from trainmark.report.charts.thin import thin
+from trainmark.report.i18n.labels import LABELS
+from trainmark.report.i18n.speaker import LANGUAGES, Speaker
 from trainmark.report.records import Curve
-from trainmark.report.words import LANGUAGES, WORDS, Speaker
 from trainmark.score.figures.measurement import Measurement
 
 SPEAK = Speaker("en")
@@ -146,7 +147,7 @@ def test_colours_can_be_read(theme: dict[str, str]) -> None:
 
 
 def test_both_languages_say_everything() -> None:
-    for key, said in WORDS.items():
+    for key, said in LABELS.items():
         assert len(said) == len(LANGUAGES) and all(said), key
         assert len({tuple(sorted(re.findall(r"\{\d\}", text))) for text in said}) == 1, key
     zh = Speaker("zh")

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trainmark.score
+from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.phrases import said
-from trainmark.report.words import Speaker
 from trainmark.score.figures.definitions import DEFINITIONS, definition
 
 CHINESE = Speaker("zh")
 # Where single figures, windows, gates and the ends of rounds get their sentences.
-SCORING = ("run", "inside", "case", "energy", "compute", "window", "contention", "convergence")
+SCORING = ("attempt", "step_times", "case", "energy", "compute", "window", "contention", "convergence")
 GIVEN_AS = ("Figure", "known", "ratio")
 
 
@@ -29,7 +29,7 @@ def _sentences() -> list[str]:
     """The reasons that scoring gives for a figure without a value, with 7 for whatever changes."""
     found = set()
     for name in SCORING:
-        tree = ast.parse(Path(trainmark.score.__file__).with_name(f"{name}.py").read_text())
+        tree = ast.parse((Path(trainmark.score.__file__).parent / "figures" / f"{name}.py").read_text())
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in GIVEN_AS:
                 found |= {text for argument in node.args if (text := _text(argument))}

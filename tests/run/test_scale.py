@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from trainmark.cli import common
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.report.build import build
 from trainmark.run import session
 from trainmark.run.observers import Observer
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.testing.fake_hosts import FakeHosts
@@ -43,7 +44,7 @@ def test_rounds_of_a_block_run_side_by_side(tmp_path: Path, monkeypatch: pytest.
     from trainmark.plan.fleet import on_nodes
 
     site = Site(name="made-up", launcher="ssh", hosts=HOSTS)
-    (case,) = suites.expand(suites.single("noop:none:cpu:1:1:5", "quick"), site, {})
+    (case,) = suite_cases.expand(suites.single("noop:none:cpu:1:1:5", "quick"), site, {})
     plan = on_nodes(case, site, common.places(site, set()), HOSTS[:6], 3, 1, together=True)
     seen: list[tuple[str, int]] = []
 

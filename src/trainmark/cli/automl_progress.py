@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import IO
 
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.run.observers import Observer
 

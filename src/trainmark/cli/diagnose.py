@@ -52,7 +52,7 @@ def call(args: argparse.Namespace) -> int:
     else:
         found, case = named
         plan = found.manifest().plan
-        if plan.suite == plans.KEY:
+        if plan.kind == "diagnosis":
             return _show(found, args)
     seed = args.seed if args.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
     made = plans.diagnostic(_alone(plan, case), args.rounds, args.skip, args.steps, seed)

@@ -13,7 +13,7 @@ import msgspec
 
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run import session
 from trainmark.run.observers import Observer
@@ -73,11 +73,13 @@ def _check(args: argparse.Namespace) -> None:
 
 def _plan(plan: Plan, kill: int | None) -> Plan:
     """One round of each case, with checkpoints, that goes on when it is cut off."""
-    if kill is not None and plan.site.launcher != "local":
+    if kill is not None and not launcher_of(plan.site).this_machine:
         raise UserError("--kill: only on this machine; elsewhere, end a process or a host yourself while it runs")
     cases = tuple(_case(case, kill) for case in plan.cases)
     blocks = (tuple(RoundRef(index, 1) for index in range(len(cases))),)
-    return msgspec.structs.replace(plan, cases=cases, blocks=blocks, width=1, recover=True, retries=_RETRIES)
+    return msgspec.structs.replace(
+        plan, kind="goodput", cases=cases, blocks=blocks, width=1, recover=True, retries=_RETRIES
+    )
 
 
 def _case(case: CasePlan, kill: int | None) -> CasePlan:
@@ -144,5 +146,5 @@ def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:
         sys.stdout.buffer.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "cases": cases}) + b"\n")
         return
     sys.stdout.write("\n" + "\n".join(reading.text(one, more) for one, more in zip(found, told, strict=True)))
-    drawn = f"; `trainmark report {run.id} --format html` draws it" if run.manifest().plan.recover else ""
+    drawn = f"; `trainmark report {run.id} --format html` draws it" if run.manifest().plan.kind == "goodput" else ""
     sys.stdout.write(f"\nkept in {run.path}{drawn}\n")

@@ -106,7 +106,7 @@ def _frameworks(_args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _launchers(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.launch import REGISTRY
+    from trainmark.launch.protocol import REGISTRY
 
     return _names("launcher", REGISTRY.names())
 

@@ -54,7 +54,7 @@ def call(args: argparse.Namespace) -> int:
         return _drive(RunDir(args.finish), kept, args)
     _check_writable(kept)
     suite = _suite(site, args)
-    plan = common.plan_suite(suite, site, {}, args.seed)
+    plan = msgspec.structs.replace(common.plan_suite(suite, site, {}, args.seed), kind="peaks")
     common.check_runs(plan, args)
     return _drive(drive.create(plan, args), kept, args)
 

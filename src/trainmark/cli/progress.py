@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run import progress
 from trainmark.run.observers import Observer, outcome_line

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainmark.cli import common
 from trainmark.report import formats
-from trainmark.report.words import LANGUAGES
+from trainmark.report.i18n.speaker import LANGUAGES
 from trainmark.store.rundir import RunDir
 
 PAGE = "report.html"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from trainmark.report.acceptance import Acceptance
+from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.numbers import quantity
 from trainmark.report.plain import clean
-from trainmark.report.words import Speaker
 from trainmark.score.accept.nodes import NodeVerdict, percent
 
 FORMATS = ("text", "html", "md", "json")

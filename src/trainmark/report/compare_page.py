@@ -8,10 +8,10 @@ from trainmark.report import numbers
 from trainmark.report.charts import intervals
 from trainmark.report.charts.figure import figure, table
 from trainmark.report.compare import Comparison, ratio_text
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape
 from trainmark.report.page.badges import badge
 from trainmark.report.page.document import switches, wrap
-from trainmark.report.words import Label, Speaker
 
 _KINDS = {"faster": "good", "slower": "bad", "equivalent": "calm", "inconclusive": "warn", "incomplete": "warn"}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainmark.report import figures, numbers
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.plain import columns
 from trainmark.report.records import CaseReport, Contest, Report, Rival
-from trainmark.report.words import Label, Speaker
 
 HEAD = ("contest.framework", "runs", "m.throughput", "contest.share", "interval", "band", "compare.verdict")
 # Those of the columns that hold figures.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from trainmark.report import numbers
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.records import CaseReport, Report, RunReport
-from trainmark.report.words import Label, Speaker
 from trainmark.score.figures.measurement import Measurement
 from trainmark.spec.states import JobState
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.plain import clean
-from trainmark.report.words import Speaker
 from trainmark.score.figures.figure import Figure
 from trainmark.score.records import Goodput
 from trainmark.score.studies.goodput import Forecast, Try, goodput

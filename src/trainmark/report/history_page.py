@@ -6,10 +6,10 @@ from trainmark.report import history
 from trainmark.report.charts import lines as charts
 from trainmark.report.charts.figure import table
 from trainmark.report.history import Line
+from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.markup import element, escape
 from trainmark.report.page.document import switches, wrap
 from trainmark.report.records import Curve
-from trainmark.report.words import Speaker
 
 
 def render(found: list[Line], language: str | None = None) -> str:

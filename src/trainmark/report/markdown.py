@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from trainmark.report import figures, numbers
+from trainmark.report.i18n.speaker import Speaker
+from trainmark.report.phrases import said
 from trainmark.report.plain import clean
 from trainmark.report.records import CaseReport, Report
-from trainmark.report.words import Speaker
 from trainmark.score.records import Diagnosis
 
 _HEAD = ("case", "state", "runs", "m.throughput", "interval", "outcome", "fraction", "memory", "band", "disturbed")
@@ -94,11 +95,11 @@ def _row(case: CaseReport, speak: Speaker) -> list[str]:
 
 
 def _remarks(case: CaseReport, speak: Speaker) -> str:
-    said = figures.remarks(case)
+    found = figures.remarks(case)
     for run in figures.disturbed(case):
-        new = [reason for reason in run.disturbed if not any(reason in one for one in said)]
-        said += [f"{speak.text('round_n', run.round)}: {reason}" for reason in new]
-    remarks = [plain(speak.sentence(one)) for one in said]
+        new = [reason for reason in run.disturbed if not any(reason in one for one in found)]
+        found += [f"{speak.text('round_n', run.round)}: {reason}" for reason in new]
+    remarks = [plain(said(speak, one).text) for one in found]
     if not remarks:
         return ""
     lines = [f"**{code(case.case)}**", "", *(f"- {one}" for one in remarks)]

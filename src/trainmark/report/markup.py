@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import json
 
+from trainmark.report.i18n.labels import LABELS
+from trainmark.report.i18n.speaker import Label
+from trainmark.report.i18n.templates import REASONS, numbered
 from trainmark.report.phrases import PHRASES
 from trainmark.report.plain import clean
-from trainmark.report.words import WORDS, Label
 
 # All words a page can say, in the order of their numbers.
-ALL = WORDS | PHRASES
+ALL = LABELS | {f"reason.{code}": numbered(code).texts for code in REASONS} | PHRASES
 _NUMBERS = {key: number for number, key in enumerate(ALL)}
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from trainmark.report.words import Label, Speaker
+from trainmark.report.i18n.speaker import LANGUAGES, Label, Sayable, Speaker
 
 # English → Chinese. {0}, {1} … stand for what changes, in English in this order.
 _SENTENCES = {
@@ -236,8 +236,10 @@ _MOST_PIECES = 41
 _ANY = "((?:(?!; |: ).)+?)"  # within a sentence
 
 
-def said(speak: Speaker, text: str) -> Label:
+def said(speak: Speaker, text: Sayable) -> Label:
     """The text with its known sentences as words that can change their language."""
+    if not isinstance(text, str):
+        return speak.reason(text)
     parts = tuple(_labels(speak, text))
     if len(parts) == 1:
         return parts[0]
@@ -252,7 +254,12 @@ def _labels(speak: Speaker, text: str) -> Iterator[Label]:
         return
     for piece, key, args in pieces:
         key = key or _JOINT_KEYS.get(piece, "")
-        yield speak.phrase(key, PHRASES[key], args) if key else Label(piece)
+        yield _phrase(speak, key, args) if key else Label(piece)
+
+
+def _phrase(speak: Speaker, key: str, args: tuple[str, ...]) -> Label:
+    template = PHRASES[key][LANGUAGES.index(speak.language)]
+    return Label(re.sub(r"\{(\d)\}", lambda found: args[int(found[1])], template) if args else template, key, args)
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from trainmark.report import numbers
 from trainmark.report.charts import lines
 from trainmark.report.charts.figure import table
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape
 from trainmark.report.page.document import switches, wrap
 from trainmark.report.records import Curve
 from trainmark.report.study import Measured
-from trainmark.report.words import Label, Speaker
 from trainmark.score.stats.verdict import geometric_mean
 from trainmark.score.studies.predict import Prediction
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from trainmark.report import dlperf, numbers
+from trainmark.report.i18n.speaker import Label, Speaker
+from trainmark.report.phrases import said
 from trainmark.report.plain import columns
 from trainmark.report.records import StudyCell, StudyReport
-from trainmark.report.words import Label, Speaker
 
 HEAD = ("study.shape", "batch", "runs", "average", "median", "interval", "speedup", "interval", "efficiency")
 _BAR = 40
@@ -16,7 +17,7 @@ def text(study: StudyReport, speak: Speaker) -> list[str]:
     lines = ["", title(study, speak).text]
     lines += columns([head, *(row(cell) for cell in study.cells)])
     lines += ["", *_bars(study), *_runs(study, speak)]
-    return lines + [f"  {speak.sentence(remark)}" for remark in remarks(study)]
+    return lines + [f"  {said(speak, remark).text}" for remark in remarks(study)]
 
 
 def title(study: StudyReport, speak: Speaker) -> Label:
@@ -57,8 +58,8 @@ def markdown(study: StudyReport, speak: Speaker) -> list[str]:
     sides = ["---", *["---:"] * (len(HEAD) - 1)]
     rows = [head, sides, *([plain(one) for one in row(cell)] for cell in study.cells)]
     parts = [f"### {plain(title(study, speak).text)}", "\n".join(f"| {' | '.join(one)} |" for one in rows)]
-    said = [f"- {plain(speak.sentence(remark))}" for remark in remarks(study)]
-    parts += ["\n".join(said)] if said else []
+    listed = [f"- {plain(said(speak, remark).text)}" for remark in remarks(study)]
+    parts += ["\n".join(listed)] if listed else []
     nodes, _, procs = study.baseline.partition("x")
     shown = dlperf.table(dlperf.cells_of(study), f"{nodes}n{procs}g")
     return [*parts, f"{speak.text('study.dlperf')}\n\n{shown.rstrip()}"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from trainmark.report import figures, numbers
+from trainmark.report.i18n.speaker import Speaker
+from trainmark.report.phrases import said
 from trainmark.report.plain import clean, columns
 from trainmark.report.records import CaseReport, Report
-from trainmark.report.words import Speaker
 from trainmark.store.rundir import Imported
 
 _HEAD = ("case", "state", "runs", "m.throughput", "interval")
@@ -34,7 +35,7 @@ def render(report: Report, language: str = "en") -> str:
         cases = contest_text.cases_of(report)
         lines += [line for one in report.contests for line in contest_text.text(one, cases, speak)]
     lines += _imported(report.imported) if report.imported else []
-    lines += [f"{speak.text('warning')}: {speak.sentence(warning)}" for warning in report.warnings]
+    lines += [f"{speak.text('warning')}: {said(speak, warning).text}" for warning in report.warnings]
     lines += ["", f"{speak.text('kept_in').lower()} {report.dir}"]
     # No line of a log moves the reader's cursor or changes the terminal's colours.
     return "\n".join(clean(line) for line in lines) + "\n"
@@ -56,10 +57,10 @@ def _remarks(case: CaseReport, speak: Speaker) -> list[str]:
     remarks = figures.remarks(case)
     if not remarks:
         return []
-    lines = ["", f"{case.case}:"] + [f"  {speak.sentence(remark)}" for remark in remarks]
-    said = figures.last_lines(case)
-    if said:
+    lines = ["", f"{case.case}:"] + [f"  {said(speak, remark).text}" for remark in remarks]
+    printed = figures.last_lines(case)
+    if printed:
         rank = (case.failure or {}).get("rank")
         lines.append(f"  {speak.text('last_lines').lower() if rank is None else speak.text('last_lines_of', rank)}:")
-        lines += [f"    | {line}" for line in said[-_MOST_LINES:]]
+        lines += [f"    | {line}" for line in printed[-_MOST_LINES:]]
     return lines

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended
+from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough

@@ -11,11 +11,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainmark import __version__
 from trainmark.errors import SiteError
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import lease as leases
 from trainmark.run import stop
@@ -31,7 +30,7 @@ from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
 if TYPE_CHECKING:
-    from trainmark.launch.protocol import Launcher
+    pass
 
 
 def create(plan: Plan, runs: Path, command: Sequence[str] = (), folder: Path | None = None) -> RunDir:
@@ -72,8 +71,7 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
 
 def release(run: RunDir, plan: Plan) -> list[str]:
     """Clears what a run that nobody works on has left with its site; returns what could not be."""
-    launcher: Launcher = REGISTRY.get(plan.site.launcher)
-    return launcher.release(run.path)
+    return launcher_of(plan.site).release(run.path)
 
 
 def drive(
@@ -114,8 +112,8 @@ def _work(
             observer.note(f"warning: {warning}")
         state = RunState.replay(plan, past.records)
         state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
-        launcher: Launcher = REGISTRY.get(plan.site.launcher)
-        preflight = unmet if plan.site.launcher == "local" else unmet_elsewhere
+        launcher = launcher_of(plan.site)
+        preflight = unmet if launcher.this_machine else unmet_elsewhere
         loop = Loop(
             run,
             plan,

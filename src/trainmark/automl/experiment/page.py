@@ -11,11 +11,11 @@ from trainmark.report.charts import lines, tree
 from trainmark.report.charts.figure import data_cell, table
 from trainmark.report.charts.lines import Line
 from trainmark.report.charts.tree import Node
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape, words
 from trainmark.report.page.badges import badge
 from trainmark.report.page.document import switches, wrap
 from trainmark.report.records import Curve
-from trainmark.report.words import Label, Speaker
 
 _BEST = 12
 _MOST_HOSTS = 8

@@ -7,7 +7,7 @@ from collections.abc import Callable, Set
 
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.ledger.ledger import Entry, Ledger
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.run.observers import Observer
 from trainmark.spec.states import JobState

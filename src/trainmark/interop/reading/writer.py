@@ -154,7 +154,7 @@ class Writer:
         )
         hosts = max((list(case.hosts) for case in cases), key=len)
         site = Site(name="imported", launcher="imported", hosts=hosts)
-        whole = Plan(PLAN_SCHEMA, suite, "open", site, 0, 0, plans, (order,))
+        whole = Plan(PLAN_SCHEMA, suite, "open", site, 0, 0, plans, (order,), kind="import")
         journal.write(self._folder, _records(cases))
         manifest = Manifest(rundir.SCHEMA, run.id, time.time_ns(), __version__, sys.argv, whole, {}, imported)
         rundir.write_manifest(RunDir(self._folder), manifest)

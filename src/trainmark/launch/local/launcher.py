@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from trainmark.agent import ship
-from trainmark.agent.lean import signals
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_plan, outcome, process
+from trainmark.launch import node_plan, outcome, process
 from trainmark.launch.local import start as local_start
+from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
@@ -21,7 +22,10 @@ from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
+    this_machine = True
+    shared_folder = True
+
     def __init__(self) -> None:
         self._exit_codes: dict[int, int] = {}
 
@@ -34,7 +38,7 @@ class LocalLauncher:
         nodes = tuple(node_plan.render(spec, node, site) for node in spec.case.nodes)
         return Request(spec.attempt_dir, spec.token, nodes)
 
-    def submit(self, request: Request) -> Job:
+    def submit(self, request: Request) -> StartedAttempt:
         (node,) = request.nodes
         try:
             node.dir.mkdir(parents=True)
@@ -42,16 +46,16 @@ class LocalLauncher:
             pid = local_start.start(node.dir)
         except OSError as error:
             raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
-        return Job(_handle(pid, process.start_ticks(pid)), request.attempt_dir, request.token)
+        return StartedAttempt(_handle(pid, process.start_ticks(pid)), request.attempt_dir, request.token)
 
-    def find(self, attempt_dir: Path, token: str) -> Job | None:
+    def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
         claim = _claim(attempt_dir)
         if claim is None or claim.get("token") != token:
             return None
         ticks = claim["start_ticks"] if claim.get("boot_id") == process.boot_id() else None
-        return Job(_handle(int(claim["pid"]), ticks), attempt_dir, token)
+        return StartedAttempt(_handle(int(claim["pid"]), ticks), attempt_dir, token)
 
-    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+    def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
         waiting = select.poll()
         alive: dict[str, int] = {}
         try:
@@ -67,25 +71,25 @@ class LocalLauncher:
             for handle in alive.values():
                 os.close(handle)
 
-    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
         handle = self._open(job)
         if handle is None:
             return
         try:
             if how == "destroy":
-                signals.pidfd_send_signal(handle, signals.SIGKILL)
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
             if outcome.command(job.attempt_dir, epoch, how, reason):
-                signals.pidfd_send_signal(handle, signals.SIGTERM)
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
         finally:
             os.close(handle)
 
-    def adopt(self, job: Job, epoch: int) -> None:
+    def adopt(self, job: StartedAttempt, epoch: int) -> None:
         outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
-    def collect(self, job: Job) -> None:
+    def collect(self, job: StartedAttempt) -> None:
         folders = outcome.node_dirs(job.attempt_dir)
         if not folders or not all(_left_nothing(folder) for folder in folders):
             from trainmark.agent.contain.sweep import sweep
@@ -96,12 +100,7 @@ class LocalLauncher:
             with contextlib.suppress(OSError):
                 ship.complete(str(folder))
 
-    def release(self, run_dir: Path) -> list[str]:
-        """Nothing is held between rounds."""
-        del run_dir
-        return []
-
-    def _state(self, job: Job) -> Ended:
+    def _state(self, job: StartedAttempt) -> Ended:
         handle = self._open(job)
         if handle is not None:
             os.close(handle)
@@ -110,7 +109,7 @@ class LocalLauncher:
             return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
         return outcome.removed(job.attempt_dir)
 
-    def _open(self, job: Job) -> int | None:
+    def _open(self, job: StartedAttempt) -> int | None:
         """A pidfd on the attempt's agent, or None when it is gone. Reaps it if it was our child."""
         pid = _pid(job)
         if pid in self._exit_codes:
@@ -143,7 +142,7 @@ def _handle(pid: int, start_ticks: int | None) -> str:
     return f"local://{os.uname().nodename}/{pid}.{start_ticks}"
 
 
-def _pid(job: Job) -> int:
+def _pid(job: StartedAttempt) -> int:
     return int(job.handle.rpartition("/")[2].partition(".")[0])
 
 

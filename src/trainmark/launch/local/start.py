@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 import trainmark.agent
 from trainmark.agent import linux
-from trainmark.agent.lean import signals
 from trainmark.store.rundir import NODE_PLAN
 
 _AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 _NAME = "trainmark-agent"  # what ps and top show; the kernel takes 15 letters
-_HANDLED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP)
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start(folder: Path) -> int:
@@ -44,7 +44,7 @@ def _spawn(plan: str, null: int, log: int) -> int:
         file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for source, target in ((null, 0), (log, 1), (log, 2))],
         setsid=True,
         setsigmask=[],
-        setsigdef=[*_HANDLED, signals.SIGPIPE],
+        setsigdef=[*_HANDLED, signal.SIGPIPE],
     )
 
 
@@ -54,7 +54,7 @@ def _fork(plan: str, null: int, log: int) -> int:
     from trainmark.agent import result
 
     # A signal that came between fork and reset would be counted by a controller that is none.
-    before = signals.pthread_sigmask(signals.SIG_BLOCK, _HANDLED)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     try:
         pid = os.fork()
         if pid == 0:
@@ -67,14 +67,14 @@ def _fork(plan: str, null: int, log: int) -> int:
                 _leave(code)
         return pid
     finally:
-        signals.pthread_sigmask(signals.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _forget_controller(null: int, log: int) -> None:
     os.setsid()
     for number in _HANDLED:
-        signals.signal(number, signals.SIG_DFL)
-    signals.pthread_sigmask(signals.SIG_SETMASK, ())
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for source, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     for name in os.listdir("/proc/self/fd"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.report.i18n.speaker import Label
 from trainmark.report.markup import element, words
 from trainmark.report.numbers import NONE
-from trainmark.report.words import Label
 
 COLOURS = 6
 

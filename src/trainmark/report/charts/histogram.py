@@ -9,7 +9,7 @@ import msgspec
 from trainmark.report.charts import axes
 from trainmark.report.charts.figure import colour, figure
 from trainmark.report.charts.svg import HEIGHT, WIDTH, document, fine, frame, grid, readable, stairs
-from trainmark.report.words import Label, Speaker
+from trainmark.report.i18n.speaker import Label, Speaker
 
 
 class Bins(msgspec.Struct, frozen=True):

@@ -10,8 +10,8 @@ from trainmark.report import numbers
 from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis
 from trainmark.report.charts.svg import Frame, document, fit, text, ticks, titled, upright_grid, width_of
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape
-from trainmark.report.words import Label, Speaker
 
 # In a narrow drawing a row's name stands above its dots, in a wide one beside them.
 NARROW, WIDE = 400, 1120

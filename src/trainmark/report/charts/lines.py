@@ -11,8 +11,8 @@ from trainmark.report.charts.axes import Axis
 from trainmark.report.charts.figure import colour, figure
 from trainmark.report.charts.svg import HEIGHT, WIDTH, Frame, document, fine, frame, grid, path, readable
 from trainmark.report.charts.thin import MOST, thin
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.records import Curve
-from trainmark.report.words import Label, Speaker
 
 # More lines than this in one drawing cannot be told apart.
 _MOST_LINES = 8

@@ -10,7 +10,7 @@ from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis
 from trainmark.report.charts.figure import colour, figure
 from trainmark.report.charts.svg import HEIGHT, WIDTH, Frame, document, fine, frame, grid, path, readable
-from trainmark.report.words import Label, Speaker
+from trainmark.report.i18n.speaker import Label, Speaker
 
 _MOST_LINES = 12
 

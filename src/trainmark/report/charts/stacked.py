@@ -10,8 +10,8 @@ from trainmark.report import numbers
 from trainmark.report.charts import axes
 from trainmark.report.charts.figure import COLOURS, colour, figure, table
 from trainmark.report.charts.svg import WIDTH, Frame, document, text, titled, upright_grid, width_of
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element
-from trainmark.report.words import Label, Speaker
 
 _TOP, _PITCH, _BAR, _BOTTOM = 8, 30, 18, 42
 

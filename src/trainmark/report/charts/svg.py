@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from trainmark.report.charts.axes import Axis, drawable
+from trainmark.report.i18n.speaker import Label
 from trainmark.report.markup import attributes, content, element, escape
-from trainmark.report.words import Label
 
 WIDTH, HEIGHT = 400, 230
 # Average width of a character of chart text, in the units of the drawing.

@@ -10,8 +10,8 @@ from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis
 from trainmark.report.charts.figure import figure
 from trainmark.report.charts.svg import HEIGHT, WIDTH, Frame, document, fine, frame, grid, path, readable
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element
-from trainmark.report.words import Label, Speaker
 
 # More than this many branches are only a blot.
 _MOST_BRANCHES = 3000

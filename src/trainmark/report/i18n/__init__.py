@@ -1,1 +1,5 @@
-"""Words of reports in every language: templates for reasons, labels of tables. Only renderers call it."""
+"""Words of reports in every language: labels (`labels*.py`), and a template for every reason (`reasons_<room>.py`).
+
+`say` gives the text of a reason; `Speaker` gives labels that a page can show in another language later. Renderers,
+the command line and exporters call it; records hold reasons, never words.
+"""

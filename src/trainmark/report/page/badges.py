@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainmark.report import figures
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, words
 from trainmark.report.records import CaseReport
-from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
 
 _STATES = {

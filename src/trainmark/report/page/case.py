@@ -8,11 +8,12 @@ from trainmark.report import figures, numbers
 from trainmark.report.charts import histogram, intervals, lines, stacked
 from trainmark.report.charts.figure import data_cell, figure, table
 from trainmark.report.charts.lines import Band, Line
+from trainmark.report.i18n.labels import LABELS
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape, words
 from trainmark.report.page.badges import outcome_badges, state_badge, word_badge
 from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, RunReport
-from trainmark.report.words import WORDS, Label, Speaker
 from trainmark.score.figures.measurement import Measurement
 
 _ROUND_HEAD = ("round", "hosts", "outcome", "window_steps", "m.throughput", "sustained")
@@ -167,7 +168,7 @@ def _utilisation(speak: Speaker, case: CaseReport, most: int) -> list[str]:
     return [
         lines.chart(
             speak,
-            speak(f"use.{name}", middle.round) if f"use.{name}" in WORDS else speak("use", middle.round, name),
+            speak(f"use.{name}", middle.round) if f"use.{name}" in LABELS else speak("use", middle.round, name),
             drawn,
             x_title=speak("axis.time"),
             x_unit="s",

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from trainmark.report import contest_text, figures, numbers
 from trainmark.report.charts import intervals
 from trainmark.report.charts.figure import data_cell, figure
+from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.markup import element, escape, words
 from trainmark.report.page.badges import badge, word_badge
 from trainmark.report.records import CaseReport, Contest, Report, Rival
-from trainmark.report.words import Speaker
 
 _KINDS = {"fastest": "good", "slower": "calm", "equivalent": "good", "inconclusive": "warn", "none": "warn"}
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from trainmark.report import numbers
 from trainmark.report.charts import stacked
 from trainmark.report.charts.figure import table
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape
-from trainmark.report.words import Label, Speaker
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.records import Diagnosis, Value
 from trainmark.spec.case_id import CaseId

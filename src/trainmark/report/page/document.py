@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from trainmark.report.charts import palette
+from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.markup import ALL, element, escape, heard
-from trainmark.report.words import Speaker
 
 
 @cache

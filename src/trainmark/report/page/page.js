@@ -4,8 +4,12 @@
   const root = document.documentElement;
   const words = JSON.parse(document.getElementById("words").textContent);
   const all = (query, place) => (place || document).querySelectorAll(query);
-  const say = (number, args) =>
-    words[number][root.lang === "zh" ? 1 : 0].replace(/\{(\d)\}/g, (_, index) => args[index]);
+  // An argument with words of its own is [English, Chinese].
+  const say = (number, args) => {
+    const column = root.lang === "zh" ? 1 : 0;
+    const shown = args.map((arg) => (typeof arg === "string" ? arg : arg[column]));
+    return words[number][column].replace(/\{(\d+)\}/g, (_, index) => shown[index]);
+  };
   const args = (node) => (node.dataset.a ? JSON.parse(node.dataset.a) : []);
 
   function speak(language) {

@@ -9,10 +9,10 @@ import msgspec
 from trainmark.report import numbers
 from trainmark.report.charts.figure import table
 from trainmark.report.charts.logarithmic import Trail, chart
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element
 from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, Report
-from trainmark.report.words import Label, Speaker
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.peaks import Peaks
 

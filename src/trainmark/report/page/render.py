@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from trainmark.report import figures, numbers
 from trainmark.report.charts.figure import table
 from trainmark.report.charts.thin import MOST
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape, words
 from trainmark.report.page import contest, diagnosis, goodput, peaks, study, summary
 from trainmark.report.page.badges import state_badge
@@ -14,7 +15,6 @@ from trainmark.report.page.case import case_section
 from trainmark.report.page.document import switches, wrap
 from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, Report, RunSeries
-from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
 
 # Points of all curves together: a page of many cases stays one that can be sent around.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from trainmark.report import study_text
 from trainmark.report.charts import lines
 from trainmark.report.charts.figure import table
+from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.markup import element
 from trainmark.report.phrases import said
 from trainmark.report.records import Curve, Report, StudyCell, StudyReport
-from trainmark.report.words import Speaker
 
 
 def section(speak: Speaker, report: Report) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from trainmark.report import figures, numbers
 from trainmark.report.charts import intervals
 from trainmark.report.charts.figure import data_cell, figure
+from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape, heard, words
 from trainmark.report.page.badges import badge, outcome_badges, state_badge, word_badge
 from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, Report
-from trainmark.report.words import Label, Speaker
 from trainmark.spec.states import JobState
 
 _HEAD = ("case", "state", "runs", "m.throughput", "outcome", "fraction", "memory", "band", "disturbed")

@@ -1,8 +1,8 @@
-"""What studies, predictions, diagnoses, goodput and peaks say, in English and Chinese."""
+"""Labels of studies, predictions, diagnoses, goodput and peaks, in English and Chinese."""
 
 from __future__ import annotations
 
-WORDS: dict[str, tuple[str, str]] = {
+LABELS: dict[str, tuple[str, str]] = {
     "predict.title": ("What more nodes would give", "更多节点的预测"),
     "predict.chart": ("Throughput over nodes, processes on each: {0}", "各节点数的吞吐量，每节点进程数：{0}"),
     "predict.value": ("predicted", "预测"),

@@ -1,8 +1,8 @@
-"""What comparisons, histories, contests and acceptances say, in English and Chinese."""
+"""Labels of comparisons, histories, contests and acceptances, in English and Chinese."""
 
 from __future__ import annotations
 
-WORDS: dict[str, tuple[str, str]] = {
+LABELS: dict[str, tuple[str, str]] = {
     "compare.title": ("Comparison", "对比"),
     "compare.ratio": ("B ÷ A", "B ÷ A"),
     "compare.a": ("A, the base", "A（基准）"),

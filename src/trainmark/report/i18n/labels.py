@@ -1,17 +1,13 @@
-"""Every word a report says by itself, in English and Chinese. For text from data see phrases.py."""
+"""Headings and other fixed text of reports, in English and Chinese. Reasons have catalogues of their own."""
 
 from __future__ import annotations
 
-import re
-
-import msgspec
-
-from trainmark.report import words_automl, words_studies, words_verdicts
-
-LANGUAGES = ("en", "zh")
+from trainmark.report.i18n import labels_automl, labels_studies, labels_verdicts
 
 # key → (English, Chinese). {0}, {1} … are filled in.
-WORDS: dict[str, tuple[str, str]] = {
+LABELS: dict[str, tuple[str, str]] = {
+    "join.list": ("; ", "；"),
+    "join.explained": (": ", "："),
     "title": ("Training benchmark report", "训练基准测试报告"),
     "suite": ("Suite", "测试集"),
     "run": ("Run", "运行"),
@@ -180,55 +176,4 @@ WORDS: dict[str, tuple[str, str]] = {
     "m.evaluation": ("Evaluation: {0}", "评估：{0}"),
     "m.disturbed_rounds": ("Disturbed rounds", "受干扰轮次"),
 }
-WORDS |= words_verdicts.WORDS | words_studies.WORDS | words_automl.WORDS
-
-
-class Label(msgspec.Struct, frozen=True):
-    """Words that can change their language in the page. Without a key: text from data, which cannot."""
-
-    text: str
-    key: str = ""
-    args: tuple[str, ...] = ()
-    # Words and text one after another, in place of a key; `text` is all of them.
-    parts: tuple[Label, ...] = ()
-
-
-class Speaker:
-    """Says words in one language."""
-
-    def __init__(self, language: str = "en") -> None:
-        self.language = language
-        self._column = LANGUAGES.index(language)
-
-    def __call__(self, key: str, *args: object) -> Label:
-        shown = tuple(str(arg) for arg in args)
-        return Label(self._fill(WORDS[key][self._column], shown), key, shown)
-
-    def text(self, key: str, *args: object) -> str:
-        return self(key, *args).text
-
-    def phrase(self, key: str, pair: tuple[str, str], args: tuple[str, ...]) -> Label:
-        """A sentence that was found in data."""
-        return Label(self._fill(pair[self._column], args), key, args)
-
-    def sentence(self, text: str) -> str:
-        """Text from data in this language, as far as its sentences are known."""
-        if self.language == "en":
-            return text
-        from trainmark.report.phrases import said
-
-        return said(self, text).text
-
-    def named(self, group: str, name: str) -> Label:
-        """The word for a name that comes from data, or the name itself where there is none."""
-        key = f"{group}.{name}"
-        if group == "m" and name.startswith("evaluation_"):
-            return self("m.evaluation", name.removeprefix("evaluation_").replace("_", " "))
-        return self(key) if key in WORDS else Label(name.replace("_", " ") if group == "m" else name)
-
-    @staticmethod
-    def _fill(template: str, args: tuple[str, ...]) -> str:
-        if not args:
-            return template
-        # Not str.format: what is filled in is data, and may hold braces itself.
-        return re.sub(r"\{(\d)\}", lambda found: args[int(found[1])], template)
+LABELS |= labels_verdicts.LABELS | labels_studies.LABELS | labels_automl.LABELS

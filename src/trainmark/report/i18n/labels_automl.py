@@ -1,8 +1,8 @@
-"""What the report of an experiment says, in English and Chinese."""
+"""Labels of the report of an AutoML experiment, in English and Chinese."""
 
 from __future__ import annotations
 
-WORDS: dict[str, tuple[str, str]] = {
+LABELS: dict[str, tuple[str, str]] = {
     "am.title": ("AutoML benchmark report", "AutoML 基准测试报告"),
     "am.valid": ("valid", "有效"),
     "am.not_valid": ("not valid", "无效"),
