@@ -29,9 +29,6 @@ from trainmark.store import journal, provenance, rundir
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
-if TYPE_CHECKING:
-    pass
-
 
 def create(plan: Plan, runs: Path, command: Sequence[str] = (), folder: Path | None = None) -> RunDir:
     """A new run: its folder and manifest. Nothing is started.
