@@ -10,7 +10,6 @@ from trainmark.devices.protocol import device_of
 from trainmark.errors import STOPPED, SiteError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
-from trainmark.run import session
 from trainmark.spec import suite_cases
 
 EPILOG = """\
@@ -47,7 +46,7 @@ def call(args: argparse.Namespace) -> int:
         _check_rank_table(plan)
     elif not args.no_check:
         check_site(plan)
-    run = session.create(plan, args.runs.resolve())
+    run = drive.create(plan, args)
     return drive.drive(run, plan, args)
 
 
