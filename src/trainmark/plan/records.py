@@ -10,10 +10,9 @@ import msgspec
 from trainmark.frameworks import Command, Helper
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
 from trainmark.spec.site import Site, VendorPeak
-from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
 SCHEMA = 1

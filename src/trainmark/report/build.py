@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
@@ -257,9 +258,9 @@ def _variance_level(sets: list[tuple[str, ...]], attempts: list[Attempt]) -> str
     """Which variation the interval covers: repeats on one allocation say nothing of other nodes."""
     if not attempts:
         return ""
-    # A site's own machines are one allocation; a scheduler gives one for each job.
-    jobs = {attempt.handle for attempt in attempts if not (attempt.handle or "").startswith(("local:", "ssh:"))}
-    allocations = max(1, len(jobs - {None}))
+    # A site's own machines are one allocation; a scheduler gives some.
+    given = {allocation_of(attempt.handle) for attempt in attempts if attempt.handle}
+    allocations = max(1, len(given - {None}))
     distinct = list(dict.fromkeys(sets))
     hosts = distinct[0]
     nodes = f"node {hosts[0]}" if len(hosts) == 1 else f"nodes {hosts[0]}–{hosts[-1]}"

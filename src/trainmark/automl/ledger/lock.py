@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import random
 import struct
@@ -15,8 +16,6 @@ import tempfile
 import time
 import uuid
 import weakref
-
-from trainmark.hashes import sha256_hex
 
 # Nobody holds the lock for longer than a write takes: then its owner is gone.
 _GONE_SECONDS = 30.0
@@ -32,7 +31,7 @@ class Lock:
 
     def __init__(self, path: str) -> None:
         self._file = f"{path}.lock"
-        name = f"trainmark-{os.getuid()}-{sha256_hex(os.path.abspath(path).encode())[:16]}"
+        name = f"trainmark-{os.getuid()}-{hashlib.sha256(os.path.abspath(path).encode()).hexdigest()[:16]}"
         self._door = os.path.join(tempfile.gettempdir(), name)
         self._inside = -1
         self._depth = 0

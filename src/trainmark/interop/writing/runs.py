@@ -10,7 +10,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.plan.records import CasePlan
-from trainmark.spec.event import Event
+from trainmark.spec.columns import Event
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.files import write_whole
