@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Gaps, Result, TrialRow
 from trainmark.automl.experiment.rules import Verdict as RuleVerdict
 from trainmark.automl.experiment.score import Point as CurvePoint
+from trainmark.report import why
 from trainmark.report.acceptance import Acceptance
+from trainmark.report.charts.records import Curve
 from trainmark.report.compare import Compared, Comparison, Left, Overall
-from trainmark.report.history import Entry, Line
+from trainmark.report.goodput import GoodputCase, GoodputRun
+from trainmark.report.history import Entry, History, LeftOut
+from trainmark.report.predict import PredictedRun, PredictedSeries, Refusal
 from trainmark.report.records import (
     CaseReport,
     Contest,
-    Curve,
     Report,
     Rival,
     RunReport,
@@ -27,7 +33,8 @@ from trainmark.report.records import (
     StudyCell,
     StudyReport,
 )
-from trainmark.report.study import Measured
+from trainmark.report.show import show
+from trainmark.report.why import Why
 from trainmark.score.accept.contract import Held
 from trainmark.score.accept.links import Effect, LinkVerdict
 from trainmark.score.accept.nodes import NodeVerdict
@@ -35,6 +42,7 @@ from trainmark.score.figures.figure import Figure
 from trainmark.score.figures.measurement import Measurement
 from trainmark.score.records import Cause, Diagnosis, Goodput, Recovery, Value, Verdict
 from trainmark.score.stats.change_points import Change
+from trainmark.score.studies.goodput import Forecast
 from trainmark.score.studies.predict import Prediction
 from trainmark.score.studies.scaling import Point
 from trainmark.spec.peaks import Bandwidth, Matmul, Message, Peaks, Product
@@ -442,7 +450,14 @@ def comparison(b: str = "20261116-b") -> Comparison:
             **more,
         )  # type: ignore[arg-type]
         return Compared(
-            name, name, 50.0, 50.0 * ratio, "images/s", verdict, ["A: round 1 was disturbed: steal 9 %"], forced=ratio < 1
+            name,
+            name,
+            50.0,
+            50.0 * ratio,
+            "images/s",
+            verdict,
+            ["A: round 1 was disturbed: steal 9 %"],
+            ratio < 1,
         )
 
     cases = [
@@ -452,12 +467,10 @@ def comparison(b: str = "20261116-b") -> Comparison:
     ]
     left = [Left("llama:pytorch:cpu:1:1:*", "only in A")]
     overall = Overall("incomplete", ["llama:pytorch:cpu:1:1:*"], cases[0].verdict)
-    return Comparison(
-        "20261115-a", b, "throughput", 0.03, 0.05, cases, left, overall, ["torch: 2.12.0 → 2.13.0"]
-    )
+    return Comparison("20261115-a", b, "throughput", 0.03, 0.05, cases, left, overall, ["torch: 2.12.0 → 2.13.0"])
 
 
-def history() -> list[Line]:
+def history() -> list[History]:
     values = [50.0, 50.4, 49.8, 50.1, 42.0, 42.3, 41.9]
     entries = [
         Entry(f"run-{n}", 1794786358.0 + 86400 * n, value, 0.98 * value, 1.02 * value, 5, "f" if n < 4 else "g", "1")
@@ -466,18 +479,27 @@ def history() -> list[Line]:
     change = Change(4, 0.84, 0.002)
     levels = [50.07] * 4 + [42.07] * 3
     return [
-        Line("mnist:pytorch:cpu:1:1:*", ["n1"], "images/s", entries, [change], levels, ["run-9: out of memory"]),
-        Line("mnist:pytorch:cpu:1:2:*", ["n1"], "images/s", entries[:2], [], levels[:2], []),
+        History(
+            "mnist:pytorch:cpu:1:1:*",
+            ["n1"],
+            "images/s",
+            entries,
+            [change],
+            levels,
+            [LeftOut("run-9", "out of memory")],
+        ),
+        History("mnist:pytorch:cpu:1:2:*", ["n1"], "images/s", entries[:2], [], levels[:2], []),
     ]
 
 
-def prediction() -> tuple[list[tuple[Measured, list[Prediction]]], list[str]]:
+def prediction() -> PredictedRun:
     points = [Point(1, 8, [2780.0, 2770.0]), Point(2, 8, [5480.0, 5490.0])]
     found = [
         Prediction(nodes, 8, nodes * 2600.0, nodes * 2400.0, nodes * 2800.0, 0.93, "from 2x8 by a fade of 0.6", ["far"])
         for nodes in (4, 16)
     ]
-    return [(Measured("resnet50 batch 128", "weak", "images/s", 128, points), found)], ["bert: not enough points"]
+    series = PredictedSeries("resnet50 batch 128", "images/s", found, points)
+    return PredictedRun("20261115-a", [series], [Refusal("bert", "not enough points")])
 
 
 def acceptance() -> Acceptance:
@@ -526,5 +548,36 @@ def automl(*, valid: bool = False) -> tuple[Result, list[Series]]:
         ["n1", "n2"], Gaps(22, 0.12, 0.4, 0.01, 1), 0.3, 0.97, True, False, ["data is synthetic"], "morph", "synthetic",
     )  # fmt: skip
     seconds = [10.0 * n for n in range(200)]
-    series = [Series(h, "cpu", "fraction", seconds, [0.5 + 0.4 * ((n % 7) / 7) for n in range(200)]) for h in ("n1", "n2")]
+    series = [
+        Series(h, "cpu", "fraction", seconds, [0.5 + 0.4 * ((n % 7) / 7) for n in range(200)]) for h in ("n1", "n2")
+    ]
     return result, series
+
+
+def goodput_run() -> GoodputRun:
+    return GoodputRun("20261115-a", "/srv/runs", [GoodputCase(goodput(), Forecast(2, 720, 600, 0.9, 300, 0.92))])
+
+
+def why_slower() -> list[Why]:
+    sides = [report(diagnoses=[diagnosis()], run=name) for name in "ab"]
+    return why.why(sides[0], sides[1], None, None)
+
+
+# Every kind of report, as records or documents.
+PAGES: dict[str, Callable[[], Any]] = {
+    **ALL,
+    "whole": whole,
+    "compare": lambda: [comparison(), comparison("20261117-c")],
+    "history": history,
+    "predict": prediction,
+    "acceptance": acceptance,
+    "diagnosis": lambda: [diagnosis()],
+    "why": why_slower,
+    "goodput": goodput_run,
+    "peaks": peaks,
+    "automl": lambda: document(*automl()),
+}
+
+
+def page(record: Any, language: str | None = None) -> str:
+    return show(record, "html", language)

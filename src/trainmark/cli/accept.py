@@ -271,23 +271,24 @@ def _promises(args: argparse.Namespace, setting: Setting) -> Promises:
 
 
 def _check_output(path: Path | None) -> None:
-    from trainmark.report import acceptance_views, formats
+    from trainmark.report.show import format_of
 
-    if path is not None and formats.chosen(None, path) not in acceptance_views.FORMATS:
+    if path is not None and format_of(None, path) == "csv":
         raise UserError(f"--output {path}: an acceptance is written as .html, .md, .json or text")
 
 
 def _tell(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int:
     from trainmark.cli.report import write
-    from trainmark.report import acceptance, acceptance_views, formats
+    from trainmark.report import acceptance
+    from trainmark.report.show import format_of, show
 
     found = acceptance.build(setting, gathered)
     if setting.learn:
         _learn(Path(setting.learn), setting, found, acceptance.learnt(setting, gathered))
     if setting.output:
         output = Path(setting.output)
-        write(output, acceptance_views.render(found, formats.chosen(None, output)))
-    sys.stdout.write(acceptance_views.render(found, "json" if args.json else "text"))
+        write(output, show(found, format_of(None, output)))
+    sys.stdout.write(show(found, "json" if args.json else "text"))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED
 
 

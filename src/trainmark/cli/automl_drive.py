@@ -31,7 +31,7 @@ def go(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         plan,
         args,
         lambda observer, switch: work(run, plan, observer, switch),
-        automl_report.show,
+        automl_report.show_result,
         watch,
         resume=("automl", "resume"),
     )

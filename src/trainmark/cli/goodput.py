@@ -133,6 +133,7 @@ def _saved(round_dir: Path) -> int:
 
 def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:
     from trainmark.report import goodput as reading
+    from trainmark.report.show import show
     from trainmark.score.studies.goodput import forecast
 
     tried = reading.of_run(run, session.state_of(run, run.manifest().plan))
@@ -141,10 +142,11 @@ def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:
         raise UserError(f"{run.id}: nothing was tried yet")
     rate = args.failures_per_day
     told = [None if rate is None else forecast(one, rate, args.hours, args.save_every) for one in found]
+    cases = [reading.GoodputCase(one, more) for one, more in zip(found, told, strict=True)]
+    whole = reading.GoodputRun(run.id, str(run.path), cases)
     if args.json:
-        cases = [{"goodput": one, "forecast": more} for one, more in zip(found, told, strict=True)]
-        sys.stdout.buffer.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "cases": cases}) + b"\n")
+        sys.stdout.write(show(whole, "json-line"))
         return
-    sys.stdout.write("\n" + "\n".join(reading.text(one, more) for one, more in zip(found, told, strict=True)))
+    sys.stdout.write("\n" + show(whole))
     drawn = f"; `trainmark report {run.id} --format html` draws it" if run.manifest().plan.kind == "goodput" else ""
     sys.stdout.write(f"\nkept in {run.path}{drawn}\n")

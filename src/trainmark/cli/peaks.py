@@ -106,10 +106,7 @@ def _keep(run: RunDir, kept: Path, args: argparse.Namespace) -> None:
 
 
 def _print(found: peaks.Peaks, args: argparse.Namespace) -> int:
-    from trainmark.report import peaks as reading
+    from trainmark.report.show import show
 
-    if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
-    else:
-        sys.stdout.write("\n" + reading.text(found))
+    sys.stdout.write(show(found, "json-line") if args.json else "\n" + show(found))
     return 0

@@ -145,12 +145,12 @@ class Verbatim(Block, frozen=True):
 
 
 class Figures(Block, frozen=True):
-    """Charts. `grid`: several side by side; `single`: one of moderate width; `full`: each over the whole width."""
+    """Charts, which only a page draws. `grid`: several side by side; `single`: one of moderate width; `full`: each over
+    the whole width."""
 
     charts: Sequence[Chart]
     style: Literal["grid", "single", "full"] = "grid"
     card: bool = False
-    shown_in: tuple[Format, ...] = PAGE
 
 
 class Group(Block, frozen=True):
@@ -175,7 +175,7 @@ class Details(Block, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A whole report. Text shows its blocks only; Markdown the heading too; a page also what stands around them."""
+    """A whole report. Text shows its blocks only, Markdown the heading too, a page everything."""
 
     # Of the window.
     title: str
@@ -185,3 +185,5 @@ class Document(msgspec.Struct, frozen=True):
     blocks: Sequence[Block]
     badges: Sequence[Badge] = ()
     facts: Sequence[tuple[Text, Inline]] = ()
+    # Whether the heading stands in Markdown too, where nothing but the blocks may be wanted.
+    headed: bool = True

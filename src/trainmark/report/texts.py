@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -20,18 +21,18 @@ class Joined(msgspec.Struct, frozen=True):
     """Texts one after another."""
 
     parts: tuple[Text, ...]
-    joint: Literal["; ", ": ", ", ", " ", ""] = "; "
+    joint: str = "; "
 
 
-# A string is data: it is shown as it is in every language.
-Text = str | Label | Joined | Reason
+# A string is data: it is shown as it is in every language. None is no text; several reasons are joined.
+Text = str | Label | Joined | Reason | Sequence["Reason | str"] | None
 
 
 def label(key: str, *args: object) -> Label:
     return Label(key, args)
 
 
-def joined(*parts: Text, joint: Literal["; ", ": ", ", ", " ", ""] = "; ") -> Text:
+def joined(*parts: Text, joint: str = "; ") -> Text:
     """Without the empty ones."""
     shown = tuple(part for part in parts if part)
     return shown[0] if len(shown) == 1 else Joined(shown, joint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from trainmark.report import numbers
 from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis

@@ -53,10 +53,10 @@ def tick_text(x: float, y: float, value: str) -> str:
 def ticks(place: Frame, x: Axis, y: float) -> str:
     """Labels of a horizontal axis; one that would touch its neighbour is left out."""
     parts, end = [], -math.inf
-    for tick, label in zip(x.ticks, x.labels, strict=True):
-        at, half = x.place(tick * x.divisor, place.left, place.right), width_of(label) / 2
+    for tick, shown in zip(x.ticks, x.labels, strict=True):
+        at, half = x.place(tick * x.divisor, place.left, place.right), width_of(shown) / 2
         if at - half > end + 8:
-            parts.append(tick_text(max(at, half + 1), y, label))
+            parts.append(tick_text(max(at, half + 1), y, shown))
             end = at + half
     return f'<g text-anchor="middle">{"".join(parts)}</g>'
 
@@ -90,7 +90,7 @@ def figure(
 
 def frame(y: Axis, x: Axis, width: float = WIDTH, height: float = HEIGHT) -> Frame:
     """Room for the tick labels, whatever their length."""
-    left = 12 + max((width_of(label) for label in y.labels), default=0)
+    left = 12 + max((width_of(shown) for shown in y.labels), default=0)
     right = max(10.0, width_of(x.labels[-1]) / 2 + 2 if x.labels else 0)
     return Frame(left, width - right, 26, height - 38)
 
@@ -99,7 +99,7 @@ def grid(page: Markup, place: Frame, x: Axis, y: Axis, x_title: Text, y_title: T
     """Axes with ticks and units. The title of the vertical axis lies on top of it, where it can be read."""
     heights = [y.place(tick * y.divisor, place.bottom, place.top) for tick in y.ticks]
     rules = "".join(f"M{place.left:.0f} {at:.1f}H{place.right:.0f}" for at in heights)
-    labels = "".join(tick_text(place.left - 6, at + 4, label) for at, label in zip(heights, y.labels, strict=True))
+    labels = "".join(tick_text(place.left - 6, at + 4, shown) for at, shown in zip(heights, y.labels, strict=True))
     return (
         f'<path class="grid" d="{rules}"/><g text-anchor="end">{labels}</g>'
         + ticks(place, x, place.bottom + 16)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from trainmark.report import numbers
 from trainmark.report.acceptance import Acceptance
 from trainmark.report.document import (
+    MARKDOWN,
+    NOT_PAGE,
     NOT_TEXT,
+    PAGE,
     TEXT,
     Badge,
     Block,
@@ -15,14 +18,13 @@ from trainmark.report.document import (
     Group,
     Heading,
     Inline,
-    Log,
     Notes,
     Paragraph,
     Table,
     Tone,
     Verbatim,
 )
-from trainmark.report.texts import Text, label
+from trainmark.report.texts import Joined, Text, label
 from trainmark.score.accept.nodes import NodeVerdict, percent
 
 _TONES: dict[str, Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn"}
@@ -31,8 +33,7 @@ _TONES: dict[str, Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "unt
 def document(found: Acceptance) -> Document:
     rule = label("accept.rule", percent(found.margin), percent(found.link_margin), percent(found.level))
     blocks: list[Block] = [
-        Paragraph(label("accept.line", found.site, found.verdict.upper()), shown_in=TEXT),
-        Paragraph(found.case, shown_in=TEXT),
+        Paragraph(Joined((label("accept.line", found.site, found.verdict.upper()), found.case), "\n"), shown_in=TEXT),
         Paragraph(Code(found.case), shown_in=NOT_TEXT),
         Paragraph(rule),
         Group([_nodes(found)], style="flush"),
@@ -143,9 +144,8 @@ def _drain(found: Acceptance) -> list[Block]:
         return []
     lines = [*found.drain, found.scontrol]
     return [
-        Heading(label("accept.drain"), 4, shown_in=TEXT),
-        Verbatim(lines, shown_in=TEXT),
-        Heading(label("accept.drain"), shown_in=("html",)),
-        Verbatim(lines, shown_in=("html",)),
-        Log(label("accept.drain"), lines, shown_in=("md",)),
+        Heading(label("accept.drain"), 4, shown_in=NOT_PAGE),
+        Heading(label("accept.drain"), shown_in=PAGE),
+        Verbatim(lines, shown_in=("text", "html")),
+        Notes([Code(line) for line in lines], shown_in=MARKDOWN),
     ]

@@ -9,7 +9,6 @@ from trainmark.report.charts.records import Row, RowChart
 from trainmark.report.compare import Compared, Comparison, ratio_text
 from trainmark.report.document import (
     MARKDOWN,
-    NOT_TEXT,
     PAGE,
     TEXT,
     Badge,
@@ -55,7 +54,7 @@ def document(found: Sequence[Comparison]) -> Document:
     ]
     blocks = [block for index, one in enumerate(found) for block in _sections(one, "summary" if index == 0 else "")]
     title = f"{first.a} · {', '.join(one.b for one in found)}"
-    return Document(title, label("compare.title"), first.a, blocks, facts=facts)
+    return Document(title, label("compare.title"), first.a, blocks, facts=facts, headed=False)
 
 
 def _percent(share: float) -> str:
@@ -66,12 +65,12 @@ def _sections(found: Comparison, anchor: str) -> list[Block]:
     overall, margin = found.overall, _percent(found.margin)
     word = named("verdict", overall.word)
     ratio = ratio_text(overall.verdict) if overall.verdict else ""
-    about = f"{found.metric}, margin ±{margin}, threshold {_percent(found.threshold)}"
+    about = label("compare.line", found.metric, margin, _percent(found.threshold))
     in_markdown = Several((_MARKS[overall.word], Several((found.metric, joined(word, ratio, joint=", ")), ": ")), " ")
-    sides = (Several(("A", Code(found.a)), " "), Several(("B", Code(found.b)), " "), f"margin ±{margin}")
+    sides = (Several(("A", Code(found.a)), " "), Several(("B", Code(found.b)), " "), label("compare.margin_is", margin))
     lost = len(found.past_threshold)
     return [
-        Paragraph(f"A  {found.a}\nB  {found.b}\n{about}", shown_in=TEXT),
+        Paragraph(Joined((f"A  {found.a}", f"B  {found.b}", about), "\n"), shown_in=TEXT),
         Heading(in_markdown, 3, shown_in=MARKDOWN),
         Paragraph(Several(sides, " · "), shown_in=MARKDOWN),
         *([Heading(label("compare.lost", str(lost), _percent(found.threshold)), 4, shown_in=MARKDOWN)] if lost else []),
@@ -79,7 +78,7 @@ def _sections(found: Comparison, anchor: str) -> list[Block]:
             [
                 Heading(Several((found.b, Badge(word, _TONES[overall.word])), " "), shown_in=PAGE),
                 *([Paragraph(label("compare.overall", ratio), small=True, shown_in=PAGE)] if ratio else []),
-                *([_chart(found), Group([_table(found)], style="card")] if found.cases else []),
+                *([_chart(found), Group(_table(found), style="card")] if found.cases else []),
                 *_notes(found),
             ],
             anchor,
@@ -101,7 +100,7 @@ def _chart(found: Comparison) -> Figures:
     return Figures([chart], "full", card=True)
 
 
-def _table(found: Comparison) -> Table:
+def _table(found: Comparison) -> list[Block]:
     columns = [
         Column("", figures=False, shown_in=MARKDOWN),
         Column(label("case"), figures=False),
@@ -114,7 +113,14 @@ def _table(found: Comparison) -> Table:
         Column(label("compare.why"), figures=False, shown_in=PAGE),
     ]
     cases = sorted(found.cases, key=lambda one: (_ORDER[one.verdict.word], one.verdict.ratio))
-    return Table(columns, [_row(one) for one in cases])
+    rows = [_row(one) for one in cases]
+    if len(rows) <= _MOST_ROWS:
+        return [Table(columns, rows)]
+    return [
+        Table(columns, rows, shown_in=("text", "html")),
+        Table(columns, rows[:_MOST_ROWS], shown_in=MARKDOWN),
+        Paragraph(label("compare.more", str(len(rows) - _MOST_ROWS)), shown_in=MARKDOWN),
+    ]
 
 
 def _row(one: Compared) -> list[Inline]:
@@ -132,21 +138,16 @@ def _row(one: Compared) -> list[Inline]:
     ]
 
 
-def _remarks(one: Compared, found: Comparison) -> list[Text]:
-    """What a reader must know of a case besides the verdict."""
-    remarks: list[Text] = []
-    if one.verdict.past_threshold:
-        remarks.append(label("compare.lost_one", _percent(found.threshold)))
-    if one.forced:
-        remarks.append(label("compare.forced"))
-    return [*remarks, *one.notes]
+def _flags(one: Compared, found: Comparison) -> list[Text]:
+    lost = [label("compare.lost_one", _percent(found.threshold))] if one.verdict.past_threshold else []
+    return [*lost, *([label("compare.forced")] if one.forced else [])]
 
 
 def _notes(found: Comparison) -> list[Block]:
     blocks: list[Block] = []
     for one in found.cases:
         why = label("compare.because", one.verdict.reason, one.verdict.method)
-        items = [*_remarks(one, found)[:1], why, *_remarks(one, found)[1:]]
+        items = [*_flags(one, found), why, *one.notes]
         blocks += [Heading(one.name, 4, shown_in=TEXT), Notes(items, shown_in=TEXT)]
     left = [Joined((one.case, one.reason), ": ") for one in found.left]
     if left:
@@ -154,13 +155,12 @@ def _notes(found: Comparison) -> list[Block]:
     if found.notes:
         blocks += [Heading(label("compare.unlike"), 4, shown_in=TEXT), Notes(found.notes, shown_in=TEXT)]
     listed: list[Inline] = [
-        Joined((one.case_b, remark), ": ") for one in found.cases for remark in _remarks(one, found)
+        Several((Code(one.case_b), remark), ": ") for one in found.cases for remark in (*_flags(one, found), *one.notes)
     ]
     listed += [label("compare.left_one", one) for one in left]
     listed += [label("compare.unlike_in", note) for note in found.notes]
     if listed:
-        most: list[Inline] = [*listed[:_MOST_ROWS]]
-        blocks.append(Details(label("notes"), [Notes(most)], shown_in=MARKDOWN))
+        blocks.append(Details(label("notes"), [Notes(listed[:_MOST_ROWS])], shown_in=MARKDOWN))
         blocks.append(Group([Heading(label("notes"), 3), Notes(listed, "small")], style="card", shown_in=PAGE))
     return blocks
 

@@ -1,5 +1,4 @@
-"""Why steps take as long as they do: one chart over all cases, then the causes and a table of each; and what makes
-the difference between two of them."""
+"""Why steps take as long as they do: one chart over all cases, then the causes and a table of each."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ from trainmark.report import numbers
 from trainmark.report.charts.records import Bar, BarChart
 from trainmark.report.document import (
     MARKDOWN,
-    NOT_TEXT,
     PAGE,
     TEXT,
     Block,
@@ -26,8 +24,7 @@ from trainmark.report.document import (
     Several,
     Table,
 )
-from trainmark.report.why import Part, Why
-from trainmark.report.texts import Text, label, named
+from trainmark.report.texts import Text, label
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.records import Diagnosis, Value
 from trainmark.spec.case_id import CaseId
@@ -38,8 +35,9 @@ _REST = "rest"
 _MOST_OPERATORS = 10
 
 
-def document(run: str, found: Sequence[Diagnosis]) -> Document:
-    return Document(f"diagnose · {run}", label("diagnosis"), run, sections(found))
+def document(found: Sequence[Diagnosis]) -> Document:
+    names = ", ".join(one.case for one in found)
+    return Document(f"diagnose · {names}", label("diagnosis"), names, sections(found))
 
 
 def sections(found: Sequence[Diagnosis]) -> list[Block]:
@@ -108,7 +106,7 @@ def _causes(one: Diagnosis) -> list[Block]:
         [
             label(f"class.{cause.kind}"),
             numbers.quantity(cause.seconds.value, "s"),
-            numbers.quantity(cause.share, "fraction"),
+            f"{100 * cause.share:.1f} %",
             _ends(cause.seconds),
             cause.place,
         ]
@@ -151,46 +149,8 @@ def _ends(found: Value) -> Text:
 
 
 def _share(found: Value, step: float | None) -> str:
-    return numbers.quantity(found.value / step, "fraction") if found.value is not None and step else numbers.NONE
+    return f"{100 * found.value / step:.1f} %" if found.value is not None and step else numbers.NONE
 
 
 def _percent(found: Value) -> Text:
     return found.reason if found.value is None else numbers.quantity(found.value, "fraction")
-
-
-def why_document(found: Sequence[Why]) -> Document:
-    """What makes the difference between two diagnosed cases."""
-    names = [one.case_a if one.case_a == one.case_b else f"{one.case_a} → {one.case_b}" for one in found]
-    blocks: list[Block] = []
-    for name, one in zip(names, found, strict=True):
-        a, b = (side.value or 0.0 for side in (one.a, one.b))
-        sides = (numbers.quantity(a, "s"), numbers.quantity(b, "s"), _signed(b - a))
-        blocks += [Heading(name, 3), Paragraph(label("why.step", *sides))]
-        for key, parts in (("why.classes", one.classes), ("why.operators", one.operators)):
-            blocks += [Heading(label(key), 4, shown_in=TEXT), Heading(label(key), 4, shown_in=NOT_TEXT), _parts(parts)]
-    return Document(", ".join(names), label("why.title"), ", ".join(names), blocks)
-
-
-def _parts(parts: Sequence[Part]) -> Table:
-    columns = [
-        Column(label("why.part"), figures=False),
-        Column("A"),
-        Column("B"),
-        Column(label("why.difference")),
-        Column(label("interval")),
-    ]
-    rows: list[list[Inline]] = [
-        [
-            named("class", part.name),
-            numbers.quantity(part.a, "s"),
-            numbers.quantity(part.b, "s"),
-            label("why.unknown") if part.difference is None else _signed(part.difference),
-            numbers.NONE if part.low is None or part.high is None else f"{_signed(part.low)} … {_signed(part.high)}",
-        ]
-        for part in parts
-    ]
-    return Table(columns, rows)
-
-
-def _signed(seconds: float) -> str:
-    return ("+" if seconds >= 0 else "") + numbers.quantity(seconds, "s")

@@ -8,6 +8,7 @@ from trainmark.reasons import Reason
 from trainmark.report import numbers
 from trainmark.report.charts.records import Bar, BarChart
 from trainmark.report.document import PAGE, Block, Column, Document, Figures, Group, Heading, Inline, Notes, Table
+from trainmark.report.goodput import GoodputRun
 from trainmark.report.texts import Text, label, named
 from trainmark.score.figures.figure import Figure
 from trainmark.score.records import Goodput
@@ -17,13 +18,12 @@ from trainmark.spec.case_id import CaseId
 _TIMES = ("time_to_first_step", "step_time", "checkpoint_save", "checkpoint_load", "checkpoint_every")
 _SHARES = ("stall_share", "effective_ratio")
 _RECOVERY = ("until_started", "start", "redone")
-# A forecast, or why there is none.
-Outlook = Forecast | Reason | str | None
 
 
-def document(run: str, found: Sequence[Goodput], outlooks: Sequence[Outlook]) -> Document:
-    cards = [_card(one, outlook) for one, outlook in zip(found, outlooks, strict=True)]
-    return Document(f"goodput · {run}", label("goodput"), run, [*_charts(found), *cards])
+def document(found: GoodputRun) -> Document:
+    cards = [_card(one.goodput, one.forecast, level=2) for one in found.cases]
+    charts = _charts([one.goodput for one in found.cases])
+    return Document(f"goodput · {found.run}", label("goodput"), found.run, [*charts, *cards])
 
 
 def sections(found: Sequence[Goodput]) -> list[Block]:
@@ -68,7 +68,7 @@ def _short(one: Goodput) -> str:
     return f"{found.workload} {found.nnodes}×{found.nproc}"
 
 
-def _card(one: Goodput, outlook: Outlook = None) -> Group:
+def _card(one: Goodput, outlook: Forecast | Reason | str | None = None, level: int = 3) -> Group:
     rows: list[list[Inline]] = [[label(f"start.{name}"), *_cells(figure, "s")] for name, figure in one.start.items()]
     rows += [[label(f"goodput.{name}"), *_cells(getattr(one, name), "s")] for name in _TIMES]
     rows += [[label(f"goodput.{name}"), *_cells(getattr(one, name), "fraction")] for name in _SHARES]
@@ -82,7 +82,7 @@ def _card(one: Goodput, outlook: Outlook = None) -> Group:
         seconds = (numbers.quantity(value, "s") for value in (cut.total, cut.until_started, cut.start, cut.redone))
         remarks.append(label("goodput.recovered", *seconds, str(cut.lost_steps)))
     remarks += [_forecast(outlook)] if outlook is not None else []
-    return Group([Heading(one.case, 3), Notes(remarks), Table(columns, rows)], style="card")
+    return Group([Heading(one.case, level), Notes(remarks), Table(columns, rows)], style="card")
 
 
 def _cells(figure: Figure, unit: str) -> list[Inline]:

@@ -83,7 +83,7 @@ def _remarks(found: History) -> list[Text]:
         said.append(label("history.few", str(len(found.entries)), str(LEAST)))
     elif not found.changes:
         said.append(label("history.no_change"))
-    return said + [label("history.left", run, reason) for run, reason in found.left]
+    return said + [label("history.left", one.run, one.reason) for one in found.left]
 
 
 def _cause(found: History, index: int) -> Text:

@@ -34,7 +34,8 @@ _SCOPES: tuple[Scope, ...] = ("within", "between")
 
 def document(found: Peaks) -> Document:
     head = label("peaks.line", found.site, found.device, numbers.moment(found.created))
-    return Document(f"peaks · {found.site}", label("peaks"), found.site, [Paragraph(head, shown_in=TEXT), _card(found, [])])
+    blocks = [Paragraph(head, shown_in=TEXT), _card(found, [])]
+    return Document(f"peaks · {found.site}", label("peaks"), found.site, blocks)
 
 
 def sections(report: Report) -> list[Block]:
@@ -69,7 +70,7 @@ def _card(found: Peaks, cases: Sequence[CaseReport]) -> Group:
     table = [Table(columns, rows)] if rows else []
     missing = [label("peaks.missing", what) for what in found.missing]
     charts = Figures([*_roofs(found, cases), *_wires(found)])
-    return Group([charts, *table, Notes(_wire_lines(found)), Notes(missing)], style="card")
+    return Group([charts, *table, Notes(_wire_lines(found), "small"), Notes(missing)], style="card")
 
 
 def _wire_lines(found: Peaks) -> list[Text]:
@@ -150,7 +151,9 @@ def _wires(found: Peaks) -> list[Chart]:
         charts.append(
             LogChart(
                 title=label(f"chart.messages_{scope}"),
-                trails=[Trail(name.replace("_", "-"), sorted(at), tone) for tone, (name, at) in enumerate(points.items())],
+                trails=[
+                    Trail(name.replace("_", "-"), sorted(at), tone) for tone, (name, at) in enumerate(points.items())
+                ],
                 x_title=label("axis.bytes"),
                 x_unit="B",
                 y_title=label("axis.bus_bandwidth"),

@@ -5,20 +5,20 @@ from __future__ import annotations
 from trainmark.report import numbers
 from trainmark.report.charts.records import Band, Curve, Line, LineChart
 from trainmark.report.document import Block, Column, Document, Figures, Group, Heading, Inline, Notes, Table
-from trainmark.report.predict import Forecast, Predicted
-from trainmark.report.texts import Text, label
+from trainmark.report.predict import PredictedRun, PredictedSeries
+from trainmark.report.texts import Joined, Text, label
 from trainmark.score.stats.verdict import geometric_mean
 
 
-def document(found: Forecast) -> Document:
+def document(found: PredictedRun) -> Document:
     blocks: list[Block] = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found.series)]
     if found.refused:
-        refused = [label("predict.refused_one", one.name, one.reason) for one in found.refused]
+        refused = [Joined((one.series, one.reason), ": ") for one in found.refused]
         blocks.append(Group([Heading(label("predict.refused")), Notes(refused, "small")]))
     return Document(f"predict · {found.run}", label("predict.title"), found.run, blocks)
 
 
-def _section(one: Predicted, anchor: str) -> Group:
+def _section(one: PredictedSeries, anchor: str) -> Group:
     columns = [
         Column(label("study.shape"), figures=False),
         *(Column(label(key)) for key in ("predict.value", "predict.interval", "efficiency")),
@@ -32,20 +32,20 @@ def _section(one: Predicted, anchor: str) -> Group:
         ]
         for told in one.predictions
     ]
-    remarks: dict[Text, None] = dict.fromkeys(text for told in one.predictions for text in (told.method, *told.notes))
+    remarks: list[Text] = []
+    for told in one.predictions:
+        remarks += [text for text in (told.method, *told.notes) if text not in remarks]
     measured = ", ".join(f"{point.nodes}x{point.procs}" for point in one.points if point.speeds)
     return Group(
         [
             Heading(label("predict.of", one.series, measured)),
-            Group(
-                [Figures([_chart(one)], "single"), Table(columns, rows), Notes(list(remarks), "small")], style="card"
-            ),
+            Group([Figures([_chart(one)], "single"), Table(columns, rows), Notes(remarks, "small")], style="card"),
         ],
         anchor,
     )
 
 
-def _chart(one: Predicted) -> LineChart:
+def _chart(one: PredictedSeries) -> LineChart:
     """Over nodes, from the last point that was measured on: there prediction and truth are one."""
     procs, unit = one.predictions[0].procs, one.unit
     seen = sorted((p.nodes, geometric_mean(p.speeds)) for p in one.points if p.speeds and p.procs == procs)

@@ -275,10 +275,12 @@ def _imported(found: Imported | None) -> list[Block]:
 def _warnings(report: Report) -> list[Block]:
     if not report.warnings:
         return []
+    lines = tuple(Joined((label("warning"), warning), ": ") for warning in report.warnings)
     return [
         Group([Heading(label("warnings")), Notes(report.warnings, "card")], "warnings", shown_in=PAGE),
-        Heading(label("warnings"), 4, shown_in=NOT_PAGE),
-        Notes(report.warnings, shown_in=NOT_PAGE),
+        Heading(label("warnings"), 4, shown_in=MARKDOWN),
+        Notes(report.warnings, shown_in=MARKDOWN),
+        Paragraph(Joined(lines, "\n"), shown_in=TEXT),
     ]
 
 

@@ -42,8 +42,8 @@ def _card(study: StudyReport) -> Group:
             Figures(_charts(study)),
             Table(columns, [_row(cell) for cell in study.cells]),
             Verbatim(_bars(study), shown_in=TEXT),
-            *_runs(study),
             Notes(_remarks(study), "small"),
+            *_runs(study),
             *_dlperf(study),
         ],
         style="card",
@@ -86,7 +86,7 @@ def _remarks(study: StudyReport) -> list[Text]:
 
 def _bars(study: StudyReport) -> list[str]:
     """Speed-up as bars; `·` ends where a speed-up without loss would."""
-    known = [(cell, cell.speedup, cell.speedup / cell.efficiency) for cell in study.cells if cell.speedup and cell.efficiency]
+    known = [(one, one.speedup, one.speedup / one.efficiency) for one in study.cells if one.speedup and one.efficiency]
     if not known:
         return []
     full = max(max(speedup, ideal) for _, speedup, ideal in known)

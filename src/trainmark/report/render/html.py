@@ -51,8 +51,8 @@ def render(document: Document, language: str | None = None) -> str:
         f"<h1><span>{inline(page, document.heading)}</span>{badges}</h1>{facts}</header>"
     )
     body = (
-        f'{page.element("a", label("skip"), " class=skip href=#summary")}\n<div class="page">{header}'
-        f"<main>{_blocks(page, document.blocks)}</main>{page.element('footer', label('made_by'))}</div>"
+        f'{page.element("a", label("skip"), " class=skip href=#main")}\n<div class="page">{header}'
+        f"<main id=main>{_blocks(page, document.blocks)}</main>{page.element('footer', label('made_by'))}</div>"
     )
     return _wrapped(page, document.title, body, forced=language is not None)
 
@@ -219,7 +219,7 @@ def inline(page: Markup, value: Inline) -> str:
         case Strong():
             return page.element("span", value.text, ' class="main"')
         case Code():
-            return f"<code>{escape.html(value.text)}</code>"
+            return f"<code>{_breakable(value.text)}</code>"
         case Link():
             return f'<a href="#{escape.html(value.anchor)}">{_breakable(value.text)}</a>'
         case Stack():

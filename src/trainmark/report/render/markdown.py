@@ -35,7 +35,7 @@ _MOST_LINES = 20
 
 def render(document: Document, language: str = "en") -> str:
     heading = ": ".join(inline(part, language) for part in (document.heading, *document.badges))
-    parts = [f"## {heading}"] if heading else []
+    parts = [f"## {heading}"] if document.headed else []
     return "\n\n".join([*parts, *_parts(document.blocks, language)]) + "\n"
 
 

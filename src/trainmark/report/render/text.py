@@ -102,9 +102,9 @@ def inline(value: Inline, language: str) -> str:
 
 
 def _lowered(head: Text, language: str) -> str:
-    """Headings of a terminal's table begin small, but for names as MFU."""
+    """Headings of a terminal's table begin small, but for names as MFU and B ÷ A."""
     text = say(head, language)
-    return text[:1].lower() + text[1:] if isinstance(head, Label) and text[1:2].islower() else text
+    return text.lower() if isinstance(head, Label) and text[1:] == text[1:].lower() else text
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
