@@ -40,6 +40,8 @@ LABELS: dict[str, tuple[str, str]] = {
     "history.axis": ("run, oldest first", "运行（从旧到新）"),
     "history.level": ("level", "水平"),
     "history.changed": ("changed with {0}: {1} % (p = {2}){3}", "自 {0} 起变化：{1} %（p = {2}）{3}"),
+    "history.of": ("{0}  on {1}", "{0}，主机 {1}"),
+    "history.mark": ("◀ changed", "◀ 变化"),
     "history.workload": (
         "; the workload changed too (version {0} → {1})",
         "；负载也变了（版本 {0} → {1}）",

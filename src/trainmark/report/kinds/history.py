@@ -20,7 +20,7 @@ from trainmark.report.document import (
     Table,
 )
 from trainmark.report.history import Entry, History
-from trainmark.report.texts import Text, label
+from trainmark.report.texts import Text, joined, label
 from trainmark.score.stats.change_points import LEAST
 
 _WIDTH = 40
@@ -41,7 +41,9 @@ def _section(found: History, anchor: str) -> Group:
     blocks: list[Block] = [Figures([_chart(found)], "single"), Notes(_remarks(found), "small")]
     if found.entries:
         blocks.insert(1, Table(columns, _rows(found)))
-    return Group([Heading(f"{found.case} · {', '.join(found.hosts)}"), Group(blocks, style="card")], anchor)
+    return Group(
+        [Heading(label("history.of", found.case, ", ".join(found.hosts))), Group(blocks, style="card")], anchor
+    )
 
 
 def _rows(found: History) -> list[list[Inline]]:
@@ -54,7 +56,7 @@ def _rows(found: History) -> list[list[Inline]]:
             numbers.quantity(entry.value, found.unit),
             numbers.span(entry.ci_low, entry.ci_high),
             str(entry.n),
-            _plot(entry, min(ends), max(ends)) + (" ◀" if index in changed else ""),
+            joined(_plot(entry, min(ends), max(ends)), label("history.mark") if index in changed else "", joint=" "),
         ]
         for index, entry in enumerate(found.entries)
     ]
