@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent import ship
+from trainmark.agent.events import shipper
 from trainmark.errors import SiteError
 from trainmark.launch import node_plan, outcome, process
 from trainmark.launch.local import start as local_start
@@ -98,7 +98,7 @@ class LocalLauncher(Launcher):
         for folder in folders:
             # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
             with contextlib.suppress(OSError):
-                ship.complete(str(folder))
+                shipper.complete(str(folder))
 
     def _state(self, job: StartedAttempt) -> Ended:
         handle = self._open(job)

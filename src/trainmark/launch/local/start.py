@@ -50,8 +50,7 @@ def _spawn(plan: str, null: int, log: int) -> int:
 
 def _fork(plan: str, null: int, log: int) -> int:
     # Here and not in the child: the next round finds it loaded.
-    from trainmark.agent import main as agent
-    from trainmark.agent import result
+    from trainmark.agent import attempt, result
 
     # A signal that came between fork and reset would be counted by a controller that is none.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
@@ -62,7 +61,7 @@ def _fork(plan: str, null: int, log: int) -> int:
             try:
                 _forget_controller(null, log)
                 sys.argv = [str(_AGENT), "run", plan]  # by which it starts itself with other verbs
-                code = agent.run(plan)
+                code = attempt.run(plan)
             finally:
                 _leave(code)
         return pid
