@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,7 @@ from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
 from trainmark.interop import REGISTRY
-from trainmark.interop.flagperf import blocks, perflog
+from trainmark.interop.flagperf import perflog
 from trainmark.interop.flagperf.export import FINISHED_KEYS
 from trainmark.interop.format import defaults
 from trainmark.interop.reading.bring import Brought, bring
@@ -334,11 +333,7 @@ def test_any_monitor_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, 
 
 @pytest.mark.parametrize("odd", ["", "noise without end", "broken line in the middle"])
 def test_columns_are_the_same_however_they_are_read(tmp_path: Path, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By helpers from a plain file, and in order from a compressed one, with lines across the edges of blocks."""
-    monkeypatch.setattr(blocks, "BLOCK", 5000)
-    monkeypatch.setattr(perflog, "_SLICE", 1500)
-    monkeypatch.setattr(blocks, "_WORTH_HELPERS", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    """In one block, and in many with lines across their edges, from a plain file and from a compressed one."""
     text = logs.log(count=3000)
     if odd == "broken line in the middle":
         text = (
@@ -349,8 +344,11 @@ def test_columns_are_the_same_however_they_are_read(tmp_path: Path, odd: str, mo
     plain, packed = tmp_path / "plain", tmp_path / "packed"
     plain.write_text(text)
     packed.write_bytes(gzip.compress(text.encode()))
-    assert _joined(plain) == _joined(packed)
-    assert len(_joined(plain)[0]) >= 299
+    whole = _joined(plain)
+    monkeypatch.setattr(perflog, "BLOCK", 5000)
+    monkeypatch.setattr(perflog, "_SLICE", 1500)
+    assert _joined(plain) == _joined(packed) == whole
+    assert len(whole[0]) >= 299
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -373,24 +371,11 @@ def test_an_import_that_is_ended_leaves_nothing(cli: Cli, number: signal.Signals
 
 
 def _joined(path: Path) -> tuple[Any, ...]:
-    found = list(blocks.blocks(path))
+    found = list(perflog.blocks(path))
     columns = [b"".join(getattr(block, name) for block in found) for name in ("step", "t_ms", "total", "n")]
     steps = memoryview(columns[0]).cast("q").tolist()
     counts = [sum(getattr(block, name) for block in found) for name in ("lines", "other", "taken")]
     return steps, columns, counts, [payload for block in found for _, _, payload in block.rare]
-
-
-def test_a_helper_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 5000)
-    monkeypatch.setattr(blocks, "_WORTH_HELPERS", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    file = tmp_path / "log"
-    file.write_text(logs.log(count=2000))
-    whole = _joined(file)
-    me = os.getpid()
-    real = msgspec.msgpack.encode
-    monkeypatch.setattr(msgspec.msgpack, "encode", lambda block: real(block) if os.getpid() == me else os._exit(9))
-    assert _joined(file) == whole
 
 
 _STEP = (

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from trainmark.interop.flagperf import monitors, perflog
-from trainmark.interop.flagperf.blocks import blocks
 from trainmark.interop.flagperf.look import Looked, factor, look
 from trainmark.interop.flagperf.paths import Log, Round, unit_of
 from trainmark.interop.flagperf.told import Odd, Row, Teller, records, row
@@ -243,7 +242,7 @@ def _perflog(log: Log, teller: Teller) -> Iterator[Item]:
     place = log.file.name
     lines = taken = other = flagged = 0
     try:
-        for block in blocks(log.file.path):
+        for block in perflog.blocks(log.file.path):
             bad: list[Flag] = []
             for item in _block(block, teller):
                 if isinstance(item, Odd):
