@@ -21,8 +21,8 @@ from trainmark.interop import REGISTRY
 from trainmark.interop.flagperf import perflog
 from trainmark.interop.flagperf.export import FINISHED_KEYS
 from trainmark.interop.format import defaults
-from trainmark.interop.reading.bring import Brought, bring
-from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, Sampled, Told
+from trainmark.interop.reading.importing import ImportResult, import_results
+from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, LoggedEvent, LoggedSample
 from trainmark.report import build
 from trainmark.report.records import CaseReport
 from trainmark.store.rundir import RunDir
@@ -37,8 +37,8 @@ def items(path: Path, **options: Any) -> list[Item]:
     return found
 
 
-def imported(path: Path, runs: Path, **options: Any) -> Brought:
-    return bring("flagperf", path, runs, {**defaults(REGISTRY.get("flagperf").import_options), **options})
+def imported(path: Path, runs: Path, **options: Any) -> ImportResult:
+    return import_results("flagperf", path, runs, {**defaults(REGISTRY.get("flagperf").import_options), **options})
 
 
 def cases(path: Path, runs: Path, **options: Any) -> list[CaseReport]:
@@ -109,7 +109,7 @@ def test_the_real_lines(tmp_path: Path) -> None:
         "sequences",
         ("10.1.2.3",),
     )
-    told = {item.k: item for item in found if isinstance(item, Told)}
+    told = {item.k: item for item in found if isinstance(item, LoggedEvent)}
     assert told["STEP_END"].more == {"step": 3397, "n": 869632, "loss": 2.679504871368408}
     values = told["FINISHED"].more["values"]
     assert values["converged"] is True
@@ -132,7 +132,7 @@ def test_every_node_finishes_and_is_counted_once(tmp_path: Path) -> None:
     (folder / "rank16.out.log").write_text(logs.log())
     found = items(tmp_path)
     assert kinds(found) == {"nodes disagree": 1, "other rank": 1, "outside the case": 1}
-    told = [item for item in found if isinstance(item, Told)]
+    told = [item for item in found if isinstance(item, LoggedEvent)]
     assert [item.more["values"]["converged"] for item in told if item.k == "FINISHED"] == [True]
     assert [item.more["value"]["converged"] for item in told if item.more.get("name") == "FINISHED of rank 8"] == [
         False
@@ -175,7 +175,7 @@ def test_a_round_without_an_end_failed(tmp_path: Path, tail: str, reason: str) -
 def test_any_other_file_is_no_round(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear reader,\n")
     with pytest.raises(UserError, match="no line of a training in it"):
-        bring("flagperf", tmp_path / "letter.txt", tmp_path / "runs", {})
+        import_results("flagperf", tmp_path / "letter.txt", tmp_path / "runs", {})
     assert not list((tmp_path / "runs").glob("*"))
 
 
@@ -207,7 +207,7 @@ def test_hostile_lines_are_flagged_one_by_one(tmp_path: Path) -> None:
     (counted,) = [item for item in found if isinstance(item, Counted)]
     whole = good.count("\n") + len(odd) + 3
     assert (counted.lines, counted.flagged) == (whole, 9)
-    told = [item for item in found if isinstance(item, Told)]
+    told = [item for item in found if isinstance(item, LoggedEvent)]
     assert [item.more.get("loss") for item in told if item.k == "STEP_END"][-1] == "NaN"
     assert [item.k for item in told][-2:] == ["EPOCH_END", "EPOCH_BEGIN"]
 
@@ -227,7 +227,7 @@ def test_a_log_in_utf_16_is_said_to_be_one(tmp_path: Path) -> None:
 
 def test_monitors_are_on_the_clock_of_the_events(tree: Path) -> None:
     found = items(tree)
-    samples = [item for item in found if isinstance(item, Sampled)]
+    samples = [item for item in found if isinstance(item, LoggedSample)]
     assert len(samples) == 12
     # They began 30 s before the first step; FlagPerf writes local time, here eight hours ahead.
     assert samples[0].t == (logs.START_MS - 30_000) * 1_000_000
@@ -255,7 +255,7 @@ def test_megatron_text(tmp_path: Path) -> None:
     (folder / "rank0.log.txt").write_text("".join(rows) + tail)
     (report,) = cases(tmp_path / "r", tmp_path / "runs")
     assert report.state == "SUCCEEDED" and speed(report) == pytest.approx(256.0)
-    (finished,) = [item for item in items(tmp_path / "r") if isinstance(item, Told) and item.k == "FINISHED"]
+    (finished,) = [item for item in items(tmp_path / "r") if isinstance(item, LoggedEvent) and item.k == "FINISHED"]
     assert finished.more["values"]["Tokens/p/s"] == 8192.0 and finished.more["values"]["MFU"] == 0.4
 
 
@@ -284,7 +284,7 @@ def test_there_and_back(tree: Path, tmp_path: Path) -> None:
     (before,) = build.build(first).cases
     (after,) = cases(tmp_path / "out", tmp_path / "again")
     assert after.case == before.case and speed(after) == pytest.approx(speed(before))
-    assert [item for item in items(tmp_path / "out") if isinstance(item, Sampled)]
+    assert [item for item in items(tmp_path / "out") if isinstance(item, LoggedSample)]
 
 
 _LINES = st.lists(

@@ -25,7 +25,7 @@ _STEP = b"\n" + MARK + b' {"event": "STEP_END", "'
 _CUT = b'\n{"'
 _BREAK = ord("\n")
 UNKNOWN = -1
-# The same in a column. Looked for as bytes, which is many times quicker than number by number.
+# The same in a column. Survey for as bytes, which is many times quicker than number by number.
 _NONE = array("q", [UNKNOWN]).tobytes()
 _WIDTH = len(_NONE)
 # Lines are decoded in slices: what comes of one fits into a processor's cache.
@@ -170,14 +170,14 @@ def _with_others(steps: Sequence[_Line], others: list[tuple[int, bytes]], block:
     for before, (index, line) in enumerate(others):
         merged += steps[used:index]
         used = index
-        step = _look(line, block.lines + index + before + 1, done + len(merged), block)
+        step = _single_line(line, block.lines + index + before + 1, done + len(merged), block)
         if step is not None:
             merged.append(step)
     merged += steps[used:]
     return merged
 
 
-def _look(line: bytes, number: int, rows: int, block: Block) -> _Line | None:
+def _single_line(line: bytes, number: int, rows: int, block: Block) -> _Line | None:
     """One line by itself: a step, or None for one that is told to the block."""
     at = line.find(MARK)
     if len(line) > source.LONGEST_LINE:
