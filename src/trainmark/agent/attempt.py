@@ -12,7 +12,7 @@ from trainmark.agent.files import is_disk_full
 from trainmark.agent.node_plan import PlanError, claim, outranked, read_plan
 from trainmark.agent.round import Round
 from trainmark.agent.wakeup import Wakeup
-from trainmark.devices.host import cpu_quota
+from trainmark.devices.cpu.node import cpu_quota
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

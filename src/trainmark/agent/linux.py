@@ -13,7 +13,6 @@ CLONE_NEWPID = 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 0x80000
 CAP_SYS_ADMIN = 21
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _CHUNK = 65536
 _SIGKILL = 9
@@ -45,11 +44,6 @@ setns = _libc_function("setns")
 def die_with_parent(signal: int) -> None:
     """The kernel sends this process `signal` when its parent dies."""
     _prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0)
-
-
-def name_process(name: str) -> None:
-    """What `ps` and `top` call this process."""
-    _prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def become_subreaper() -> None:

@@ -44,7 +44,7 @@ def _complete(folder: str) -> int:
 
 
 def _facts() -> int:
-    from trainmark.devices.host import detect
+    from trainmark.devices.cpu.node import detect
 
     return _print(detect())
 
