@@ -11,6 +11,7 @@ import msgspec
 
 from trainmark.errors import UserError, did_you_mean
 from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
+from trainmark.spec import site as sites
 from trainmark.store.files import write_json
 
 MANIFEST = "manifest.json"
@@ -97,8 +98,9 @@ class RunDir:
             head = msgspec.json.decode(data, type=_Head)
             if head.schema != SCHEMA:
                 raise UserError(f"{file}: written with schema {head.schema}; this trainmark reads {SCHEMA}")
-            manifest = msgspec.json.decode(data, type=Manifest)
-            return manifest if head.plan.kind else _with_kind(manifest)
+            if head.plan.kind:
+                return msgspec.json.decode(data, type=Manifest)
+            return _with_kind(msgspec.convert(_of_older_version(msgspec.json.decode(data)), Manifest))
         except msgspec.DecodeError as error:
             raise UserError(f"{file}: broken: {error}") from None
 
@@ -110,6 +112,13 @@ class _PlanHead(msgspec.Struct, frozen=True):
 class _Head(msgspec.Struct):
     schema: int
     plan: _PlanHead = _PlanHead()
+
+
+def _of_older_version(raw: Any) -> Any:
+    """A manifest of a version whose sites had the options of launchers under keys of their own."""
+    if isinstance(raw.get("plan"), dict) and isinstance(raw["plan"].get("site"), dict):
+        return {**raw, "plan": {**raw["plan"], "site": sites.of_older_version(raw["plan"]["site"])}}
+    return raw
 
 
 def _with_kind(manifest: Manifest) -> Manifest:
