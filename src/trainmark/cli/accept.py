@@ -148,7 +148,7 @@ def _begin(args: argparse.Namespace) -> RunDir:
         meetings = _meetings(args, site.hosts, seed)
         blocks = int(link_case.id.repeat)
         links = fleet.on_pairs(link_case, site, places, meetings, blocks, seed, together=together)
-    return accept_course.create(args.runs.resolve(), setting, plan, links)
+    return accept_course.create(args.runs.resolve(), setting, plan, links, ["trainmark", *args.argv])
 
 
 def _links(args: argparse.Namespace, site: Site, case: Case) -> Case | None:

@@ -63,7 +63,7 @@ def call(args: argparse.Namespace) -> int:
     until = time.time() + experiment.seconds
     start = start_models(experiment)
     plan = plans.at_home(plan, experiment, start, run.id, *_places(experiment, site, run), until)
-    session.describe(run, plan)
+    session.describe(run, plan, drive.command(args), Path.cwd())
     sys.stderr.write(f"experiment {run.id}: {plan.width} workers, {experiment.max_duration} at most\n")
     return automl_drive.go(run, plan, args)
 

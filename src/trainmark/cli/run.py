@@ -6,11 +6,10 @@ import argparse
 import sys
 
 from trainmark.cli import common, drive
-from trainmark.devices import catalog
+from trainmark.devices.protocol import device_of
 from trainmark.errors import STOPPED, SiteError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
-from trainmark.run import session
 from trainmark.spec import suite_cases
 
 EPILOG = """\
@@ -47,22 +46,16 @@ def call(args: argparse.Namespace) -> int:
         _check_rank_table(plan)
     elif not args.no_check:
         check_site(plan)
-    run = session.create(plan, args.runs.resolve())
+    run = drive.create(plan, args)
     return drive.drive(run, plan, args)
 
 
 def _check_devices(plan: Plan) -> None:
     """Ranks that share a device would be measured as something else than what the case says."""
     for case in plan.cases:
-        files = catalog.VENDORS[case.vendor].files
-        if files is not None and not case.open:
-            import glob
-
-            here = len(glob.glob(files))
-            if here < case.id.nproc:
-                raise SiteError(
-                    f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here"
-                )
+        here = device_of(case.vendor, case.device, plan.site.name).count_here()
+        if here is not None and not case.open and here < case.id.nproc:
+            raise SiteError(f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here")
 
 
 def _check_torch(plan: Plan) -> None:
