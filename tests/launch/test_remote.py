@@ -76,7 +76,7 @@ def test_sites_that_cannot_be_meant(tmp_path: Path) -> None:
     file.write_text("launcher: ssh\nhosts_file: hosts\nvenv: /opt/v/\nssh: {config: my_config}\n")
     site = load_site(file, "here")
     assert site.hosts == ["n1", "n2", "n3"] and site.python == "/opt/v/bin/python"
-    assert site.ssh.config == str(tmp_path / "my_config")
+    assert site.launcher_options["config"] == str(tmp_path / "my_config")
     for text, match in {
         "hosts: [a, a]": "a named twice",
         "hosts: [a]\nwork_dir: relative": "absolute path on the hosts",

@@ -83,8 +83,9 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal[1] = 1
     name: str = "local"
     launcher: str = "local"
-    # In a file `launcher: {name: NAME, …}`, or `NAME: {…}` beside `launcher: NAME`. Checked and completed by the launcher.
+    # In a file `launcher: {name: NAME, …}`, or `NAME: {…}` beside `launcher: NAME`. Checked by the launcher.
     launcher_options: dict[str, Any] = {}
+    # An empty name stands for a host that the launcher is yet to choose.
     hosts: list[str] = []
     hosts_file: str | None = None
     python: str | None = None
@@ -143,6 +144,8 @@ def read(path: Path, launchers: Registry) -> tuple[Site, Location]:
     hosts = notation.expand_hosts(site.hosts, str(path))
     if site.hosts_file is not None:
         hosts += notation.read_host_file(path.parent / Path(site.hosts_file).expanduser())
+    if "" in hosts:
+        raise UserError(f"{where.at('hosts', hosts.index(''))}: found '', allowed is a host name or an address")
     return _resolved(msgspec.structs.replace(site, hosts=hosts), where), where
 
 
@@ -263,7 +266,7 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
                     "allowed is a positive number and where it is written"
                 )
     for position, host in enumerate(site.hosts):
-        if not is_name(host.replace(":", "")):
+        if host and not is_name(host.replace(":", "")):
             raise UserError(f"{where.at('hosts', position)}: found {host!r}, allowed is a host name or an address")
     if site.rank_table is not None and not site.rank_table.startswith("/"):
         # Every rank has a folder of its own, and no shell reads this.
@@ -272,7 +275,7 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
         )
     if site.fabric:
         fabrics.check(site.fabric, site.hosts, where.file)
-    twice = sorted({host for host in site.hosts if site.hosts.count(host) > 1})
+    twice = sorted({host for host in site.hosts if host and site.hosts.count(host) > 1})
     if twice:
         raise UserError(f"{where.at('hosts')}: {', '.join(twice)} named twice")
     if not 0 <= site.master_port <= 65535:

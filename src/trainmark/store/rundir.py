@@ -12,7 +12,7 @@ import msgspec
 from trainmark.errors import UserError, did_you_mean
 from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
 from trainmark.spec import site as sites
-from trainmark.store.files import write_json
+from trainmark.store.files import read_json, write_json
 
 MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
@@ -137,7 +137,21 @@ def _with_kind(manifest: Manifest) -> Manifest:
 
 
 def node_dir(attempt: Path, host: str, index: int) -> Path:
-    return attempt / f"{host}_noderank{index}"
+    """`host` is empty where a scheduler is yet to choose it."""
+    return attempt / (f"{host}_noderank{index}" if host else f"noderank{index}")
+
+
+def node_index(folder: Path) -> int:
+    return int(folder.name.rpartition("noderank")[2])
+
+
+def node_name(folder: Path) -> str:
+    """`HOST_noderankI`, also where the host was chosen after its folder was made."""
+    if not folder.name.startswith("noderank"):
+        return folder.name
+    claim = read_json(folder / CLAIM)
+    host = claim.get("host") if isinstance(claim, dict) else None
+    return f"{host}_{folder.name}" if host else folder.name
 
 
 def earlier_attempts(attempt: Path) -> list[Path]:

@@ -77,7 +77,8 @@ def configured(site: Site, where: Location) -> Site:
             f"{where.at('container')}: launcher `slurm` takes an image that is there; build and pull are for `ssh`"
         )
     options = replace(options, conf=options.conf and beside(where, options.conf))
-    hosts = site.hosts or [f"any{number}" for number in range(options.nodes or 0)]
+    # An empty name: which node it is, is known once Slurm has given it.
+    hosts = site.hosts or [""] * (options.nodes or 0)
     return replace(site, hosts=hosts, launcher_options=msgspec.to_builtins(options))
 
 
