@@ -63,7 +63,7 @@ def _plan(order: dict[str, Any], index: int, hosts: list[str]) -> dict[str, Any]
     plan = read_json(os.path.join(folder, NODE_PLAN))
     if not isinstance(plan, dict):
         raise NotShared("%s cannot be read here; is `shared_dir` seen by all nodes?" % folder)
-    plan = fill_hosts(plan, {planned: hosts[number] for number, planned in enumerate(order["hosts"])})
+    plan = fill_hosts(plan, hosts)
     # The spool must be on the node's own disk; so must be the files by which attempts find each other.
     own = os.environ.get("TMPDIR") or TEMPORARY
     plan["spool"] = own
