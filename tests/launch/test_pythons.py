@@ -11,18 +11,18 @@ import pytest
 
 from tests.conftest import Cli
 from trainmark.agent.relay import check as relay_check
-from trainmark.cli import common
 from trainmark.errors import UserError
 from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.plan.records import Plan
+from trainmark.run import planning
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Prepare, Site
 
 
 def plan_of(case: str, site: Site) -> Plan:
-    return common.plan_suite(suites.single(case, "smoke"), site, {}, 1)
+    return planning.plan_suite(suites.single(case, "smoke"), site, {}, 1)
 
 
 def found(site: Site, plan: Plan | None, work: Path, answers: dict[str, Any] | None = None) -> dict[str, Finding]:
