@@ -12,7 +12,8 @@ import pytest
 
 from trainmark.agent import linux, record, verdict
 from trainmark.agent.contain import cgroup
-from trainmark.devices import host, host_tables
+from trainmark.devices.cpu import node as host
+from trainmark.devices.cpu import tables as host_tables
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": -float("inf")}])

@@ -13,7 +13,7 @@ from trainmark.agent.record import is_disk_full, to_json
 from trainmark.agent.round import Round
 from trainmark.agent.verdict import Verdict, disk_verdict
 from trainmark.agent.wake import Wakeup
-from trainmark.devices.host import cpu_quota
+from trainmark.devices.cpu.node import cpu_quota
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def main(argv: list[str]) -> int:
 
         return _print({"completed": complete(rest[0])})
     if verb == "facts" and not rest:
-        from trainmark.devices.host import detect
+        from trainmark.devices.cpu.node import detect
 
         return _print(detect())
     if verb == "selftest" and not rest:

@@ -6,7 +6,7 @@ import time
 
 from trainmark.agent.foreign_ranks import present
 from trainmark.agent.record import Appender, replace_json, to_json
-from trainmark.devices import host
+from trainmark.devices.cpu import node as host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 import trainmark
-from trainmark.devices import catalog
+from trainmark.devices.protocol import device_of
 from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.build import Places, build, with_peaks
@@ -148,15 +148,9 @@ def check_hosts(plan: Plan) -> None:
 def _check_devices(plan: Plan) -> None:
     """Ranks that share a device would be measured as something else than what the case says."""
     for case in plan.cases:
-        files = catalog.VENDORS[case.vendor].files
-        if files is not None and not case.open:
-            import glob
-
-            here = len(glob.glob(files))
-            if here < case.id.nproc:
-                raise SiteError(
-                    f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here"
-                )
+        here = device_of(case.vendor, case.device, plan.site.name).count_here()
+        if here is not None and not case.open and here < case.id.nproc:
+            raise SiteError(f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here")
 
 
 def _check_torch(plan: Plan) -> None:

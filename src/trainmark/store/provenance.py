@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainmark.devices import host
+from trainmark.devices.cpu import node as host
 from trainmark.spec.secrets import looks_secret
 
 # Values are kept only for variables that change how training runs; of all others only the name is.

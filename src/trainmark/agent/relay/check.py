@@ -42,7 +42,7 @@ _DEVICES = {
 
 
 def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
-    from trainmark.devices.host import detect
+    from trainmark.devices.cpu.node import detect
 
     facts = detect()
     room = os.statvfs(work)
