@@ -95,7 +95,7 @@ def test_a_rank_table_that_is_not_here(cli: Cli, monkeypatch: pytest.MonkeyPatch
     (cli.folder / "mindspore.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(cli.folder), prepend=os.pathsep)
     where.write_text(f"schema: 1\nname: here\npython: {sys.executable}\nrank_table: {cli.folder}/hccl.json\n")
-    said = cli("run", "mnist:mindspore:cpu:1:2:1", "--preset", "smoke", "--site", str(where), code=3).stderr
+    said = cli.process("run", "mnist:mindspore:cpu:1:2:1", "--preset", "smoke", "--site", str(where), code=3).stderr
     assert f"rank_table: {cli.folder}/hccl.json: no file" in said and "trainmark ranktable" in said
     assert not cli.runs.exists()
     where.write_text("schema: 1\nname: here\nrank_table: hccl.json\n")
