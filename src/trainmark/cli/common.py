@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.launch import sites
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import planning
@@ -91,7 +92,7 @@ def load_suite(args: argparse.Namespace) -> Loaded:
 
 
 def load_site(args: argparse.Namespace) -> Site:
-    return planning.load_site(args.site)
+    return sites.load_site(args.site)
 
 
 def make_plan(args: argparse.Namespace) -> Plan:

@@ -10,6 +10,9 @@ import msgspec
 
 from trainmark.plugins import Registry
 
+# Stands for the host of a node that a scheduler is yet to choose; its agent fills it in.
+HOST = "%HOST{}%"
+
 
 class Topology(msgspec.Struct, frozen=True):
     """Where the ranks of one case are, and what starts them there."""

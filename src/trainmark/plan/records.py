@@ -23,6 +23,8 @@ _id = lru_cache(maxsize=1024)(CaseId.parse)
 
 
 class NodePlan(msgspec.Struct, frozen=True):
+    """`host` is empty where the launcher is yet to choose it."""
+
     index: int
     host: str
     ranks: tuple[Command, ...]

@@ -38,11 +38,6 @@ def load_suite(name: str, preset: str | None = None) -> Loaded:
     return suites.load(suites.find(name))
 
 
-def load_site(file: Path | None) -> Site:
-    """The site in a YAML file, or this machine."""
-    return sites.load(file, os.uname().nodename)
-
-
 def plan_suite(loaded: Loaded, site: Site, changed: Mapping[str, str], seed: int | None) -> Plan:
     """`changed`: parameters that stand above what the suite says."""
     return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed)
