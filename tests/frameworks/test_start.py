@@ -7,7 +7,7 @@ import json
 import pytest
 
 from trainmark.agent.placeholders import agree_on, fill_hosts
-from trainmark.frameworks import REGISTRY, Topology
+from trainmark.frameworks.protocol import REGISTRY, Topology
 from trainmark.testing.frameworks import ARGV, FrameworkContract
 
 TWO = Topology(("a", "b"), 2, "")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainmark.frameworks import Start, Topology
 from trainmark.frameworks.launched import RANK, launched, unless_given
+from trainmark.frameworks.protocol import Start, Topology
 from trainmark.frameworks.ranktable import hostfile
 
 HOSTFILE = "hostfile"

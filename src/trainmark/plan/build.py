@@ -12,7 +12,7 @@ import msgspec
 
 from trainmark.devices.protocol import device_of
 from trainmark.errors import UserError
-from trainmark.frameworks import HOST, REGISTRY, Topology
+from trainmark.frameworks.protocol import HOST, REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import SYNTHETIC, Case

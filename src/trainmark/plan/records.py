@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainmark.frameworks import Command, Helper
+from trainmark.frameworks.protocol import Command, Helper
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.rules import FixedWindow, RepeatAuto
