@@ -16,7 +16,7 @@ from trainmark.automl.graph.own_json import decode, encode
 from trainmark.hashes import sha256_hex
 
 
-class Shelf:
+class TrialFiles:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._known: dict[str, Graph] = {}
