@@ -85,7 +85,8 @@ def test_equal_architectures_count_once_unless_said_otherwise(url: str) -> None:
 def test_a_training_that_is_behind_at_a_rung_ends_there(url: str) -> None:
     ledger = open_ledger(url, "x")
     entries = [proposed(ledger, str(number)) for number in range(4)]
-    behind = [ledger.falls_behind(entry, 1, value, 1, 2) for entry, value in zip(entries, (0.5, 0.6, 0.2, 0.7))]
+    values = (0.5, 0.6, 0.2, 0.7)
+    behind = [ledger.falls_behind(entry, 1, value, 1, 2) for entry, value in zip(entries, values, strict=True)]
     assert behind == [False, False, True, False]
     assert ledger.tell(entries[2], 0.2, pruned=True) and ledger.falls_behind(entries[2], 2, 0.9, 1, 2)
     assert [entry.state for entry in ledger.entries()] == ["running", "running", "pruned", "running"]
@@ -190,7 +191,7 @@ def test_whatever_the_order_of_steps_each_entry_counts_once() -> None:
         # What another reads who comes later is the same.
         assert course.ledger().entries() == entries, seed
         writers = [log["worker_id"].rpartition("-")[0] for log in course.logs]
-        orders.add(tuple((writers.index(one), log["op_code"]) for one, log in zip(writers, course.logs)))
+        orders.add(tuple((writers.index(one), log["op_code"]) for one, log in zip(writers, course.logs, strict=True)))
 
 
 def _hand_over(url: str, slot: int, results: Any) -> None:

@@ -183,9 +183,9 @@ def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
 
 def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
     """Trial files with a parent without weights and its child, which is to be trained."""
+    from trainmark.automl.experiment.worker import Assignment
     from trainmark.automl.graph.moves import Move, apply
     from trainmark.automl.graph.own_json import load
-    from trainmark.automl.experiment.worker import Assignment
     from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import Entry
 

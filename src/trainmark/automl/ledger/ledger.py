@@ -1,13 +1,10 @@
 """The ledger of an experiment: which architectures there are, which worker has which, and how each went.
 
 It is kept in an Optuna storage that all workers share. An entry is one architecture. Every claim of it by a worker is
-one Optuna trial, created running and with its owner's name in a single write; so an entry never belongs to two workers
-and always names its owner. Telling the result and giving the claim back both end that trial, and Optuna lets a trial end
-only once: the first of the two counts. An entry that was given back is claimed again by a new trial for its next
-`attempt`; of several workers that create one, the first in Optuna's order has it. Trials that lost such a race are
-skipped by every reader in the same way, so all readers number the entries alike.
-
-Nothing is decided by reading first and writing later, whatever happens in between.
+one Optuna trial, created running and with its owner's name in a single write. Telling the result and giving the claim
+back both end that trial, and Optuna lets a trial end only once: the first of the two counts. An entry that was given back
+is claimed again by a new trial for its next `attempt`; of several workers that create one, the first in Optuna's order
+has it. Trials that lost such a race are skipped by every reader alike, so all readers number entries in the same way.
 """
 
 from __future__ import annotations
@@ -125,12 +122,12 @@ class Ledger:
             if trials[at] is not seen:
                 self._update(number, trials[at])
         while self._read < len(trials) and trials[self._read].number == self._read:
-            number = self._place(trials[self._read].user_attrs)
-            if number is not None:
-                self._update(number, trials[self._read])
+            claimed = self._entry_of(trials[self._read].user_attrs)
+            if claimed is not None:
+                self._update(claimed, trials[self._read])
             self._read += 1
 
-    def _place(self, attrs: Mapping[str, Any]) -> int | None:
+    def _entry_of(self, attrs: Mapping[str, Any]) -> int | None:
         """The entry that a new trial is a claim of; None when another was created before it."""
         number = attrs.get("entry")
         if number is not None:
@@ -221,7 +218,8 @@ class Ledger:
         if not self._change(lambda: self._storage.set_trial_intermediate_value(entry.claim, epoch, value)):
             return True
         pruner = self._optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=factor)
-        return bool(pruner.prune(_Claims(self), self._storage.get_trial(entry.claim)))
+        claims: Any = _Claims(self)
+        return bool(pruner.prune(claims, self._storage.get_trial(entry.claim)))
 
     def _claim(self, attrs: dict[str, Any], owner: str, token: str, before: Any = None) -> Entry | None:
         """`before`: the trial of the claim before, whose reports go on with this one."""
@@ -256,7 +254,7 @@ class Ledger:
 
 
 class _Claims:
-    """What Optuna's pruner reads of a study, without claims that were given back: the next claim carries their values."""
+    """What Optuna's pruner reads of a study, without claims that were given back: the next one has their values."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._storage, self.direction = ledger, ledger._storage, ledger._study.direction

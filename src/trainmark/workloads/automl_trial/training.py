@@ -58,7 +58,7 @@ class Trainer:
         self._feed, self._test_feed = (Feed(source, place, self._size, layout) for source in data)
         self._layout = torch.channels_last if layout else torch.contiguous_format
         self._beginnings = Beginnings(experiment, files)
-        # Of trials that ended, what is not yet among the files: the graph that was trained, and its weights if there are.
+        # Of trials that ended, what is not yet saved: the graph that was trained, and its weights if there are.
         self._unsaved: dict[int, tuple[Graph, dict[str, Any] | None]] = {}
         # Which trial's work ended last, and when: for the gap between two trials.
         self._worked: tuple[int, float] | None = None
