@@ -15,7 +15,7 @@ import pytest
 from tests.report.test_page import Reader
 from trainmark.cli import accept_course, drive
 from trainmark.cli.main import main
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.report import acceptance, acceptance_views
 from trainmark.report.acceptance_rounds import Measured

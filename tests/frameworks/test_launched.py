@@ -15,7 +15,7 @@ TWO = ("n1", "n2")
 
 
 def start(framework: str, **more: Any) -> Start:
-    topology = Topology(**{"hosts": TWO, "nproc": 8, "backend": "", "launcher": "ssh", **more})
+    topology = Topology(**{"hosts": TWO, "nproc": 8, "backend": "", **more})
     made: Start = REGISTRY.get(framework).start(topology, ("python3", "-u", "train.py"))
     return made
 
@@ -55,11 +55,11 @@ def test_one_node_needs_no_network() -> None:
 
 def test_a_second_step_under_slurm() -> None:
     for framework in ("mpi", "horovod"):
-        words = launcher(start(framework, launcher="slurm", options=("--hint=nomultithread",)))
+        words = launcher(start(framework, starter="srun", options=("--hint=nomultithread",)))
         assert words[:3] == ["srun", "--mpi=pmix", "--overlap"] and words[-1] == "trainmark-rank"
         assert {"--nodes=2", "--ntasks=16", "--ntasks-per-node=8", "--hint=nomultithread"} <= set(words)
         assert words[words.index("--nodelist") + 1] == "n1,n2"
-    assert "--mpi=pmix" not in launcher(start("mpi", launcher="slurm", options=("--mpi=pmi2",)))
+    assert "--mpi=pmix" not in launcher(start("mpi", starter="srun", options=("--mpi=pmi2",)))
 
 
 def test_horovodrun() -> None:

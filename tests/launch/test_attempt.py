@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from trainmark.launch import Ended
 from trainmark.launch.outcome import PEER_SECONDS
+from trainmark.launch.protocol import Ended
 from trainmark.launch.ssh.attempt import Attempt, Node
 from trainmark.launch.ssh.command_line import Reach
 from trainmark.spec.states import JobState

@@ -13,7 +13,7 @@ from tests.conftest import Cli
 from trainmark.agent.relay import check as relay_check
 from trainmark.cli import common
 from trainmark.errors import UserError
-from trainmark.launch import Finding
+from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites

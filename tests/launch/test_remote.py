@@ -13,9 +13,10 @@ import pytest
 from trainmark.agent.placeholders import agree_on
 from trainmark.agent.relay.frames import Decoder, FrameError, encode
 from trainmark.errors import UserError
-from trainmark.launch import AttemptSpec, container, remote_plan, trees
+from trainmark.launch import container, remote_plan, trees
+from trainmark.launch.protocol import AttemptSpec
 from trainmark.launch.ssh.command_line import Reach, command_line, explain
-from trainmark.spec import hostlist
+from trainmark.spec import notation
 from trainmark.spec import site as sites
 from trainmark.spec.site import Container, Site
 from trainmark.testing.launchers import case_plan
@@ -60,13 +61,13 @@ def test_frames_in_any_pieces() -> None:
 
 
 def test_host_names() -> None:
-    assert hostlist.expand(["n[1-3]", "gpu[08-10,12]-ib", "x"], "f") == [
+    assert notation.expand_hosts(["n[1-3]", "gpu[08-10,12]-ib", "x"], "f") == [
         *("n1", "n2", "n3", "gpu08-ib", "gpu09-ib", "gpu10-ib", "gpu12-ib", "x")
     ]
-    assert hostlist.expand(["r[1-2]n[1-2]"], "f") == ["r1n1", "r1n2", "r2n1", "r2n2"]
+    assert notation.expand_hosts(["r[1-2]n[1-2]"], "f") == ["r1n1", "r1n2", "r2n1", "r2n2"]
     for bad in ("n[3-1]", "n[a]", "n[1-2", "n[1-999999999]"):
         with pytest.raises(UserError, match=r"f: hosts: found"):
-            hostlist.expand([bad], "f")
+            notation.expand_hosts([bad], "f")
 
 
 def test_sites_that_cannot_be_meant(tmp_path: Path) -> None:

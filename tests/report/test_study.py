@@ -14,9 +14,9 @@ from trainmark.report import dlperf, formats
 from trainmark.report.build import build
 from trainmark.report.study import studies
 from trainmark.spec.peaks import Message, Peaks
+from trainmark.spec.rules import FixedWindow
 from trainmark.spec.scaling import Series
 from trainmark.spec.states import JobState
-from trainmark.spec.window import FixedWindow
 from trainmark.store.rundir import EVENTS, RunDir
 from trainmark.testing.synthetic import Shape, write_run
 

@@ -13,7 +13,7 @@ import pytest
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
-from trainmark.spec.trace import Trace
+from trainmark.spec.columns import Trace
 from trainmark.store import traces
 
 ZERO = 3947379147991.0

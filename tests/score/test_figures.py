@@ -13,8 +13,7 @@ from trainmark.score.figures.case import measure
 from trainmark.score.figures.compute import Peak
 from trainmark.score.figures.convergence import Reach
 from trainmark.score.figures.figure import Figure
-from trainmark.spec.columns import Columns, RankColumns
-from trainmark.spec.event import Event
+from trainmark.spec.columns import Columns, Event, RankColumns
 from trainmark.spec.workload import Target
 from trainmark.store import columns, events
 from trainmark.testing.synthetic import Load, Shape, write_attempt

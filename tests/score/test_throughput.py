@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trainmark.score.figures.attempt import Question, RunScore, score_run
 from trainmark.score.figures.case import measure, odd_ones
 from trainmark.score.stats.confidence import log_t, outliers, t_limit
-from trainmark.spec.window import FixedWindow
+from trainmark.spec.rules import FixedWindow
 from trainmark.testing.synthetic import Shape, columns_of, truth
 
 

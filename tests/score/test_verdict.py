@@ -11,7 +11,7 @@ from scipy import stats
 
 from trainmark.score.stats.power import needed, stein
 from trainmark.score.stats.verdict import Pair, combine, estimate, holm, judge
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import RepeatAuto
 
 STEADY = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.4, 99.6, 100.0]
 

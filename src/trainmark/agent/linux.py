@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from trainmark.agent.lean import c_function
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterable
@@ -15,25 +13,37 @@ CLONE_NEWPID = 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 0x80000
 CAP_SYS_ADMIN = 21
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _CHUNK = 65536
 _SIGKILL = 9
 
-_prctl = c_function("prctl")
-_mount = c_function("mount")
-unshare = c_function("unshare")
-setns = c_function("setns")
+
+def _libc_function(name: str) -> Callable[..., None]:
+    """A function of the C library that returns -1 on failure, as one that raises OSError.
+
+    Arguments: int, bytes, None."""
+
+    def call(*arguments: int | bytes | None) -> None:
+        import ctypes  # most verbs make no such call
+
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+        # A whole register each: some of these functions take long numbers, and none minds.
+        if function(*[ctypes.c_ulong(each) if isinstance(each, int) else each for each in arguments]) == -1:
+            number = ctypes.get_errno()
+            raise OSError(number, "%s: %s" % (name, os.strerror(number)))
+
+    return call
+
+
+_prctl = _libc_function("prctl")
+_mount = _libc_function("mount")
+unshare = _libc_function("unshare")
+setns = _libc_function("setns")
 
 
 def die_with_parent(signal: int) -> None:
     """The kernel sends this process `signal` when its parent dies."""
     _prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0)
-
-
-def name_process(name: str) -> None:
-    """What `ps` and `top` call this process."""
-    _prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def become_subreaper() -> None:

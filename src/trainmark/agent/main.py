@@ -9,11 +9,11 @@ import time
 from trainmark.agent import linux, ports, result, tuning
 from trainmark.agent.contain import choose as contain
 from trainmark.agent.nodeplan import PlanError, claim, outranked, read_plan
-from trainmark.agent.record import is_disk_full
+from trainmark.agent.record import is_disk_full, to_json
 from trainmark.agent.round import Round
 from trainmark.agent.verdict import Verdict, disk_verdict
 from trainmark.agent.wake import Wakeup
-from trainmark.devices.host import cpu_quota
+from trainmark.devices.cpu.node import cpu_quota
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,9 +122,7 @@ def _say(text: str, code: int) -> int:
 
 
 def _print(value: Any) -> int:
-    from trainmark.agent.lean import dumps
-
-    sys.stdout.write(dumps(value) + "\n")
+    sys.stdout.write(to_json(value) + "\n")
     return 0
 
 
@@ -142,7 +140,7 @@ def main(argv: list[str]) -> int:
 
         return _print({"completed": complete(rest[0])})
     if verb == "facts" and not rest:
-        from trainmark.devices.host import detect
+        from trainmark.devices.cpu.node import detect
 
         return _print(detect())
     if verb == "selftest" and not rest:
@@ -183,8 +181,5 @@ def main(argv: list[str]) -> int:
 
 
 def entry() -> None:
-    """For `__main__`: leaves at once, without taking the interpreter apart."""
-    code = main(sys.argv[1:])
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    os._exit(code)
+    """For `__main__`."""
+    sys.exit(main(sys.argv[1:]))

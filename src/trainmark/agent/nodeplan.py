@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from trainmark.agent import linux
-from trainmark.agent.lean import dumps, loads
-from trainmark.agent.record import read_json, write_all
+from trainmark.agent.record import read_json, to_json, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _spool(asked: str | None, folder: str, token: str) -> str:
 def read_plan(path: str) -> NodePlan:
     try:
         with open(path, "rb") as file:
-            raw = loads(file.read())
+            raw = json.load(file)
         return NodePlan(raw)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise PlanError("the node plan %s cannot be used: %s" % (path, error)) from error
@@ -123,7 +123,7 @@ def claim(plan: NodePlan) -> bool:
     except FileExistsError:
         return False
     try:
-        write_all(descriptor, (dumps(record) + "\n").encode())
+        write_all(descriptor, (to_json(record) + "\n").encode())
     finally:
         os.close(descriptor)
     return True

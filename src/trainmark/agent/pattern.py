@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 
-from trainmark.agent.lean import dumps, signals
 from trainmark.agent.lines import Lines
-from trainmark.agent.record import Appender
+from trainmark.agent.record import Appender, to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Reader:
         self._clock: int | None = None
         self._timeouts = 0
         self._done = False
-        signals.signal(signals.SIGALRM, _give_up)
+        signal.signal(signal.SIGALRM, _give_up)
 
     def look(self) -> None:
         """Reads what is new."""
@@ -141,14 +141,14 @@ class Reader:
         return found
 
     def _one(self, line: str, now: int) -> None:
-        signals.setitimer(signals.ITIMER_REAL, _PATIENCE)
+        signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
         try:
             found = self._pattern.read(_COLOURS.sub("", line))
         except _TooLong:
             self._timeouts += 1
             return
         finally:
-            signals.setitimer(signals.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
         if "step" not in found:
             self._tell(found, self._pattern.every if found else 0, now)
         elif self._shown is None:
@@ -244,7 +244,7 @@ class Reader:
 
     def _say(self, kind: str, at: int, **more: Any) -> None:
         event = dict({"k": kind, "rank": self._rank, "seq": self._seq, "t": at}, **more)
-        self._out.append((dumps(event) + "\n").encode())
+        self._out.append((to_json(event) + "\n").encode())
         self._seq += 1
 
 

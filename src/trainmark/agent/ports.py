@@ -7,7 +7,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import _socket as sockets
+    import socket
 
     from trainmark.agent.linux import Proc
 
@@ -26,7 +26,7 @@ class Ports:
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
-        self._held: list[sockets.socket] = []
+        self._held: list[socket.socket] = []
         self.numbers: list[int] = []
 
     def hold(self, wanted: list[int]) -> None:
@@ -39,18 +39,18 @@ class Ports:
         while self._held:
             self._held.pop().close()
 
-    def _free(self) -> sockets.socket:
+    def _free(self) -> socket.socket:
         """Below the range of outgoing connections where possible: those take their ports at any time."""
         low = self._ephemeral_low()
         if low > _LOWEST:
             for _ in range(_TRIES):
                 port = _LOWEST + int.from_bytes(os.urandom(4), "big") % (low - _LOWEST)
                 try:
-                    return _bind(port)
+                    return bind(port)
                 except OSError as error:
                     if error.errno != errno.EADDRINUSE:
                         raise
-        return _bind(0)
+        return bind(0)
 
     def _ephemeral_low(self) -> int:
         try:
@@ -58,15 +58,15 @@ class Ports:
         except (OSError, ValueError, IndexError):
             return 0
 
-    def _fixed(self, port: int) -> sockets.socket:
+    def _fixed(self, port: int) -> socket.socket:
         try:
-            return _bind(port)
+            return bind(port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise PortTaken("port %d cannot be used: %s" % (port, error.strerror)) from error
         # Closed connections of the round before keep a port for a minute; they hinder nobody who allows reuse.
         if self._states(port) == {_TIME_WAIT}:
-            return _bind(port, reuse_first=True)
+            return bind(port, reuse_first=True)
         raise PortTaken("port %d is taken%s" % (port, self._owner(port)))
 
     def _lines(self, port: int) -> list[list[bytes]]:
@@ -115,7 +115,32 @@ def _link(name: str, folder: int) -> str:
         return ""
 
 
-def _bind(port: int, reuse_first: bool = False) -> sockets.socket:
-    from trainmark.agent.bind import bind  # most rounds of one process need no port
+def bind(port: int, reuse_first: bool = False) -> socket.socket:
+    """A socket bound on every address, of both families where there are two."""
+    import socket  # most rounds on one node need no port
 
-    return bind(port, reuse_first)
+    try:
+        return _bind_family(socket.AF_INET6, "::", port, reuse_first)
+    except OSError as error:
+        if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENOPROTOOPT):
+            raise
+    return _bind_family(socket.AF_INET, "0.0.0.0", port, reuse_first)  # noqa: S104
+
+
+def _bind_family(family: int, address: str, port: int, reuse_first: bool) -> socket.socket:
+    """Bound without reuse, so that two agents never get the same port; only then is reuse allowed, so that the
+    rank can have it."""
+    import socket
+
+    held = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family == socket.AF_INET6:
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if reuse_first:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((address, port))
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except BaseException:
+        held.close()
+        raise
+    return held

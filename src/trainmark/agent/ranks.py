@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 
 from trainmark.agent import linux
-from trainmark.agent.lean import signals
-from trainmark.agent.wake import SIGKILL, SIGUSR1, forget_signals
+from trainmark.agent.wake import forget_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,8 +166,8 @@ def start(rank: Rank, launch: Launch, containment: Containment) -> None:
 def ask_for_stacks(rank: Rank, proc: Proc) -> bool:
     """SIGUSR1 to the first process of the rank's tree that listens to it (a rank may begin with a wrapper)."""
     for pid in [] if rank.pid is None else [rank.pid, *proc.descendants(rank.pid)]:
-        if proc.catches(pid, SIGUSR1):
-            os.kill(pid, SIGUSR1)
+        if proc.catches(pid, signal.SIGUSR1):
+            os.kill(pid, signal.SIGUSR1)
             return True
     return False
 
@@ -192,9 +192,9 @@ def _become(launch: Launch, log: str, containment: Containment, agent: int, tell
     try:
         forget_signals()
         os.setsid()
-        for name in ("SIGHUP", "SIGPIPE", "SIGXFSZ"):  # ignored here, and an ignored signal survives exec
-            signals.signal(getattr(signals, name), signals.SIG_DFL)
-        linux.die_with_parent(SIGKILL)
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):  # ignored here, which would survive exec
+            signal.signal(number, signal.SIG_DFL)
+        linux.die_with_parent(signal.SIGKILL)
         if containment.guarded and os.getppid() != agent:
             os._exit(127)  # the agent died before it could take this child along
         containment.enter()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import time
-
-from trainmark.agent.lean import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +15,11 @@ if TYPE_CHECKING:
 _CAREFUL = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 RESERVE = "reserve"
 _RESERVE_BYTES = 65536
+
+
+def to_json(value: Any) -> str:
+    """A value as JSON on one line; numbers that are not finite are refused (ValueError)."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -36,7 +40,7 @@ def read_json(path: str) -> Any:
     """The value in a JSON file, or None when it is missing or not whole."""
     try:
         with open(path, "rb", opener=_at_once) as file:
-            return loads(file.read())
+            return json.load(file)
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -47,7 +51,7 @@ def replace_json(path: str, value: Any, durable: bool = False) -> None:
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, 0o644)
         try:
-            write_all(descriptor, (dumps(value) + "\n").encode())
+            write_all(descriptor, (to_json(value) + "\n").encode())
             if durable:
                 os.fsync(descriptor)
         finally:

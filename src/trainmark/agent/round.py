@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from trainmark.agent import ranks as processes
@@ -16,7 +17,6 @@ from trainmark.agent.ship import Shipper, spool_file
 from trainmark.agent.status import Reporter
 from trainmark.agent.stopping import Stopping
 from trainmark.agent.verdict import Ended, Verdict, blame, disk_verdict, last_lines
-from trainmark.agent.wake import SIGINT, SIGKILL, SIGTERM
 from trainmark.agent.watch import Seen, overdue
 
 TYPE_CHECKING = False
@@ -142,7 +142,7 @@ class Round:
         times = (next_tick, self._stopping.next(), self._reporter.next_sample, look)
         numbers, ready = self._wakeup.wait(min(at for at in times if at is not None) - time.monotonic())
         for number in numbers:
-            if number in (SIGTERM, SIGINT):
+            if number in (signal.SIGTERM, signal.SIGINT):
                 self._asked_to_end(time.monotonic())
         if ready:
             self._wakeup.forget_all()
@@ -163,7 +163,7 @@ class Round:
         if due == "ask":
             for rank in self._ranks:
                 if rank.running:
-                    rank.tell(SIGTERM)
+                    rank.tell(signal.SIGTERM)
         return due == "kill"
 
     # ---- what is heard
@@ -255,7 +255,7 @@ class Round:
         """Nobody needs them any more, and they are nobody's stray processes."""
         for _, helper in self._helpers:
             if helper.running and helper.pid is not None:
-                helper.tell(SIGKILL)
+                helper.tell(signal.SIGKILL)
                 _, status, usage = os.wait4(helper.pid, 0)
                 helper.ended(status, usage)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 from trainmark.agent.foreign_ranks import present
-from trainmark.agent.lean import dumps
-from trainmark.agent.record import Appender, replace_json
-from trainmark.devices import host
+from trainmark.agent.record import Appender, replace_json, to_json
+from trainmark.devices.cpu import node as host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Reporter:
         self._every = job.plan.sample_seconds
         self._sampler: host.Sampler | None = None
         self._samples = Appender(job.plan.file("samples.jsonl"))
-        self._samples.append((dumps({"schema": 1, "units": host.UNITS}) + "\n").encode())
+        self._samples.append((to_json({"schema": 1, "units": host.UNITS}) + "\n").encode())
         self._sampled_at = 0.0
         self.count = 0
         self.next_sample: float | None = None
@@ -94,7 +93,7 @@ class Reporter:
 
     def _take(self, sampler: host.Sampler, now: float) -> None:
         pids = {rank.rank: rank.pid for rank in self._ranks if rank.running and rank.pid is not None}
-        self._samples.append((dumps(sampler.sample(pids)) + "\n").encode())
+        self._samples.append((to_json(sampler.sample(pids)) + "\n").encode())
         self._sampled_at = now
         self.count += 1
 

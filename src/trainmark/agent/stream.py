@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trainmark.agent.lean import loads
+import json
+
 from trainmark.agent.lines import Lines
 
 TYPE_CHECKING = False
@@ -155,7 +156,7 @@ def _name(value: Any) -> str | None:
 def parsed(line: bytes) -> dict[str, Any]:
     """The event in a line; an empty one when the line is no event, or none that can be taken apart."""
     try:
-        value = loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

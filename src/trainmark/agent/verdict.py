@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
 
-from trainmark.agent.lean import signal_name
 from trainmark.agent.lines import open_plain
 
 TYPE_CHECKING = False
@@ -65,6 +65,14 @@ class Verdict:
             "signal": self.signal,
             "last_lines": lines,
         }
+
+
+def signal_name(number: int) -> str:
+    """'SIGKILL' for 9; 'signal 40' where there is no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
 
 
 def disk_verdict(error: BaseException) -> Verdict:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import os
 import select
-
-from trainmark.agent.lean import signals
+import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-SIGTERM = int(signals.SIGTERM)
-SIGINT = int(signals.SIGINT)
-SIGCHLD = int(signals.SIGCHLD)
-SIGKILL = int(signals.SIGKILL)
-SIGUSR1 = int(signals.SIGUSR1)
 
 
 def _nothing(number: int, frame: Any) -> None:
@@ -28,16 +21,16 @@ class Wakeup:
     def __init__(self) -> None:
         self._watched: set[int] = set()
         self.renew()
-        for number in (SIGCHLD, SIGTERM, SIGINT):
-            signals.signal(number, _nothing)
-        signals.signal(signals.SIGHUP, signals.SIG_IGN)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _nothing)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def renew(self) -> None:
         """A pipe of its own for this process; called again in a forked one that goes on as an agent."""
         self._read, write = os.pipe()
         for end in (self._read, write):
             os.set_blocking(end, False)
-        signals.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         self._poll = select.poll()
         self._poll.register(self._read, select.POLLIN)
 
@@ -68,4 +61,4 @@ class Wakeup:
 
 def forget_signals() -> None:
     """For a forked child: its signals must not reach the parent's pipe."""
-    signals.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(-1)

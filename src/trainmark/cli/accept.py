@@ -13,15 +13,16 @@ import msgspec
 from trainmark import __version__
 from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, OK, STOPPED, THRESHOLD_CROSSED, SiteError, UserError
-from trainmark.launch import REGISTRY as LAUNCHERS
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
 from trainmark.spec import contract as contracts
-from trainmark.spec import share
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import CaseId
+from trainmark.spec.notation import parse_share
 from trainmark.spec.site import Site
 from trainmark.store import rundir
 from trainmark.store.files import write_json
@@ -147,7 +148,7 @@ def _begin(args: argparse.Namespace) -> RunDir:
         meetings = _meetings(args, site.hosts, seed)
         blocks = int(link_case.id.repeat)
         links = fleet.on_pairs(link_case, site, places, meetings, blocks, seed, together=together)
-    return accept_course.create(args.runs.resolve(), setting, plan, links)
+    return accept_course.create(args.runs.resolve(), setting, plan, links, ["trainmark", *args.argv])
 
 
 def _links(args: argparse.Namespace, site: Site, case: Case) -> Case | None:
@@ -171,10 +172,10 @@ def _setting(args: argparse.Namespace, site: Site, case: Case, link: Case | None
         unit=case.found.workload.unit,
         dtype=str(case.values.get("dtype", "")),
         nodes=list(site.hosts),
-        rule=Rule(margin=share.parse(args.margin, "--margin"), looks=args.looks),
+        rule=Rule(margin=parse_share(args.margin, "--margin"), looks=args.looks),
         link_case=str(link.id) if link else "",
         link_fingerprint=link.fingerprint if link else "",
-        link_margin=share.parse(args.link_margin, "--link-margin"),
+        link_margin=parse_share(args.link_margin, "--link-margin"),
         one_at_a_time=args.one_at_a_time,
     )
 
@@ -183,11 +184,11 @@ def _unusable(args: argparse.Namespace, plan: Plan) -> dict[str, str]:
     """Hosts that cannot be used are untested, and do not keep the others from being tested. What is wrong with no host
     in particular may be wrong only because of them."""
     site, found = plan.site, dict[str, str]()
-    if site.launcher == "local" or args.no_check:
+    launcher, left = launcher_of(site), list(site.hosts)
+    if launcher.this_machine or args.no_check:
         return found
     from trainmark.cli import doctor
 
-    launcher, left = LAUNCHERS.get(site.launcher), list(site.hosts)
     while bad := doctor.bad(launcher.check(msgspec.structs.replace(site, hosts=left), fleet.again(plan, left, 0))):
         found.update({one.host: f"{one.what}: {one.found}" for one in reversed(bad) if one.host in left})
         still = [host for host in left if host not in found]
@@ -212,7 +213,6 @@ def _meetings(args: argparse.Namespace, hosts: list[str], seed: int) -> Pairs:
 
 def _site(args: argparse.Namespace) -> Site:
     site = common.load_site(args)
-    LAUNCHERS.check(site.launcher, f"site `{site.name}`")
     if site.slurm is not None and site.slurm.nodes is not None:
         raise UserError(f"{args.site}: slurm.nodes: nodes are judged by name; name them in `hosts` instead")
     return site
@@ -230,7 +230,7 @@ def _case(args: argparse.Namespace, site: Site, text: str, least: int, nnodes: i
         loaded = suites.load(Path(text))
     else:
         loaded = suites.single(text, args.preset or "quick")
-    cases = suites.expand(loaded, site, {} if link else common.overrides(args))
+    cases = suite_cases.expand(loaded, site, {} if link else common.overrides(args))
     if len(cases) != 1:
         raise UserError(f"{option} {text}: holds {len(cases)} cases, and nodes are compared by one")
     case = cases[0]

@@ -24,6 +24,7 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import open_ledger
     from trainmark.cli.automl_server import url_here
+    from trainmark.launch.protocol import launcher_of
 
     run, plan, experiment = automl_common.find(args)
     found = automl_common.look(run, plan, experiment)
@@ -34,7 +35,7 @@ def call(args: argparse.Namespace) -> int:
     files = TrialFiles(run.path / "automl")
     entry = open_ledger(url_here(run, plan), run.id).entries()[trial.number]
     weights = files.weights(trial.number)
-    if weights is None and plan.site.launcher == "ssh":
+    if weights is None and not launcher_of(plan.site).shared_folder:
         home = plan.cases[0].params["home"] or "their own checkpoint folders"
         raise UserError(f"the weights of trial {trial.number} are on the hosts, in {home}: copy them from there")
     if weights is None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import IO
 
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.run.observers import Observer
 
 
-class Progress:
-    """A view of the loop. A lost terminal is no reason to end an experiment."""
+class Progress(Observer):
+    """A lost terminal is no reason to end an experiment."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
@@ -19,8 +19,6 @@ class Progress:
     def started(self, case: CasePlan, _ref: RoundRef, attempt: int) -> None:
         again = f", attempt {attempt}" if attempt > 1 else ""
         self.note(f"worker {case.params['slot']} starts on {', '.join(node.host for node in case.nodes)}{again}")
-
-    def tick(self, _attempt_dir: Path) -> None: ...
 
     def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
         self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {ended.reason}" if ended.reason else ""))

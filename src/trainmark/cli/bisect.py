@@ -13,8 +13,8 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, STOPPED, UserError
-from trainmark.run.stop import Signals
-from trainmark.spec import share
+from trainmark.run.stop import StopSwitch, on_signals
+from trainmark.spec.notation import parse_share
 from trainmark.spec.states import JobState
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.run.bisect import Broken, NotSlower, Search
     from trainmark.spec import suite as suites
 
-    margin = share.parse(args.margin, "--margin")
+    margin = parse_share(args.margin, "--margin")
     loaded = suites.load(suites.find(args.suite))
     repo = revisions.root(args.repo or loaded.file.resolve().parent)
     good, bad = (revisions.commit(repo, getattr(args, name), f"--{name}") for name in ("good", "bad"))
@@ -66,7 +66,8 @@ def call(args: argparse.Namespace) -> int:
         rounds = _Rounds(args, loaded, repo, trees, runs)
         _say(f"{len(commits)} commit(s) between good and bad")
         try:
-            answer = Search(good, commits, rounds.measure, _say, margin).go()
+            with on_signals(rounds.switch):
+                answer = Search(good, commits, rounds.measure, _say, margin).go()
         except _Stopped:
             return STOPPED
         except Broken as error:
@@ -84,7 +85,7 @@ class _Rounds:
     def __init__(self, args: argparse.Namespace, loaded: Loaded, repo: Path, trees: Trees, runs: Path) -> None:
         self._args, self._loaded, self._repo, self._trees, self.runs = args, loaded, repo, trees, runs
         self._site = common.load_site(args)
-        self._heard = Signals()
+        self.switch = StopSwitch()
         self.disturbed = 0
 
     def measure(self, commit: str) -> float | str:
@@ -92,20 +93,20 @@ class _Rounds:
         from trainmark.report.build import build
         from trainmark.report.figures import last_lines
         from trainmark.run import session
-        from trainmark.run.views import LogView
+        from trainmark.run.observers import RunLog
         from trainmark.score.stats.verdict import geometric_mean
-        from trainmark.spec import suite as suites
+        from trainmark.spec import suite_cases
         from trainmark.store.rundir import RUN_LOG
 
         moved = self._moved(self._trees.at(commit))
         cases = [
             msgspec.structs.replace(case, id=msgspec.structs.replace(case.id, repeat=1), auto=None, studies=())
-            for case in suites.expand(moved, self._site, common.overrides(self._args))
+            for case in suite_cases.expand(moved, self._site, common.overrides(self._args))
         ]
-        plan = common.plan_cases(moved, cases, self._site, None)
-        run = session.create(plan, self.runs)
-        view = LogView(run.path / RUN_LOG)
-        if session.drive(run, plan, view, heard=self._heard) is JobState.CANCELLED:
+        plan = msgspec.structs.replace(common.plan_cases(moved, cases, self._site, None), kind="bisect")
+        run = session.create(plan, self.runs, ["trainmark", *self._args.argv], self._repo)
+        log = RunLog(run.path / RUN_LOG)
+        if session.drive(run, plan, log, self.switch) is JobState.CANCELLED:
             raise _Stopped
         speeds = []
         found_cases = build(run).cases

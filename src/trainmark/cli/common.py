@@ -11,11 +11,12 @@ import msgspec
 
 import trainmark
 from trainmark.errors import SiteError, UserError, did_you_mean, one_of
-from trainmark.launch import REGISTRY as LAUNCHERS
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
@@ -125,15 +126,11 @@ def with_kept_peaks(plan: Plan, args: argparse.Namespace) -> Plan:
 
 def check_runs(plan: Plan, args: argparse.Namespace) -> None:
     """Whether the site's nodes will see the folder for runs, where they must."""
-    if plan.site.launcher == "slurm":
-        from trainmark.launch.slurm import plan as slurm_plan
-
-        slurm_plan.check_runs(plan.site, args.runs)
+    launcher_of(plan.site).check_runs(plan.site, args.runs)
 
 
 def plan_suite(loaded: suites.Loaded, site: sites.Site, changed: dict[str, str], seed: int | None) -> Plan:
-    LAUNCHERS.check(site.launcher, f"site `{site.name}`")
-    return plan_cases(loaded, suites.expand(loaded, site, changed), site, seed)
+    return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed)
 
 
 def plan_cases(loaded: suites.Loaded, cases: list[Case], site: sites.Site, seed: int | None) -> Plan:
@@ -152,9 +149,16 @@ def random_seed() -> int:
 def places(site: sites.Site, data: set[str]) -> Places:
     """Where things lie on this machine; `data` is what the cases call their data."""
     probe = Path(trainmark.__file__).resolve().parent / "probe"
-    if site.launcher != "local":
+    launcher = launcher_of(site)
+    if not launcher.this_machine:
         # Their own Python, found by their own PATH: nothing of it can be looked at from here.
-        return Places(python=site.python or "python3", probe=str(probe), data=_data_places(data - {SYNTHETIC}))
+        return Places(
+            python=site.python or "python3",
+            probe=str(probe),
+            data=_data_places(data - {SYNTHETIC}),
+            rank_starter=launcher.rank_starter,
+            rank_options=launcher.rank_options(site),
+        )
     python = site.python or sys.executable
     if "/" not in python:
         import shutil
@@ -170,7 +174,7 @@ def places(site: sites.Site, data: set[str]) -> Places:
 def _pythons(site: sites.Site, cases: list[Case]) -> dict[str, str]:
     """Of each framework that does not share a Python with others: the site's, or that of its environment."""
     found = dict(site.pythons)
-    if site.launcher != "local":
+    if not launcher_of(site).this_machine:
         return found  # nothing there can be looked at from here
     plain = [case for case in cases if case.id.framework in _SHARES_A_PYTHON or case.found.workload.command]
     for case in cases if len(plain) < len(cases) else ():
@@ -194,14 +198,9 @@ def _data_places(names: set[str]) -> dict[str, str]:
     }
 
 
-def is_experiment(plan: Plan) -> bool:
-    """Whether a run is one of `trainmark automl`."""
-    return bool(plan.cases) and plan.cases[0].workload == "automl_trial"
-
-
 def resume_line(run: RunDir, plan: Plan) -> str:
     """The command that goes on with a run."""
-    return f"trainmark {'automl ' if is_experiment(plan) else ''}resume {run.id}"
+    return f"trainmark {'automl ' if plan.kind == 'automl' else ''}resume {run.id}"
 
 
 def find_run(args: argparse.Namespace) -> RunDir:

@@ -14,7 +14,7 @@ from trainmark.cli.list import table
 from trainmark.cli.report import write
 from trainmark.errors import OK, THRESHOLD_CROSSED, UserError, did_you_mean, one_of
 from trainmark.report import formats
-from trainmark.spec import share
+from trainmark.spec.notation import parse_share
 from trainmark.store import baselines, rundir
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def call(args: argparse.Namespace) -> int:
         return _why(args)
     from trainmark.report.compare import METRICS, compare_many
 
-    margin = share.parse(args.margin, "--margin")
-    threshold = share.parse(args.threshold, "--fail-over", zero=True)
+    margin = parse_share(args.margin, "--margin")
+    threshold = parse_share(args.threshold, "--fail-over", zero=True)
     if args.metric not in METRICS:
         raise UserError(
             f"--metric: found `{args.metric}`{did_you_mean(args.metric, METRICS)}, allowed is {one_of(METRICS)}"

@@ -11,7 +11,7 @@ import msgspec
 from trainmark.cli import common
 from trainmark.cli.list import table
 from trainmark.errors import OK, SITE_UNUSABLE
-from trainmark.launch import REGISTRY, Finding
+from trainmark.launch.protocol import Finding, launcher_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     site = common.load_site(args)
-    findings: list[Finding] = REGISTRY.get(site.launcher, f"site `{site.name}`").check(site, None)
+    findings = launcher_of(site).check(site, None)
     if args.json:
         sys.stdout.buffer.write(msgspec.json.encode(findings) + b"\n")
     else:

@@ -13,9 +13,10 @@ import msgspec
 
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run import session
+from trainmark.run.observers import Observer
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json
 from trainmark.store.rundir import STATUS, RunDir
@@ -40,10 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--save-every", type=float, metavar="SECONDS", help="between its checkpoints (default: as seen)"
     )
     drive.add_options(parser)
+    drive.add_finish(parser)
 
 
 def call(args: argparse.Namespace) -> int:
     _check(args)
+    if args.finish is not None:
+        return _drive(RunDir(args.finish), args)
     named = common.named_run(args)
     if named is not None:
         if args.kill is not None:
@@ -52,9 +56,12 @@ def call(args: argparse.Namespace) -> int:
         return 0
     plan = _plan(common.make_plan(args), args.kill)
     common.check_runs(plan, args)
-    run = session.create(plan, args.runs.resolve())
+    return _drive(drive.create(plan, args), args)
+
+
+def _drive(run: RunDir, args: argparse.Namespace) -> int:
     killer = None if args.kill is None else Killer(args.kill)
-    return drive.drive(run, plan, args, show=_write, beside=killer)
+    return drive.drive(run, run.manifest().plan, args, show=_write, beside=killer)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -66,11 +73,13 @@ def _check(args: argparse.Namespace) -> None:
 
 def _plan(plan: Plan, kill: int | None) -> Plan:
     """One round of each case, with checkpoints, that goes on when it is cut off."""
-    if kill is not None and plan.site.launcher != "local":
+    if kill is not None and not launcher_of(plan.site).this_machine:
         raise UserError("--kill: only on this machine; elsewhere, end a process or a host yourself while it runs")
     cases = tuple(_case(case, kill) for case in plan.cases)
     blocks = (tuple(RoundRef(index, 1) for index in range(len(cases))),)
-    return msgspec.structs.replace(plan, cases=cases, blocks=blocks, width=1, recover=True, retries=_RETRIES)
+    return msgspec.structs.replace(
+        plan, kind="goodput", cases=cases, blocks=blocks, width=1, recover=True, retries=_RETRIES
+    )
 
 
 def _case(case: CasePlan, kill: int | None) -> CasePlan:
@@ -88,7 +97,7 @@ def _case(case: CasePlan, kill: int | None) -> CasePlan:
     return msgspec.structs.replace(case, params=params, repeat=1, auto=None)
 
 
-class Killer:
+class Killer(Observer):
     """Watches the loop, and kills one rank of each case once, by its pid, when it has something to go on from."""
 
     def __init__(self, rank: int) -> None:
@@ -116,9 +125,6 @@ class Killer:
                 "checkpoint; set more steps\n"
             )
 
-    def note(self, text: str) -> None:
-        """Others tell it."""
-
 
 def _saved(round_dir: Path) -> int:
     """Whole checkpoints, of any framework."""
@@ -140,5 +146,5 @@ def _write(run: RunDir, args: argparse.Namespace, begins: str = "") -> None:
         sys.stdout.buffer.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "cases": cases}) + b"\n")
         return
     sys.stdout.write("\n" + "\n".join(reading.text(one, more) for one, more in zip(found, told, strict=True)))
-    drawn = f"; `trainmark report {run.id} --format html` draws it" if run.manifest().plan.recover else ""
+    drawn = f"; `trainmark report {run.id} --format html` draws it" if run.manifest().plan.kind == "goodput" else ""
     sys.stdout.write(f"\nkept in {run.path}{drawn}\n")

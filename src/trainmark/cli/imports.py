@@ -73,7 +73,7 @@ def options_of(args: argparse.Namespace, options: tuple[Option, ...] | None) -> 
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.interop.reading.bring import bring
+    from trainmark.interop.reading.importing import import_results
     from trainmark.report import build, kept
 
     form: Format = REGISTRY.get(args.format, "import")
@@ -83,7 +83,7 @@ def call(args: argparse.Namespace) -> int:
     for number in ends:
         signal.signal(number, _leave)
     try:
-        brought = bring(args.format, args.path, args.runs, options_of(args, form.import_options))
+        brought = import_results(args.format, args.path, args.runs, options_of(args, form.import_options))
     finally:
         for number in ends:
             signal.signal(number, signal.SIG_DFL)
@@ -124,7 +124,7 @@ def _leave(number: int, _frame: Any) -> None:
 
 
 def _check(folder: Path) -> None:
-    """Told before anything is imported: a folder that can be written to, or made."""
+    """LoggedEvent before anything is imported: a folder that can be written to, or made."""
     there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     if not there.is_dir():
         raise UserError(f"--output {folder}: {there} is no folder")

@@ -127,6 +127,7 @@ def _call(verb: str, rest: list[str]) -> int:
         _check_letters(rest)
         args = parser(verb).parse_args(rest)
         level = args.log_level
+        args.argv = [verb, *rest]
         return int(args.call(args))
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else BAD_INPUT

@@ -7,7 +7,6 @@ import sys
 
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.plan import fleet
 from trainmark.run import session
 from trainmark.store.rundir import RunDir
 
@@ -29,9 +28,9 @@ def call(args: argparse.Namespace) -> int:
     if manifest.imported:
         raise UserError(f"run {run.id} was imported: another tool ran it, so there is nothing here to go on with")
     plan = manifest.plan
-    if common.is_experiment(plan):
+    if plan.kind == "automl":
         raise UserError(f"run {run.id} is an AutoML experiment: `trainmark automl resume {run.id}` goes on with it")
-    if plan.suite == fleet.SUITE:
+    if plan.kind == "acceptance":
         from trainmark.cli import accept, accept_course
 
         first = accept_course.first_of(run)

@@ -6,12 +6,11 @@ import argparse
 import sys
 
 from trainmark.cli import common, drive
-from trainmark.devices import catalog
+from trainmark.devices.protocol import device_of
 from trainmark.errors import STOPPED, SiteError
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
-from trainmark.run import session
-from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 
 EPILOG = """\
 examples:
@@ -30,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     loaded, site = common.load_suite(args), common.load_site(args)
-    wanted = suites.wanted_batches(loaded)
+    wanted = suite_cases.wanted_batches(loaded)
     if wanted:
         from trainmark.cli import fit
         from trainmark.run.fit import Stopped
@@ -41,28 +40,22 @@ def call(args: argparse.Namespace) -> int:
             return STOPPED
     plan = common.make_plan(args, loaded, site)
     common.check_runs(plan, args)
-    if plan.site.launcher == "local":
+    if launcher_of(plan.site).this_machine:
         _check_devices(plan)
         _check_torch(plan)
         _check_rank_table(plan)
     elif not args.no_check:
         check_site(plan)
-    run = session.create(plan, args.runs.resolve())
+    run = drive.create(plan, args)
     return drive.drive(run, plan, args)
 
 
 def _check_devices(plan: Plan) -> None:
     """Ranks that share a device would be measured as something else than what the case says."""
     for case in plan.cases:
-        files = catalog.VENDORS[case.vendor].files
-        if files is not None and not case.open:
-            import glob
-
-            here = len(glob.glob(files))
-            if here < case.id.nproc:
-                raise SiteError(
-                    f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here"
-                )
+        here = device_of(case.vendor, case.device, plan.site.name).count_here()
+        if here is not None and not case.open and here < case.id.nproc:
+            raise SiteError(f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here")
 
 
 def _check_torch(plan: Plan) -> None:
@@ -92,7 +85,7 @@ def check_site(plan: Plan) -> None:
     """The hosts this run needs, before anything is started or written."""
     from trainmark.cli import doctor
 
-    found = REGISTRY.get(plan.site.launcher).check(plan.site, plan)
+    found = launcher_of(plan.site).check(plan.site, plan)
     if doctor.bad(found):
         sys.stderr.write(doctor.text(doctor.bad(found)))
         raise SiteError(f"site `{plan.site.name}` cannot be used as it is; `--no-check` starts all the same")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from trainmark.errors import UserError
-from trainmark.spec import hostlist
+from trainmark.spec import notation
 from trainmark.spec.case_id import is_name
 from trainmark.spec.site import Site, Ssh
 
@@ -47,7 +47,7 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.launch.slurm import configuration as slurm_conf
     from trainmark.launch.slurm import setup as slurm_setup
 
-    nodes, controller = hostlist.read(args.hosts), _controller(args.controller)
+    nodes, controller = notation.read_host_file(args.hosts), _controller(args.controller)
     gres = _gres(args.gres)
     _check_names(args, nodes, controller)
     config = args.ssh_config and str(Path(args.ssh_config).expanduser().resolve())
@@ -68,7 +68,7 @@ def call(args: argparse.Namespace) -> int:
 
 def _controller(text: str) -> str:
     """A host, or the first of a file such as masterip.txt."""
-    return hostlist.read(Path(text))[0] if Path(text).is_file() else text
+    return notation.read_host_file(Path(text))[0] if Path(text).is_file() else text
 
 
 def _check_names(args: argparse.Namespace, nodes: list[str], controller: str) -> None:

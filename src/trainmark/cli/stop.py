@@ -7,7 +7,6 @@ import sys
 import time
 
 from trainmark.cli import common
-from trainmark.cli.progress import Quiet
 from trainmark.errors import SiteError
 from trainmark.run import lease, session, stop
 from trainmark.store.rundir import RunDir
@@ -27,11 +26,11 @@ def call(args: argparse.Namespace) -> int:
     state = session.state_of(run, manifest.plan)
     owner = lease.read(run.path)
     if owner is not None and lease.is_alive(owner, run.path):
-        stop.request(run.path, "stopped by `trainmark stop`", now=args.now)
+        stop.request(run.path, now=args.now)
         _wait(run, args.timeout)
     elif state.open_attempts():
         # Its controller is gone but an agent may still work: become the controller just to end it.
-        session.drive(run, state.plan, Quiet(), stopping="now" if args.now else "stop")
+        session.end(run, state.plan, now=args.now)
     else:
         sys.stdout.write(f"run {run.id} is not running\n")
         # Another tool's run has no site of ours.

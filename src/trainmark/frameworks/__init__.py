@@ -12,14 +12,14 @@ from trainmark.plugins import Registry
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """Where the ranks of one case are, and what starts agents there."""
+    """Where the ranks of one case are, and what starts them there."""
 
     hosts: tuple[str, ...]
     nproc: int
     backend: str
-    launcher: str = "local"
     interface: str | None = None
-    # Which program starts ranks, where there are several that could; what the site adds to its command line.
+    # Which program starts ranks that agents do not: `srun`, `mpirun` or `horovodrun`, None for the framework's usual
+    # one; what the site adds to its command line.
     starter: str | None = None
     options: tuple[str, ...] = ()
     # A file on the hosts that tells where every device is, for frameworks that want one.

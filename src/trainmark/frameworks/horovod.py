@@ -12,7 +12,7 @@ _TRANSPORT = ("--mca", "pml", "ob1", "--mca", "btl", "^openib")
 
 class Horovod:
     def start(self, topology: Topology, argv: tuple[str, ...]) -> Start:
-        if topology.launcher == "slurm":
+        if topology.starter == "srun":
             return launched(topology, srun(topology), argv, {}, {})
         by_mpi = topology.starter == "mpirun"
         words = [*mpirun(topology)[:-1], *_TRANSPORT, RANK] if by_mpi else horovodrun(topology)

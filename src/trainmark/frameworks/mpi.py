@@ -13,7 +13,7 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 class Mpi:
     def start(self, topology: Topology, argv: tuple[str, ...]) -> Start:
-        if topology.launcher == "slurm":
+        if topology.starter == "srun":
             return launched(topology, srun(topology), argv, {}, {})
         return launched(topology, mpirun(topology), argv, dict(AS_ROOT), {HOSTFILE: hosts_text(topology)})
 

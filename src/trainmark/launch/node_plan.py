@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.launch import AttemptSpec, NodeJob
+from trainmark.launch.protocol import AttemptSpec, NodeStart
 from trainmark.plan.records import CasePlan, NodePlan
 from trainmark.spec.site import Site
 from trainmark.store.rundir import LEASE, node_dir
@@ -15,10 +15,10 @@ from trainmark.store.rundir import LEASE, node_dir
 SCHEMA = 1
 
 
-def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
+def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool = False) -> NodeStart:
     """The agent's orders for `node`, in the words of the versioned node plan."""
     case, folder = spec.case, node_dir(spec.attempt_dir, node.host, node.index)
-    return NodeJob(
+    return NodeStart(
         node.host,
         folder,
         {
@@ -48,8 +48,8 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             # Where steps are read from the output, it is that of the first node.
             "probe": case.probe and (case.pattern is None or node.index == 0),
             "open": case.guests,
-            # Slurm starts such ranks beside the agents, not below them.
-            "sweep": case.launched and site.launcher == "slurm",
+            # Ranks that are started beside the agents, not below them, are looked for when a round ends.
+            "sweep": case.launched and ranks_beside,
             "files": case.files,
             "pattern": _pattern(case) if node.index == 0 else None,
             "sample_seconds": 1.0,

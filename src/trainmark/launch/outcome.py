@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.agent.verdict import complains_of_peer
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CONTROL, NODE_PLAN, RESULT

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.launch import AttemptSpec, NodeJob, container, node_plan
+from trainmark.launch import container, node_plan
+from trainmark.launch.protocol import AttemptSpec, NodeStart
 from trainmark.launch.ssh import images
 from trainmark.launch.ssh.command_line import Reach
 from trainmark.launch.trees import Tree, moved
@@ -41,7 +42,7 @@ def run_key(run: str, run_dir: Path) -> str:
     return f"{run}-{hashlib.sha256(told).hexdigest()[:8]}"
 
 
-def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, node_zip: str) -> NodeJob:
+def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, node_zip: str) -> NodeStart:
     """The node plan with every path as the host will see it, and how the host is reached."""
     job = node_plan.render(spec, node, site)
     run_dir = f"{WORK}/runs/{run_key(spec.run, spec.run_dir)}"
@@ -75,7 +76,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, nod
         "node_zip": node_zip,
         **_program(site, plan, node_zip),
     }
-    return NodeJob(job.host, job.dir, plan)
+    return NodeStart(job.host, job.dir, plan)
 
 
 def _program(site: Site, plan: dict[str, Any], node_zip: str) -> dict[str, Any]:

@@ -29,7 +29,14 @@ def diagnostic(plan: Plan, rounds: int, skip: int, steps: int, seed: int) -> Pla
             raise UserError(f"{name}: found {found}, allowed is {least} and more: fewer give no interval")
     cases = tuple(made for case in plan.cases for made in _modes(case, rounds, skip, steps))
     return msgspec.structs.replace(
-        plan, suite=KEY, division="open", seed=seed, width=1, cases=cases, blocks=shuffled_blocks(cases, seed)
+        plan,
+        kind="diagnosis",
+        suite=KEY,
+        division="open",
+        seed=seed,
+        width=1,
+        cases=cases,
+        blocks=shuffled_blocks(cases, seed),
     )
 
 

@@ -10,13 +10,14 @@ import msgspec
 from trainmark.frameworks import Command, Helper
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
 from trainmark.spec.site import Site, VendorPeak
-from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
 SCHEMA = 1
+# What a run is made for: decides how it is reported, resumed and what goes beside its rounds.
+Kind = Literal["benchmark", "acceptance", "diagnosis", "peaks", "goodput", "automl", "fit", "bisect", "import"]
 # A case is asked for its address once for every round of it.
 _id = lru_cache(maxsize=1024)(CaseId.parse)
 
@@ -174,6 +175,7 @@ class Plan(msgspec.Struct, frozen=True):
     recover: bool = False
     # What the site can reach, as it was known when the plan was made: a record of spec/peaks.py, which few plans have.
     peaks: dict[str, Any] | None = None
+    kind: Kind = "benchmark"
 
     @property
     def rank_table(self) -> str | None:

@@ -25,7 +25,9 @@ number must not pass for a whole result. The probe belongs to one thread; it has
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sys
 from os import write
 from time import monotonic_ns, time_ns
@@ -35,11 +37,6 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     _Wait = Callable[[], Any]
-
-try:  # the C core of `json`: the whole module costs more processor time than everything else here
-    from _json import encode_basestring_ascii as _quote
-except ImportError:
-    from json.encoder import encode_basestring_ascii as _quote
 
 __all__ = [
     "active", "config", "epoch_begin", "epoch_end", "evaluate", "finish", "init", "init_end", "note", "phase",
@@ -67,7 +64,7 @@ def config(**defaults: Any) -> dict[str, Any]:
     path = os.environ.get("TRAINMARK_CONFIG")
     if path:
         with open(path, encoding="utf-8") as file:
-            found.update(_loads(file.read()))
+            found.update(json.load(file))
     found["params"] = dict(defaults, **found.get("params", {}))
     return found
 
@@ -237,7 +234,7 @@ class _Recorder:
             self._write(b"\n")
         for line in reversed(tail.split(b"\n")):
             try:
-                self._seq = _loads(line.decode())["seq"] + 1
+                self._seq = json.loads(line)["seq"] + 1
                 return
             except (ValueError, KeyError, TypeError):
                 continue
@@ -247,11 +244,9 @@ class _Recorder:
         try:
             import faulthandler
 
-            # `signal` itself takes milliseconds to import.
-            from _signal import SIG_DFL, SIGUSR1, getsignal  # type: ignore[import-not-found]
-
-            if getsignal(SIGUSR1) == SIG_DFL:  # a program may have a use for it, such as to save before it is preempted
-                faulthandler.register(SIGUSR1, all_threads=True)
+            # A program may have a use for it, such as to save before it is preempted.
+            if signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
+                faulthandler.register(signal.SIGUSR1, all_threads=True)
         except (ImportError, AttributeError, ValueError, OSError, RuntimeError):
             pass  # standard error is not a file here, or the system has no such signal
 
@@ -270,7 +265,7 @@ class _Recorder:
     def _span_key(self, name: str) -> bytes:
         if name in RESERVED:
             raise ValueError("a span cannot be called %r, which a step has already" % name)
-        self._span_keys[name] = key = b",%b:" % _quote(name).encode()
+        self._span_keys[name] = key = b",%b:" % json.dumps(name).encode()
         return key
 
     def _plain_loss(self, step: int, loss: Any) -> float | None:
@@ -299,8 +294,8 @@ class _Recorder:
         if self._fd < 0:
             return
         now = monotonic_ns() if at is None else at
-        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (_quote(kind), self._rank, self._seq, now)
-        more = "".join(",%s:%s" % (_quote(name), _dumps(value)) for name, value in fields.items())
+        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (json.dumps(kind), self._rank, self._seq, now)
+        more = "".join(",%s:%s" % (json.dumps(name), _dumps(value)) for name, value in fields.items())
         self._seq += 1
         self._write((head + more + "}\n").encode())
 
@@ -371,13 +366,13 @@ def _dumps(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
-        return _quote(value)
+        return json.dumps(value)
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
         return float.__repr__(value) if value - value == 0 else _odd(value)
     if isinstance(value, dict):
-        return "{%s}" % ",".join("%s:%s" % (_quote(str(key)), _dumps(inner)) for key, inner in value.items())
+        return "{%s}" % ",".join("%s:%s" % (json.dumps(str(key)), _dumps(inner)) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
         return "[%s]" % ",".join(map(_dumps, value))
     if hasattr(value, "item"):
@@ -388,32 +383,6 @@ def _dumps(value: Any) -> str:
 def _odd(value: float) -> str:
     """A number that JSON has no word for."""
     return '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"'
-
-
-def _loads(text: str) -> Any:
-    """The value of a JSON text. The C scanner alone takes a tenth of the time that importing `json` takes."""
-    try:
-        from _json import make_scanner
-
-        value, end = make_scanner(_Rules)(text, 0)  # type: ignore[arg-type]
-        if not text[end:].strip():
-            return value
-    except Exception:  # an interpreter without this core, or text that only `json` can complain about
-        pass
-    import json
-
-    return json.loads(text)
-
-
-class _Rules:
-    """What the C scanner asks of a decoder: the defaults of `json.JSONDecoder`."""
-
-    strict = True
-    object_hook = object_pairs_hook = array_hook = None
-    parse_float = float
-    parse_int = int
-    parse_constant = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__
-    memo: dict[str, str] = {}  # noqa: RUF012
 
 
 def _peak_memory() -> int | None:

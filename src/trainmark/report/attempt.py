@@ -11,7 +11,7 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.cache import cache_dir
-from trainmark.devices import catalog
+from trainmark.devices.protocol import dense_peak
 from trainmark.plan.records import CasePlan
 from trainmark.report.records import RunSeries
 from trainmark.score.figures import convergence
@@ -95,7 +95,7 @@ def _peak(case: CasePlan) -> Peak:
     dtype = case.params.get("dtype")
     if dtype is None:
         return Peak(None, "the case does not say its number format")
-    known = case.peak or catalog.dense_peak(case.device, str(dtype))
+    known = case.peak or dense_peak(case.vendor, case.device, str(dtype))
     if known is None or not case.world:
         why = f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark"
         return Peak(None, f"{why}; a site says it with `vendor_peaks:`")

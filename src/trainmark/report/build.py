@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
@@ -18,7 +19,6 @@ from trainmark.score.figures.gate import OUTSIDE
 from trainmark.score.figures.measurement import Measurement
 from trainmark.score.records import Diagnosis, Goodput
 from trainmark.spec.case import SYNTHETIC
-from trainmark.spec.site import PEAKS
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import Imported, Manifest, RunDir
@@ -94,7 +94,7 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
 
 
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
-    if all(case.diagnostic is None for case in state.plan.cases):
+    if state.plan.kind != "diagnosis":
         return []
     from trainmark.report import diagnosis
 
@@ -104,7 +104,7 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
 def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
     """A run that measures peaks tells its own, others those they may be held against."""
     told = manifest.plan.peaks
-    if all(case.workload != PEAKS for case in manifest.plan.cases):
+    if manifest.plan.kind != "peaks":
         if told is None:
             return None
         from trainmark.spec.peaks import Peaks
@@ -119,7 +119,7 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 
 
 def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
-    if not state.plan.recover:
+    if state.plan.kind != "goodput":
         return []  # most runs
     from trainmark.report import goodput
 
@@ -258,9 +258,9 @@ def _variance_level(sets: list[tuple[str, ...]], attempts: list[Attempt]) -> str
     """Which variation the interval covers: repeats on one allocation say nothing of other nodes."""
     if not attempts:
         return ""
-    # A site's own machines are one allocation; a scheduler gives one for each job.
-    jobs = {attempt.handle for attempt in attempts if not (attempt.handle or "").startswith(("local:", "ssh:"))}
-    allocations = max(1, len(jobs - {None}))
+    # A site's own machines are one allocation; a scheduler gives some.
+    given = {allocation_of(attempt.handle) for attempt in attempts if attempt.handle}
+    allocations = max(1, len(given - {None}))
     distinct = list(dict.fromkeys(sets))
     hosts = distinct[0]
     nodes = f"node {hosts[0]}" if len(hosts) == 1 else f"nodes {hosts[0]}–{hosts[-1]}"

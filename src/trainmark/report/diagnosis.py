@@ -10,9 +10,8 @@ from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
 from trainmark.score.figures.phases import pauses
 from trainmark.score.records import Diagnosis
-from trainmark.spec.columns import Columns, RankColumns
+from trainmark.spec.columns import Columns, RankColumns, Trace
 from trainmark.spec.states import JobState
-from trainmark.spec.trace import Trace
 from trainmark.store import columns, traces
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import RunState

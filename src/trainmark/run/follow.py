@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainmark.launch import Ended, How, Job
+from trainmark.launch.protocol import Ended, How, StartedAttempt
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.spec.states import JobState
 
@@ -14,7 +14,7 @@ _HARSHNESS: tuple[How | None, ...] = (None, "stop", "kill", "destroy")
 class Following:
     """What the loop knows of an attempt besides what the launcher says."""
 
-    def __init__(self, job: Job, case: CasePlan, ref: RoundRef, attempt: int, now: float) -> None:
+    def __init__(self, job: StartedAttempt, case: CasePlan, ref: RoundRef, attempt: int, now: float) -> None:
         self.job, self.case, self.ref, self.attempt = job, case, ref, attempt
         self.hosts = {node.host for node in case.nodes}
         self._allowed = case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS

@@ -11,11 +11,11 @@ import msgspec
 from trainmark.cache import cache_dir
 from trainmark.errors import UserError
 from trainmark.spec import fabric as fabrics
-from trainmark.spec import hostlist, yamlfile
+from trainmark.spec import notation, yamlfile
 from trainmark.spec import slurm as slurms
 from trainmark.spec.case_id import is_name
-from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
+from trainmark.spec.yamlfile import convert
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 # What a site can reach, and the workload that measures it.
@@ -147,9 +147,9 @@ def load(path: Path | None, hostname: str) -> Site:
         return Site(hosts=[hostname])
     raw: Any = yamlfile.load(path)
     site = convert(raw, Site, str(path))
-    named = hostlist.expand(site.hosts, str(path))
+    named = notation.expand_hosts(site.hosts, str(path))
     if site.hosts_file is not None:
-        named += hostlist.read(path.parent / Path(site.hosts_file).expanduser())
+        named += notation.read_host_file(path.parent / Path(site.hosts_file).expanduser())
     if site.launcher == "slurm":
         site = _with_slurm(site, path, named)
         named = named or [f"any{number}" for number in range(_slurm(site).nodes or 0)]

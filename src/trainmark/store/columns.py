@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trainmark.spec.columns import MOST_SAMPLES, Columns, RankColumns, Steps
-from trainmark.spec.event import Event
+from trainmark.spec.columns import MOST_SAMPLES, Columns, Event, RankColumns, Steps
 from trainmark.store.rundir import EVENTS, node_files
 
 if TYPE_CHECKING:

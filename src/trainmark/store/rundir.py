@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean
-from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
 from trainmark.store.files import write_json
 
 MANIFEST = "manifest.json"
@@ -94,16 +94,37 @@ class RunDir:
         except OSError as error:
             raise UserError(f"{file}: cannot be read: {error.strerror}") from None
         try:
-            schema = msgspec.json.decode(data, type=_SchemaOnly).schema
-            if schema != SCHEMA:
-                raise UserError(f"{file}: written with schema {schema}; this trainmark reads {SCHEMA}")
-            return msgspec.json.decode(data, type=Manifest)
+            head = msgspec.json.decode(data, type=_Head)
+            if head.schema != SCHEMA:
+                raise UserError(f"{file}: written with schema {head.schema}; this trainmark reads {SCHEMA}")
+            manifest = msgspec.json.decode(data, type=Manifest)
+            return manifest if head.plan.kind else _with_kind(manifest)
         except msgspec.DecodeError as error:
             raise UserError(f"{file}: broken: {error}") from None
 
 
-class _SchemaOnly(msgspec.Struct):
+class _PlanHead(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _Head(msgspec.Struct):
     schema: int
+    plan: _PlanHead = _PlanHead()
+
+
+def _with_kind(manifest: Manifest) -> Manifest:
+    """A manifest of a version whose plans did not say their kind: it is told by what only that kind had then."""
+    plan = manifest.plan
+    known: dict[Kind, bool] = {
+        "import": bool(manifest.imported),
+        "diagnosis": any(case.diagnostic is not None for case in plan.cases),
+        "goodput": plan.recover,
+        "automl": any("experiment" in case.params for case in plan.cases),
+        "peaks": any(case.workload == "peaks" for case in plan.cases),
+        "acceptance": plan.suite == "accept",
+    }
+    kind: Kind = next((kind for kind, holds in known.items() if holds), "benchmark")
+    return msgspec.structs.replace(manifest, plan=msgspec.structs.replace(plan, kind=kind))
 
 
 def node_dir(attempt: Path, host: str, index: int) -> Path:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainmark.agent.lean import dumps
+from trainmark.agent.record import to_json
 from trainmark.agent.relay.frames import GREETING, Decoder, encode
 from trainmark.launch.ssh.command_line import Reach
 from trainmark.launch.ssh.connections import Fleet
@@ -164,9 +164,9 @@ class _Attempt:
         noise = 1 + 0.002 * ((plan["config"]["seed"] * 7919 + sum(host.encode()) * 31) % 11 - 5) / 5
         self._step_ns = int(_STEP_NS * noise / server.speed(host))
         identity = {"schema": 1, "pid": 1, "start_ticks": 1, "boot_id": host, "token": plan["token"], "epoch": 1}
-        self._send("agent.json", dumps(dict(identity, host=host)))
+        self._send("agent.json", to_json(dict(identity, host=host)))
         cpu = {"model": "Fake", "threads": 64, "flags": [], "allowed": []}
-        self._send("facts.json", dumps({"schema": 1, "host": host, "machine": "fake", "cpu": cpu}))
+        self._send("facts.json", to_json({"schema": 1, "host": host, "machine": "fake", "cpu": cpu}))
         self._append("".join(self._first(rank["rank"]) for rank in plan["ranks"]))
 
     def beat(self) -> bool:
@@ -180,16 +180,16 @@ class _Attempt:
             {"rank": rank, "pid": 1, "state": "running", "step": until, "samples": until, "silent": 0} for rank in ranks
         ]
         status = {"t": 1, "wall": 1, "state": "RUNNING", "uptime": 1.0, "epoch": 1, "ranks": told, "rate": 1.0}
-        self._send("status.json", dumps(status))
+        self._send("status.json", to_json(status))
         if share < 1.0:
             return False
         self._append("".join(self._last(rank) for rank in ranks))
-        self._send("result.json", dumps(self._result(ranks)))
+        self._send("result.json", to_json(self._result(ranks)))
         os.write(self._told, encode({"op": "gone", "dir": self._dir, "exit": 0}))
         return True
 
     def _event(self, rank: int, seq: int, at: int, **more: Any) -> str:
-        return dumps(dict({"rank": rank, "seq": seq, "t": at}, **more)) + "\n"
+        return to_json(dict({"rank": rank, "seq": seq, "t": at}, **more)) + "\n"
 
     def _first(self, rank: int) -> str:
         start = {"k": "INIT_START", "unit": "samples", "device": "cpu", "timing": "host"}

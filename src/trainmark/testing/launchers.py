@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from trainmark.frameworks import Command
-from trainmark.launch import AttemptSpec, Ended, Job
-from trainmark.launch.protocol import Launcher
+from trainmark.launch.protocol import AttemptSpec, Ended, Launcher, StartedAttempt
 from trainmark.plan.records import CasePlan, NodePlan, bare
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.site import Site
@@ -57,14 +56,14 @@ class LauncherContract:
             seed=1,
         )
 
-    def begun(self, launcher: Launcher, job: Job) -> None:
+    def begun(self, launcher: Launcher, job: StartedAttempt) -> None:
         """Returns when it runs; a scheduler may let it wait."""
         deadline = time.monotonic() + PATIENCE
         while (state := launcher.poll([job], 0.5)[job.handle].state) == "PENDING" and time.monotonic() < deadline:
             pass
         assert state == "RUNNING"
 
-    def wait(self, launcher: Launcher, job: Job) -> Ended:
+    def wait(self, launcher: Launcher, job: StartedAttempt) -> Ended:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             ended = launcher.poll([job], 1.0)[job.handle]

@@ -7,14 +7,13 @@ the result itself; should the guardian die, the working agent notices and stops.
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from trainmark.agent import linux, result
 from trainmark.agent.contain.choose import clear, reap_all
-from trainmark.agent.lean import signal_name
 from trainmark.agent.record import read_json
-from trainmark.agent.verdict import Verdict
-from trainmark.agent.wake import SIGINT, SIGTERM
+from trainmark.agent.verdict import Verdict, signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +71,8 @@ class _Guard:
             if status is not None:
                 return status
             for number in self._wakeup.wait(3600.0)[0]:
-                if number in (SIGTERM, SIGINT):
-                    os.kill(self._worker, SIGTERM)
+                if number in (signal.SIGTERM, signal.SIGINT):
+                    os.kill(self._worker, signal.SIGTERM)
 
     def _reap(self) -> int | None:
         while True:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from trainmark.agent import linux
 from trainmark.agent.contain.choose import Containment, RungError
-from trainmark.agent.lean import signals
-from trainmark.agent.wake import SIGCHLD, SIGINT, SIGKILL, SIGTERM, forget_signals
+from trainmark.agent.wake import forget_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class PidNamespace(Containment):
 
     def kill(self) -> None:
         try:
-            os.kill(self._keeper, SIGKILL)
+            os.kill(self._keeper, signal.SIGKILL)
         except ProcessLookupError:
             pass
 
@@ -111,9 +111,9 @@ def _keep(tell: int, life: int, others: tuple[int, ...]) -> None:
     """The keeper: mounts /proc, says so, and lives as long as the agent. Never returns."""
     try:
         forget_signals()
-        linux.die_with_parent(SIGKILL)
-        for number in (SIGTERM, SIGINT, SIGCHLD):  # an ignored SIGCHLD lets the kernel reap the orphans
-            signals.signal(number, signals.SIG_IGN)
+        linux.die_with_parent(signal.SIGKILL)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):  # ignoring SIGCHLD has the kernel reap orphans
+            signal.signal(number, signal.SIG_IGN)
         for descriptor in others:
             os.close(descriptor)
         os.setsid()

@@ -8,9 +8,8 @@ import tempfile
 import time
 
 from trainmark.agent.contain import choose as contain
-from trainmark.agent.lean import dumps
 from trainmark.agent.linux import Proc
-from trainmark.agent.record import read_json
+from trainmark.agent.record import read_json, to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def _plan(folder: str, token: str, rung: str) -> str:
         "deadlines": {"total": 20.0, "stop": 1.0},
     }
     with open(path, "w") as file:
-        file.write(dumps(plan))
+        file.write(to_json(plan))
     return path
 
 

@@ -7,18 +7,18 @@ of that node's agent, so it has that node's environment, and ends with that agen
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
 
-from trainmark.agent.lean import signals
 from trainmark.agent.mpi.messages import Closed, Line, receive, settle
-from trainmark.agent.wake import SIGINT, SIGTERM, Wakeup
+from trainmark.agent.wake import Wakeup
 
 HEAD = "TRAINMARK_HEAD"  # the name of the socket at which the command's `ssh` asks
 _LOOK_SECONDS = 5.0
-_FAILED, _ASKED_TO_END, _NOT_FOUND = 1, 128 + SIGTERM, 127
+_FAILED, _ASKED_TO_END, _NOT_FOUND = 1, 128 + signal.SIGTERM, 127
 
 
 def head(words: list[str], node: str) -> int:
@@ -45,7 +45,7 @@ class Head:
         self._clients: dict[int, Client] = {}  # by descriptor
         self._asked = 0
         self._wakeup = Wakeup()
-        signals.signal(signals.SIGHUP, signals.SIG_DFL)  # what is ignored here would be ignored below, too
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what is ignored here would be ignored below, too
         self._listener = _listen(port) if doors else None
         name = "trainmark-head-" + os.urandom(12).hex()
         self._inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -70,7 +70,7 @@ class Head:
         self._wakeup.watch(self._listener.fileno())
         while len(self._doors) < self._expected:
             numbers, ready = self._wakeup.wait(_LOOK_SECONDS)
-            if SIGTERM in numbers or SIGINT in numbers:
+            if signal.SIGTERM in numbers or signal.SIGINT in numbers:
                 return False
             if ready:
                 self._let_in()

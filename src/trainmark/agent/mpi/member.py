@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 
-from trainmark.agent.lean import signals
 from trainmark.agent.mpi.messages import Closed, Line, introduce, settle
-from trainmark.agent.wake import SIGINT, SIGTERM, Wakeup
+from trainmark.agent.wake import Wakeup
 
 _LOOK_SECONDS, _RETRY_SECONDS = 5.0, 0.2
 _CHUNK = 65536
-_FAILED, _ASKED_TO_END = 1, 128 + SIGTERM
+_FAILED, _ASKED_TO_END = 1, 128 + signal.SIGTERM
 
 
 def door(words: list[str], node: str) -> int:
@@ -21,7 +21,7 @@ def door(words: list[str], node: str) -> int:
     address, port, name = words[0], int(words[1]), words[2]
     env = settle(words[3:], node)
     wakeup = Wakeup()
-    signals.signal(signals.SIGHUP, signals.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     line = _reach(address, port, name, env["TRAINMARK_TOKEN"], wakeup)
     return Door(line, env, wakeup).run() if line is not None else _ASKED_TO_END
 
@@ -34,7 +34,7 @@ def _reach(address: str, port: int, name: str, token: str, wakeup: Wakeup) -> Li
         except (OSError, Closed):
             pass
         numbers, _ = wakeup.wait(_RETRY_SECONDS)
-        if SIGTERM in numbers or SIGINT in numbers:
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             return None
 
 
@@ -59,7 +59,7 @@ class Door:
         try:
             while True:
                 numbers, ready = self._wakeup.wait(_LOOK_SECONDS)
-                if SIGTERM in numbers or SIGINT in numbers:
+                if signal.SIGTERM in numbers or signal.SIGINT in numbers:
                     return _ASKED_TO_END
                 for descriptor in ready:
                     if descriptor in self._outputs:
@@ -110,7 +110,7 @@ class Door:
         work = self._works.get(number)
         if work is not None:
             try:
-                os.killpg(work.process.pid, SIGTERM)
+                os.killpg(work.process.pid, signal.SIGTERM)
             except OSError:
                 pass
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from trainmark.agent import linux
 from trainmark.agent.lines import open_plain
 from trainmark.agent.record import read_json
-from trainmark.agent.wake import SIGKILL, SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Watch:
             return
         pid = self._pid()
         if pid is not None:
-            os.kill(pid, SIGTERM)
+            os.kill(pid, signal.SIGTERM)
 
     def destroy(self) -> None:
         """Ends the agent without asking it, and whatever it started; when this returns, all of it is gone."""
@@ -79,7 +79,7 @@ class Watch:
             self._remove_container()
         pid = self._pid()
         if pid is not None:
-            os.kill(pid, SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         self._sweep()
 
     def _remove_container(self) -> None:

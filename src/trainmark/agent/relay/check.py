@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
-from trainmark.agent.lean import dumps, loads
+from trainmark.agent.record import to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _DEVICES = {
 
 
 def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
-    from trainmark.devices.host import detect
+    from trainmark.devices.cpu.node import detect
 
     facts = detect()
     room = os.statvfs(work)
@@ -100,10 +101,10 @@ def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
     """What a Python of the ranks says, started the way a rank would be."""
     from trainmark.agent.relay.containers import run
 
-    argv = [*asked["argv"], "-c", _ASK, dumps(asked["question"])]
+    argv = [*asked["argv"], "-c", _ASK, to_json(asked["question"])]
     code, text = run(argv, _SECONDS)
     try:
-        found = loads(text.splitlines()[-1])
+        found = json.loads(text.splitlines()[-1])
         if code == 0 and isinstance(found, dict):
             return found
     except (IndexError, ValueError):
@@ -177,7 +178,7 @@ def look_inside(argv: list[str]) -> str | None:
 
     code, text = run(argv, _SECONDS)
     try:
-        found = loads(text.splitlines()[-1])
+        found = json.loads(text.splitlines()[-1])
         return found["why"] if code == 0 else text
     except (IndexError, ValueError, KeyError, TypeError):
         return text or "exit code %d" % code

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from trainmark.agent.lean import dumps, loads
+import json
+
+from trainmark.agent.record import to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ class FrameError(Exception):
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
     if payload:
         header = dict(header, size=len(payload))
-    return dumps(header).encode() + b"\n" + payload
+    return to_json(header).encode() + b"\n" + payload
 
 
 class Decoder:
@@ -62,7 +64,7 @@ class Decoder:
 
 def _header(line: bytes) -> dict[str, Any]:
     try:
-        header = loads(line)
+        header = json.loads(line)
     except ValueError:
         header = None
     if not isinstance(header, dict) or not isinstance(header.get("size", 0), int) or header.get("size", 0) < 0:

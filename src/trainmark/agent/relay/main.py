@@ -7,6 +7,7 @@ another relay goes on where this one stopped, since every byte it sends is named
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 
@@ -15,7 +16,7 @@ from trainmark.agent.record import read_json, replace_json, write_all
 from trainmark.agent.relay.attempt import Watch
 from trainmark.agent.relay.frames import GREETING, Decoder, FrameError, encode
 from trainmark.agent.relay.images import Images
-from trainmark.agent.wake import SIGCHLD, SIGINT, SIGTERM, Wakeup
+from trainmark.agent.wake import Wakeup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,11 +74,11 @@ class Relay:
         beat = time.monotonic() + BEAT_SECONDS
         while True:
             numbers, ready = wakeup.wait(beat - time.monotonic())
-            if SIGTERM in numbers or SIGINT in numbers:
+            if signal.SIGTERM in numbers or signal.SIGINT in numbers:
                 return 0
             if ready and not self._hear():
                 return 0
-            if SIGCHLD in numbers or time.monotonic() >= beat:
+            if signal.SIGCHLD in numbers or time.monotonic() >= beat:
                 self._look()
             if time.monotonic() >= beat:
                 self.send({"op": "beat"})

@@ -24,7 +24,7 @@ _LOGS = {"munged": "/var/log/munge/munged.log", "slurmctld": "/var/log/slurmctld
 
 def facts(asked: dict[str, Any]) -> dict[str, Any]:
     """Nothing is changed. `gres`: kind → pattern of its device files."""
-    from trainmark.devices.host import detect
+    from trainmark.devices.cpu.node import detect
 
     found = detect()
     return {

@@ -7,11 +7,11 @@ keeps nothing in memory that matters: after a requeue another steward goes on wi
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 
 from trainmark.agent.record import read_json, replace_json
-from trainmark.agent.wake import SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Steward:
         except OSError:
             pass
         if step is not None and step.process.poll() is None:
-            step.process.send_signal(SIGTERM)
+            step.process.send_signal(signal.SIGTERM)
 
     def _reap(self) -> None:
         for name, step in list(self._steps.items()):
@@ -204,7 +204,5 @@ def _hostnames(text: str) -> list[str]:
 
 def steward(folder: str) -> int:
     """The verb. A warning that the job will end is for the steps, which get it, too."""
-    from trainmark.agent.lean import signals
-
-    signals.signal(SIGTERM, signals.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     return Steward(folder).run()

@@ -45,7 +45,7 @@ def read(path: Path) -> tuple[Experiment, list[str]]:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     clean, notes = cleaned(text)
-    raw = yamlfile.parse(path, clean.encode())
+    raw = yamlfile.parse(path, clean.encode()).content
     experiment, more = translated(raw, str(path))
     return check(experiment, str(path), path.parent), notes + more
 

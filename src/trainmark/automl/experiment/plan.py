@@ -7,7 +7,6 @@ host fails is left for another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -15,11 +14,13 @@ from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.own_json import encode
 from trainmark.errors import UserError
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import SCHEMA, CasePlan, Plan, RoundRef
-from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.site import Site, Tuning
 from trainmark.spec.suite import Loaded, Suite
+from trainmark.spec.yamlfile import Location
 
 WORKLOAD = "automl_trial"
 # A worker's own deadline, beyond the experiment's: it has to finish a step and tell.
@@ -47,7 +48,7 @@ def places_of(experiment: Experiment, site: Site) -> list[Place]:
 def per_node(experiment: Experiment, site: Site) -> int:
     if experiment.slot.per_node is not None:
         return experiment.slot.per_node
-    return experiment.workers if site.launcher == "local" else 1
+    return experiment.workers if launcher_of(site).this_machine else 1
 
 
 def site_of(experiment: Experiment, site: Site) -> Site:
@@ -62,11 +63,7 @@ def site_of(experiment: Experiment, site: Site) -> Site:
         tuning = replace(tuning, affinity="none")
     if experiment.threads is not None:
         tuning = replace(tuning, threads=experiment.threads)
-    site = replace(site, tuning=tuning)
-    if site.slurm is not None:
-        exclusive = site.slurm.exclusive and not several
-        site = replace(site, slurm=replace(site.slurm, allocation="round", exclusive=exclusive))
-    return site
+    return launcher_of(site).site_for_workers(replace(site, tuning=tuning), several=several)
 
 
 def make(experiment: Experiment, site: Site, places: Places) -> Plan:
@@ -84,7 +81,7 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
         for index in range(len(slots))
     ]
     suite = Suite(schema=1, name=experiment.name, cases=entries, preset="full")
-    cases = suites.expand(Loaded(suite, Path(experiment.name)), site, {})
+    cases = suite_cases.expand(Loaded(suite, Location(experiment.name)), site, {})
     planned = []
     for case, place in zip(cases, slots, strict=True):
         here = msgspec.structs.replace(site, hosts=list(place.hosts))
@@ -102,6 +99,7 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
         blocks=(order,),
         width=min(experiment.workers, len(planned)),
         sharing=True,
+        kind="automl",
     )
 
 
@@ -147,7 +145,6 @@ def at_home(
 
 def experiment_of(plan: Plan) -> Experiment:
     """The experiment of a run, from its manifest."""
-    text = plan.cases[0].params.get("experiment")
-    if not isinstance(text, str):
+    if plan.kind != "automl":
         raise UserError("this run is no AutoML experiment; `trainmark automl run` starts one")
-    return msgspec.json.decode(text, type=Experiment)
+    return msgspec.json.decode(str(plan.cases[0].params["experiment"]), type=Experiment)

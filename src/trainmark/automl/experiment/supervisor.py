@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Set
-from pathlib import Path
 
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.ledger.ledger import Entry, Ledger
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.run.observers import Observer
 from trainmark.spec.states import JobState
 
 # Reading the whole ledger is not done at every look, and not all that is seen is told.
 _LOOK_SECONDS, _TELL_SECONDS = 2.0, 20.0
 
 
-class Foreman:
-    """A view of the loop (`trainmark.run.words.View`): the loop knows who is lost, the ledger who had what."""
+class Foreman(Observer):
+    """Observes the loop: the loop knows who is lost, the ledger who had what."""
 
     def __init__(
         self,
@@ -34,12 +34,6 @@ class Foreman:
         for slot in range(slots):
             if slot not in working:
                 self._ledger.release(f"slot{slot}")
-
-    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None: ...
-
-    def tick(self, attempt_dir: Path) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
     def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
         """Whatever the worker had is free again: another goes on with it from its last epoch."""

@@ -2,9 +2,9 @@
 
 It is kept in an Optuna storage that all workers share. An entry is one architecture. Every claim of it by a worker is
 one Optuna trial, created running and with its owner's name in a single write. Telling the result and giving the claim
-back both end that trial, and Optuna lets a trial end only once: the first of the two counts. An entry that was given back
-is claimed again by a new trial for its next `attempt`; of several workers that create one, the first in Optuna's order
-has it. Trials that lost such a race are skipped by every reader alike, so all readers number entries in the same way.
+back both end that trial, and Optuna lets a trial end only once: the first of the two counts. An entry that was given
+back is claimed again by a new trial for its next `attempt`; of several workers that create one, the first in Optuna's
+order has it. Trials that lost such a race are skipped by every reader alike, so all number the entries in the same way.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.plan.records import CasePlan
-from trainmark.spec.event import Event
+from trainmark.spec.columns import Event
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.files import write_whole
@@ -67,7 +67,7 @@ class Done(msgspec.Struct, frozen=True):
             return
 
     def facts(self) -> dict[str, Any]:
-        """What the first node is made of; empty where nobody looked."""
+        """What the first node is made of; empty where nobody survey."""
         for _, _, folder in self.nodes():
             try:
                 found = msgspec.json.decode((folder / FACTS).read_bytes())

@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch import Ended, outcome
+from trainmark.launch import outcome
+from trainmark.launch.protocol import Ended
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, Allocation
 from trainmark.launch.slurm.queue import Watch
-from trainmark.launch.slurm.states import Job, ended, failure_of, memory_kill, waiting_for
+from trainmark.launch.slurm.states import SlurmJob, ended, failure_of, memory_kill, waiting_for
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS
@@ -120,7 +121,7 @@ class Attempt:
             return Ended(JobState.RUNNING)  # its steward clears up, and will tell
         return self._running(now)
 
-    def _waiting(self, now: float, seen: Job | None, job: str) -> Ended:
+    def _waiting(self, now: float, seen: SlurmJob | None, job: str) -> Ended:
         begins = seen is not None and not seen.waiting
         limit = float(self._about["queue_seconds"]) + (_BEGIN_SECONDS if begins else 0.0)
         why = "its steward is starting" if begins or seen is None else waiting_for(seen.reason)
@@ -235,9 +236,9 @@ class Attempt:
             return Ended(JobState.RUNNING)
         if life is not None and life.state == "NODE_FAIL":
             self.allocation.give_up()
-        return ended(life or Job(job, "REQUEUED"))
+        return ended(life or SlurmJob(job, "REQUEUED"))
 
-    def _by_job(self, over: Job) -> Ended:
+    def _by_job(self, over: SlurmJob) -> Ended:
         self.allocation.give_up()
         now = time.monotonic()
         for node in self.nodes:

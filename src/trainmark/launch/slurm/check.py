@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainmark.errors import SiteError
-from trainmark.launch import Finding
 from trainmark.launch.local import check as local_check
+from trainmark.launch.protocol import Finding
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.command_line import SCRIPT
 from trainmark.launch.slurm.queue import call, environment

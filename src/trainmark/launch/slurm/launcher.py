@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome
+from trainmark.launch import node_zip, outcome
+from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
 from trainmark.launch.slurm.attempt import Attempt, Node
@@ -20,6 +23,7 @@ from trainmark.launch.slurm.queue import Watch
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
+from trainmark.spec.slurm import Slurm
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import NODE_PLAN
 
@@ -31,7 +35,11 @@ _LEAVE_SECONDS, _GONE_SECONDS = 5.0, 120.0
 _SHUN_SECONDS = 600.0
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
+    shared_folder = True
+    chooses_hosts = True
+    rank_starter = "srun"
+
     def __init__(self) -> None:
         self._watches: dict[str | None, Watch] = {}
         self._attempts: dict[str, Attempt] = {}
@@ -48,12 +56,31 @@ class SlurmLauncher:
 
         return findings(site, plan)
 
+    def check_runs(self, site: Site, runs: Path) -> None:
+        slurm_plan.check_runs(site, runs)
+
+    def preview(self, plan: Plan) -> list[str]:
+        return slurm_plan.preview(plan)
+
+    def rank_options(self, site: Site) -> tuple[str, ...]:
+        return tuple(site.slurm.step_options) if site.slurm else ()
+
+    def site_for_workers(self, site: Site, *, several: bool) -> Site:
+        """Each worker is a job of its own."""
+        replace, slurm = msgspec.structs.replace, site.slurm or Slurm()
+        exclusive = slurm.exclusive and not several
+        return replace(site, slurm=replace(slurm, allocation="round", exclusive=exclusive))
+
+    def allocation(self, handle: str) -> str | None:
+        """`slurm://site/job/order`: the job."""
+        return handle.rpartition("/")[0]
+
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
         tree = self._tree(roots) if roots else None
         return slurm_plan.render(spec, site, tree)
 
-    def submit(self, request: Request) -> Job:
+    def submit(self, request: Request) -> StartedAttempt:
         about = request.nodes[0].plan["slurm"]
         run_dir = Path(about["run_dir"])
         try:
@@ -65,11 +92,11 @@ class SlurmLauncher:
             order = self._leave(allocation, request, about)
         except OSError as error:
             raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
-        job = Job(_handle(about, allocation.job, order), request.attempt_dir, request.token)
+        job = StartedAttempt(_handle(about, allocation.job, order), request.attempt_dir, request.token)
         self._follow(job, allocation, order)
         return job
 
-    def find(self, attempt_dir: Path, token: str) -> Job | None:
+    def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
         nodes = self._nodes(attempt_dir, token)
         record = read_json(attempt_dir / RECORD)
         if not nodes or not isinstance(record, dict):
@@ -79,12 +106,12 @@ class SlurmLauncher:
         allocation.recover()
         if allocation.job is None or allocation.stage(record["order"]) in ("", "withdrawn"):
             return None
-        job = Job(_handle(about, allocation.job, record["order"]), attempt_dir, token)
+        job = StartedAttempt(_handle(about, allocation.job, record["order"]), attempt_dir, token)
         if job.handle not in self._attempts:
             self._follow(job, allocation, record["order"])
         return job
 
-    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+    def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
         attempts = {job.handle: self._attempt(job) for job in jobs}
         deadline = time.monotonic() + seconds
         while True:
@@ -95,7 +122,7 @@ class SlurmLauncher:
                 return states
             time.sleep(_LOOK_SECONDS)
 
-    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
         attempt = self._attempt(job)
         if how != "destroy":
             # Agents look at their orders each second.
@@ -108,10 +135,10 @@ class SlurmLauncher:
         if attempt.allocation.silent() > SILENT_SECONDS and attempt.allocation.job:
             cancel(attempt.allocation)
 
-    def adopt(self, job: Job, epoch: int) -> None:
+    def adopt(self, job: StartedAttempt, epoch: int) -> None:
         outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
-    def collect(self, job: Job) -> None:
+    def collect(self, job: StartedAttempt) -> None:
         """All of it is in the run's folder already. An allocation that lost a node is given back."""
         attempt = self._attempt(job)
         if attempt.verdict is not None and not attempt.allocation.usable:
@@ -191,14 +218,14 @@ class SlurmLauncher:
         plans = [(folder, read_json(folder / NODE_PLAN)) for folder in outcome.node_dirs(attempt_dir)]
         return [Node(folder, plan) for folder, plan in plans if isinstance(plan, dict) and plan.get("token") == token]
 
-    def _follow(self, job: Job, allocation: Allocation, order: str) -> None:
+    def _follow(self, job: StartedAttempt, allocation: Allocation, order: str) -> None:
         nodes = self._nodes(job.attempt_dir, job.token)
         watch = self._watch(nodes[0].plan["slurm"])
         if allocation.job:
             watch.want(allocation.job)
         self._attempts[job.handle] = Attempt(allocation, order, nodes, watch)
 
-    def _attempt(self, job: Job) -> Attempt:
+    def _attempt(self, job: StartedAttempt) -> Attempt:
         if job.handle not in self._attempts and self.find(job.attempt_dir, job.token) is None:
             raise SiteError(f"{job.attempt_dir}: nothing is known of {job.handle}")
         return self._attempts[job.handle]

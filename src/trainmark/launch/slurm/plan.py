@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainmark.errors import UserError
-from trainmark.launch import AttemptSpec, NodeJob, Request, node_plan, node_zip
+from trainmark.launch import node_plan, node_zip
+from trainmark.launch.protocol import AttemptSpec, NodeStart, Request
 from trainmark.launch.slurm import command_line as slurm_words
 from trainmark.launch.slurm.command_line import Ask
 from trainmark.launch.trees import Tree, moved
@@ -50,7 +51,7 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
     }
     nodes = []
     for node in spec.case.nodes:
-        job = node_plan.render(spec, node, site)
+        job = node_plan.render(spec, node, site, ranks_beside=True)
         plan = {**job.plan, "slurm": about}
         if tree is not None:
             place = str(top / "trees" / tree.name)
@@ -60,7 +61,7 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
             plan["ranks"] = [
                 {**rank, "argv": [moved(word, tree.places, place) for word in rank["argv"]]} for rank in plan["ranks"]
             ]
-        nodes.append(NodeJob(job.host, job.dir, plan))
+        nodes.append(NodeStart(job.host, job.dir, plan))
     return Request(spec.attempt_dir, spec.token, tuple(nodes))
 
 

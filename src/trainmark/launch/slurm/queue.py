@@ -9,7 +9,7 @@ import time
 from typing import IO
 
 from trainmark.errors import SiteError
-from trainmark.launch.slurm.states import SACCT, SQUEUE, Job, parse_sacct, parse_squeue
+from trainmark.launch.slurm.states import SACCT, SQUEUE, SlurmJob, parse_sacct, parse_squeue
 
 BACK_OFF = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 _SECONDS = 30.0
@@ -79,8 +79,8 @@ class Watch:
     def __init__(self, conf: str | None) -> None:
         self.conf = conf
         self._wanted: set[str] = set()
-        self._queue: dict[str, Job] = {}
-        self._lives: dict[str, list[Job]] = {}
+        self._queue: dict[str, SlurmJob] = {}
+        self._lives: dict[str, list[SlurmJob]] = {}
         self._over_since: dict[str, float] = {}
         self._calls: dict[str, _Question] = {}
         self._asked = {"squeue": 0.0, "sacct": 0.0}
@@ -102,7 +102,7 @@ class Watch:
 
     # ---- what is known
 
-    def job(self, job: str) -> Job | None:
+    def job(self, job: str) -> SlurmJob | None:
         """As squeue has it now; None when it does not know the job, or was not asked yet."""
         return self._queue.get(job)
 
@@ -111,7 +111,7 @@ class Watch:
         """When squeue was asked what it answered last."""
         return self._heard["squeue"]
 
-    def end(self, job: str) -> Job | None:
+    def end(self, job: str) -> SlurmJob | None:
         """How a job ended, once that is certain; None before."""
         since = self._over_since.get(job)
         if since is None:
@@ -123,9 +123,9 @@ class Watch:
         seen = self._queue.get(job)
         if seen is not None:
             return seen if waited > _LAG_SECONDS else None
-        return Job(job, "UNKNOWN") if waited > _ABSENT_SECONDS else None
+        return SlurmJob(job, "UNKNOWN") if waited > _ABSENT_SECONDS else None
 
-    def last_life(self, job: str, since: float) -> Job | None:
+    def last_life(self, job: str, since: float) -> SlurmJob | None:
         """How the life before a requeue ended; None before accounting, asked after a moment, tells it."""
         ends = [life for life in self._lives.get(job, []) if life.over or life.state == "REQUEUED"]
         found = ends[-1] if ends and self._heard["sacct"] > since else None

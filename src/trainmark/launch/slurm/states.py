@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.spec.states import JobState
 
 SQUEUE = ("%i", "%T", "%r", "%S", "%N")
@@ -19,7 +19,7 @@ WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", 
 LIVING = ("RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT", "COMPLETING")
 
 
-class Job(msgspec.Struct, frozen=True):
+class SlurmJob(msgspec.Struct, frozen=True):
     """One job as Slurm tells it. `by`: the user id of whoever cancelled it."""
 
     id: str
@@ -38,34 +38,34 @@ class Job(msgspec.Struct, frozen=True):
         return self.state in WAITING
 
 
-def parse_squeue(text: str) -> dict[str, Job]:
+def parse_squeue(text: str) -> dict[str, SlurmJob]:
     """Job id → job, of `squeue -h -o` with the fields above, separated by |."""
-    found: dict[str, list[Job]] = {}
+    found: dict[str, list[SlurmJob]] = {}
     for line in text.splitlines():
         fields = line.split("|")
         if len(fields) != len(SQUEUE) or not fields[0].strip():
             continue
         number, state, reason, _, nodes = (field.strip() for field in fields)
-        job = Job(_base(number), _state(state), "" if reason == "None" else reason, nodes)
+        job = SlurmJob(_base(number), _state(state), "" if reason == "None" else reason, nodes)
         found.setdefault(job.id, []).append(job)
     return {number: _whole(parts) for number, parts in found.items()}
 
 
-def parse_sacct(text: str) -> dict[str, list[Job]]:
+def parse_sacct(text: str) -> dict[str, list[SlurmJob]]:
     """Job id → its lives, oldest first, of `sacct -n -P -X -D` with the fields above: a requeued job has several."""
-    parts: dict[str, dict[str, list[Job]]] = {}
+    parts: dict[str, dict[str, list[SlurmJob]]] = {}
     for line in text.splitlines():
         fields = line.split("|")
         if len(fields) != len(SACCT) or not fields[0].strip() or "." in fields[0]:
             continue
         number, state, code, _, _, nodes, reason = (field.strip() for field in fields)
         word, _, by = state.partition(" by ")
-        job = Job(_base(number), _state(word), "" if reason == "None" else reason, nodes, _code(code), by)
+        job = SlurmJob(_base(number), _state(word), "" if reason == "None" else reason, nodes, _code(code), by)
         parts.setdefault(job.id, {}).setdefault(number, []).append(job)
     return {number: _lives(list(of_job.values())) for number, of_job in parts.items()}
 
 
-def _lives(parts: list[list[Job]]) -> list[Job]:
+def _lives(parts: list[list[SlurmJob]]) -> list[SlurmJob]:
     """The lives of a job from those of its parts, which are requeued together. The newest are at the end."""
     longest = max(len(part) for part in parts)
     return [_whole([part[-back] for part in parts if len(part) >= back]) for back in range(longest, 0, -1)]
@@ -87,7 +87,7 @@ def _code(text: str) -> int | None:
     return int(first) if first.isdigit() else None
 
 
-def _whole(parts: list[Job]) -> Job:
+def _whole(parts: list[SlurmJob]) -> SlurmJob:
     """One word for all parts of a job: it waits while one waits, lives while one lives, and failed if one has."""
     for test in (lambda job: job.waiting, lambda job: not job.over, lambda job: job.state != "COMPLETED"):
         for job in parts:
@@ -113,7 +113,7 @@ _ENDS: dict[str, tuple[JobState, str]] = {
 _SHORTENED = (*_ENDS, *WAITING, *LIVING)
 
 
-def ended(job: Job, who: str = "") -> Ended:
+def ended(job: SlurmJob, who: str = "") -> Ended:
     """What the end of a job means for a round that was in it. `who` is the name behind `by`."""
     state, words = _ENDS.get(job.state, (JobState.LOST, f"it is in state {job.state}"))
     if job.state == "CANCELLED" and (who or job.by):

@@ -11,7 +11,8 @@ import msgspec
 
 from trainmark.agent.rank_folder import ENV_LOG
 from trainmark.agent.verdict import last_lines
-from trainmark.launch import Ended, outcome
+from trainmark.launch import outcome
+from trainmark.launch.protocol import Ended
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh import abandoned as ssh_left
 from trainmark.launch.ssh.command_line import Reach

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch import Finding, container, remote_plan
+from trainmark.launch import container, remote_plan
+from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import images
 from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.launch.ssh.clock import Clock, measure

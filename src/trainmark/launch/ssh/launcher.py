@@ -8,7 +8,8 @@ from typing import Any
 
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome, remote_plan
+from trainmark.launch import node_zip, outcome, remote_plan
+from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh import abandoned as left
 from trainmark.launch.ssh import images
@@ -31,7 +32,7 @@ _AGAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 
 
-class SshLauncher:
+class SshLauncher(Launcher):
     def __init__(self, fleet: Fleet | None = None) -> None:
         self.fleet = fleet or Fleet()
         self._attempts: dict[str, Attempt] = {}
@@ -55,7 +56,7 @@ class SshLauncher:
         nodes = [remote_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
         return Request(spec.attempt_dir, spec.token, tuple(nodes))
 
-    def submit(self, request: Request) -> Job:
+    def submit(self, request: Request) -> StartedAttempt:
         nodes = [self._node(job.dir, job.plan) for job in request.nodes]
         for node in nodes:
             node.link.users += 1
@@ -70,17 +71,17 @@ class SshLauncher:
             if isinstance(error, SiteError):
                 raise
             raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
-        job = Job(_handle(nodes), request.attempt_dir, request.token)
+        job = StartedAttempt(_handle(nodes), request.attempt_dir, request.token)
         self._attempts[job.handle] = Attempt(nodes)
         for node in nodes:
             node.link.on_ready.append(node.watch)
         return job
 
-    def find(self, attempt_dir: Path, token: str) -> Job | None:
+    def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
         nodes = self._read_nodes(attempt_dir, token)
         if not nodes:
             return None
-        job = Job(_handle(nodes), attempt_dir, token)
+        job = StartedAttempt(_handle(nodes), attempt_dir, token)
         if job.handle in self._attempts:
             return job
         self._attach(nodes, job)
@@ -90,7 +91,7 @@ class SshLauncher:
             del self._attempts[job.handle]
         return None if never else job
 
-    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+    def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
         attempts = {job.handle: self._attempt(job) for job in jobs}
 
         def news() -> bool:
@@ -101,7 +102,7 @@ class SshLauncher:
         self.fleet.until(news, seconds, every=_LOOK_SECONDS)
         return {handle: attempt.state() for handle, attempt in attempts.items()}
 
-    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
         attempt = self._attempt(job)
         if how != "destroy" and not outcome.command(job.attempt_dir, epoch, how, reason):
             return
@@ -111,12 +112,12 @@ class SshLauncher:
                 self._pass_on(node, destroy=how == "destroy")
         self.fleet.step(0.0)
 
-    def adopt(self, job: Job, epoch: int) -> None:
+    def adopt(self, job: StartedAttempt, epoch: int) -> None:
         outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
         replies = [self._pass_on(node) for node in self._attempt(job).nodes if node.ended is None]
         self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
-    def collect(self, job: Job) -> None:
+    def collect(self, job: StartedAttempt) -> None:
         """Everything arrived before a node's end was told; here the hosts are freed of it."""
         attempt = self._attempt(job)
         whole = attempt.over and attempt.state().state is JobState.SUCCEEDED
@@ -179,7 +180,7 @@ class SshLauncher:
         """Attempts that this controller still follows."""
         return {node.folder for attempt in self._attempts.values() for node in attempt.nodes if node.ended is None}
 
-    def _attempt(self, job: Job) -> Attempt:
+    def _attempt(self, job: StartedAttempt) -> Attempt:
         if job.handle not in self._attempts:
             self._attach(self._read_nodes(job.attempt_dir, job.token), job)
         return self._attempts[job.handle]
@@ -188,7 +189,7 @@ class SshLauncher:
         plans = [(folder, read_json(folder / NODE_PLAN)) for folder in outcome.node_dirs(attempt_dir)]
         return [self._node(folder, plan) for folder, plan in plans if plan and plan.get("token") == token]
 
-    def _attach(self, nodes: list[Node], job: Job) -> None:
+    def _attach(self, nodes: list[Node], job: StartedAttempt) -> None:
         """Takes up an attempt that another controller started: from its results here, else from the hosts."""
         self._attempts[job.handle] = Attempt(nodes)
         waiting = []

@@ -9,7 +9,8 @@ from typing import Any
 
 from trainmark.environments import Environment, catalogue
 from trainmark.errors import one_of
-from trainmark.launch import Finding, container, remote_plan
+from trainmark.launch import container, remote_plan
+from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import images
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site

@@ -77,17 +77,16 @@ def _say(text: str) -> None:
 
 def _chain() -> None:
     """Runs the sitecustomize that this one hides."""
-    import _frozen_importlib as machinery
+    from importlib.machinery import PathFinder
 
     hidden = [entry for entry in sys.path if os.path.abspath(entry) != _here]
-    for finder in sys.meta_path:
-        if getattr(finder, "__name__", "") == "PathFinder":
-            spec: Any = finder.find_spec(__name__, hidden)
-            if spec is not None and spec.loader is not None:
-                module = machinery.module_from_spec(spec)
-                sys.modules[__name__] = module
-                spec.loader.exec_module(module)
-            return
+    spec = PathFinder.find_spec(__name__, hidden)
+    if spec is not None and spec.loader is not None:
+        from importlib.util import module_from_spec
+
+        module = module_from_spec(spec)
+        sys.modules[__name__] = module
+        spec.loader.exec_module(module)
 
 
 _here = os.path.dirname(os.path.abspath(__file__))

@@ -25,7 +25,7 @@ from trainmark.score.records import Cause, Diagnosis, Value
 from trainmark.score.stats.confidence import plain_t
 
 if TYPE_CHECKING:
-    from trainmark.spec.trace import Trace
+    from trainmark.spec.columns import Trace
 
 LEAST_ROUNDS = 3
 MOST_CAUSES = 3

@@ -16,7 +16,7 @@ from trainmark.score.figures.definitions import EVALUATION, PERCENTILES
 from trainmark.score.figures.figure import Figure, known, ratio
 from trainmark.score.records import Window
 from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
-from trainmark.spec.window import FixedWindow
+from trainmark.spec.rules import FixedWindow
 from trainmark.spec.workload import Target
 
 if TYPE_CHECKING:

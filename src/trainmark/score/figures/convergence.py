@@ -9,8 +9,7 @@ import msgspec
 
 from trainmark.score.figures.measurement import Measurement
 from trainmark.score.stats.confidence import log_t, median
-from trainmark.spec.columns import RankColumns, is_number
-from trainmark.spec.event import Event
+from trainmark.spec.columns import Event, RankColumns, is_number
 from trainmark.spec.workload import Target
 
 NS = 1e-9

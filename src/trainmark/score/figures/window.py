@@ -9,7 +9,7 @@ import msgspec
 from trainmark.score.figures import steady
 from trainmark.score.figures.steps import Grid
 from trainmark.score.records import Outcome, Window
-from trainmark.spec.window import FixedWindow
+from trainmark.spec.rules import FixedWindow
 
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from trainmark.score.stats.confidence import t_limit
-from trainmark.spec.repeats import LEAST_PILOT, RepeatAuto
+from trainmark.spec.rules import LEAST_PILOT, RepeatAuto
 
 POWER = 0.8
 # More runs than anybody makes: beyond this the answer is "not with this spread".

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from trainmark.devices.host_tables import (
+from trainmark.devices.cpu.tables import (
     SHARES,
     count_list,
     cpu_shares,

@@ -1,10 +1,11 @@
-"""`repeat: auto`: how many rounds a case gets is decided by the spread of its first ones."""
+"""Rules that a suite sets for its cases: how many rounds (`repeat: auto`) and which steps count (a fixed window)."""
 
-# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
+from __future__ import annotations
+
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.spec import share
+from trainmark.spec.notation import parse_share
 
 # Fewer rounds say nothing of a spread.
 LEAST_PILOT = 3
@@ -24,14 +25,30 @@ class RepeatAuto(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def width(self) -> float:
-        return share.parse(self.target, "repeat_auto.target")
+        return parse_share(self.target, "repeat_auto.target")
 
 
-def check(found: RepeatAuto, place: str) -> None:
-    share.parse(found.target, f"{place}.target")
+def check_repeat_auto(found: RepeatAuto, place: str) -> None:
+    parse_share(found.target, f"{place}.target")
     if found.pilot < LEAST_PILOT:
         raise UserError(f"{place}.pilot: found {found.pilot}, allowed is {LEAST_PILOT} and more")
     if found.min < found.pilot:
         raise UserError(f"{place}.min: found {found.min}, allowed is from the pilot's {found.pilot} on")
     if found.max < found.min:
         raise UserError(f"{place}.max: found {found.max}, allowed is from `min`, {found.min}, on")
+
+
+class FixedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Leave out the first `skip` steps, count the next `steps`."""
+
+    skip: int
+    steps: int
+
+
+def check_window(window: FixedWindow | None, place: str) -> None:
+    if window is None:
+        return
+    # The clock starts at the end of a step: the first one cannot be counted.
+    for name, value, least in (("skip", window.skip, 1), ("steps", window.steps, 1)):
+        if value < least:
+            raise UserError(f"{place}.{name}: found {value}, allowed is a whole number from {least}")
