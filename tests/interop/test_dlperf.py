@@ -16,7 +16,7 @@ from tests.interop import flagperf_logs
 from tests.interop.dlperf_logs import Run, put
 from trainmark.interop.dlperf import DlPerf, result
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
-from trainmark.interop.format import defaults
+from trainmark.interop.protocol import defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import End, Flag, Verbatim
 from trainmark.report.dlperf import table

@@ -13,8 +13,7 @@ import pytest
 
 from tests.interop import dlperf_logs as logs
 from tests.interop.dlperf_logs import Run, put
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import defaults
+from trainmark.interop.protocol import REGISTRY, defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
 from trainmark.interop.flagperf import perflog
 from trainmark.interop.flagperf.export import FINISHED_KEYS
-from trainmark.interop.format import defaults
+from trainmark.interop.protocol import REGISTRY, defaults
 from trainmark.interop.reading.importing import ImportResult, import_results
 from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, LoggedEvent, LoggedSample
 from trainmark.report import build

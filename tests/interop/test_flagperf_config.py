@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from trainmark.cli import main
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
 from trainmark.interop.flagperf import static
+from trainmark.interop.protocol import REGISTRY
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import Flag
 from trainmark.testing.formats import check, read

@@ -17,9 +17,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainmark import interop
 from trainmark.errors import UserError
-from trainmark.interop.format import Option
+from trainmark.interop import protocol
+from trainmark.interop.protocol import Option
 from trainmark.interop.reading import source
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import Begin, CaseFields, End, Flag, Item, Kept, LoggedEvent
@@ -64,7 +64,7 @@ class Toy:
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> Toy:
-    monkeypatch.setattr(interop.REGISTRY, "_built_in", {"toy": f"{__name__}:Toy"})
+    monkeypatch.setattr(protocol.REGISTRY, "_built_in", {"toy": f"{__name__}:Toy"})
     return Toy()
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_imported_leaves_nothing(tmp_path: Path, data: bytes | No
     file = tmp_path / "a.log"
     if data is not None:
         file.write_bytes(data)
-    interop.REGISTRY._built_in = {"toy": f"{__name__}:_nothing"}  # type: ignore[assignment]
+    protocol.REGISTRY._built_in = {"toy": f"{__name__}:_nothing"}  # type: ignore[assignment]
     globals()["_nothing"] = Nothing
     with pytest.raises(UserError, match=complaint):
         import_results("toy", file, tmp_path / "runs", {"batch": 4})

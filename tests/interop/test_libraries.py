@@ -10,8 +10,7 @@ import pytest
 
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import defaults
+from trainmark.interop.protocol import REGISTRY, defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tests.interop import flagperf_logs
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import defaults
 from trainmark.interop.mlperf.export import UNCHECKED, olympic
+from trainmark.interop.protocol import REGISTRY, defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import Begin, End, Flag, LoggedEvent
 from trainmark.report import build

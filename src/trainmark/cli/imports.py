@@ -13,8 +13,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY, formats
-from trainmark.interop.format import Format, Option
+from trainmark.interop.protocol import REGISTRY, Format, Option, formats
 from trainmark.interop.reading.records import Verbatim
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import RunDir

@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import Format, defaults
+from trainmark.interop.protocol import REGISTRY, Format, defaults
 from trainmark.interop.reading import source
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, LoggedEvent, LoggedSample

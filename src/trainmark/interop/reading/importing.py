@@ -15,8 +15,7 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import Format
+from trainmark.interop.protocol import REGISTRY, Format
 from trainmark.interop.reading import source
 from trainmark.interop.reading.archive import shown
 from trainmark.interop.reading.records import Kept, Verbatim

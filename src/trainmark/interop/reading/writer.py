@@ -16,7 +16,7 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.errors import UserError
-from trainmark.frameworks import Command
+from trainmark.frameworks.protocol import Command
 from trainmark.interop.reading.records import (
     Begin,
     CaseFields,
