@@ -124,7 +124,7 @@ class Graph(msgspec.Struct, frozen=True, dict=True):
 
 def _width_groups(graph: Graph) -> dict[int, frozenset[int]]:
     """Every layer belongs to a group of one width, and adding ties groups together. A concatenation or a flattening
-    makes a group that follows from others: where an addition ties it to something, it and all those stay as they are."""
+    makes a group that follows from others: where an addition ties it to something, it and all those stay."""
     count = len(graph.layers)
     root, follows, adds = _tie(graph)
     tied = {root(index) for index in adds}
