@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import trainmark.agent
-from trainmark.agent import ship
-from trainmark.errors import SiteError
-from trainmark.launch import node_plan, outcome, process
+from trainmark.agent.events import shipper
+from trainmark.errors import SiteError, UserError
+from trainmark.launch import attempt as attempts
+from trainmark.launch import node_plan, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
 
@@ -33,6 +35,18 @@ class LocalLauncher(Launcher):
     def __init__(self) -> None:
         # Agents that this controller started, by handle.
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def configure(self, site: Site, where: Location) -> Site:
+        if len(site.hosts) > 1:
+            raise UserError(
+                f"{where.at('hosts')}: launcher `local` runs on this machine only, found {len(site.hosts)} hosts"
+            )
+        for name in ("container", "interface", "shared_dir"):
+            if getattr(site, name) is not None:
+                raise UserError(
+                    f"{where.at(name)}: launcher `local` has none; use launcher `ssh`, be it with this host alone"
+                )
+        return super().configure(site, where)
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.local import check as local_check
@@ -86,7 +100,7 @@ class LocalLauncher(Launcher):
             if how == "destroy":
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
-            if outcome.command(job.attempt_dir, epoch, how, reason):
+            if attempts.command(job.attempt_dir, epoch, how, reason):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
@@ -94,10 +108,10 @@ class LocalLauncher(Launcher):
             os.close(handle)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
     def collect(self, job: StartedAttempt) -> None:
-        folders = outcome.node_dirs(job.attempt_dir)
+        folders = attempts.node_dirs(job.attempt_dir)
         if not folders or not all(_left_nothing(folder) for folder in folders):
             from trainmark.agent.contain.sweep import sweep
 
@@ -105,17 +119,17 @@ class LocalLauncher(Launcher):
         for folder in folders:
             # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
             with contextlib.suppress(OSError):
-                ship.complete(str(folder))
+                shipper.complete(str(folder))
 
     def _state(self, job: StartedAttempt) -> Ended:
         handle = self._open(job)
         if handle is not None:
             os.close(handle)
             return Ended(JobState.RUNNING)
-        for folder in outcome.node_dirs(job.attempt_dir):
+        for folder in attempts.node_dirs(job.attempt_dir):
             agent = self._agents.get(job.handle)
-            return outcome.of_node(folder, job.token, agent.returncode if agent else None)
-        return outcome.removed(job.attempt_dir)
+            return attempts.of_node(folder, job.token, agent.returncode if agent else None)
+        return attempts.removed(job.attempt_dir)
 
     def _open(self, job: StartedAttempt) -> int | None:
         """A pidfd on the attempt's agent, or None when it is gone."""
@@ -156,7 +170,7 @@ def _pid(job: StartedAttempt) -> int:
 
 
 def _claim(attempt_dir: Path) -> dict[str, Any] | None:
-    for folder in outcome.node_dirs(attempt_dir):
+    for folder in attempts.node_dirs(attempt_dir):
         found = read_json(folder / CLAIM)
         if isinstance(found, dict):
             return found
