@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from trainmark.errors import UserError
 from trainmark.report.show import format_of, show
 
 if TYPE_CHECKING:
-    from trainmark.spec.peaks import Peaks
+    pass
 
 EPILOG = """\
 examples:
@@ -49,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.report.predict import predict_run
+    from trainmark.report.predict import peaks_of_site, predict_run
 
     for nodes in args.nodes:
         if nodes < 1:
@@ -60,21 +59,10 @@ def call(args: argparse.Namespace) -> int:
     if kind == "csv":
         raise UserError(f"--output {args.output}: a prediction is written as .html, .md, .json or text")
     run = common.find_run(args)
-    shown = show(predict_run(run, args.nodes, all_reduce=args.all_reduce, peaks=_peaks(args)), kind)
+    known = None if args.site is None else peaks_of_site(args.site)
+    shown = show(predict_run(run, args.nodes, all_reduce=args.all_reduce, peaks=known), kind)
     if args.output is None:
         sys.stdout.write(shown)
     else:
         write(args.output, shown)
     return 0
-
-
-def _peaks(args: argparse.Namespace) -> Peaks | None:
-    from trainmark.spec import peaks, site
-
-    if args.site is None:
-        return None
-    kept = site.peaks_file(args.site, os.uname().nodename)
-    known = peaks.load(kept)
-    if known is None:
-        raise UserError(f"{kept}: nothing is kept yet; `trainmark peaks --site {args.site}` measures it")
-    return known

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -16,7 +18,8 @@ from trainmark.score.stats.verdict import geometric_mean
 from trainmark.score.studies.predict import Prediction, predict
 from trainmark.score.studies.scaling import Point
 from trainmark.spec.columns import is_number
-from trainmark.spec.peaks import Message, Peaks, fit
+from trainmark.spec.peaks import Message, Peaks, fit, load
+from trainmark.spec.site import peaks_file
 from trainmark.store import columns, journal
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
@@ -89,6 +92,15 @@ class PredictedRun(msgspec.Struct, frozen=True):
     run: str
     series: list[PredictedSeries]
     refused: list[Refusal]
+
+
+def peaks_of_site(path: Path) -> Peaks:
+    """Those that are kept beside a site's file."""
+    file = peaks_file(path, os.uname().nodename)
+    found = load(file)
+    if found is None:
+        raise UserError(f"{file}: nothing is kept yet; `trainmark peaks --site {path}` measures it")
+    return found
 
 
 def predict_run(
