@@ -71,7 +71,7 @@ class End(msgspec.Struct, frozen=True):
     value: float | None
     pruned: bool = False
     # Text in records of older versions.
-    why: Reason | str = ""
+    why: Reason | str | None = None
     generate_cpu_s: float | None = None
 
 
