@@ -145,9 +145,10 @@ def test_what_ssh_is_asked(words: list[str], expected: tuple[str, str]) -> None:
 
 
 def test_stand_ins_for_hosts_are_filled_also_in_lists() -> None:
-    plan = {"host": "any0", "env": {}, "ranks": [{"argv": ["srun", "--nodelist", "any0,any1", "any0,x"], "env": {}}]}
-    filled = fill_hosts(plan, {"any0": "n7", "any1": "n8"})
-    assert filled["host"] == "n7" and filled["ranks"][0]["argv"] == ["srun", "--nodelist", "n7,n8", "any0,x"]
+    argv = ["srun", "--nodelist", "%HOST0%,%HOST1%", "tcp://%HOST0%:%PORT0%"]
+    filled = fill_hosts({"node": 0, "host": "", "env": {}, "ranks": [{"argv": argv, "env": {}}]}, ["n7", "n8"])
+    assert filled["host"] == "n7"
+    assert filled["ranks"][0]["argv"] == ["srun", "--nodelist", "n7,n8", "tcp://n7:%PORT0%"]
 
 
 def test_secrets_are_not_written_down() -> None:

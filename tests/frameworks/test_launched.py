@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
-from trainmark.frameworks import REGISTRY, Start, Topology
+from trainmark.frameworks.protocol import REGISTRY, Start, Topology
 
 TWO = ("n1", "n2")
 

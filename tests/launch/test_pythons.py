@@ -14,9 +14,9 @@ from trainmark.agent.relay import check as relay_check
 from trainmark.cli import common
 from trainmark.errors import UserError
 from trainmark.launch.protocol import Finding
+from trainmark.launch.sites import load_site
 from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.plan.records import Plan
-from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Prepare, Site
 
@@ -100,4 +100,4 @@ def test_a_rank_table_that_is_not_here(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert not cli.runs.exists()
     where.write_text("schema: 1\nname: here\nrank_table: hccl.json\n")
     with pytest.raises(UserError, match=r"rank_table: found 'hccl.json', allowed is an absolute path"):
-        sites.load(where, "here")
+        load_site(where, "here")

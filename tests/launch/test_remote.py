@@ -15,9 +15,9 @@ from trainmark.agent.relay.frames import Decoder, FrameError, encode
 from trainmark.errors import UserError
 from trainmark.launch import container, remote_plan, trees
 from trainmark.launch.protocol import AttemptSpec
+from trainmark.launch.sites import load_site
 from trainmark.launch.ssh.command_line import Reach, command_line, explain
 from trainmark.spec import notation
-from trainmark.spec import site as sites
 from trainmark.spec.site import Container, Site
 from trainmark.testing.launchers import case_plan
 
@@ -74,9 +74,9 @@ def test_sites_that_cannot_be_meant(tmp_path: Path) -> None:
     file = tmp_path / "site.yaml"
     (tmp_path / "hosts").write_text("# ours\nn1 slots=8\n\nn[2-3]\n")
     file.write_text("launcher: ssh\nhosts_file: hosts\nvenv: /opt/v/\nssh: {config: my_config}\n")
-    site = sites.load(file, "here")
+    site = load_site(file, "here")
     assert site.hosts == ["n1", "n2", "n3"] and site.python == "/opt/v/bin/python"
-    assert site.ssh.config == str(tmp_path / "my_config")
+    assert site.launcher_options["config"] == str(tmp_path / "my_config")
     for text, match in {
         "hosts: [a, a]": "a named twice",
         "hosts: [a]\nwork_dir: relative": "absolute path on the hosts",
@@ -88,7 +88,7 @@ def test_sites_that_cannot_be_meant(tmp_path: Path) -> None:
     }.items():
         file.write_text(f"launcher: ssh\n{text}\n")
         with pytest.raises(UserError, match=match):
-            sites.load(file, "here")
+            load_site(file, "here")
 
 
 def spec(tmp_path: Path, argv: tuple[str, ...]) -> AttemptSpec:

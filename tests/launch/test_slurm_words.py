@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from trainmark.errors import UserError
+from trainmark.launch.sites import load_site
 from trainmark.launch.slurm import command_line as slurm_words
+from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.plan import check_runs, key, sbatch_of
-from trainmark.spec import site as sites
 from trainmark.spec.site import Site
-from trainmark.spec.slurm import Slurm
 
 
 def load(folder: Path, slurm: dict[str, Any] | None = None, **more: Any) -> Site:
     content = {"name": "hpc", "launcher": "slurm", "hosts": ["n[1-2]"], "shared_dir": "/home/me", "slurm": slurm or {}}
     file = folder / "site.yaml"
     file.write_text(json.dumps({name: value for name, value in {**content, **more}.items() if value is not None}))
-    return sites.load(file, "here")
+    return load_site(file, "here")
 
 
 def ask(site: Site, **more: Any) -> list[str]:
@@ -110,7 +110,7 @@ def test_a_lost_node_is_done_without() -> None:
 
 
 def test_which_rounds_share_a_job() -> None:
-    keys = {how: key(Slurm(allocation=how), 3) for how in ("suite", "block", "round")}  # type: ignore[arg-type]
+    keys = {how: key(SlurmOptions(allocation=how), 3) for how in ("suite", "block", "round")}  # type: ignore[arg-type]
     assert keys == {"suite": "suite", "block": "block3", "round": "round"}
 
 

@@ -213,8 +213,8 @@ def _meetings(args: argparse.Namespace, hosts: list[str], seed: int) -> Pairs:
 
 def _site(args: argparse.Namespace) -> Site:
     site = common.load_site(args)
-    if site.slurm is not None and site.slurm.nodes is not None:
-        raise UserError(f"{args.site}: slurm.nodes: nodes are judged by name; name them in `hosts` instead")
+    if "" in site.hosts:
+        raise UserError(f"{args.site}: nodes are judged by name; name them in `hosts` instead")
     return site
 
 

@@ -18,7 +18,8 @@ class Progress(Observer):
 
     def started(self, case: CasePlan, _ref: RoundRef, attempt: int) -> None:
         again = f", attempt {attempt}" if attempt > 1 else ""
-        self.note(f"worker {case.params['slot']} starts on {', '.join(node.host for node in case.nodes)}{again}")
+        hosts = ", ".join(node.host or "any node" for node in case.nodes)
+        self.note(f"worker {case.params['slot']} starts on {hosts}{again}")
 
     def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
         self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {ended.reason}" if ended.reason else ""))

@@ -104,7 +104,9 @@ def load_suite(args: argparse.Namespace) -> suites.Loaded:
 
 
 def load_site(args: argparse.Namespace) -> sites.Site:
-    return sites.load(args.site, os.uname().nodename)
+    from trainmark.launch.sites import load_site as load
+
+    return load(args.site)
 
 
 def make_plan(args: argparse.Namespace, loaded: suites.Loaded | None = None, site: sites.Site | None = None) -> Plan:

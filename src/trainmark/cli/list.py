@@ -100,7 +100,7 @@ def _devices(_args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _frameworks(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.frameworks import REGISTRY
+    from trainmark.frameworks.protocol import REGISTRY
 
     return _names("framework", REGISTRY.names())
 
@@ -112,7 +112,7 @@ def _launchers(_args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _formats(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.interop import formats
+    from trainmark.interop.protocol import formats
 
     return [
         {

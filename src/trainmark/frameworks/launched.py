@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainmark.frameworks import Command, Start, Topology
+from trainmark.frameworks.protocol import Command, Start, Topology
 
 # What the launcher starts: it becomes the program of the case, on each node as that node calls it.
 RANK = "trainmark-rank"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from trainmark.spec.site import Container
+from trainmark.errors import UserError
+from trainmark.spec.site import Build, Container
+from trainmark.spec.yamlfile import Location
 
+_RECIPES = ("Dockerfile", "Containerfile")
 LABEL = "trainmark"
 
 
@@ -16,6 +20,18 @@ class Command(msgspec.Struct, frozen=True):
     name: str
     image: str
     argv: list[str]
+
+
+def check(asked: Container, engines: tuple[str, ...], launcher: str, where: Location) -> None:
+    """UserError for an image that is none, or an engine that the launcher does not run."""
+    image = asked.image
+    if isinstance(image, str) and image.startswith("-"):
+        raise UserError(f"{where.at('image')}: found {image!r}, which looks like an option")
+    if isinstance(image, Build) and not any((Path(image.build) / name).is_file() for name in _RECIPES):
+        raise UserError(f"{where.at('image', 'build')}: no {' or '.join(_RECIPES)} in {image.build}")
+    if asked.engine not in engines:
+        allowed = " or ".join(engines) or "none"
+        raise UserError(f"{where.at('engine')}: found {asked.engine!r}, allowed with launcher `{launcher}`: {allowed}")
 
 
 def command(

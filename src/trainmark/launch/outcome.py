@@ -10,7 +10,7 @@ from trainmark.agent.verdict import complains_of_peer
 from trainmark.launch.protocol import Ended
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CONTROL, NODE_PLAN, RESULT
+from trainmark.store.rundir import CONTROL, NODE_PLAN, RESULT, node_index
 
 # The agent's own exit codes.
 _NO_ROOM, _SUPERSEDED = 75, 76
@@ -21,7 +21,7 @@ PEER_SECONDS = 4.0
 def node_dirs(attempt_dir: Path) -> list[Path]:
     """The folders of the attempt's nodes, in node order."""
     found = [path.parent for path in attempt_dir.glob(f"*/{NODE_PLAN}")]
-    return sorted(found, key=lambda path: int(path.name.rpartition("noderank")[2]))
+    return sorted(found, key=node_index)
 
 
 def command(attempt_dir: Path, epoch: int, word: str, reason: str) -> bool:

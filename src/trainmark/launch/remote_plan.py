@@ -12,6 +12,7 @@ import msgspec
 from trainmark.launch import container, node_plan
 from trainmark.launch.protocol import AttemptSpec, NodeStart
 from trainmark.launch.ssh import images
+from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh.command_line import Reach
 from trainmark.launch.trees import Tree, moved
 from trainmark.plan.records import NodePlan
@@ -23,7 +24,7 @@ REACH = "reach"
 
 
 def reach(site: Site, host: str) -> Reach:
-    ssh = site.ssh
+    ssh = ssh_options.of(site)
     return Reach(
         host=host,
         user=ssh.user,

@@ -12,7 +12,7 @@ import msgspec
 
 from trainmark.devices.protocol import device_of
 from trainmark.errors import UserError
-from trainmark.frameworks import REGISTRY, Topology
+from trainmark.frameworks.protocol import HOST, REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import SYNTHETIC, Case
@@ -120,7 +120,8 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
     hosts = tuple(site.hosts[: case_id.nnodes])
     argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
-    start = framework.start(_topology(hosts, case_id.nproc, backend, site, places), argv)
+    names = tuple(host or HOST.format(index) for index, host in enumerate(hosts))
+    start = framework.start(_topology(names, case_id.nproc, backend, site, places), argv)
     if start.launched and places.rank_starter and site.container:
         raise UserError(
             f"case `{case_id}`: `{places.rank_starter}` cannot be had inside a container of site `{site.name}`; "

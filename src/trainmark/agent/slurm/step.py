@@ -63,7 +63,7 @@ def _plan(order: dict[str, Any], index: int, hosts: list[str]) -> dict[str, Any]
     plan = read_json(os.path.join(folder, NODE_PLAN))
     if not isinstance(plan, dict):
         raise NotShared("%s cannot be read here; is `shared_dir` seen by all nodes?" % folder)
-    plan = fill_hosts(plan, {planned: hosts[place] for place, planned in enumerate(order["hosts"])})
+    plan = fill_hosts(plan, hosts)
     # Where the probes write must be the node's own disk; so must be what tells neighbours of each other.
     own = os.environ.get("TMPDIR") or TEMPORARY
     plan["spool"] = own

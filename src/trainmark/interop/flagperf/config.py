@@ -14,7 +14,7 @@ from typing import Any
 from trainmark.devices.protocol import REGISTRY as DEVICES
 from trainmark.errors import UserError
 from trainmark.interop.flagperf import static
-from trainmark.interop.format import Option
+from trainmark.interop.protocol import Option
 from trainmark.interop.reading.records import Counted, Flag, Item, Kept, Verbatim, tidy
 from trainmark.spec import workload as workloads
 from trainmark.spec.case_id import CaseId, is_name

@@ -14,12 +14,13 @@ from typing import Any
 
 import trainmark.agent
 from trainmark.agent import ship
-from trainmark.errors import SiteError
+from trainmark.errors import SiteError, UserError
 from trainmark.launch import node_plan, outcome, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
 
@@ -33,6 +34,18 @@ class LocalLauncher(Launcher):
     def __init__(self) -> None:
         # Agents that this controller started, by handle.
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def configure(self, site: Site, where: Location) -> Site:
+        if len(site.hosts) > 1:
+            raise UserError(
+                f"{where.at('hosts')}: launcher `local` runs on this machine only, found {len(site.hosts)} hosts"
+            )
+        for name in ("container", "interface", "shared_dir"):
+            if getattr(site, name) is not None:
+                raise UserError(
+                    f"{where.at(name)}: launcher `local` has none; use launcher `ssh`, be it with this host alone"
+                )
+        return super().configure(site, where)
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.local import check as local_check

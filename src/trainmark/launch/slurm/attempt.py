@@ -38,9 +38,10 @@ class Node:
 
     @property
     def host(self) -> str:
-        """The name of the host it got; its folder has the name it was planned with."""
+        """The host it got, once Slurm has chosen one."""
         found = read_json(self.folder / NODE_PLAN)
-        return str(found["host"]) if isinstance(found, dict) else str(self.plan["host"])
+        host = found.get("host") if isinstance(found, dict) else self.plan["host"]
+        return str(host or f"node {self.plan['node']}")
 
     def follow(self, now: float, lost_seconds: float) -> None:
         if self.ended is not None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from trainmark.launch.remote_plan import with_modules
+from trainmark.launch.slurm import options as slurm_options
+from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.spec.site import Container, Site
-from trainmark.spec.slurm import Slurm
 
 SCRIPT = """\
 #!/bin/bash
@@ -31,7 +32,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 def sbatch(site: Site, ask: Ask) -> list[str]:
     """The command that asks for an allocation."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     words = ["sbatch", "--parsable", f"--job-name={ask.name}", f"--nodes={ask.count}", "--ntasks-per-node=1"]
     if ask.hosts:
         words.append(f"--nodelist={','.join(ask.hosts)}")
@@ -54,7 +55,7 @@ def sbatch(site: Site, ask: Ask) -> list[str]:
     return [*words, f"{ask.folder}/job.sh", *steward]
 
 
-def _resources(slurm: Slurm) -> list[str]:
+def _resources(slurm: SlurmOptions) -> list[str]:
     """The same for the job and for each of its steps: a step inherits less than one would think."""
     words = []
     if slurm.cpus_per_node is not None:
@@ -68,7 +69,7 @@ def _resources(slurm: Slurm) -> list[str]:
 
 def srun(site: Site, name: str, count: int, node_zip: str) -> list[str]:
     """One agent on each of `count` nodes. The steward fills in what only the allocation knows: %NODES%, %CPUS%."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     words = ["srun", f"--job-name={name}", *_nodes(count), f"--ntasks={count}", "--ntasks-per-node=1"]
     words += _resources(slurm)
     if slurm.cpus_per_node is None:

@@ -16,14 +16,16 @@ import msgspec
 from trainmark.errors import SiteError
 from trainmark.launch import node_zip, outcome
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
+from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
 from trainmark.launch.slurm.attempt import Attempt, Node
+from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.queue import Watch
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
-from trainmark.spec.slurm import Slurm
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import NODE_PLAN
 
@@ -39,6 +41,8 @@ class SlurmLauncher(Launcher):
     shared_folder = True
     chooses_hosts = True
     rank_starter = "srun"
+    engines = ("pyxis", "apptainer")
+    options_type = SlurmOptions
 
     def __init__(self) -> None:
         self._watches: dict[str | None, Watch] = {}
@@ -50,6 +54,9 @@ class SlurmLauncher(Launcher):
         self._ended: set[Path] = set()
 
     # ---- what every launcher can do
+
+    def configure(self, site: Site, where: Location) -> Site:
+        return slurm_options.configured(super().configure(site, where), where)
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.slurm.check import findings
@@ -63,13 +70,13 @@ class SlurmLauncher(Launcher):
         return slurm_plan.preview(plan)
 
     def rank_options(self, site: Site) -> tuple[str, ...]:
-        return tuple(site.slurm.step_options) if site.slurm else ()
+        return tuple(slurm_options.of(site).step_options)
 
     def site_for_workers(self, site: Site, *, several: bool) -> Site:
         """Each worker is a job of its own."""
-        replace, slurm = msgspec.structs.replace, site.slurm or Slurm()
-        exclusive = slurm.exclusive and not several
-        return replace(site, slurm=replace(slurm, allocation="round", exclusive=exclusive))
+        options = slurm_options.of(site)
+        changed = {"allocation": "round", "exclusive": options.exclusive and not several}
+        return msgspec.structs.replace(site, launcher_options={**site.launcher_options, **changed})
 
     def allocation(self, handle: str) -> str | None:
         """`slurm://site/job/order`: the job."""

@@ -14,6 +14,7 @@ from trainmark.launch import node_zip
 from trainmark.launch.remote_plan import reach
 from trainmark.launch.slurm import configuration as slurm_conf
 from trainmark.launch.slurm.configuration import Cluster, Member
+from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh.connection import Link
 from trainmark.launch.ssh.connections import Fleet
 from trainmark.spec.site import Site
@@ -44,13 +45,14 @@ class Hosts:
 
 @contextlib.contextmanager
 def connected(site: Site, addresses: list[str]) -> Iterator[Hosts]:
-    fleet = Fleet(site.ssh.fan_out)
+    options = ssh_options.of(site)
+    fleet = Fleet(options.fan_out)
     file = node_zip.write(cache_dir() / "node")
     links = {address: fleet.link(reach(site, address), file) for address in addresses}
     for link in links.values():
         link.users += 1
     try:
-        seconds = site.ssh.connect_seconds * -(-len(links) // site.ssh.fan_out) + 1.0
+        seconds = options.connect_seconds * -(-len(links) // options.fan_out) + 1.0
         fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
         dead = [f"{address} cannot be reached: {link.why}" for address, link in links.items() if not link.ready]
         if dead:

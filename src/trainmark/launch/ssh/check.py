@@ -10,6 +10,7 @@ from typing import Any
 from trainmark.launch import container, remote_plan
 from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import images
+from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.launch.ssh.clock import Clock, measure
 from trainmark.launch.ssh.connection import Link, Reply
@@ -29,7 +30,7 @@ def findings(fleet: Fleet, node_zip: Path, site: Site, plan: Plan | None) -> lis
     """`plan`: only what its cases need, and quickly; without one everything is looked at."""
     hosts = needed(site, plan)
     links = {host: fleet.link(remote_plan.reach(site, host), node_zip) for host in hosts}
-    fleet.limit = site.ssh.fan_out
+    fleet.limit = ssh_options.of(site).fan_out
     for link in links.values():
         link.users += 1
     try:
@@ -53,7 +54,7 @@ def _ordered(hosts: list[str], found: list[Finding]) -> list[Finding]:
 
 
 def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, node_zip: str) -> Iterator[Finding]:
-    turns = -(-len(links) // site.ssh.fan_out)
+    turns = -(-len(links) // ssh_options.of(site).fan_out)
     seconds = max(link.patience for link in links.values()) * turns
     fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
     alive = {host: link for host, link in links.items() if link.ready}

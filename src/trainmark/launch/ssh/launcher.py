@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import node_zip, outcome, remote_plan
@@ -13,15 +15,18 @@ from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher
 from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh import abandoned as left
 from trainmark.launch.ssh import images
+from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh.attempt import NEVER_BEGAN, Attempt, Node, is_here, reach_of
 from trainmark.launch.ssh.clock import measure
 from trainmark.launch.ssh.connection import Link, Reply
 from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.options import SshOptions
 from trainmark.launch.ssh.start import Starter
 from trainmark.launch.trees import Tree, pack
 from trainmark.plan.records import Plan
-from trainmark.spec.site import Site
+from trainmark.spec.site import Site, beside, options_location
 from trainmark.spec.states import JobState
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN
 
@@ -33,6 +38,9 @@ _LOOK_SECONDS = 0.05
 
 
 class SshLauncher(Launcher):
+    engines = ("docker", "podman")
+    options_type = SshOptions
+
     def __init__(self, fleet: Fleet | None = None) -> None:
         self.fleet = fleet or Fleet()
         self._attempts: dict[str, Attempt] = {}
@@ -43,13 +51,20 @@ class SshLauncher(Launcher):
 
     # ---- what every launcher can do
 
+    def configure(self, site: Site, where: Location) -> Site:
+        site, place = super().configure(site, where), options_location(site, where)
+        options = ssh_options.of(site)
+        ssh_options.check(options, place)
+        options = msgspec.structs.replace(options, config=options.config and beside(where, options.config))
+        return msgspec.structs.replace(site, launcher_options=msgspec.to_builtins(options))
+
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.ssh.check import findings
 
         return findings(self.fleet, self.zip(), site, plan)
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
-        self.fleet.limit = site.ssh.fan_out
+        self.fleet.limit = ssh_options.of(site).fan_out
         roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
         tree = self._tree(roots) if roots else None
         self._starter.wanted = images.wanted(site, remote_plan.WORK)

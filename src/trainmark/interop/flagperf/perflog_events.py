@@ -1,4 +1,4 @@
-"""PerfLog records → events. One teller follows the log of one rank."""
+"""PerfLog records → events. One `EventMaker` follows the log of one rank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.interop.flagperf.perflog import MARK, UNKNOWN
-from trainmark.interop.reading.records import Told, number, tidy
+from trainmark.interop.reading.records import LoggedEvent, number, tidy
 
 MS = 1_000_000
 # A time, a step or a number of samples beyond these is a broken number.
@@ -81,7 +81,7 @@ def _whole(values: dict[str, Any], *names: str) -> int:
     return UNKNOWN
 
 
-class Teller:
+class EventMaker:
     """Turns the records of one rank's log into events of the rank that speaks for the round.
 
     `leads`: the log is that rank's own. Others repeat it; only their FINISHED is kept, as a note called `aside`.
@@ -99,7 +99,7 @@ class Teller:
         self._aside = aside
         self._total, self._t = 0, -1
 
-    def step_end(self, one: Row, told_loss: Any = None) -> Iterator[Told]:
+    def step_end(self, one: Row, told_loss: Any = None) -> Iterator[LoggedEvent]:
         """`told_loss`: a loss that is told and no finite number."""
         if not 0 < one.t_ms < MOST_MS or not 0 < one.step < MOST:
             raise Odd("odd number", f"step {one.step} at {one.t_ms} ms")
@@ -130,7 +130,7 @@ class Teller:
             return one.n
         return round((one.step - self.step) * self._factor)
 
-    def other(self, record: dict[str, Any]) -> Iterator[Told]:
+    def other(self, record: dict[str, Any]) -> Iterator[LoggedEvent]:
         """Every event but a step."""
         event, when = record["event"], time_ms(record)
         t = when * MS if 0 < when < MOST_MS else max(self._t, 0)
@@ -150,7 +150,7 @@ class Teller:
             rest = {key: value for key, value in record.items() if key not in ("event", "metadata")}
             yield self._told("NOTE", t, {"name": f"perflog {tidy(event[:80])}", "value": tidy(rest)})
 
-    def _finish(self, t: int, value: Any) -> Iterator[Told]:
+    def _finish(self, t: int, value: Any) -> Iterator[LoggedEvent]:
         if self.finished is not None:
             raise Odd("second FINISHED", "this rank had finished already")
         self.finished = value if isinstance(value, dict) else {}
@@ -159,7 +159,7 @@ class Teller:
         else:
             yield self._told("NOTE", t, {"name": self._aside, "value": tidy(self.finished)})
 
-    def _evaluation(self, event: str, t: int, value: Any) -> Iterator[Told]:
+    def _evaluation(self, event: str, t: int, value: Any) -> Iterator[LoggedEvent]:
         values = value if isinstance(value, dict) else {}
         took = values.get("time")
         if event == "EVALUATE" and isinstance(took, int | float) and 0 < took < MOST_MS / 1000:
@@ -170,8 +170,8 @@ class Teller:
         told = {key: inner for key, inner in values.items() if key != "global_steps"}
         yield self._told(event, t, {"step": step if step >= 0 else self.step, "values": tidy(told)})
 
-    def _told(self, kind: str, t: int, more: dict[str, Any] | None = None) -> Told:
+    def _told(self, kind: str, t: int, more: dict[str, Any] | None = None) -> LoggedEvent:
         if self.first_t is None:
             self.first_t = t
         self._t = max(self._t, t)
-        return Told(kind, t, more or {}, self._rank, self._node)
+        return LoggedEvent(kind, t, more or {}, self._rank, self._node)

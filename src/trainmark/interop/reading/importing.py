@@ -15,8 +15,7 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import Format
+from trainmark.interop.protocol import REGISTRY, Format
 from trainmark.interop.reading import source
 from trainmark.interop.reading.archive import shown
 from trainmark.interop.reading.records import Kept, Verbatim
@@ -29,7 +28,7 @@ _PART = ".import-"
 _FRESH_SECONDS = 60
 
 
-class Brought(msgspec.Struct, frozen=True):
+class ImportResult(msgspec.Struct, frozen=True):
     """What an import did. `again` when the same source had been imported before; no run for a configuration."""
 
     run: str
@@ -41,7 +40,7 @@ class Brought(msgspec.Struct, frozen=True):
     verbatim: list[Verbatim] = []
 
 
-def bring(name: str, path: Path, runs: Path, options: Mapping[str, Any]) -> Brought:
+def import_results(name: str, path: Path, runs: Path, options: Mapping[str, Any]) -> ImportResult:
     """Imports `path`. The same source with the same options is the same run, however often it is imported."""
     form: Format = REGISTRY.get(name, "import")
     if form.import_options is None:
@@ -57,7 +56,7 @@ def bring(name: str, path: Path, runs: Path, options: Mapping[str, Any]) -> Brou
     lock = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _bring(name, form, path, runs, part, options)
+        return _import(name, form, path, runs, part, options)
     finally:
         os.close(lock)
         discard(part)
@@ -80,7 +79,7 @@ def _sweep(runs: Path) -> None:
             os.close(lock)
 
 
-def _bring(name: str, form: Format, path: Path, runs: Path, part: Path, options: Mapping[str, Any]) -> Brought:
+def _import(name: str, form: Format, path: Path, runs: Path, part: Path, options: Mapping[str, Any]) -> ImportResult:
     writer = Writer(part)
     kept = source.keep_all(path, form.wants, part / RAW, writer.take)
     if not kept:
@@ -89,7 +88,7 @@ def _bring(name: str, form: Format, path: Path, runs: Path, part: Path, options:
         writer.take(item)
     if not writer.rounds and writer.verbatim:
         # A configuration: files to write, nothing to keep.
-        return Brought("", "", False, 0, 0, _imported(name, form, path, kept, writer, options), writer.verbatim)
+        return ImportResult("", "", False, 0, 0, _imported(name, form, path, kept, writer, options), writer.verbatim)
     if not writer.rounds:
         raise UserError(f"import {name}: {path}: no round in {len(kept)} file(s){_why(writer)}")
     imported = _imported(name, form, path, kept, writer, options)
@@ -101,7 +100,7 @@ def _bring(name: str, form: Format, path: Path, runs: Path, part: Path, options:
         writer.finish(name, imported, run)
         part.chmod(0o777 & ~_umask())
         os.rename(part, run.path)
-    return Brought(run.id, str(run.path), same is not None, writer.cases, writer.rounds, imported, writer.verbatim)
+    return ImportResult(run.id, str(run.path), same is not None, writer.cases, writer.rounds, imported, writer.verbatim)
 
 
 def _why(writer: Writer) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from trainmark.interop.reading.records import Item, Kept
+from trainmark.plugins import Registry, guarded
 from trainmark.report.records import Report
 from trainmark.store.files import write_named
 from trainmark.store.rundir import RunDir
@@ -71,3 +73,28 @@ class WriteOnly:
 
 def defaults(options: tuple[Option, ...] | None) -> dict[str, Any]:
     return {option.name: option.default for option in options or ()}
+
+
+REGISTRY = Registry(
+    "format",
+    {
+        "csv": "trainmark.interop.writing.csv_table:Csv",
+        "dlperf": "trainmark.interop.dlperf:DlPerf",
+        "flagperf": "trainmark.interop.flagperf:FlagPerf",
+        "flagperf-config": "trainmark.interop.flagperf.config:FlagPerfConfig",
+        "junit": "trainmark.interop.writing.junit:JUnit",
+        "mlflow": "trainmark.interop.writing.mlflow:MLflow",
+        "mlperf": "trainmark.interop.mlperf:MlPerf",
+        "parquet": "trainmark.interop.writing.parquet:Parquet",
+        "prometheus": "trainmark.interop.writing.prometheus:Prometheus",
+        "tensorboard": "trainmark.interop.writing.tensorboard:TensorBoard",
+    },
+)
+
+
+def formats() -> Iterator[tuple[str, Format]]:
+    """Every format that works, by name."""
+    for name in REGISTRY.names():
+        made = guarded(partial(REGISTRY.get, name), f"format {name}")
+        if made is not None:
+            yield name, made

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from trainmark.interop.flagperf.perflog import MARK
-from trainmark.interop.flagperf.told import Counting, Odd, records, row
+from trainmark.interop.flagperf.perflog_events import Counting, Odd, records, row
 from trainmark.interop.reading import source
 from trainmark.interop.reading.patterns import LineReader
 from trainmark.interop.reading.patterns import get as pattern
@@ -21,7 +21,7 @@ _LAST_LINES = 20
 _TEXTS = ("megatron-lm", "deepspeed", "paddlenlp", "mindformers", "nemo", "torchtitan")
 
 
-class Looked(msgspec.Struct):
+class Survey(msgspec.Struct):
     perflog: bool = False
     steps: bool = False
     # Name of the pattern of a text log.
@@ -35,8 +35,8 @@ class Looked(msgspec.Struct):
     ending: list[str] = []
 
 
-def look(file: Kept) -> Looked:
-    found = Looked(finished={}, keys=[], ending=[])
+def survey_log(file: Kept) -> Survey:
+    found = Survey(finished={}, keys=[], ending=[])
     head, tail = _edges(file, found)
     for edge in (head, tail):
         for line in edge.split(b"\n"):
@@ -51,7 +51,7 @@ def look(file: Kept) -> Looked:
     return found
 
 
-def _edges(file: Kept, found: Looked) -> tuple[bytes, bytes]:
+def _edges(file: Kept, found: Survey) -> tuple[bytes, bytes]:
     """The first and last part of a log; on the way, whether it holds PerfLog lines and steps."""
     head = tail = carried = b""
     try:
@@ -73,7 +73,7 @@ def _edges(file: Kept, found: Looked) -> tuple[bytes, bytes]:
     return head, tail.partition(b"\n")[2] if len(tail) == _EDGE else tail
 
 
-def _learn(found: Looked, payload: bytes) -> None:
+def _learn(found: Survey, payload: bytes) -> None:
     try:
         told = records(payload)
     except Odd:
@@ -99,9 +99,9 @@ def _recognise(head: bytes) -> str:
     return ""
 
 
-def factor(looked: Looked, world: int) -> int:
+def factor(survey: Survey, world: int) -> int:
     """`world` where the running total counts the samples of one device only (BERT), else 1."""
-    values, last = looked.finished, looked.last_total
+    values, last = survey.finished, survey.last_total
     totals = [values.get("num_trained_samples")]
     rate = next((value for key, value in values.items() if key.endswith("sequences_per_second")), None)
     spent = values.get("raw_train_time", values.get("train_time"))
