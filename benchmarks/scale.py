@@ -16,13 +16,12 @@ from typing import Any
 
 from figures import at_most, show
 
-from trainmark.cli import common
 from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.slurm.queue import Watch
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.plan.records import Plan
 from trainmark.report import build, text
-from trainmark.run import session
+from trainmark.run import planning, session
 from trainmark.run.observers import Observer
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
@@ -54,7 +53,7 @@ def plan(hosts: int, ranks: int) -> Plan:
     names = [f"host{number:04}" for number in range(hosts)]
     site = Site(name="made-up", launcher="ssh", hosts=names)
     loaded = suites.single(f"noop:pytorch:cpu:{hosts}:{ranks}:1", "quick")
-    return common.plan_suite(loaded, site, {}, 1)
+    return planning.plan_suite(loaded, site, {}, 1)
 
 
 def measure(folder: Path, hosts: int = HOSTS, ranks: int = RANKS, steps: int = STEPS, seconds: float = SECONDS) -> Any:

@@ -17,6 +17,7 @@ from trainmark.launch.protocol import launcher_of
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
+from trainmark.run import planning
 from trainmark.spec import contract as contracts
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
@@ -130,13 +131,13 @@ def _begin(args: argparse.Namespace) -> RunDir:
     site = _site(args)
     case = _case(args, site, args.case or _default_case(site), LEAST_BLOCKS)
     link_case = _links(args, site, case)
-    places = common.places(site, {one.data for one in (case, link_case) if one and one.data})
-    seed = args.seed if args.seed is not None else common.random_seed()
+    places = planning.places(site, {one.data for one in (case, link_case) if one and one.data})
+    seed = args.seed if args.seed is not None else planning.random_seed()
     setting = _as_asked(args, _setting(args, site, case, link_case))
     together = not args.one_at_a_time
     blocks = int(case.id.repeat)
     plan = fleet.on_nodes(case, site, places, site.hosts, blocks, seed, together=together)
-    plan = common.with_kept_peaks(plan, args)
+    plan = planning.with_kept_peaks(plan, args.site)
     common.check_runs(plan, args)
     unusable = _unusable(args, plan)
     if unusable:

@@ -13,6 +13,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, STOPPED, UserError
+from trainmark.run import planning
 from trainmark.run.stop import StopSwitch, on_signals
 from trainmark.spec.notation import parse_share
 from trainmark.spec.states import JobState
@@ -103,7 +104,7 @@ class _Rounds:
             msgspec.structs.replace(case, id=msgspec.structs.replace(case.id, repeat=1), auto=None, studies=())
             for case in suite_cases.expand(moved, self._site, common.overrides(self._args))
         ]
-        plan = msgspec.structs.replace(common.plan_cases(moved, cases, self._site, None), kind="bisect")
+        plan = msgspec.structs.replace(planning.plan_cases(moved, cases, self._site, None), kind="bisect")
         run = session.create(plan, self.runs, ["trainmark", *self._args.argv], self._repo)
         log = RunLog(run.path / RUN_LOG)
         if session.drive(run, plan, log, self.switch) is JobState.CANCELLED:

@@ -11,7 +11,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.errors import UserError
-from trainmark.run import fit
+from trainmark.run import fit, planning
 from trainmark.run.stop import StopSwitch, on_signals
 from trainmark.spec import suite_cases
 from trainmark.spec.case import Case, Setting
@@ -47,7 +47,7 @@ def _largest(
     def tried(batch: int) -> fit.Tried:
         case = _case(loaded, site, args, {other.key: other.step for other in wanted} | {one.key: batch}, one)
         answer = fit.attempt(
-            msgspec.structs.replace(common.plan_cases(loaded, [case], site, args.seed), kind="fit"), folder, switch
+            msgspec.structs.replace(planning.plan_cases(loaded, [case], site, args.seed), kind="fit"), folder, switch
         )
         words = "fits" if answer.fits else f"does not fit: {answer.oom}"
         sys.stderr.write(f"{one.case.identity}: a batch of {batch} {words}\n")

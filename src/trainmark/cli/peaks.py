@@ -11,7 +11,7 @@ import msgspec
 
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.run import session
+from trainmark.run import planning, session
 from trainmark.spec import peaks
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
@@ -54,7 +54,7 @@ def call(args: argparse.Namespace) -> int:
         return _drive(RunDir(args.finish), kept, args)
     _check_writable(kept)
     suite = _suite(site, args)
-    plan = msgspec.structs.replace(common.plan_suite(suite, site, {}, args.seed), kind="peaks")
+    plan = msgspec.structs.replace(planning.plan_suite(suite, site, {}, args.seed), kind="peaks")
     common.check_runs(plan, args)
     return _drive(drive.create(plan, args), kept, args)
 
