@@ -15,7 +15,7 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.campaigns import asked as asking
-from trainmark.errors import UserError
+from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
@@ -84,8 +84,8 @@ def create(
     site: Site, runs: Path, options: Options, site_file: Path | None = None, command: Sequence[str] = ()
 ) -> Campaign:
     """Reads and plans everything, so that bad input is told before anything starts. Nothing is started."""
-    if site.slurm is not None and site.slurm.nodes is not None:
-        raise UserError(f"{site_file}: slurm.nodes: nodes are judged by name; name them in `hosts` instead")
+    if "" in site.hosts:
+        raise UserError(f"{site_file}: nodes are judged by name; name them in `hosts` instead")
     case = _case(options, site, options.case or _default_case(site), LEAST_BLOCKS)
     link_case = _link_case(options, site, case)
     places = planning.places(site, {one.data for one in (case, link_case) if one and one.data})
@@ -103,9 +103,7 @@ def create(
     links = None
     if link_case is not None and len(site.hosts) > 1:
         meetings = _meetings(site.hosts, options.pairs or MOST_MEETINGS, seed)
-        links = fleet.on_pairs(
-            link_case, site, places, meetings, int(link_case.id.repeat), seed, together=together
-        )
+        links = fleet.on_pairs(link_case, site, places, meetings, int(link_case.id.repeat), seed, together=together)
     first = rundir.create(runs.resolve(), plan.suite)
     members = [Member("..", Step(NODES))]
     made = campaign.create(first.path / campaign.FOLDER, "acceptance", Asked(setting, links), command, members)
@@ -201,7 +199,8 @@ def _setting_of(made: Campaign) -> Setting:
 
 
 def _what(step: Step) -> Literal["nodes", "again", "links"]:
-    return msgspec.convert(step.what, Literal["nodes", "again", "links"])
+    found: Literal["nodes", "again", "links"] = msgspec.convert(step.what, Literal["nodes", "again", "links"])
+    return found
 
 
 def _link_case(options: Options, site: Site, case: Case) -> Case | None:
@@ -262,13 +261,17 @@ def _unusable(plan: Plan) -> dict[str, str]:
     launcher, left = launcher_of(site), list(site.hosts)
     if launcher.this_machine:
         return found
-    while bad := planning.bad(launcher.check(msgspec.structs.replace(site, hosts=left), fleet.again(plan, left, 0))):
+    while True:
+        checked = launcher.check(msgspec.structs.replace(site, hosts=left), fleet.again(plan, left, 0))
+        bad = [finding for finding in checked if finding.good is False]
+        if not bad:
+            return found
         found.update({one.host: f"{one.what}: {one.found}" for one in reversed(bad) if one.host in left})
         still = [host for host in left if host not in found]
         if not still or still == left:
-            raise SiteUnusable(site.name, bad)
+            message = f"site `{site.name}` cannot be used as it is; `--no-check` starts all the same"
+            raise SiteError(message, bad)
         left = still
-    return found
 
 
 def _meetings(hosts: Sequence[str], most: int, seed: int) -> Pairs:

@@ -204,11 +204,14 @@ def create(
     return campaign.create(folder, "bisect", made, command)
 
 
+def asked_of(made: Campaign) -> Asked:
+    return asking.read(made.record().asked, Asked, made.name)
+
+
 def go(made: Campaign, tell: Tell, driver: Driver | None = None, switch: Switch | None = None) -> Bisected | None:
     """Goes on to the answer; None if it was stopped."""
-    wanted = asking.read(made.record().asked, Asked, made.name)
-    repo = Path(wanted.repo)
-    with revisions.Trees(repo, made.folder / TREES) as trees:
+    wanted = asked_of(made)
+    with revisions.Trees(Path(wanted.repo), made.folder / TREES) as trees:
         procedure = _Bisection(made, wanted, trees, tell)
         shown = made.go(procedure, driver, switch)
     if shown is None:

@@ -18,7 +18,7 @@ from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
 from trainmark.report.i18n.speaker import say
 from trainmark.run import campaign, planning, session
-from trainmark.run.campaign import Campaign, Driver, Shown, Step, Tell, drive_quietly
+from trainmark.run.campaign import Campaign, Shown, Step, Tell, drive_quietly
 from trainmark.run.stop import Switch
 from trainmark.spec.case import Case, Setting
 from trainmark.spec.case_id import CaseId, value_text
@@ -68,30 +68,26 @@ class Asked(msgspec.Struct, frozen=True):
 
     suite: AskedSuite
     runs: str
-    check_hosts: bool = True
+    # Whether the site's hosts are looked at before that run.
+    check: bool = True
 
 
-def create(
-    suite: AskedSuite, runs: Path, *, check_hosts: bool = True, command: Sequence[str] = ()
-) -> Campaign:
+def create(suite: AskedSuite, runs: Path, *, check: bool = True, command: Sequence[str] = ()) -> Campaign:
     """Tries are kept beside the runs, in a folder that lists leave out. Nothing is started."""
     runs = runs.resolve()
     folder = runs / f".fit-{suite.suite.name}-{os.urandom(2).hex()}"
-    return campaign.create(folder, "fit", Asked(suite, str(runs), check_hosts), command)
+    return campaign.create(folder, "fit", Asked(suite, str(runs), check), command)
 
 
-def go(made: Campaign, tell: Tell, driver: Driver | None = None, switch: Switch | None = None) -> RunDir | None:
-    """Finds the batches, and makes the run with them; `driver` drives it. None if it was stopped before that."""
-    made.go(_Fit(made, tell), _quiet_tries(driver or drive_quietly), switch)
-    members = made.record().members
-    return made.run(members[-1]) if members and members[-1].step.what == RUN else None
+def go(made: Campaign, tell: Tell, switch: Switch | None = None) -> RunDir | None:
+    """Finds the batches, and makes the run with them, which the caller drives as any other. None if it was stopped."""
+    if made.go(_Fit(made, tell), _only_tries, switch) is None:
+        return None
+    return made.run(made.record().members[-1])
 
 
-def _quiet_tries(driver: Driver) -> Driver:
-    def drive(step: Step, run: RunDir, plan: Plan, switch: Switch) -> JobState:
-        return (driver if step.what == RUN else drive_quietly)(step, run, plan, switch)
-
-    return drive
+def _only_tries(step: Step, run: RunDir, plan: Plan, switch: Switch) -> JobState:
+    return JobState.PENDING if step.what == RUN else drive_quietly(step, run, plan, switch)
 
 
 class _Fit:
@@ -103,8 +99,7 @@ class _Fit:
         self._loaded = self._asked.suite.loaded()
         self._wanted = {one.key: one for one in wanted_batches(self._loaded)}
         smallest = {key: one.step for key, one in self._wanted.items()}
-        tops = {key: self._case(one, smallest).found.workload.parameters["batch"].max for key, one in self._wanted.items()}
-        self._most = {key: None if top is None else int(top) for key, top in tops.items()}
+        self._most = {key: _most(self._case(one, smallest)) for key, one in self._wanted.items()}
 
     def next(self, shown: Sequence[Shown]) -> Step | None:
         for step, tried in shown[self._told :]:
@@ -131,7 +126,7 @@ class _Fit:
             loaded = msgspec.structs.replace(self._loaded, fits=fits)
             plan = planning.plan_suite(loaded, suite.site, suite.changed, suite.seed)
             plan = planning.with_kept_peaks(plan, None if suite.site_file is None else Path(suite.site_file))
-            planning.check(plan, Path(self._asked.runs), hosts=self._asked.check_hosts)
+            planning.check(plan, Path(self._asked.runs), hosts=self._asked.check)
             return plan
         wanted = self._wanted[step.arguments["key"]]
         batches = {key: one.step for key, one in self._wanted.items()} | {wanted.key: step.arguments["batch"]}
@@ -185,6 +180,12 @@ def next_step(wanted: Sequence[Wanted], most: Mapping[str, int | None], shown: S
         end = f"{found.beyond} ran out of memory" if found.beyond else "no larger one was tried"
         fits[one.key] = Fitted(found.batch, f"{found.batch} is the largest multiple of {one.step} that fits ({end})")
     return Step(RUN, {"fits": msgspec.to_builtins(fits)})
+
+
+def _most(case: Case) -> int | None:
+    """The largest batch that its workload allows."""
+    most = case.found.workload.parameters["batch"].max
+    return None if most is None else int(most)
 
 
 def _same(case: Case, asked: CaseId) -> bool:

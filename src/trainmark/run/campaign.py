@@ -35,8 +35,8 @@ RECORD = "campaign.json"
 FOLDER = "campaign"
 # In the folder of a run that does not lie in its campaign's: where that is.
 PART = "campaign-part.json"
-# What goes on beside the rounds of a run of these kinds: a function of the run, its plan and a place for notes that gives
-# a context manager of a `Companion`.
+# What goes on beside the rounds of a run of these kinds: a function of the run, its plan and the observer of its rounds
+# that gives a context manager of a `Companion`.
 _COMPANIONS = {
     "goodput": "trainmark.run.faults:companion",
     "automl": "trainmark.automl.experiment.supervisor:companion",
@@ -219,12 +219,19 @@ def of_run(run: RunDir) -> Campaign | None:
     return Campaign(folder.resolve()) if (folder / RECORD).is_file() else None
 
 
-def find(runs: Path, name: str) -> Campaign | None:
-    """A campaign that has a folder of its own beside the runs, by that folder."""
-    for folder in (Path(name), runs / name):
-        if (folder / RECORD).is_file():
-            return Campaign(folder.resolve())
-    return None
+def find(runs: Path, name: str | None) -> Campaign | None:
+    """A campaign that has a folder of its own beside the runs, by that folder; without a name, one that is not finished
+    and newer than every run."""
+    if name is not None:
+        folders = [Path(name), runs / name]
+        return next((Campaign(folder.resolve()) for folder in folders if (folder / RECORD).is_file()), None)
+    found = [Campaign(file.parent.resolve()) for file in runs.glob(f".*/{RECORD}")]
+    newest = max(found, key=lambda one: one.record().created, default=None)
+    if newest is None or newest.record().finished:
+        return None
+    last = rundir.run_ids(runs)[-1:]
+    later = any(RunDir(runs / run).manifest().created > newest.record().created for run in last)
+    return None if later else newest
 
 
 def _ended(run: RunDir, step: Step, driver: Driver, asked: Switch) -> bool:

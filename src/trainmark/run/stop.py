@@ -47,7 +47,7 @@ class Switch(Protocol):
 
 
 class RunSwitch:
-    """Whether a run, or a campaign, shall stop: its caller's switch, and the file that `request` writes into its folder."""
+    """Whether a run, or a campaign, shall stop: by its caller's switch, or by the file that `request` writes."""
 
     def __init__(self, run_dir: Path, caller: Switch) -> None:
         self._file = run_dir / STOP
