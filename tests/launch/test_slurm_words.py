@@ -62,7 +62,7 @@ def test_everything_a_site_asks_for(tmp_path: Path) -> None:
     ):
         assert word in words
     script = words.index("/home/me/run/slurm/suite.1/job.sh")
-    assert words[script + 1 :] == ["python3", "-I", "-S", "/z/node.pyz", "steward", "/home/me/run/slurm/suite.1"]
+    assert words[script + 1 :] == ["python3", "-I", "-S", "/z/node.pyz", "slurm-job", "/home/me/run/slurm/suite.1"]
     step = slurm_words.srun(site, "mnist-1", 2, "/z/node.pyz")
     expected = ["--cpus-per-task=48", "--gpus-per-node=8", "--gres=nvme:1", "--cpu-bind=none", "--kill-on-bad-exit=1"]
     assert set(expected) <= set(step) and "--network=sn_all" in step and "--hint=nomultithread" not in step

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent.verdict import complains_of_peer
+from trainmark.agent.ending import complains_of_peer
 from trainmark.launch.protocol import Ended
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json

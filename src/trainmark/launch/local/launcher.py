@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import trainmark.agent
-from trainmark.agent import ship
+from trainmark.agent.events import shipper
 from trainmark.errors import SiteError, UserError
 from trainmark.launch import node_plan, outcome, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
@@ -118,7 +118,7 @@ class LocalLauncher(Launcher):
         for folder in folders:
             # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
             with contextlib.suppress(OSError):
-                ship.complete(str(folder))
+                shipper.complete(str(folder))
 
     def _state(self, job: StartedAttempt) -> Ended:
         handle = self._open(job)

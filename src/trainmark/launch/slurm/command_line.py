@@ -14,7 +14,7 @@ from trainmark.spec.site import Container, Site
 
 SCRIPT = """\
 #!/bin/bash
-# Holds the nodes; the steward makes steps of the orders that the controller leaves in the folder of the run.
+# Holds the nodes; the batch job makes steps of the orders that the controller leaves in the folder of the run.
 exec "$@"
 """
 
@@ -51,8 +51,8 @@ def sbatch(site: Site, ask: Ask) -> list[str]:
         words.append(f"--mem={memory}")
     words += [f"--chdir={ask.folder}", f"--output={ask.folder}/job.log", "--open-mode=append", "--export=ALL"]
     words += slurm.options
-    steward = [site.node_python, "-I", "-S", ask.node_zip, "steward", ask.folder]
-    return [*words, f"{ask.folder}/job.sh", *steward]
+    batch_job = [site.node_python, "-I", "-S", ask.node_zip, "slurm-job", ask.folder]
+    return [*words, f"{ask.folder}/job.sh", *batch_job]
 
 
 def _resources(slurm: SlurmOptions) -> list[str]:
@@ -68,7 +68,7 @@ def _resources(slurm: SlurmOptions) -> list[str]:
 
 
 def srun(site: Site, name: str, count: int, node_zip: str) -> list[str]:
-    """One agent on each of `count` nodes. The steward fills in what only the allocation knows: %NODES%, %CPUS%."""
+    """One agent on each of `count` nodes. The batch job fills in what only the allocation knows: %NODES%, %CPUS%."""
     slurm = slurm_options.of(site)
     words = ["srun", f"--job-name={name}", *_nodes(count), f"--ntasks={count}", "--ntasks-per-node=1"]
     words += _resources(slurm)

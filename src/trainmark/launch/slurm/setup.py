@@ -135,7 +135,7 @@ def _until_idle(hosts: Hosts, cluster: Cluster) -> None:
 
 def _dead(hosts: Hosts, cluster: Cluster) -> bool:
     """Whether a daemon has ended: no time will make its node idle."""
-    told = hosts.ask([node.address for node in cluster.nodes], "slurm_words", name="slurmd")
+    told = hosts.ask([node.address for node in cluster.nodes], "slurm_daemon", name="slurmd")
     return not all(words["running"] for words in told.values())
 
 
@@ -144,13 +144,13 @@ def _why(hosts: Hosts, cluster: Cluster, states: dict[str, str]) -> Iterator[str
     head = cluster.controller.address
     reasons = {name: reason for name, _, reason in hosts.ask([head], "slurm_states")[head]["nodes"]}
     if not states:
-        words = hosts.ask([head], "slurm_words", name="slurmctld")[head]
+        words = hosts.ask([head], "slurm_daemon", name="slurmctld")[head]
         told = " / ".join(words["said"]) or "it said nothing"
         yield f"slurmctld on {cluster.controller.name} gives no answer: {told}"
     for node in cluster.nodes:
         if states.get(node.name) == "idle":
             continue
-        words = hosts.ask([node.address], "slurm_words", name="slurmd")[node.address]
+        words = hosts.ask([node.address], "slurm_daemon", name="slurmd")[node.address]
         life = "" if words["running"] else "its slurmd does not run; "
         told = " / ".join([reasons.get(node.name, ""), *words["said"]]).strip(" /")
         yield f"{node.name} is {states.get(node.name, 'unknown')}: {life}{told or 'no reason was given'}"

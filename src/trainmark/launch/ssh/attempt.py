@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.agent.rank_folder import ENV_LOG
-from trainmark.agent.verdict import last_lines
+from trainmark.agent.ending import last_lines
+from trainmark.agent.ranks import ENV_LOG
 from trainmark.launch import outcome
 from trainmark.launch.protocol import Ended
 from trainmark.launch.remote_plan import REACH

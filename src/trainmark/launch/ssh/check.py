@@ -189,7 +189,7 @@ def _look_from_container(site: Site, token: str, node_zip: str) -> list[str] | N
         "-I",
         "-S",
         f"{remote_plan.WORK}/node/{node_zip}",
-        "share",
+        "shared-folder",
         str(site.shared_dir),
         token,
     ]

@@ -232,7 +232,7 @@ class SshLauncher(Launcher):
             return
         if header["op"] == "file":
             node.take(header, data)
-        elif header["op"] == "kept":
+        elif header["op"] == "not-sent":
             node.keep(header)
         elif header["op"] == "gone":
             node.gone(header.get("exit"))

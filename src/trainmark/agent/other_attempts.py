@@ -1,6 +1,6 @@
-"""Other attempts on this host at the same time: each leaves a locked file, and signs the files of those it finds.
+"""Other attempts on this host at the same time: each has a locked file, and appends its name to the files it finds.
 
-Nobody has to look during the round: whoever comes later has signed by the time it ends.
+Nothing has to be polled during the round: an attempt that started later has added its name by the time it ends.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import fcntl
 import os
 
 
-class Neighbours:
+class OtherAttempts:
     """`folder` is shared by all agents of one account on a host, containers included."""
 
     def __init__(self, folder: str, host: str, token: str) -> None:
         self._folder = folder
         self._prefix = host + "."
         self._path = os.path.join(folder, self._prefix + token)
-        self._signature = token[:8]
+        self._name = token[:8]
         self._fd = -1
-        self._met: set[str] = set()
+        self._found: set[str] = set()
 
     def enter(self) -> None:
-        """A folder that cannot be used costs this knowledge and nothing else."""
+        """A folder that cannot be used means only that other attempts are not noticed."""
         try:
             os.makedirs(self._folder, exist_ok=True)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -32,19 +32,19 @@ class Neighbours:
         for name in names:
             path = os.path.join(self._folder, name)
             if name.startswith(self._prefix) and path != self._path:
-                self._meet(path, name[len(self._prefix) :])
+                self._note(path, name[len(self._prefix) :])
 
-    def _meet(self, path: str, token: str) -> None:
+    def _note(self, path: str, token: str) -> None:
         try:
             other = os.open(path, os.O_WRONLY | os.O_APPEND)
         except OSError:
-            return  # it has just left
+            return  # it has just ended
         try:
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)  # nobody holds it: its agent was killed
+            os.unlink(path)  # not locked: its agent was killed
         except OSError:
-            os.write(other, (self._signature + "\n").encode())
-            self._met.add(token[:8])
+            os.write(other, (self._name + "\n").encode())
+            self._found.add(token[:8])
         finally:
             os.close(other)
 
@@ -53,12 +53,12 @@ class Neighbours:
         if self._fd < 0:
             return []
         try:
-            self._met.update(os.pread(self._fd, 65536, 0).decode(errors="replace").split())
+            self._found.update(os.pread(self._fd, 65536, 0).decode(errors="replace").split())
             os.unlink(self._path)
             os.close(self._fd)
         except OSError:
             pass
         self._fd = -1
-        count = len(self._met)
+        count = len(self._found)
         text = "another attempt" if count == 1 else "%d other attempts" % count
         return ["%s of trainmark ran on this host at the same time" % text] if count else []

@@ -1,11 +1,11 @@
-"""How a round ended, in one word, one sentence, and the first failing rank with its last lines."""
+"""How a round ended: state, reason, and the first failing rank with its last lines of output."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-from trainmark.agent.lines import open_plain
+from trainmark.agent.events.reader import open_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _MEMORY = (
     "bad_alloc",
 )
 _DISK = ("no space left on device", "disk quota exceeded")
-# What a healthy rank says when another one has gone.
+# What a healthy rank prints when another one has ended.
 _PEER = (
     "closed by peer",
     "reset by peer",
@@ -34,8 +34,8 @@ _PEER = (
 )
 
 
-class Verdict:
-    """The end of a round. `kind` None means there is no failing rank or part to name."""
+class Ending:
+    """State and reason; `kind` says what failed, None when nothing did."""
 
     __slots__ = ("exit", "kind", "rank", "reason", "signal", "state")
 
@@ -75,13 +75,13 @@ def signal_name(number: int) -> str:
         return "signal %d" % number
 
 
-def disk_verdict(error: BaseException) -> Verdict:
+def disk_full(error: BaseException) -> Ending:
     path = getattr(error, "filename", None) or "a file"
-    return Verdict("FAILED", "the disk is full: %s could not be written" % path, "disk")
+    return Ending("FAILED", "the disk is full: %s could not be written" % path, "disk")
 
 
-class Ended:
-    """A rank that ended badly: by a code, by a signal, or well but without a word to the probe."""
+class FailedRank:
+    """A rank that ended with an exit code, by a signal, or well but without any event."""
 
     __slots__ = ("exit", "mute", "rank", "signal", "who")
 
@@ -102,9 +102,9 @@ class Ended:
         return "%s exited with code %s" % (self.who, self.exit)
 
 
-def blame(failures: Sequence[Ended], last_lines: Callable[[int], list[str]], oom_kills: int) -> Verdict:
-    """The verdict on ranks that ended badly, in the order they were seen: the first whose log does not only
-    complain of a lost neighbour. `oom_kills` is how far the kernel's count rose during the round."""
+def blame(failures: Sequence[FailedRank], last_lines: Callable[[int], list[str]], oom_kills: int) -> Ending:
+    """The ending for ranks that failed, in the order they were seen: blames the first whose log does not only
+    complain about a lost peer. `oom_kills` is how far the kernel's count rose during the round."""
     chosen = failures[0]
     for ended in failures if len(failures) > 1 else ():
         if not complains_of_peer(last_lines(ended.rank)):
@@ -114,11 +114,11 @@ def blame(failures: Sequence[Ended], last_lines: Callable[[int], list[str]], oom
 
 
 def complains_of_peer(lines: list[str]) -> bool:
-    """Whether a rank's last lines only tell that another one has gone."""
+    """Whether a rank's last lines complain about a lost peer."""
     return _line_with(_PEER, lines) is not None
 
 
-def _explain(ended: Ended, lines: list[str], oom_kills: int) -> Verdict:
+def _explain(ended: FailedRank, lines: list[str], oom_kills: int) -> Ending:
     kind = "signal" if ended.signal is not None else "exit"
     reason = ended.words()
     said = _line_with(_MEMORY, lines)
@@ -134,7 +134,7 @@ def _explain(ended: Ended, lines: list[str], oom_kills: int) -> Verdict:
         said = _line_with(_DISK, lines)
         if said is not None:
             kind, reason = "disk", "the disk is full: %s and its log says: %s" % (reason, said)
-    return Verdict("FAILED", reason, kind, ended.rank, ended.exit, ended.signal)
+    return Ending("FAILED", reason, kind, ended.rank, ended.exit, ended.signal)
 
 
 def _line_with(words: Sequence[str], lines: list[str]) -> str | None:
@@ -146,7 +146,7 @@ def _line_with(words: Sequence[str], lines: list[str]) -> str | None:
 
 
 def last_lines(path: str) -> list[str]:
-    """The last lines of a log as a reader would see them: no colours, progress bars as they ended."""
+    """The last lines of a log as a terminal shows them: no colours, progress bars as they ended."""
     try:
         descriptor = open_plain(path)
     except OSError:
@@ -165,5 +165,5 @@ def tidy(text: str, whole: bool = True) -> list[str]:
     text = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]", "", text)
     lines = [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
     if not whole:
-        del lines[0]  # it begins somewhere in the middle
+        del lines[0]  # its beginning is missing
     return [line for line in lines if line][-LAST_LINES:]

@@ -1,22 +1,21 @@
-"""The watch decides on facts alone."""
+"""Which deadline has passed, and which rank is named."""
 
 from __future__ import annotations
 
-from trainmark.agent.stopping import Stopping
-from trainmark.agent.watch import Seen, overdue
+from trainmark.agent.deadlines import RankProgress, Stopping, overdue
 
 LIMITS = {"start": 10.0, "step": 5.0, "total": 100.0, "stop": 3.0}
 
 
-def training(rank: int, step: int, quiet: float) -> Seen:
-    return Seen(rank, events=step + 2, started=True, step=step, quiet=quiet)
+def training(rank: int, step: int, quiet: float) -> RankProgress:
+    return RankProgress(rank, events=step + 2, started=True, step=step, quiet=quiet)
 
 
-def starting(rank: int, events: int, quiet: float) -> Seen:
-    return Seen(rank, events, started=False, step=0, quiet=quiet)
+def starting(rank: int, events: int, quiet: float) -> RankProgress:
+    return RankProgress(rank, events, started=False, step=0, quiet=quiet)
 
 
-def named(uptime: float, *seen: Seen, probe: bool = True) -> tuple[str, int | None] | None:
+def named(uptime: float, *seen: RankProgress, probe: bool = True) -> tuple[str, int | None] | None:
     hang = overdue(uptime, LIMITS, probe, seen)
     return (hang.kind, hang.rank) if hang else None
 
@@ -34,8 +33,8 @@ def test_the_rank_that_got_least_far_is_named_at_the_start() -> None:
 
 
 def test_training_without_a_step_counts_as_started() -> None:
-    assert named(11.0, Seen(0, 2, started=True, step=0, quiet=1.0)) is None
-    hang = overdue(20.0, LIMITS, True, [Seen(0, 2, started=True, step=0, quiet=9.0)])
+    assert named(11.0, RankProgress(0, 2, started=True, step=0, quiet=1.0)) is None
+    hang = overdue(20.0, LIMITS, True, [RankProgress(0, 2, started=True, step=0, quiet=9.0)])
     assert hang is not None and hang.reason == "rank 0 was silent for more than 5 s before its first step ended"
 
 

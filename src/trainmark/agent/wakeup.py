@@ -1,4 +1,4 @@
-"""One place to wait: signals (through a pipe), other descriptors, and time."""
+"""Waits for signals (through a pipe), descriptors and time in one call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _nothing(number: int, frame: Any) -> None:
 
 
 class Wakeup:
-    """Turns SIGCHLD, SIGTERM and SIGINT into bytes to be read; SIGHUP is ignored (a lost terminal ends nothing)."""
+    """Turns SIGCHLD, SIGTERM and SIGINT into bytes to be read; SIGHUP is ignored (a closed terminal ends nothing)."""
 
     def __init__(self) -> None:
         self._watched: set[int] = set()
@@ -43,12 +43,12 @@ class Wakeup:
         self._poll.unregister(descriptor)
 
     def forget_all(self) -> None:
-        """Only signals count from now on."""
+        """Watches only signals from now on."""
         while self._watched:
             self._poll.unregister(self._watched.pop())
 
     def wait(self, seconds: float) -> tuple[list[int], list[int]]:
-        """Signals that came and watched descriptors that have something, after `seconds` at the latest."""
+        """Signals that arrived and watched descriptors that are readable, after `seconds` at the latest."""
         numbers: list[int] = []
         ready: list[int] = []
         for descriptor, _ in self._poll.poll(max(0, int(seconds * 1000 + 0.999))):

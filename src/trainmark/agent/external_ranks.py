@@ -1,20 +1,23 @@
-"""Ranks that the agent did not start: a command of the user did, and their probes register by their spool files."""
+"""Ranks that the agent did not start: a command of the user did, and their probes register by their spool files.
+
+The processes below that command also append lines to the file `hello` in the spool: who they are and how far they came.
+"""
 
 from __future__ import annotations
 
 import os
 
-from trainmark.agent.lines import open_plain
-from trainmark.agent.verdict import Verdict
+from trainmark.agent.ending import Ending
+from trainmark.agent.events.reader import open_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from trainmark.agent.nodeplan import NodePlan
-    from trainmark.agent.pattern import Reader
+    from trainmark.agent.events.pattern import PatternReader
+    from trainmark.agent.events.reader import EventStream
+    from trainmark.agent.node_plan import NodePlan
     from trainmark.agent.ranks import Rank
-    from trainmark.agent.stream import Stream
 
 HELLO = "hello"
 _MOST = 1 << 20  # bytes of it that are read
@@ -22,8 +25,8 @@ _MUTE = "the ranks of this node ended without speaking to the probe"
 _CURE = "name the lines it prints with --pattern, or have the program speak to the probe"
 
 
-class Guest:
-    """A rank somewhere below the command: it lives as long as the command, and only its events are known."""
+class ExternalRank:
+    """A rank below the command: counted as running while the command runs; only its events are known."""
 
     pid = None
 
@@ -35,21 +38,21 @@ class Guest:
     def running(self) -> bool:
         return self._command.running
 
-    def record(self, stream: Stream) -> dict[str, Any]:
+    def record(self, stream: EventStream) -> dict[str, Any]:
         unknown = dict.fromkeys(("pid", "exit", "signal", "cpu_s", "max_rss_bytes"))
         return dict(unknown, rank=self.rank, steps=stream.steps, samples=stream.samples)
 
 
-def present(started: list[Rank], streams: dict[int, Stream]) -> list[Rank | Guest]:
-    """The started processes, and those that have spoken without having been started here."""
+def present(started: list[Rank], streams: dict[int, EventStream]) -> list[Rank | ExternalRank]:
+    """The started processes, and those that wrote events without having been started here."""
     known = {rank.rank for rank in started}
     strangers = sorted(number for number in streams if number not in known)
-    own: list[Rank | Guest] = [rank for rank in started if not strangers or streams[rank.rank].events]
-    return own + [Guest(number, started[0]) for number in strangers]
+    own: list[Rank | ExternalRank] = [rank for rank in started if not strangers or streams[rank.rank].events]
+    return own + [ExternalRank(number, started[0]) for number in strangers]
 
 
-class Hello:
-    """What the processes below the command said of themselves besides their events: who they are, how far they came."""
+class HelloFile:
+    """The lines of the file, by their first word."""
 
     def __init__(self, spool: str) -> None:
         self.said: dict[str, list[str]] = {}
@@ -83,21 +86,21 @@ class Hello:
         return found
 
 
-class Guests:
-    """All that is special about a command whose ranks are not started here."""
+class ExternalRanks:
+    """What differs for a command that starts the ranks itself."""
 
-    def __init__(self, plan: NodePlan, command: Rank, streams: dict[int, Stream]) -> None:
+    def __init__(self, plan: NodePlan, command: Rank, streams: dict[int, EventStream]) -> None:
         self._plan = plan
         self._streams = streams
-        self._hello: Hello | None = None
-        self._reader: Reader | None = None
+        self._hello: HelloFile | None = None
+        self._reader: PatternReader | None = None
         if plan.pattern:
-            from trainmark.agent import pattern
+            from trainmark.agent.events import pattern
 
             self._reader = pattern.reader(plan.pattern, command.rank, command.log, plan.spool)
 
     def look(self) -> None:
-        """Reads new lines of the output, where steps are told there."""
+        """Reads new lines of the output, where a pattern finds steps in them."""
         if self._reader is not None:
             self._reader.look()
 
@@ -105,30 +108,30 @@ class Guests:
         return None if self._reader is None else now + self._reader.look_seconds
 
     def finish(self) -> list[str]:
-        """Hears the last words, before the spool goes; warns of what is not in the figures."""
+        """Reads what is left before the spool is removed. Warns of what is not in the figures."""
         warnings = self._reader.finish() if self._reader is not None else []
-        self._hello = Hello(self._plan.spool)
+        self._hello = HelloFile(self._plan.spool)
         return warnings + self._hello.warnings()
 
-    def ended_as_asked(self) -> Verdict | None:
-        """The verdict when every rank that spoke has ended itself after the steps it was asked for."""
+    def ended_as_asked(self) -> Ending | None:
+        """The ending when every rank with events has ended after the steps it was asked for."""
         spoken = [stream for stream in self._streams.values() if stream.events]
         if not spoken or not all(stream.ended_as_asked for stream in spoken):
             return None
-        return Verdict("SUCCEEDED", "ended after %d steps as asked" % max(stream.steps for stream in spoken))
+        return Ending("SUCCEEDED", "ended after %d steps as asked" % max(stream.steps for stream in spoken))
 
-    def silence(self) -> Verdict | None:
-        """The verdict on a command that ended well and in which no step was seen: why, and what helps."""
+    def silence(self) -> Ending | None:
+        """The ending of a command that ended well without a training step: why, and what helps."""
         if self._hello is None or not self._plan.probe or any(stream.steps for stream in self._streams.values()):
             return None
-        if self._hello.count("started"):  # by a launcher of ours: as for any rank, speaking is enough
+        if self._hello.count("started"):  # through `trainmark-rank`: as for any rank, one event is enough
             mute = not any(stream.events for stream in self._streams.values())
-            return Verdict("FAILED", _MUTE, "no-steps", self._plan.ranks[0].rank) if mute else None
+            return Ending("FAILED", _MUTE, "no-steps", self._plan.ranks[0].rank) if mute else None
         reason = "no training step was seen because " + _why(self._plan, self._hello)
-        return Verdict("FAILED", reason, "no-steps", self._plan.ranks[0].rank)
+        return Ending("FAILED", reason, "no-steps", self._plan.ranks[0].rank)
 
 
-def _why(plan: NodePlan, hello: Hello) -> str:
+def _why(plan: NodePlan, hello: HelloFile) -> str:
     if plan.pattern:
         return "no line of the output told one: check --pattern against `trainmark logs`"
     if hello.said.get("broken"):
@@ -143,7 +146,7 @@ def _why(plan: NodePlan, hello: Hello) -> str:
     if seen:
         who = "the Python that ran" if seen == 1 else "none of the %d Pythons that ran" % seen
         return "%s %simported torch; %s" % (who, "never " if seen == 1 else "", _CURE)
-    flag = _deaf(plan.ranks[0].argv)
+    flag = _flag_without_hooks(plan.ranks[0].argv)
     if flag:
         return "Python was started with %s, which keeps trainmark's hooks out: leave it away, or %s" % (flag, _CURE)
     return (
@@ -152,8 +155,8 @@ def _why(plan: NodePlan, hello: Hello) -> str:
     )
 
 
-def _deaf(argv: list[str]) -> str | None:
-    """A flag before the script that has Python ignore PYTHONPATH or sitecustomize."""
+def _flag_without_hooks(argv: list[str]) -> str | None:
+    """A flag before the script that makes Python ignore PYTHONPATH or sitecustomize."""
     if "python" not in os.path.basename(argv[0]):
         return None
     for word in argv[1:]:

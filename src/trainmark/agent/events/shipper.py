@@ -1,44 +1,43 @@
-"""Events on their way: from the ranks' spool files into ONE events.jsonl per node, whole lines only."""
+"""Moves events from the ranks' spool files into one events.jsonl per node, in whole lines."""
 
 from __future__ import annotations
 
 import os
 import time
 
-from trainmark.agent.lines import Lines
-from trainmark.agent.nodeplan import ELSEWHERE
-from trainmark.agent.record import Appender, Log, drop_reserve
-from trainmark.agent.stream import Stream, parsed
+from trainmark.agent.events.reader import EventStream, LineReader, parsed
+from trainmark.agent.events.spools import SPOOL, make_spool, ranks_in, remove_spool, spool_file
+from trainmark.agent.files import Appender, Log, drop_reserve
+from trainmark.agent.node_plan import SPOOL_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterator
 
 EVENTS = "events.jsonl"
-SPOOL = "spool"
-_TURN = "completing"
+_LOCK = "completing"
 
 
 class Shipper:
-    """All local ranks' streams into events.jsonl, one write at a time."""
+    """Appends the new events of all local ranks to events.jsonl, one write at a time."""
 
     def __init__(self, folder: str, spool: str, ranks: list[int], is_open: bool = False) -> None:
         make_spool(folder, spool)
         self._folder = folder
-        self._spool = spool if is_open else None  # where ranks may appear that nobody announced
+        self._spool = spool if is_open else None  # ranks that the plan does not list may appear here
         self._events = Appender(os.path.join(folder, EVENTS))
-        self.streams = {rank: Stream(rank, spool_file(spool, rank)) for rank in ranks}
+        self.streams = {rank: EventStream(rank, spool_file(spool, rank)) for rank in ranks}
         self.shipped = 0
-        self._lost = False  # something could not be written: the rest must wait for whoever completes the folder
+        self._lost = False  # a write failed: `complete` ships the rest later
 
     def ship(self, now_ns: int) -> bool:
-        """Moves what is new; whether there was any, be it a part of a line."""
+        """Moves what is new. Returns whether there was anything, even a part of a line."""
         if self._lost:
             return False
         if self._spool is not None:
-            for rank in spoken(self._spool):
+            for rank in ranks_in(self._spool):
                 if rank not in self.streams:
-                    self.streams[rank] = Stream(rank, spool_file(self._spool, rank))
+                    self.streams[rank] = EventStream(rank, spool_file(self._spool, rank))
         data = b"".join(stream.take(now_ns) for stream in self.streams.values())
         if data:
             self._lost = True
@@ -66,62 +65,6 @@ class Shipper:
             stream.close()
 
 
-def spool_file(spool: str, rank: int) -> str:
-    return os.path.join(spool, "rank%d.jsonl" % rank)
-
-
-def make_spool(folder: str, spool: str) -> None:
-    """A spool elsewhere is linked from the folder, so that whoever completes the folder finds it."""
-    link = os.path.join(folder, SPOOL)
-    if os.path.abspath(spool) == link:
-        os.makedirs(spool, exist_ok=True)
-        return
-    from trainmark.agent.stale_spools import own
-
-    os.makedirs(spool, 0o700, exist_ok=True)
-    own(spool, folder)
-    os.symlink(os.path.abspath(spool), link)
-
-
-def remove_spool(folder: str) -> None:
-    """Removes what can be removed; ranks may have left anything there. No link is followed but our own."""
-    path = os.path.join(folder, SPOOL)
-    if not os.path.islink(path):
-        _remove_folder(path)
-        return
-    spool = os.path.realpath(path)
-    if os.path.basename(spool).startswith(ELSEWHERE):
-        remove_elsewhere(spool)
-    _remove(path)
-
-
-def remove_elsewhere(spool: str) -> None:
-    from trainmark.agent.mpi.shared_memory import twin
-
-    _remove_folder(spool)
-    _remove_folder(twin(spool))
-
-
-def _remove_folder(path: str) -> None:
-    try:
-        for name in os.listdir(path):
-            _remove(os.path.join(path, name))
-        os.rmdir(path)
-    except OSError:
-        pass  # gone already, or something in it cannot be removed
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except IsADirectoryError:
-        import shutil  # which follows no links; a rank that makes folders here is rare enough
-
-        shutil.rmtree(path, ignore_errors=True)
-    except OSError:
-        pass
-
-
 class _Known:
     """Which (rank, seq) are in a file: a run from 0 per rank costs one number, whatever its length."""
 
@@ -130,7 +73,7 @@ class _Known:
         self._later: dict[int, set[int]] = {}
 
     def add(self, rank: int, seq: int) -> bool:
-        """Notes one; False when it was known."""
+        """Adds one; False when it was known."""
         following = self._next.get(rank, 0)
         later = self._later.setdefault(rank, set())
         if 0 <= seq < following or seq in later:
@@ -148,7 +91,7 @@ class _Known:
 
 def _lines(path: str) -> Iterator[bytes]:
     """The whole lines of a file, one at a time."""
-    source = Lines(path)
+    source = LineReader(path)
     try:
         while True:
             yield from source.take().split(b"\n")
@@ -166,28 +109,28 @@ def _new(line: bytes, known: _Known) -> bool:
 
 
 def complete(folder: str) -> int:
-    """Brings what a killed agent left in its spool into events.jsonl, each event once; returns how many.
+    """Appends what a killed agent left in its spool to events.jsonl, each event once; returns how many.
 
-    May be called again at any time, and by anybody, once the ranks are gone: what has arrived is known by (rank, seq).
+    May be called again at any time once the ranks are gone: events are recognised by (rank, seq).
     """
     spool = os.path.join(folder, SPOOL)
     drop_reserve(folder)
-    turn = _turn(os.path.realpath(spool))
+    lock = _lock(os.path.realpath(spool))
     try:
         return _complete(folder, spool) if os.path.isdir(spool) else 0
     finally:
-        if turn is not None:
-            os.close(turn)
+        if lock is not None:
+            os.close(lock)
 
 
-def _turn(spool: str) -> int | None:
-    """A spool elsewhere may be completed by the next agent on the node, too: one after the other."""
-    if not os.path.basename(spool).startswith(ELSEWHERE):
+def _lock(spool: str) -> int | None:
+    """Locks a spool outside the folder: the next agent on the node may complete it at the same time."""
+    if not os.path.basename(spool).startswith(SPOOL_PREFIX):
         return None
     import fcntl
 
     try:
-        descriptor = os.open(os.path.join(spool, _TURN), os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(os.path.join(spool, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:
         return None  # gone by now, or a disk without locks
@@ -200,13 +143,13 @@ def _complete(folder: str, spool: str) -> int:
     log = Log(os.path.join(folder, "agent.log"))
     count = 0
     try:
-        _mend(path)
+        _cut_torn_line(path)
         known = _Known()
         for line in _lines(path):
             _new(line, known)
-        for rank in spoken(spool):
-            stream = Stream(rank, spool_file(spool, rank))
-            count += _bring(stream, events, known)
+        for rank in ranks_in(spool):
+            stream = EventStream(rank, spool_file(spool, rank))
+            count += _append_new(stream, events, known)
             for warning in stream.warnings():
                 log.line(warning)
         events.sync()
@@ -216,13 +159,7 @@ def _complete(folder: str, spool: str) -> int:
     return count
 
 
-def spoken(spool: str) -> list[int]:
-    """The ranks that have a spool file."""
-    names = [name[4:-6] for name in os.listdir(spool) if name.startswith("rank") and name.endswith(".jsonl")]
-    return sorted(int(number) for number in names if number.isdigit() and len(number) < 10)
-
-
-def _bring(stream: Stream, events: Appender, known: _Known) -> int:
+def _append_new(stream: EventStream, events: Appender, known: _Known) -> int:
     """Appends the unknown events of one rank, a few megabytes at a time."""
     count = 0
     try:
@@ -238,7 +175,7 @@ def _bring(stream: Stream, events: Appender, known: _Known) -> int:
         stream.close()
 
 
-def _mend(path: str) -> None:
+def _cut_torn_line(path: str) -> None:
     """Cuts a torn last line: its event is still whole in the spool."""
     size = os.path.getsize(path)
     with open(path, "rb+") as file:

@@ -1,4 +1,4 @@
-"""Files of the round: replaced whole, appended whole, and a small reserve for the day the disk is full."""
+"""Files of an attempt: replaced or appended as a whole, and a reserve of space for when the disk is full."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# A rank may put anything in the place of a file: a pipe is never waited for, and a link is not followed.
+# A rank may replace a file by a pipe or a link: neither blocks, and no link is followed.
 _CAREFUL = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 RESERVE = "reserve"
 _RESERVE_BYTES = 65536

@@ -1,4 +1,4 @@
-"""The nodes of one command, as processes on this machine: the head with its `ssh`, and the door of another node."""
+"""The nodes of one command, as processes on this machine: the head with its `ssh`, and a member."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import trainmark.agent
-from trainmark.agent.mpi import wrappers as guest
+from trainmark.agent.mpi import wrappers
 from trainmark.agent.placeholders import fill_hosts
-from trainmark.agent.rank_folder import shown
+from trainmark.agent.ranks import environment_text
 
 AGENT = [sys.executable, "-I", "-S", str(Path(trainmark.agent.__file__).with_name("__main__.py"))]
 TOKEN = "ab12" * 8
@@ -64,69 +64,69 @@ def verb(tmp_path: Path) -> Iterator[Start]:
 
 
 def run(verb: Start, port: int, script: str) -> tuple[Any, str, str]:
-    """A script on the head; the door's process, and what the script has printed."""
-    door = verb("far", "door", "127.0.0.1", str(port), "far", *PROGRAM)
+    """A script on the head; the member's process, and what the script has printed."""
+    member = verb("far", "mpi-member", "127.0.0.1", str(port), "far", *PROGRAM)
     command = ["sh", "-c", script]
-    head = verb("near", "head", str(port), "1", str(len(command)), *command, *PROGRAM)
+    head = verb("near", "mpi-head", str(port), "1", str(len(command)), *command, *PROGRAM)
     out, err = head.communicate(timeout=120)
-    return door, out, err
+    return member, out, err
 
 
 def test_what_runs_behind_a_door_is_that_node_s(verb: Start, port: int) -> None:
     script = "ssh -o BatchMode=yes -p 22 root@far 'echo $NODE; echo bad >&2; exit 3'; echo code $?; ssh nobody true"
-    door, out, err = run(verb, port, script)
+    member, out, err = run(verb, port, script)
     assert out == "far\ncode 3\n" and "bad\n" in err and "no node nobody; there is far" in err
-    assert door.wait(30) == 1, "the script has ended badly, so its other nodes have"
+    assert member.wait(30) == 1, "the script has ended badly, so its other nodes have"
 
 
 def test_a_rank_has_a_folder_and_a_spool_on_its_own_node(verb: Start, port: int, tmp_path: Path) -> None:
     """Even when its launcher hands it the environment of another node."""
     script = "OMPI_COMM_WORLD_RANK=0 trainmark-rank && ssh far 'SLURM_PROCID=9 PMIX_RANK=1 SECRET_KEY=x trainmark-rank'"
-    door, out, _ = run(verb, port, script)
+    member, out, _ = run(verb, port, script)
     assert out == "".join(
         f"{tmp_path}/{n}/rank{r} {r} {tmp_path}/{n}/spool/rank{r}.jsonl\n" for n, r in (("near", 0), ("far", 1))
     )
-    assert door.wait(30) == 0
+    assert member.wait(30) == 0
     assert os.readlink(tmp_path / "far/rank1/code") == str(tmp_path)
     log = (tmp_path / "far/rank1/env.log").read_text()
     assert "PMIX_RANK=1\n" in log and "SECRET_KEY=***\n" in log and TOKEN not in log
 
 
 def test_strangers_are_not_obeyed_and_not_believed(verb: Start, port: int) -> None:
-    """Neither by the head, which goes on waiting for its door, nor by a door."""
+    """Neither by the head, which goes on waiting for its member, nor by a member."""
     script = ["sh", "-c", "ssh far 'echo $NODE'"]
-    head = verb("near", "head", str(port), "1", str(len(script)), *script, *PROGRAM)
+    head = verb("near", "mpi-head", str(port), "1", str(len(script)), *script, *PROGRAM)
     deadline = time.monotonic() + 30
     while True:
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
-                stranger.sendall(b'{"op":"door","host":"far","proof":"00","nonce":"1"}\n')
+                stranger.sendall(b'{"op":"member","host":"far","proof":"00","nonce":"1"}\n')
                 assert b'"who"' in stranger.recv(4096) and stranger.recv(4096) == b""
             break
         except OSError:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-    wrong = verb("wrong", "door", "127.0.0.1", str(port), "far", *PROGRAM, token="cd34" * 8)
+    wrong = verb("wrong", "mpi-member", "127.0.0.1", str(port), "far", *PROGRAM, token="cd34" * 8)
     time.sleep(0.5)
     assert head.poll() is None and wrong.poll() is None
-    verb("far", "door", "127.0.0.1", str(port), "far", *PROGRAM)
+    verb("far", "mpi-member", "127.0.0.1", str(port), "far", *PROGRAM)
     assert head.communicate(timeout=120)[0] == "far\n"
 
 
-@pytest.mark.parametrize("victim", ["door", "head"])
+@pytest.mark.parametrize("victim", ["member", "head"])
 def test_one_that_is_killed_ends_the_others(verb: Start, port: int, victim: str) -> None:
-    door = verb("far", "door", "127.0.0.1", str(port), "far", *PROGRAM)
+    member = verb("far", "mpi-member", "127.0.0.1", str(port), "far", *PROGRAM)
     script = ["sh", "-c", "ssh far 'echo here; exec sleep 600'"]
-    head = verb("near", "head", str(port), "1", str(len(script)), *script, *PROGRAM)
+    head = verb("near", "mpi-head", str(port), "1", str(len(script)), *script, *PROGRAM)
     assert head.stdout is not None and head.stdout.readline() == "here\n"
-    (door if victim == "door" else head).kill()
-    other = head if victim == "door" else door
+    (member if victim == "member" else head).kill()
+    other = head if victim == "member" else member
     assert other.wait(30) == 1
     assert other.stderr is not None and "has gone" in other.stderr.read()
 
 
 def test_a_command_that_is_not_there_is_named(verb: Start) -> None:
-    done = verb("near", "head", "0", "0", "1", "mpirun-of-nowhere", *PROGRAM)
+    done = verb("near", "mpi-head", "0", "0", "1", "mpirun-of-nowhere", *PROGRAM)
     assert "mpirun-of-nowhere cannot be started: No such file" in done.communicate(timeout=120)[1]
     assert done.returncode == 127
 
@@ -141,7 +141,7 @@ def test_a_command_that_is_not_there_is_named(verb: Start) -> None:
     ],
 )
 def test_what_ssh_is_asked(words: list[str], expected: tuple[str, str]) -> None:
-    assert guest.parse(words) == expected
+    assert wrappers.parse(words) == expected
 
 
 def test_stand_ins_for_hosts_are_filled_also_in_lists() -> None:
@@ -159,6 +159,6 @@ def test_secrets_are_not_written_down() -> None:
         "PROXY": "http://me:pw@proxy:3128",
         "A": "hf_d",
     }
-    text = shown({**env, "HOME": "/root", "URL": "https://host:443/x", "LINES": "1\n2"})
+    text = environment_text({**env, "HOME": "/root", "URL": "https://host:443/x", "LINES": "1\n2"})
     assert text.count("=***\n") == 5 and not [value for value in env.values() if f"={value}\n" in text]
     assert "HOME=/root\n" in text and "URL=https://host:443/x\n" in text and "LINES=1\\n2\n" in text

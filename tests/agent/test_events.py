@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainmark.agent.ship import Shipper, complete
-from trainmark.agent.stream import Stream
+from trainmark.agent.events.reader import EventStream
+from trainmark.agent.events.shipper import Shipper, complete
 
 
 def line(rank: int, seq: int, kind: str = "STEP_END", **more: object) -> bytes:
@@ -95,7 +95,7 @@ def test_a_stream_read_in_any_pieces(sizes: list[int], cuts: list[int]) -> None:
     data = line(0, 0, "TRAIN_START") + b"".join(line(0, seq, step=seq, n=n, loss=0.5) for seq, n in enumerate(sizes, 1))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rank0.jsonl")
-        stream = Stream(0, path)
+        stream = EventStream(0, path)
         assert stream.take(5000) == b""
         got, position = b"", 0
         with open(path, "wb", buffering=0) as file:
@@ -120,7 +120,7 @@ def test_a_stream_read_in_any_pieces(sizes: list[int], cuts: list[int]) -> None:
 def test_losses_that_are_no_numbers(tmp_path: Path, text: bytes, found: tuple[int, str] | None) -> None:
     path = tmp_path / "s"
     path.write_bytes(text)
-    stream = Stream(0, str(path))
+    stream = EventStream(0, str(path))
     stream.take(10)
     assert stream.nonfinite == found
 

@@ -1,7 +1,7 @@
-"""Steps read from what a program prints: a pattern over the lines of its output, live, written down as events.
+"""Makes events of what a program prints: a regular expression finds steps in the lines of its output as they come.
 
-The node plan brings the expression and what its groups mean; nothing is known here of any program. Where a line tells
-how long its steps took, that is their time; else it is the time at which the line came.
+The node plan has the expression and the meaning of its groups. Where a line says how long its steps took, that is their
+time; otherwise it is the time at which the line came.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import re
 import signal
 import time
 
-from trainmark.agent.lines import Lines
-from trainmark.agent.record import Appender, to_json
+from trainmark.agent.events.reader import LineReader
+from trainmark.agent.files import Appender, to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _LONGEST = 2048  # characters of a line that is looked at
-_PATIENCE = 0.2  # seconds for one line: a bad expression may take for ever
+_PATIENCE = 0.2  # seconds for one line: a bad expression may not end
 _MOST_TIMEOUTS = 3
 _MOST_STEPS = 100000  # between two lines
 _MOST_SAMPLES = 1e12
@@ -35,7 +35,7 @@ def _give_up(*_: object) -> None:
 
 
 class Pattern:
-    """What the node plan says of the lines, and what the user said of a step."""
+    """The expression of the node plan, and what the user said about a step."""
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self._expression = re.compile(raw["regex"])
@@ -44,7 +44,7 @@ class Pattern:
         self._zero = bool(raw.get("zero"))
         self._product = bool(raw.get("product"))
         self._devices: int = int(raw.get("devices") or 1) if raw.get("per_device") else 1
-        self._before: dict[str, Any] = {}  # what an earlier line told that belongs to this one
+        self._before: dict[str, Any] = {}  # groups of an earlier line that belong to this one
         self.every = max(1, int(raw.get("every") or 1))
         self.whole = bool(raw.get("whole"))
         self.batch: int | None = raw.get("batch")
@@ -52,7 +52,7 @@ class Pattern:
         self.unit: str = raw.get("unit") or "samples"
 
     def read(self, line: str) -> dict[str, float]:
-        """The figures in a line; empty when it tells no step."""
+        """The figures in a line; empty when it has no step."""
         context = self._context.search(line) if self._context is not None else None
         if context:
             self._before = context.groupdict()
@@ -61,7 +61,7 @@ class Pattern:
         groups = dict(self._before, **match.groupdict()) if match else {}
         found = _figures(groups)
         if groups.get("step") is not None and "step" not in found:
-            return {}  # a step whose number nobody can read
+            return {}  # a step whose number is not readable
         if "ms" in found:
             found["seconds"] = found.pop("ms") / 1000
         if "rate" in found:
@@ -77,31 +77,31 @@ def _figures(groups: dict[str, Any]) -> dict[str, float]:
         try:
             value = float(text.replace(",", ""))
         except (AttributeError, ValueError):
-            continue  # the group took no part, or is no number
+            continue  # the group did not match, or is not a number
         if value - value == 0 or name == "loss":  # only a loss may really be NaN
             found[name] = value
     return found
 
 
-class Reader:
-    """One process's output on its way to events of `rank`."""
+class PatternReader:
+    """Turns the output of one process into events of `rank`."""
 
     look_seconds = 0.05  # between two looks: how late a line may be seen
 
     def __init__(self, pattern: Pattern, rank: int, log: str, spool_file: str) -> None:
         self._pattern = pattern
         self._rank = rank
-        self._lines = Lines(log)
+        self._lines = LineReader(log)
         self._out = Appender(spool_file)
         self._seq = 0
-        self._step = 0  # steps told so far
-        self._shown: int | None = None  # the program's own number of the last one, and its epoch
+        self._step = 0  # steps written so far
+        self._shown: int | None = None  # the program's number of the last step, and its epoch
         self._epoch = 0.0
-        self._start = 0  # the program's first number, and how far it is to the second: where it counts anew from
-        self._interval = 0
-        self._strays = 0  # lines whose step lies before the last one
-        self._jumps = 0  # lines whose step lies too far behind it
-        self._first: tuple[dict[str, float], int] | None = None  # how many steps it tells is known at the second line
+        self._start = 0  # the program's first number
+        self._interval = 0  # from the first number to the second
+        self._strays = 0  # lines with a step before the last one
+        self._jumps = 0  # lines with a step too far after it
+        self._first: tuple[dict[str, float], int] | None = None  # how many steps it covers is known at the second line
         self._clock: int | None = None
         self._timeouts = 0
         self._done = False
@@ -123,7 +123,7 @@ class Reader:
         while self._lines.moved:
             self.look()
         if self._first is not None:
-            self._tell_first(self._pattern.every)
+            self._write_first(self._pattern.every)
         if self._seq and not self._done:
             self._end({})
         self._out.close()
@@ -150,7 +150,7 @@ class Reader:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         if "step" not in found:
-            self._tell(found, self._pattern.every if found else 0, now)
+            self._write_steps(found, self._pattern.every if found else 0, now)
         elif self._shown is None:
             self._shown, self._epoch = int(found["step"]), found.get("epoch", 0.0)
             self._start = self._shown
@@ -165,7 +165,7 @@ class Reader:
         if epoch < self._epoch or (shown < before and not anew):
             self._strays += 1
             return
-        # The same number in the same epoch is another rank's line, too: it tells of no steps.
+        # The same number in the same epoch is the line of another rank: no new steps.
         count = max(shown, 1) if anew else shown - before
         self._shown, self._epoch = shown, epoch
         if count > _MOST_STEPS:
@@ -173,23 +173,23 @@ class Reader:
             return
         self._interval = self._interval or count
         if count and self._first is not None:
-            self._tell_first(count)
-        self._tell(found, count, now)
+            self._write_first(count)
+        self._write_steps(found, count, now)
 
     def _counts_anew(self, shown: int, before: int, epoch: float | None) -> bool:
-        """Whether a number that did not grow begins a new epoch; otherwise it is of a rank that is a little behind."""
+        """Whether a number that did not grow begins a new epoch; otherwise it comes from a slower rank."""
         if epoch is not None:
             return epoch > self._epoch and shown <= before
         return shown <= max(self._start, self._interval) and before - shown >= 2 * max(self._interval, 1)
 
-    def _tell_first(self, interval: int) -> None:
-        """The first line tells of as many steps as the next one, if there were so many."""
+    def _write_first(self, interval: int) -> None:
+        """The first line covers as many steps as the second, if there were so many."""
         if self._first is not None:
             (found, now), self._first = self._first, None
-            self._tell(found, max(1, min(int(found["step"]), interval)), now)
+            self._write_steps(found, max(1, min(int(found["step"]), interval)), now)
 
-    def _tell(self, found: dict[str, float], count: int, now: int) -> None:
-        """`count` steps ended with a line; what it tells is spread over them."""
+    def _write_steps(self, found: dict[str, float], count: int, now: int) -> None:
+        """`count` steps ended with a line; its figures are spread over them."""
         if not count or self._done:
             return
         seconds = self._seconds(found, count)
@@ -203,26 +203,26 @@ class Reader:
             more: dict[str, Any] = {"loss": _plain(found["loss"])} if "loss" in found and index == count else {}
             if samples:
                 more["n"] = samples * index // count - samples * (index - 1) // count
-            self._say("STEP_END", self._clock, step=self._step, **more)
-        self._say("BLOCK", self._clock, step=self._step)
+            self._write("STEP_END", self._clock, step=self._step, **more)
+        self._write("BLOCK", self._clock, step=self._step)
         if self._pattern.steps is not None and self._step >= self._pattern.steps:
             self._done = True
             self._end({"ended_after": self._step})
 
     def _begin(self, at: int) -> None:
         self._clock = at
-        # Times of single steps are not known, only those of lines: as on a device that works behind the program.
-        told = {"wall": time.time_ns(), "unit": self._pattern.unit, "timing": "host-enqueue", "world": 1}
-        self._say("INIT_START", at, **told)
-        self._say("TRAIN_START", at)
+        # Only the times of lines are known, not of single steps: as on a device that runs behind the program.
+        fields = {"wall": time.time_ns(), "unit": self._pattern.unit, "timing": "host-enqueue", "world": 1}
+        self._write("INIT_START", at, **fields)
+        self._write("TRAIN_START", at)
 
     def _end(self, values: dict[str, Any]) -> None:
         at = self._clock or time.monotonic_ns()
-        self._say("TRAIN_END", at)
-        self._say("FINISHED", at, values=values)
+        self._write("TRAIN_END", at)
+        self._write("FINISHED", at, values=values)
 
     def _seconds(self, found: dict[str, float], count: int) -> float | None:
-        """Of one step, as the program says."""
+        """Seconds of one step, as the program says."""
         seconds: float | None = None
         per_step = found.get("samples") or self._pattern.batch
         if found.get("seconds", 0.0) > 0:
@@ -234,7 +234,7 @@ class Reader:
         return seconds if seconds is not None and seconds < 1e6 else None
 
     def _samples(self, found: dict[str, float], seconds: float | None, count: int, now: int) -> int:
-        """Of all steps of a line; 0 when nothing tells."""
+        """Samples of all steps of a line; 0 when not known."""
         per_step = found.get("samples") or self._pattern.batch
         samples = (per_step or 0) * count
         if not per_step and found.get("rate"):
@@ -242,18 +242,18 @@ class Reader:
             samples = found["rate"] * lasted
         return round(samples) if 0 < samples < _MOST_SAMPLES else 0
 
-    def _say(self, kind: str, at: int, **more: Any) -> None:
+    def _write(self, kind: str, at: int, **more: Any) -> None:
         event = dict({"k": kind, "rank": self._rank, "seq": self._seq, "t": at}, **more)
         self._out.append((to_json(event) + "\n").encode())
         self._seq += 1
 
 
 def _plain(value: float) -> float | str:
-    """JSON has no word for what is not finite."""
+    """JSON has no numbers that are not finite."""
     if value - value == 0:
         return value
     return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
-def reader(raw: dict[str, Any], rank: int, log: str, spool: str) -> Reader:
-    return Reader(Pattern(raw), rank, log, os.path.join(spool, "rank%d.jsonl" % rank))
+def reader(raw: dict[str, Any], rank: int, log: str, spool: str) -> PatternReader:
+    return PatternReader(Pattern(raw), rank, log, os.path.join(spool, "rank%d.jsonl" % rank))
