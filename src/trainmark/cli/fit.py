@@ -6,13 +6,24 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from trainmark.cli import drive
+from trainmark.cli import common, drive
 from trainmark.errors import STOPPED
 from trainmark.run.stop import StopSwitch, on_signals
 
 if TYPE_CHECKING:
     from trainmark.reasons import Reason
     from trainmark.run.campaign import Campaign
+    from trainmark.spec.site import Site
+    from trainmark.spec.suite import Loaded
+
+
+def begin(loaded: Loaded, site: Site, args: argparse.Namespace) -> int:
+    from trainmark.campaigns import fit
+    from trainmark.campaigns.asked import asked_suite
+
+    suite = asked_suite(loaded, site, common.overrides(args), args.seed, args.site)
+    made = fit.create(suite, args.runs, check=not args.no_check, command=drive.command(args))
+    return go_on(made, args)
 
 
 def go_on(made: Campaign, args: argparse.Namespace) -> int:

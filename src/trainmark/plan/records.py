@@ -179,6 +179,8 @@ class Plan(msgspec.Struct, frozen=True):
     kill: int | None = None
     # What the site can reach, as it was known when the plan was made: a record of spec/peaks.py, which few plans have.
     peaks: dict[str, Any] | None = None
+    # Where the peaks that it measures are kept.
+    peaks_file: str = ""
     kind: Kind = "benchmark"
 
     @property

@@ -39,7 +39,7 @@ PART = "campaign-part.json"
 # that gives a context manager of a `Companion`.
 _COMPANIONS = {
     "goodput": "trainmark.run.faults:companion",
-    "automl": "trainmark.automl.experiment.supervisor:companion",
+    "automl": "trainmark.automl.experiment.runs:companion",
 }
 
 
