@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from trainmark.automl.experiment import plan as plans
 from trainmark.automl.experiment import record, result
 from trainmark.automl.experiment.result import Result
-from trainmark.automl.experiment.supervisor import Foreman
+from trainmark.automl.experiment.supervisor import Supervisor
 from trainmark.automl.ledger import server
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
@@ -29,7 +29,7 @@ def look(run: RunDir) -> Result:
 class _Supervised(Companion):
     """The supervisor, and the ledger's tunnels, which have to be looked after while workers need them."""
 
-    def __init__(self, supervisor: Foreman, tend: Callable[[], None]) -> None:
+    def __init__(self, supervisor: Supervisor, tend: Callable[[], None]) -> None:
         self._supervisor, self._tend = supervisor, tend
 
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
@@ -47,5 +47,5 @@ def companion(run: RunDir, plan: Plan, observer: Observer) -> Iterator[Companion
     until = float(plan.cases[0].params["until"])
     working = {int(plan.cases[ref.case].params["slot"]) for ref, _ in session.state_of(run, plan).open_attempts()}
     with server.served(run, plan, observer.note) as (ledger, tend):
-        supervisor = Foreman(experiment, ledger, until, len(plan.cases), working, observer.note)
+        supervisor = Supervisor(experiment, ledger, until, len(plan.cases), working, observer.note)
         yield _Supervised(supervisor, tend)
