@@ -11,9 +11,9 @@ from pathlib import Path
 from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.result import Result
 from trainmark.cli import automl_common, common
-from trainmark.errors import UserError
+from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan.records import Plan
-from trainmark.report.show import show
+from trainmark.report import show as reports
 from trainmark.run.progress import duration
 from trainmark.store.rundir import RunDir
 
@@ -41,9 +41,9 @@ def call(args: argparse.Namespace) -> int:
     out = args.out or run.path / "results"
     page = write(run, found, out, args.language)
     if args.json:
-        sys.stdout.write(show(found, "json-line"))
+        sys.stdout.write(reports.show(found, "json-line"))
     else:
-        sys.stdout.write(show(document(found)) + f"\n{page}\n")
+        sys.stdout.write(reports.show(document(found)) + f"\n{page}\n")
     if args.logs:
         if found.state == "RUNNING":
             sys.stderr.write("warning: the experiment still runs: copying its logs costs it disk and network\n")
@@ -65,17 +65,18 @@ def _check_time(found: Result, least: float) -> None:
         )
 
 
-def show_result(run: RunDir, args: argparse.Namespace) -> None:
-    """The end of `automl run`: the same as `automl report`, whenever it ended."""
+def show(run: RunDir, args: argparse.Namespace) -> int:
+    """The end of `automl run`: the same as `automl report`, whenever it ended. 1 where the score does not count."""
     from trainmark.automl.experiment.plan import experiment_of
 
     plan: Plan = run.manifest().plan
     found = automl_common.look(run, plan, experiment_of(plan))
     page = write(run, found, run.path / "results", None)
     if args.json:
-        sys.stdout.write(show(found, "json-line"))
+        sys.stdout.write(reports.show(found, "json-line"))
     else:
-        sys.stdout.write("\n" + show(document(found)) + f"\n{page}\n")
+        sys.stdout.write("\n" + reports.show(document(found)) + f"\n{page}\n")
+    return OK if found.valid else CASE_FAILED
 
 
 def write(run: RunDir, found: Result, out: Path, language: str | None) -> Path:
@@ -86,9 +87,9 @@ def write(run: RunDir, found: Result, out: Path, language: str | None) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     kept, gone = (SUCCEED, FAILED) if found.valid else (FAILED, SUCCEED)
     (out / gone).unlink(missing_ok=True)
-    (out / kept).write_text(show(document(found, nodes), "html", language), encoding="utf-8")
-    (out / "results.txt").write_text(show(document(found)), encoding="utf-8")
-    (out / "results.json").write_text(show(found, "json"), encoding="utf-8")
+    (out / kept).write_text(reports.show(document(found, nodes), "html", language), encoding="utf-8")
+    (out / "results.txt").write_text(reports.show(document(found)), encoding="utf-8")
+    (out / "results.json").write_text(reports.show(found, "json"), encoding="utf-8")
     return out / kept
 
 
