@@ -149,12 +149,8 @@ def _search(result: Result) -> list[doc.Block]:
         best_name=label("am.best"),
         below="am.tree_below",
     )
-    columns = [
-        doc.Column(label("am.trial"), figures=False),
-        *(doc.Column(label(key)) for key in ("am.accuracy", "am.parent")),
-        doc.Column(label("am.moves"), figures=False),
-        *(doc.Column(label(key)) for key in ("am.epochs", "am.trainings")),
-    ]
+    heads = ("am.trial", "am.accuracy", "am.parent", "am.moves", "am.epochs", "am.trainings")
+    columns = doc.columns(*heads)
     rows: list[list[doc.Inline]] = [
         [
             str(trial.number),
@@ -190,7 +186,7 @@ def _monitoring(nodes: Sequence[Series]) -> list[doc.Block]:
 
 
 def _rules(result: Result) -> doc.Group:
-    columns = [doc.Column(label(key), figures=False) for key in ("am.rule", "state", "am.wanted", "am.found")]
+    columns = doc.columns("am.rule", "state", "am.wanted", "am.found", words=4)
     rows: list[list[doc.Inline]] = []
     for one in result.verdicts:
         key, tone = _MET[one.met]
@@ -208,7 +204,7 @@ def _progress(result: Result) -> list[doc.Block]:
     """AIPerf's own table of a run, thinned."""
     if not result.curve:
         return []
-    columns = [doc.Column(label(key)) for key in ("am.hours", "am.error_percent", "am.pflops", "am.regulated_pflops")]
+    columns = doc.columns("am.hours", "am.error_percent", "am.pflops", "am.regulated_pflops", words=0)
     rows: list[list[doc.Inline]] = [
         [
             f"{point.seconds / 3600:.4f}",

@@ -38,13 +38,18 @@ def document(found: Acceptance) -> doc.Document:
 def _nodes(found: Acceptance) -> doc.Table:
     """With a column for peaks where the site's are known."""
     peaks = any(one.peak is not None for one in found.nodes)
-    columns = [
-        doc.Column(label("accept.node"), figures=False),
-        doc.Column(label("accept.verdict"), figures=False),
-        *(doc.Column(label(f"accept.{key}")) for key in ("loss", "interval", "findable", "speed", "blocks")),
-        *([doc.Column(label("accept.peak"))] if peaks else []),
-        doc.Column(label("accept.reason"), figures=False),
+    names = [
+        "node",
+        "verdict",
+        "loss",
+        "interval",
+        "findable",
+        "speed",
+        "blocks",
+        *(["peak"] if peaks else []),
+        "reason",
     ]
+    columns = doc.columns(*(f"accept.{name}" for name in names), words=2, after=1)
     return doc.Table(columns, [_node(one, found.unit, peaks) for one in found.nodes])
 
 
@@ -91,13 +96,8 @@ def _links(found: Acceptance) -> list[doc.Block]:
     effects = found.links.effects if found.links else []
     if not effects:
         return []
-    columns = [
-        doc.Column(label("accept.link"), figures=False),
-        doc.Column(label("accept.verdict"), figures=False),
-        doc.Column(label("accept.loss")),
-        doc.Column(label("accept.interval")),
-        doc.Column(label("accept.reason"), figures=False),
-    ]
+    names = ("link", "verdict", "loss", "interval", "reason")
+    columns = doc.columns(*(f"accept.{name}" for name in names), words=2, after=1)
     rows: list[list[doc.Inline]] = [
         [
             one.name,

@@ -184,13 +184,9 @@ def _rounds(case: CaseReport) -> list[doc.Block]:
         return []
     found = figures.throughput(case)
     columns = [
-        doc.Column(label("round"), figures=False),
-        doc.Column(label("hosts"), figures=False),
-        doc.Column(label("outcome"), figures=False),
-        *(doc.Column(label(key)) for key in ("window_steps", "m.throughput", "sustained")),
+        *doc.columns("round", "hosts", "outcome", "window_steps", "m.throughput", "sustained", words=3),
         *(doc.Column(name) for name in _PERCENTILES),
-        doc.Column(label("end_to_end")),
-        doc.Column(label("notes"), figures=False),
+        *doc.columns("end_to_end", "notes", words=0, after=1),
     ]
     return [doc.Heading(label("rounds"), 4), doc.Table(columns, [_round_row(run, found) for run in case.runs])]
 
@@ -224,14 +220,11 @@ def _speed(value: float | None, unit: str, run: RunReport) -> str:
 def _measurements(case: CaseReport) -> list[doc.Block]:
     if not case.measurements:
         return []
-    columns = [
-        doc.Column(label("measurement"), figures=False),
-        *(doc.Column(label(k)) for k in ("value", "interval", "runs")),
-    ]
     rows: list[list[doc.Inline]] = [
         [doc.Fold(named("m", one.name), _how(one)), numbers.value(one), numbers.interval(one), str(one.n)]
         for one in case.measurements.values()
     ]
+    columns = doc.columns("measurement", "value", "interval", "runs")
     return [doc.Heading(label("measurements"), 4), doc.Table(columns, rows, style="how")]
 
 

@@ -135,32 +135,24 @@ def _flags(one: Compared, found: Comparison) -> list[Text]:
 
 
 def _notes(found: Comparison) -> list[doc.Block]:
+    """Beside each case, then what was not compared: folded away in Markdown."""
     blocks: list[doc.Block] = []
-    for one in found.cases:
+    for one in found.cases[:_MOST_ROWS]:
         why = label("compare.because", one.verdict.reason, one.verdict.method)
         items = [*_flags(one, found), why, *one.notes]
-        blocks += [doc.Heading(one.name, 4, shown_in=doc.TEXT), doc.Notes(items, shown_in=doc.TEXT)]
-    left = [Joined((one.case, one.reason), ": ") for one in found.left]
-    if left:
-        blocks += [doc.Heading(label("compare.left"), 4, shown_in=doc.TEXT), doc.Notes(left, shown_in=doc.TEXT)]
+        blocks += [doc.Heading(one.name, 4), doc.Notes(items, "small")]
+    if found.left:
+        left = [Joined((one.case, one.reason), ": ") for one in found.left[:_MOST_ROWS]]
+        blocks += [doc.Heading(label("compare.left"), 4), doc.Notes(left, "small")]
     if found.notes:
-        blocks += [
-            doc.Heading(label("compare.unlike"), 4, shown_in=doc.TEXT),
-            doc.Notes(found.notes, shown_in=doc.TEXT),
-        ]
-    listed: list[doc.Inline] = [
-        doc.Several((doc.Code(one.case_b), remark), ": ")
-        for one in found.cases
-        for remark in (*_flags(one, found), *one.notes)
+        blocks += [doc.Heading(label("compare.unlike"), 4), doc.Notes(found.notes, "small")]
+    if not blocks:
+        return []
+    return [
+        doc.Group(blocks, shown_in=doc.TEXT),
+        doc.Details(label("notes"), blocks, shown_in=doc.MARKDOWN),
+        doc.Group([doc.Heading(label("notes"), 3), *blocks], style="card", shown_in=doc.PAGE),
     ]
-    listed += [label("compare.left_one", one) for one in left]
-    listed += [label("compare.unlike_in", note) for note in found.notes]
-    if listed:
-        blocks.append(doc.Details(label("notes"), [doc.Notes(listed[:_MOST_ROWS])], shown_in=doc.MARKDOWN))
-        blocks.append(
-            doc.Group([doc.Heading(label("notes"), 3), doc.Notes(listed, "small")], style="card", shown_in=doc.PAGE)
-        )
-    return blocks
 
 
 def _in_all(found: Comparison) -> Text:

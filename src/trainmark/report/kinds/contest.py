@@ -23,12 +23,8 @@ def sections(report: Report, places: Mapping[str, str]) -> list[doc.Block]:
 
 def _card(contest: Contest, cases: Mapping[str, CaseReport], places: Mapping[str, str]) -> doc.Group:
     rows = [figures.speed_row(cases[one.case], one.framework, places[one.case]) for one in contest.rivals]
-    columns = [
-        doc.Column(label("contest.framework"), figures=False),
-        *(doc.Column(label(key)) for key in ("runs", "m.throughput", "contest.share", "interval")),
-        doc.Column(label("band"), figures=False),
-        doc.Column(label("compare.verdict"), figures=False),
-    ]
+    heads = ("contest.framework", "runs", "m.throughput", "contest.share", "interval", "band", "compare.verdict")
+    columns = doc.columns(*heads, after=2)
     return doc.Group(
         [
             doc.Heading(contest.question, 3, shown_in=doc.PAGE),

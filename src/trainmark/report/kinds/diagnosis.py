@@ -84,11 +84,8 @@ def _causes(one: Diagnosis) -> list[doc.Block]:
         return [doc.Paragraph(label("diagnosis.unknown", one.traced_step.reason))]
     if not one.causes:
         return [doc.Paragraph(label("diagnosis.no_cause"))]
-    columns = [
-        doc.Column(label("diagnosis.cause"), figures=False),
-        *(doc.Column(label(key)) for key in ("diagnosis.to_win", "diagnosis.share", "interval")),
-        doc.Column(label("diagnosis.place"), figures=False),
-    ]
+    heads = ("diagnosis.cause", "diagnosis.to_win", "diagnosis.share", "interval", "diagnosis.place")
+    columns = doc.columns(*heads, after=1)
     rows: list[list[doc.Inline]] = [
         [
             label(f"class.{cause.kind}"),
@@ -109,10 +106,7 @@ def _classes(one: Diagnosis) -> doc.Table:
     ]
     for name in ("traced_step", "plain_step", "by_trace", "by_ablation"):
         rows.append([label(f"diagnosis.{name}"), *_cells(getattr(one, name)), numbers.NONE])
-    columns = [
-        doc.Column(label("diagnosis.per_step"), figures=False),
-        *(doc.Column(label(key)) for key in ("value", "interval", "diagnosis.share")),
-    ]
+    columns = doc.columns("diagnosis.per_step", "value", "interval", "diagnosis.share")
     return doc.Table(columns, rows, shown_in=("text", "html"))
 
 
@@ -120,7 +114,7 @@ def _operators(one: Diagnosis) -> list[doc.Block]:
     top = list(one.operators.items())[:_MOST_OPERATORS]
     if not top:
         return []
-    columns = [doc.Column(label("diagnosis.operator"), figures=False), doc.Column(label("diagnosis.per_step"))]
+    columns = doc.columns("diagnosis.operator", "diagnosis.per_step")
     rows: list[list[doc.Inline]] = [[name, numbers.quantity(seconds, "s")] for name, seconds in top]
     return [doc.Details(label("diagnosis.operators"), [doc.Table(columns, rows, small=True)], shown_in=doc.PAGE)]
 

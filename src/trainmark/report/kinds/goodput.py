@@ -74,11 +74,7 @@ def _card(one: Goodput, outlook: Forecast | Reason | str | None = None, level: i
     ]
     rows += [[label(f"goodput.{name}"), *_cells(getattr(one, name), "s")] for name in _TIMES]
     rows += [[label(f"goodput.{name}"), *_cells(getattr(one, name), "fraction")] for name in _SHARES]
-    columns = [
-        doc.Column(label("measurement"), figures=False),
-        doc.Column(label("value")),
-        doc.Column(label("reason"), figures=False),
-    ]
+    columns = doc.columns("measurement", "value", "reason", after=1)
     remarks: list[Text] = [label("goodput.attempts", str(one.attempts))]
     for cut in one.recoveries:
         seconds = (numbers.quantity(value, "s") for value in (cut.total, cut.until_started, cut.start, cut.redone))

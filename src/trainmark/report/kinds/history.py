@@ -20,12 +20,8 @@ def document(found: Sequence[History]) -> doc.Document:
 
 
 def _section(found: History, anchor: str) -> doc.Group:
-    columns = [
-        doc.Column(label("run"), figures=False),
-        doc.Column(label("when"), figures=False),
-        *(doc.Column(label(key)) for key in ("m.throughput", "interval", "runs")),
-        doc.Column("", figures=False, shown_in=doc.TEXT),
-    ]
+    columns = doc.columns("run", "when", "m.throughput", "interval", "runs", words=2)
+    columns.append(doc.Column("", figures=False, shown_in=doc.TEXT))
     blocks: list[doc.Block] = [doc.Figures([_chart(found)], "single"), doc.Notes(_remarks(found), "small")]
     if found.entries:
         blocks.insert(1, doc.Table(columns, _rows(found)))

@@ -47,13 +47,7 @@ def _card(found: Peaks, cases: Sequence[CaseReport]) -> doc.Group:
         [one.host, one.what.replace("_", " "), str(one.nproc), numbers.quantity(one.bandwidth, "B/s"), numbers.NONE]
         for one in found.bandwidths
     ]
-    columns = [
-        doc.Column(label("hosts"), figures=False),
-        doc.Column(label("peaks.figure"), figures=False),
-        doc.Column(label("peaks.ranks")),
-        doc.Column(label("value")),
-        doc.Column(label("peaks.seconds")),
-    ]
+    columns = doc.columns("hosts", "peaks.figure", "peaks.ranks", "value", "peaks.seconds", words=2)
     table = [doc.Table(columns, rows)] if rows else []
     missing = [label("peaks.missing", what) for what in found.missing]
     charts = doc.Figures([*_roofs(found, cases), *_wires(found)])

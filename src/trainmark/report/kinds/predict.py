@@ -19,10 +19,7 @@ def document(found: PredictedRun) -> doc.Document:
 
 
 def _section(one: PredictedSeries, anchor: str) -> doc.Group:
-    columns = [
-        doc.Column(label("study.shape"), figures=False),
-        *(doc.Column(label(key)) for key in ("predict.value", "predict.interval", "efficiency")),
-    ]
+    columns = doc.columns("study.shape", "predict.value", "predict.interval", "efficiency")
     rows: list[list[doc.Inline]] = [
         [
             f"{told.nodes}x{told.procs}",

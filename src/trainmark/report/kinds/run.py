@@ -234,12 +234,7 @@ def _disturbed(report: Report) -> list[doc.Block]:
     ]
     if not rows:
         return []
-    columns = [
-        doc.Column(label("case"), figures=False),
-        doc.Column(label("round")),
-        doc.Column(label("hosts"), figures=False),
-        doc.Column(label("reason"), figures=False),
-    ]
+    columns = doc.columns("case", "round", "hosts", "reason", after=2)
     card = doc.Group([doc.Table(columns, rows)], style="card")
     return [doc.Group([doc.Heading(label("disturbances")), card], "disturbed", shown_in=doc.PAGE)]
 

@@ -10,7 +10,7 @@ from trainmark.report.charts import records as charts
 from trainmark.report.records import StudyCell, StudyReport
 from trainmark.report.texts import Joined, Text, label
 
-_HEAD = ("batch", "runs", "average", "median", "interval", "speedup", "interval", "efficiency")
+_HEAD = ("study.shape", "batch", "runs", "average", "median", "interval", "speedup", "interval", "efficiency")
 _BAR = 40
 
 
@@ -21,7 +21,7 @@ def sections(studies: Sequence[StudyReport]) -> list[doc.Block]:
 
 
 def _card(study: StudyReport) -> doc.Group:
-    columns = [doc.Column(label("study.shape"), figures=False), *(doc.Column(label(key)) for key in _HEAD)]
+    columns = doc.columns(*_HEAD)
     return doc.Group(
         [
             doc.Heading(label(f"study.of.{study.mode}", study.name, study.unit), 3),
