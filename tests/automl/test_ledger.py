@@ -18,8 +18,8 @@ from tests.automl.interleave import Interleaving, Killed, Memory
 from trainmark.automl.graph.moves import Move
 from trainmark.automl.ledger import journal
 from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
+from trainmark.automl.ledger.server import serve
 from trainmark.automl.ledger.storage import connect, quiet
-from trainmark.cli.automl_server import serve
 from trainmark.errors import SiteError
 from trainmark.reasons import reason
 
