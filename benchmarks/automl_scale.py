@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from figures import at_most, show
-from handover import filled
+from handover import fill
 
 from trainmark.automl.experiment.config import Training
 from trainmark.automl.experiment.schedule import budget
@@ -96,7 +96,7 @@ def simulate(slots: int, trials: int, seconds: float) -> Outcome:
 def controller(trials: int) -> tuple[float, float]:
     """CPU seconds of reading the whole journal once, and of one look at it."""
     with tempfile.TemporaryDirectory(prefix="trainmark-perf-") as folder:
-        filled(Path(folder), trials, 1, 1)
+        fill(Path(folder), trials)
         begin = time.process_time()
         ledger = open_ledger(f"journal:{Path(folder) / 'ledger.log'}", "handover")
         ledger.entries()

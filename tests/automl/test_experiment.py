@@ -140,7 +140,7 @@ def test_time_is_up_and_a_network_without_room(cli: Cli) -> None:
         data="synthetic",
         workers=1,
         max_trials=50,
-        max_duration="25s",
+        max_duration="12s",
         training={"epochs": [1000], "images": 640, "test_images": 64},
     )
     ended = cli("automl", "run", file, "--json", code=1)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainmark.automl.ledger.ledger import Ledger, open_ledger
-from trainmark.launch.remote_plan import reach
-from trainmark.launch.ssh.command_line import Reach, tunnel_line
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.store.rundir import RunDir
 
@@ -50,7 +49,8 @@ def served(run: RunDir, plan: Plan, note: Note) -> Iterator[tuple[Ledger, Callab
         return
     local = _serve(here)
     hosts = sorted({node.host for case in plan.cases for node in case.nodes})
-    tunnels = [_Tunnel(reach(plan.site, host), int(url.rpartition(":")[2]), local, note) for host in hosts]
+    launcher, port = launcher_of(plan.site), int(url.rpartition(":")[2])
+    tunnels = [_Tunnel(host, launcher.tunnel(plan.site, host, port, local), note) for host in hosts]
     try:
         yield ledger, functools.partial(_tend, tunnels)
     finally:
@@ -81,10 +81,10 @@ def _serve(url: str) -> int:
 
 
 class _Tunnel:
-    """One ssh that makes the ledger's port appear on a host."""
+    """A program that makes the ledger's port appear on a host, started again when it ends."""
 
-    def __init__(self, reach: Reach, there: int, here: int, note: Note) -> None:
-        self._host, self._argv, self._note = reach.host, tunnel_line(reach, there, here), note
+    def __init__(self, host: str, argv: list[str], note: Note) -> None:
+        self._host, self._argv, self._note = host, argv, note
         self._process: subprocess.Popen[Any] | None = None
         self._begun = -_AGAIN_SECONDS
         self.tend()

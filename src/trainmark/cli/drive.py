@@ -136,7 +136,7 @@ def _detach(run: RunDir, args: argparse.Namespace, resume: Sequence[str]) -> int
         words = [word for word in args.argv if word != "--detach"]
         background.start(run, [*words, "--finish", str(run.path), "--log-level", "warning"])
     else:
-        background.start(run, [*resume, str(run.path), "--log-level", "warning"])
+        background.start(run, [resume[0], "--log-level", "warning", *resume[1:], str(run.path)])
     if args.json:
         sys.stdout.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "detached": True}).decode() + "\n")
         return OK

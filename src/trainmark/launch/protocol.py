@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from trainmark.errors import UserError
-from trainmark.launch import container
+from trainmark.errors import SiteError, UserError
+from trainmark.launch import agent_command
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.plugins import Registry
 from trainmark.spec.site import Site, options_location
@@ -111,7 +111,7 @@ class Launcher(Protocol):
                     f"{where.at(name)}: found {value!r}, allowed is an absolute path on the hosts, or one from ~"
                 )
         if site.container is not None:
-            container.check(site.container, self.engines, site.launcher, where.at("container"))
+            agent_command.check_container(site.container, self.engines, site.launcher, where.at("container"))
         return msgspec.structs.replace(site, launcher_options=msgspec.to_builtins(options))
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
@@ -135,6 +135,12 @@ class Launcher(Protocol):
         """The site as it serves many workers that end at different times; `several`: some share a node."""
         del several
         return site
+
+    def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
+        """A program that makes port `here` of this machine appear as port `there` on a host, for launchers without a
+        shared folder."""
+        del there, here
+        raise SiteError(f"site `{site.name}`: launcher `{site.launcher}` cannot connect {host} with this machine")
 
     def allocation(self, handle: str) -> str | None:
         """What names the allocation that an attempt had; None where the site's own machines are used."""

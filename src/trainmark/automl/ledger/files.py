@@ -16,7 +16,7 @@ from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.own_json import decode, encode
 
 
-class Shelf:
+class TrialFiles:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._known: dict[str, Graph] = {}

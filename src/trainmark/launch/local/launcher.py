@@ -15,7 +15,8 @@ from typing import Any
 import trainmark.agent
 from trainmark.agent.events import shipper
 from trainmark.errors import SiteError, UserError
-from trainmark.launch import node_plan, outcome, process
+from trainmark.launch import attempt as attempts
+from trainmark.launch import node_plan, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
@@ -99,7 +100,7 @@ class LocalLauncher(Launcher):
             if how == "destroy":
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
-            if outcome.command(job.attempt_dir, epoch, how, reason):
+            if attempts.command(job.attempt_dir, epoch, how, reason):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
@@ -107,10 +108,10 @@ class LocalLauncher(Launcher):
             os.close(handle)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
     def collect(self, job: StartedAttempt) -> None:
-        folders = outcome.node_dirs(job.attempt_dir)
+        folders = attempts.node_dirs(job.attempt_dir)
         if not folders or not all(_left_nothing(folder) for folder in folders):
             from trainmark.agent.contain.sweep import sweep
 
@@ -125,10 +126,10 @@ class LocalLauncher(Launcher):
         if handle is not None:
             os.close(handle)
             return Ended(JobState.RUNNING)
-        for folder in outcome.node_dirs(job.attempt_dir):
+        for folder in attempts.node_dirs(job.attempt_dir):
             agent = self._agents.get(job.handle)
-            return outcome.of_node(folder, job.token, agent.returncode if agent else None)
-        return outcome.removed(job.attempt_dir)
+            return attempts.of_node(folder, job.token, agent.returncode if agent else None)
+        return attempts.removed(job.attempt_dir)
 
     def _open(self, job: StartedAttempt) -> int | None:
         """A pidfd on the attempt's agent, or None when it is gone."""
@@ -169,7 +170,7 @@ def _pid(job: StartedAttempt) -> int:
 
 
 def _claim(attempt_dir: Path) -> dict[str, Any] | None:
-    for folder in outcome.node_dirs(attempt_dir):
+    for folder in attempts.node_dirs(attempt_dir):
         found = read_json(folder / CLAIM)
         if isinstance(found, dict):
             return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trainmark.launch.remote_plan import with_modules
+from trainmark.launch.agent_command import with_modules
 from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.spec.site import Container, Site

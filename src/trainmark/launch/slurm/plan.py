@@ -11,7 +11,7 @@ from trainmark.launch.slurm import command_line as slurm_words
 from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm.command_line import Ask
 from trainmark.launch.slurm.options import SlurmOptions
-from trainmark.launch.trees import Tree, moved
+from trainmark.launch.trees import Tree
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.store.rundir import LEASE
@@ -53,15 +53,8 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
     nodes = []
     for node in spec.case.nodes:
         job = node_plan.render(spec, node, site, ranks_beside=True)
-        plan = {**job.plan, "slurm": about}
-        if tree is not None:
-            place = str(top / "trees" / tree.name)
-            plan["path"] = [moved(text, tree.places, place) for text in plan["path"]]
-            code = plan["config"]["code"]
-            plan["config"] = {**plan["config"], "code": code and moved(code, tree.places, place)}
-            plan["ranks"] = [
-                {**rank, "argv": [moved(word, tree.places, place) for word in rank["argv"]]} for rank in plan["ranks"]
-            ]
+        plan = node_plan.spelled(job.plan, str(spec.run_dir), str(spec.run_dir), tree, str(top / "trees"))
+        plan["slurm"] = about
         nodes.append(NodeStart(job.host, job.dir, plan))
     return Request(spec.attempt_dir, spec.token, tuple(nodes))
 

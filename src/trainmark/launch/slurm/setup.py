@@ -11,12 +11,12 @@ from typing import Any
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import node_zip
-from trainmark.launch.remote_plan import reach
 from trainmark.launch.slurm import configuration as slurm_conf
 from trainmark.launch.slurm.configuration import Cluster, Member
 from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh.connection import Link
 from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.plan import reach
 from trainmark.spec.site import Site
 
 _ANSWER_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""Node plans for hosts that share nothing with the controller. Pure but for reading the workload's files."""
+"""Node plans for hosts that share nothing with the controller, and how such a host is reached. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from trainmark.launch import container, node_plan
+from trainmark.launch import agent_command, node_plan
 from trainmark.launch.protocol import AttemptSpec, NodeStart
 from trainmark.launch.ssh import images
 from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh.command_line import Reach
-from trainmark.launch.trees import Tree, moved
+from trainmark.launch.trees import Tree
 from trainmark.plan.records import NodePlan
 from trainmark.spec.site import Site
 
@@ -47,25 +47,8 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, nod
     """The node plan with every path as the host will see it, and how the host is reached."""
     job = node_plan.render(spec, node, site)
     run_dir = f"{WORK}/runs/{run_key(spec.run, spec.run_dir)}"
-    local = str(spec.run_dir)
-
-    def there(text: str) -> str:
-        return run_dir + text[len(local) :] if text == local or text.startswith(local + "/") else text
-
-    plan = dict(job.plan)
-    config = dict(plan["config"])
-    plan["dir"], plan["lease"] = there(plan["dir"]), there(plan["lease"])
-    for name in ("workdir", "checkpoints"):
-        config[name] = there(config[name])
-    plan["config"] = config
+    plan = node_plan.spelled(job.plan, str(spec.run_dir), run_dir, tree, f"{WORK}/trees")
     plan["active"] = f"{WORK}/active"
-    if tree is not None:
-        top = f"{WORK}/trees/{tree.name}"
-        plan["path"] = [moved(text, tree.places, top) for text in plan["path"]]
-        config["code"] = config["code"] and moved(config["code"], tree.places, top)
-        plan["ranks"] = [
-            {**rank, "argv": [moved(word, tree.places, top) for word in rank["argv"]]} for rank in plan["ranks"]
-        ]
     prepared = images.prepared_dir(site, WORK)
     if prepared:
         plan["path"] = [*plan["path"], prepared]
@@ -86,18 +69,6 @@ def _program(site: Site, plan: dict[str, Any], node_zip: str) -> dict[str, Any]:
     agent = [python, "-I", "-S", f"{WORK}/node/{node_zip}", "run", f"{plan['dir']}/node.json"]
     if site.container:
         image = images.image_name(site.container)
-        made = container.command(site.container, plan, agent, WORK, image, site.shared_dir)
+        made = agent_command.in_container(site.container, plan, agent, WORK, image, site.shared_dir)
         return {"argv": made.argv, "container": {"engine": made.engine, "name": made.name, "image": made.image}}
-    return {"argv": with_modules(site.modules, agent), "container": None}
-
-
-# The modules are this text's arguments, never part of it.
-_LOAD = (
-    'for module in "${@:2:$1}"; do module load "$module" || '
-    '{ echo "module load $module: it failed" >&2; exit 97; }; done; shift $(($1 + 1)); exec "$@"'
-)
-
-
-def with_modules(modules: list[str], argv: list[str]) -> list[str]:
-    """Environment modules exist only in a login shell."""
-    return ["bash", "-lc", _LOAD, "trainmark", str(len(modules)), *modules, *argv] if modules else argv
+    return {"argv": agent_command.with_modules(site.modules, agent), "container": None}

@@ -1,9 +1,8 @@
-"""An attempt on several hosts: what each node's relay tells, and what that means for the whole."""
+"""One node over ssh: its relay brings files here as they grow and takes orders there."""
 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,15 @@ import msgspec
 
 from trainmark.agent.ending import last_lines
 from trainmark.agent.ranks import ENV_LOG
-from trainmark.launch import outcome
+from trainmark.launch import attempt as attempts
 from trainmark.launch.protocol import Ended
-from trainmark.launch.remote_plan import REACH
-from trainmark.launch.ssh import abandoned as ssh_left
+from trainmark.launch.ssh import abandoned
 from trainmark.launch.ssh.command_line import Reach
 from trainmark.launch.ssh.connection import Link, Reply
+from trainmark.launch.ssh.plan import REACH
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_all, write_json
-from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN, RESULT
+from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN
 
 AGENT_LOG = "agent.log"
 NEVER_BEGAN = "the controller ended before the agent began"
@@ -29,26 +28,21 @@ LEFT_THERE = "left_on_host.txt"
 _PATIENCE = 10.0
 
 
-class Node:
-    """One agent on one host, and its folder here that fills as it works."""
+class Relay:
+    """A Transport over a connection to the node's host, which may break at any time and goes on with the next one."""
 
     def __init__(self, folder: Path, plan: dict[str, Any], link: Link) -> None:
         self.folder, self.plan, self.link = folder, plan, link
-        self.host: str = plan["host"]
-        self.ended: Ended | None = None
-        self.collected = False
-        self.silent_since: float | None = None
         self.left_there = False
-        self._watching: Reply | None = None
+        self.watching: Reply | None = None
 
     @property
     def address(self) -> dict[str, Any]:
         """What names this attempt to its relay."""
-        about = self.plan[REACH]
         return {
             "dir": self.plan["dir"],
             "token": self.plan["token"],
-            "container": about["container"],
+            "container": self.plan[REACH]["container"],
             "lease_file": self.plan["lease"],
             "lease": self._lease(),
         }
@@ -57,6 +51,23 @@ class Node:
         """The highest epoch this machine knows of the run."""
         found = read_json(self.folder.parents[3] / LEASE)
         return int(found.get("epoch", 0)) if isinstance(found, dict) else 0
+
+    def send(self, order: dict[str, Any]) -> None:
+        """Written down here, too: after a lost connection the standing order is repeated."""
+        write_json(self.folder / CONTROL, order)
+        self.repeat_order()
+
+    def repeat_order(self) -> Reply:
+        return self.link.ask("order", control=read_json(self.folder / CONTROL), **self.address)
+
+    def fetch(self) -> None:
+        """Files arrive by themselves, while connections are served."""
+
+    def watch(self) -> None:
+        """After every new connection: goes on where the last one ended, and repeats the standing order."""
+        self.watching = self.link.ask("watch", have=self.have(), **self.address)
+        if isinstance(read_json(self.folder / CONTROL), dict):
+            self.repeat_order()
 
     def have(self) -> dict[str, int]:
         """How much of each growing file is here already."""
@@ -90,27 +101,33 @@ class Node:
         finally:
             os.close(handle)
 
-    def keep(self, header: dict[str, Any]) -> None:
-        """A file too large to be brought here: it stays on its host, and its place is told."""
+    def leave_there(self, header: dict[str, Any]) -> None:
+        """A file too large to be brought here stays on its host, and its place is noted."""
         self.left_there = True
         with (self.folder / LEFT_THERE).open("a", encoding="utf-8") as out:
-            out.write(f"{self.host}:{header['dir']}/{header['name']}\n")
+            out.write(f"{self.plan['host']}:{header['dir']}/{header['name']}\n")
 
-    def watch(self) -> None:
-        """After every new connection: goes on where the last one ended, and repeats the standing order."""
-        self._watching = self.link.ask("watch", have=self.have(), **self.address)
-        order = read_json(self.folder / CONTROL)
-        if isinstance(order, dict):
-            self.link.ask("order", control=order, **self.address)
+
+class SshNode(attempts.Node):
+    """One agent on one host, and its folder here that fills as it works."""
+
+    transport: Relay
+
+    def __init__(self, folder: Path, plan: dict[str, Any], link: Link) -> None:
+        super().__init__(folder, plan, Relay(folder, plan, link))
+        self.link = link
+        self.collected = False
+        self._silent_since: float | None = None
 
     @property
     def looked_for(self) -> bool:
         """Whether the host was asked for this attempt, or could not be."""
-        asked = self._watching is not None and self._watching.done
+        watching = self.transport.watching
+        asked = watching is not None and watching.done
         return self.ended is not None or asked or (self.link.down and self.link.tries > 0)
 
     def gone(self, code: int | None) -> None:
-        ended = outcome.of_node(self.folder, self.plan["token"], code)
+        ended = attempts.of_node(self.folder, self.plan["token"], code)
         if ended.state is JobState.LOST and code is not None and code > 0 and not (self.folder / CLAIM).exists():
             ended = self._never_started(code)
         self.end(ended)
@@ -125,8 +142,8 @@ class Node:
         if self.ended is None:
             self.ended = ended
             self.link.users -= 1
-            if self.watch in self.link.on_ready:
-                self.link.on_ready.remove(self.watch)
+            if self.transport.watch in self.link.on_ready:
+                self.link.on_ready.remove(self.transport.watch)
 
     def lost(self, why: str) -> None:
         """Given up without its own word. Its files stay on the host until they are known to be nobody's."""
@@ -136,21 +153,22 @@ class Node:
         self.end(Ended(JobState.LOST, why))
 
     def leave_behind(self) -> None:
-        """Its host cannot be freed of it now: whoever reaches the host next does that. Files too large to be brought
-        here are meant to stay."""
+        """Its host cannot be freed of it now: the next controller that reaches the host does that. Files too large to
+        be brought here are meant to stay."""
         if not (self.folder / LEFT_THERE).exists():
-            ssh_left.note(self.folder, self.plan, self.address)
+            abandoned.note(self.folder, self.plan, self.transport.address)
 
-    def follow(self, now: float, asked_to_end: bool) -> None:
+    def follow(self, now: float, *, asked_to_end: bool) -> None:
         """Counts the time without contact; past the limit the node is given up."""
         if self.link.ready:
-            self.silent_since = None
-            if self._watching is not None and self._watching.ok and not (self._watching.value or {}).get("begun"):
+            self._silent_since = None
+            watching = self.transport.watching
+            if watching is not None and watching.ok and not (watching.value or {}).get("begun"):
                 self.lost(NEVER_BEGAN)
             return
-        if self.silent_since is None:
-            self.silent_since = now
-        silent = now - self.silent_since
+        if self._silent_since is None:
+            self._silent_since = now
+        silent = now - self._silent_since
         limit = self.link.reach.lost_seconds
         if silent > (min(_PATIENCE, limit) if asked_to_end else limit):
             self.lost(f"no contact for {silent:.0f} s: {self.link.why}; its agent ends at its own deadline")
@@ -164,55 +182,3 @@ def _replace(path: Path, data: bytes) -> None:
 
 def reach_of(plan: dict[str, Any]) -> Reach:
     return msgspec.convert(plan[REACH]["ssh"], Reach)
-
-
-class Attempt:
-    """All nodes of one attempt."""
-
-    def __init__(self, nodes: list[Node]) -> None:
-        self.nodes = nodes
-        self.order: list[Node] = []  # in which they were seen to end
-        self._seen: set[Path] = set()
-        self.asked_to_end = False
-        self._failed_at: float | None = None
-
-    @property
-    def over(self) -> bool:
-        return all(node.ended for node in self.nodes)
-
-    def follow(self, now: float | None = None) -> None:
-        """One look: who has ended, who is silent, and whether the rest must be told to stop."""
-        now = time.monotonic() if now is None else now
-        for node in self.nodes:
-            if node.ended is None:
-                node.follow(now, self.asked_to_end)
-            if node.ended is not None and node.folder not in self._seen:
-                self._seen.add(node.folder)
-                self.order.append(node)
-        bad = [node for node in self.order if node.ended and node.ended.state is not JobState.SUCCEEDED]
-        if bad and self._failed_at is None:
-            self._failed_at = now
-        if self._failed_at is not None and not self.asked_to_end and now - self._failed_at > outcome.PEER_SECONDS:
-            self.stop_others(f"{bad[0].host} has failed")
-
-    def stop_others(self, reason: str) -> None:
-        """Tells the nodes that still work; their own epoch is high enough for their agents to obey."""
-        self.asked_to_end = True
-        for node in self.nodes:
-            if node.ended is None:
-                told = outcome.stop_order(node.folder, node.plan["epoch"], reason)
-                # Kept here, too: after a lost connection the standing order is repeated.
-                write_json(node.folder / CONTROL, told)
-                node.link.ask("order", control=told, **node.address)
-
-    def state(self) -> Ended:
-        """One word for all nodes. Which failed first is told by what they said, then by the order it was heard in."""
-        if not self.over:
-            return Ended(JobState.RUNNING)
-        return outcome.whole([(node.host, node.ended) for node in self.order or self.nodes if node.ended])
-
-
-def is_here(folder: Path, token: str) -> bool:
-    """Whether a node's result was collected before."""
-    found = read_json(folder / RESULT)
-    return isinstance(found, dict) and found.get("token") == token

@@ -1,4 +1,4 @@
-"""An agent inside a container: the engine's command line. Pure."""
+"""How an agent is started on a node: inside a container, or with environment modules. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Command(msgspec.Struct, frozen=True):
     argv: list[str]
 
 
-def check(asked: Container, engines: tuple[str, ...], launcher: str, where: Location) -> None:
+def check_container(asked: Container, engines: tuple[str, ...], launcher: str, where: Location) -> None:
     """UserError for an image that is none, or an engine that the launcher does not run."""
     image = asked.image
     if isinstance(image, str) and image.startswith("-"):
@@ -34,7 +34,7 @@ def check(asked: Container, engines: tuple[str, ...], launcher: str, where: Loca
         raise UserError(f"{where.at('engine')}: found {asked.engine!r}, allowed with launcher `{launcher}`: {allowed}")
 
 
-def command(
+def in_container(
     asked: Container, plan: dict[str, Any], agent: list[str], work: str, image: str, shared: str | None = None
 ) -> Command:
     """`engine run …`. Removed by the engine itself when it ends, named after the attempt, and never pulled."""
@@ -62,3 +62,15 @@ def command(
     words += [f"--volume={mount if ':' in mount else f'{mount}:{mount}'}" for mount in asked.mounts]
     words += asked.options
     return Command(asked.engine, name, image, [*words, "--entrypoint=", image, *agent])
+
+
+# The modules are this text's arguments, never part of it.
+_LOAD = (
+    'for module in "${@:2:$1}"; do module load "$module" || '
+    '{ echo "module load $module: it failed" >&2; exit 97; }; done; shift $(($1 + 1)); exec "$@"'
+)
+
+
+def with_modules(modules: list[str], argv: list[str]) -> list[str]:
+    """Environment modules exist only in a login shell."""
+    return ["bash", "-lc", _LOAD, "trainmark", str(len(modules)), *modules, *argv] if modules else argv
