@@ -16,12 +16,16 @@ def reason(which: str, **arguments: Any) -> Reason:
 
 def log_text(value: Any) -> str:
     """A reason for agent.log: `rank-exited rank=0 code=3`."""
-    if isinstance(value, list):
-        return "; ".join(map(log_text, value))
     if not isinstance(value, dict):
         return str(value)
-    arguments = ["%s=%s" % (name, log_text(given)) for name, given in value["arguments"].items()]
-    return "(%s)" % " ".join([value["code"], *arguments])
+    arguments = ["%s=%s" % (name, _nested(given)) for name, given in value["arguments"].items()]
+    return " ".join([value["code"], *arguments])
+
+
+def _nested(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_nested, value))
+    return "(%s)" % log_text(value) if isinstance(value, dict) else str(value)
 
 
 class ReasonedError(Exception):

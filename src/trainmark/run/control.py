@@ -10,6 +10,7 @@ import msgspec
 
 from trainmark.errors import SiteError, UserError
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.run import lease, progress, session, stop
 from trainmark.run.lease import Owner
 from trainmark.run.progress import Progress
@@ -31,7 +32,7 @@ class RoundStatus(msgspec.Struct, frozen=True):
     round: int
     attempt: int
     state: JobState
-    reason: str = ""
+    reason: Reason | str = ""
     progress: Progress | None = None
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from trainmark.errors import SiteError
 from trainmark.plan.records import Plan
+from trainmark.report.i18n.speaker import say
 from trainmark.run import session
 from trainmark.run.observers import RunLog
 from trainmark.run.stop import StopSwitch
@@ -63,7 +64,8 @@ def attempt(plan: Plan, runs: Path, switch: StopSwitch) -> Tried:
     if final is JobState.CANCELLED:
         raise Stopped
     state = session.state_of(run, plan)
-    outcome, reason = state.case_outcome(0)
+    outcome, why = state.case_outcome(0)
+    reason = say(why)
     last = state.rounds[plan.order[0]].last()
     if last is not None and (last.failure or {}).get("kind") == "oom":
         return Tried(False, reason)

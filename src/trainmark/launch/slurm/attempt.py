@@ -14,6 +14,7 @@ from trainmark.launch.slurm.allocation import SILENT_SECONDS, Allocation
 from trainmark.launch.slurm.queue import Watch
 from trainmark.launch.slurm.states import SlurmJob, ended, failure_of, memory_kill, waiting_for
 from trainmark.launch.transport import SharedFolder
+from trainmark.reasons import Reason, as_reason
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json
 from trainmark.store.rundir import CLAIM, CONTROL, STATUS
@@ -77,7 +78,7 @@ class SlurmAttempt:
             self.verdict = found
         return self.verdict
 
-    def withdraw(self, reason: str) -> bool:
+    def withdraw(self, reason: Reason | str) -> bool:
         """Takes it back if no steward has it yet."""
         if self.allocation.withdraw(self.order):
             self.verdict = Ended(JobState.CANCELLED, reason)
@@ -138,9 +139,9 @@ class SlurmAttempt:
             return self.agents.verdict()
         return Ended(JobState.RUNNING)
 
-    def _order_reason(self) -> str:
+    def _order_reason(self) -> Reason | None:
         found = read_json(self.nodes[0].folder / CONTROL)
-        return str(found.get("reason") or "") if isinstance(found, dict) else ""
+        return as_reason(found.get("reason")) if isinstance(found, dict) else None
 
     # ---- ends
 

@@ -85,7 +85,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "torch was imported and nothing was trained with it: no batch of a DataLoader, no backward pass; {cure}",
         "导入了 torch，但没有用它训练：没有 DataLoader 的批，也没有反向传播；{cure}",
     ),
-    "python-without-torch": ("the Python that ran never imported torch; {cure}", "所运行的 Python 从未导入 torch；{cure}"),
+    "python-without-torch": (
+        "the Python that ran never imported torch; {cure}",
+        "所运行的 Python 从未导入 torch；{cure}",
+    ),
     "pythons-without-torch": (
         "none of the {count} Pythons that ran imported torch; {cure}",
         "所运行的 {count} 个 Python 都没有导入 torch；{cure}",
