@@ -28,7 +28,7 @@ from handover import fill
 from trainmark.automl.experiment.config import Training
 from trainmark.automl.experiment.schedule import budget
 from trainmark.automl.experiment.score import regulated
-from trainmark.automl.experiment.supervisor import _LOOK_SECONDS
+from trainmark.automl.experiment.supervisor import LOOK_SECONDS
 from trainmark.automl.graph.flops import count, epoch
 from trainmark.automl.graph.moves import Limits
 from trainmark.automl.graph.start_networks import small_cnn
@@ -119,7 +119,7 @@ def main() -> None:
     found = simulate(args.slots, args.trials, seconds)
     spent = time.process_time() - cpu
     replay, look = controller(found.trials)
-    share = (replay + look * seconds / _LOOK_SECONDS) / seconds
+    share = (replay + look * seconds / LOOK_SECONDS) / seconds
     idle = 1 - found.busy / (args.slots * seconds)
     score = found.operations / seconds
     figures = [

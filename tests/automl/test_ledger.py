@@ -19,6 +19,7 @@ from trainmark.automl.graph.moves import Move
 from trainmark.automl.ledger import journal
 from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
 from trainmark.automl.ledger.storage import connect, quiet
+from trainmark.cli.automl_server import serve
 from trainmark.errors import SiteError
 
 _INTERLEAVINGS, _MANY = 2000, 150
@@ -34,9 +35,13 @@ def proposed(ledger: Ledger, key: str, owner: str = "slot0") -> Entry:
     return entry
 
 
-@pytest.fixture(params=["journal", "sqlite"])
+@pytest.fixture(params=["journal", "grpc", "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"journal:{tmp_path}/l.log" if request.param == "journal" else f"sqlite:///{tmp_path}/l.db"
+    """A file that all see, one behind the proxy that other hosts reach, and a database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/l.db"
+    file = f"journal:{tmp_path}/l.log"
+    return file if request.param == "journal" else f"grpc://127.0.0.1:{serve(file)}"
 
 
 def test_an_entry_is_claimed_by_one_and_its_result_counts_once(url: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.experiment.worker import MOST_BEGUN, Assignment, Hooks, Outcome, TrialClient, work
-from trainmark.automl.graph.own_json import load
+from trainmark.automl.graph.graph_json import load
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry, open_ledger
 from trainmark.automl.search.generator import Generator

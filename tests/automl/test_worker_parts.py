@@ -108,8 +108,8 @@ def test_weights_from_files(tmp_path: Path, kind: str) -> None:
     import inheritance
     import torch
 
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
 
     graph = load(DEMO)
     given, own = build(graph).state_dict(), build(graph).state_dict()
@@ -148,8 +148,8 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     import inheritance
     from trainmark_job import InputError
 
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
 
     class Evil:
         def __reduce__(self) -> Any:
@@ -164,10 +164,10 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
 
 def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
     from trainmark.automl.graph.flops import count
-    from trainmark.automl.graph.moves import Move, apply
+    from trainmark.automl.graph.graph_json import load
+    from trainmark.automl.graph.moves import Move, apply, tuned
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
-    from trainmark.automl.graph.tuned import fitted, tuned
+    from trainmark.automl.graph.weights import fitted
 
     start = load(DEMO)
     child = apply(start, Move("deeper", 2, 3))
@@ -184,8 +184,8 @@ def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
 def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
     """Trial files with a parent without weights and its child, which is to be trained."""
     from trainmark.automl.experiment.worker import Assignment
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.moves import Move, apply
-    from trainmark.automl.graph.own_json import load
     from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import Entry
 

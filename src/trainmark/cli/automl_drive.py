@@ -1,4 +1,4 @@
-"""Driving an experiment: the loop, with the foreman watching it and the ledger at hand."""
+"""Driving an experiment: the loop, with the supervisor watching it and the ledger at hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from trainmark.automl.experiment import plan as plans
 from trainmark.automl.experiment.config import Experiment
-from trainmark.automl.experiment.supervisor import Foreman
+from trainmark.automl.experiment.supervisor import Supervisor
 from trainmark.automl.ledger.ledger import Ledger
 from trainmark.cli import automl_server, drive
 from trainmark.errors import CASE_FAILED, OK
@@ -58,10 +58,10 @@ def _work(
 ) -> JobState:
     first = plan.cases[0].params
     open_ones = {int(plan.cases[ref.case].params["slot"]) for ref, _ in session.state_of(run, plan).open_attempts()}
-    foreman = Foreman(experiment, ledger, float(first["until"]), len(plan.cases), open_ones, observer.note)
+    supervisor = Supervisor(experiment, ledger, float(first["until"]), len(plan.cases), open_ones, observer.note)
 
     def ending() -> str:
         tend()
-        return foreman.ending()
+        return supervisor.ending()
 
-    return session.drive(run, plan, Observers(foreman, observer), switch, ending=ending)
+    return session.drive(run, plan, Observers(supervisor, observer), switch, ending=ending)

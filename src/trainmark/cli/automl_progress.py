@@ -1,4 +1,4 @@
-"""Progress of an experiment: a line whenever a worker comes or goes, and what the foreman says."""
+"""Progress of an experiment: a line whenever a worker comes or goes, and what the supervisor says."""
 
 from __future__ import annotations
 

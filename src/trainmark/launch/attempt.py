@@ -12,12 +12,14 @@ from trainmark.launch.transport import Transport
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CONTROL, NODE_PLAN, RESULT, node_index
+from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS, node_index
 
 # The agent's own exit codes.
 _NO_ROOM, _SUPERSEDED = 75, 76
 # The others of a failed node may still have something to say, and then must be told to stop.
 PEER_SECONDS = 4.0
+# An agent begins within seconds of its start, but Python may come from a slow file server.
+_BEGIN_SECONDS = 60.0
 
 
 def node_dirs(attempt_dir: Path) -> list[Path]:
@@ -104,6 +106,31 @@ class Node:
         """The order that stands for its agent."""
         found = read_json(self.folder / CONTROL)
         return str(found.get("command")) if isinstance(found, dict) else ""
+
+
+class FolderNode(Node):
+    """A node whose agent shows by its files alone that it lives: they are all its launcher can see of it."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any], transport: Transport, lost_seconds: float) -> None:
+        super().__init__(folder, plan, transport)
+        self._lost_seconds = lost_seconds
+        self._mark: Any = None
+        self._heard: float | None = None
+
+    def follow(self, now: float, *, asked_to_end: bool) -> None:
+        del asked_to_end  # an agent that obeys ends by itself; one that does not is silent, or is destroyed
+        self.transport.fetch()
+        self.read_result()
+        if self.ended is not None:
+            return
+        status = read_json(self.folder / STATUS)
+        mark = status.get("wall") if isinstance(status, dict) else (self.folder / CLAIM).exists()
+        if mark != self._mark or self._heard is None:
+            self._mark, self._heard = mark, now
+        limit = self._lost_seconds + (0.0 if mark else _BEGIN_SECONDS)
+        silent = now - self._heard
+        if silent > limit:
+            self.ended = Ended(JobState.LOST, f"no sign of life for {silent:.0f} s")
 
 
 N = TypeVar("N", bound=Node)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.own_json import decode, encode
+from trainmark.automl.graph.graph_json import decode, encode
 
 
 class TrialFiles:

@@ -103,7 +103,7 @@ class Generator:
         return proposal, key, True
 
     def _entry(self, proposal: Proposal, key: str, entries: list[Entry]) -> Entry:
-        from trainmark.automl.graph.own_json import encode
+        from trainmark.automl.graph.graph_json import encode
 
         return Entry(
             number=-1,

@@ -16,13 +16,15 @@ import msgspec
 from trainmark.errors import SiteError
 from trainmark.launch import attempt as attempts
 from trainmark.launch import node_zip
+from trainmark.launch.attempt import FolderNode
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
-from trainmark.launch.slurm.attempt import SlurmAttempt, SlurmNode
+from trainmark.launch.slurm.attempt import SlurmAttempt
 from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.transport import SharedFolder
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason
@@ -224,8 +226,11 @@ class SlurmLauncher(Launcher):
     def _known(self, folder: Path) -> Allocation:
         return self._allocations.setdefault(folder, Allocation(folder))
 
-    def _nodes(self, attempt_dir: Path, token: str) -> list[SlurmNode]:
-        return [SlurmNode(folder, plan) for folder, plan in attempts.plans_of(attempt_dir, token)]
+    def _nodes(self, attempt_dir: Path, token: str) -> list[FolderNode]:
+        return [
+            FolderNode(folder, plan, SharedFolder(folder), float(plan["slurm"]["lost_seconds"]))
+            for folder, plan in attempts.plans_of(attempt_dir, token)
+        ]
 
     def _follow(self, job: StartedAttempt, allocation: Allocation, order: str) -> None:
         nodes = self._nodes(job.attempt_dir, job.token)

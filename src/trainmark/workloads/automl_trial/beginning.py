@@ -19,8 +19,9 @@ from trainmark.automl.experiment.worker import Assignment
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
 from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.moves import tuned
 from trainmark.automl.graph.network import build
-from trainmark.automl.graph.tuned import fitted, tuned
+from trainmark.automl.graph.weights import fitted
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry
 from trainmark.automl.search import hpo

@@ -10,8 +10,7 @@ from trainmark_job import InputError
 
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.moves import apply, preserving
-from trainmark.automl.graph.tuned import fitted
-from trainmark.automl.graph.weights import inherit
+from trainmark.automl.graph.weights import fitted, inherit
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry
 

@@ -67,7 +67,7 @@ def main() -> None:
 
     trainer = trainings.Trainer(experiment, place, (train, test), ledger, files, over)
     if ledger is not None:
-        from trainmark.automl.graph.own_json import decode
+        from trainmark.automl.graph.graph_json import decode
         from trainmark.automl.search.generator import Generator
 
         start = [decode(text) for text in msgspec.json.decode(params["start"])]

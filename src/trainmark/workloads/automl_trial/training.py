@@ -24,8 +24,8 @@ from trainmark.automl.experiment.worker import Assignment, Outcome
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.own_json import encode
-from trainmark.automl.graph.tuned import tuned
+from trainmark.automl.graph.graph_json import encode
+from trainmark.automl.graph.moves import tuned
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Ledger
 from trainmark.automl.search import hpo

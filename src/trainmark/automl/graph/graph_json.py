@@ -7,9 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.automl.graph.aiperf_json import from_aiperf
-from trainmark.automl.graph.graph import CONV, DENSE, DROPOUT, MAXPOOL, NONE, OPS, Graph, Layer, check
-from trainmark.automl.graph.json_values import as_list, as_shape, ends, kind, setting, short, whole
+from trainmark.automl.graph.graph import ADD, CONCAT, CONV, DENSE, DROPOUT, MAXPOOL, NONE, OPS, Graph, Layer, check
 from trainmark.errors import UserError, did_you_mean, one_of
 
 MAX_BYTES = 8 * 2**20
@@ -33,6 +31,8 @@ def load(path: Path) -> Graph:
 
 def decode(data: bytes | str, where: str = "graph") -> Graph:
     """The graph in a text, of either form."""
+    from trainmark.automl.graph.aiperf_json import from_aiperf
+
     if len(data) > MAX_BYTES:
         raise UserError(f"{where}: larger than {MAX_BYTES >> 20} MiB; no graph within the limits is")
     try:
@@ -92,3 +92,52 @@ def _read_own_layer(index: int, item: Any) -> Layer:
     inputs = [whole(end, f"{place}.inputs") for end in as_list(item.get("inputs"), f"{place}.inputs")]
     values = {field: setting(op, item.get(key), f"{place}.{key}") for key, field in settings.items()}
     return Layer(op, *ends(op, inputs, place), **values)
+
+
+# ---- values of a file, each checked before anything is made of it
+
+
+def ends(op: int, inputs: list[int], place: str) -> tuple[int, int]:
+    wanted = 2 if op in (ADD, CONCAT) else 1
+    if len(inputs) != wanted:
+        raise UserError(f"{place}: `{OPS[op]}` reads {wanted}, found {len(inputs)} inputs")
+    return inputs[0], inputs[1] if wanted == 2 else NONE
+
+
+def setting(op: int, value: Any, place: str) -> int:
+    return _millionths(value, place) if op == DROPOUT else whole(value, place)
+
+
+def _millionths(value: Any, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise UserError(f"{place}: found {short(value)}; allowed is a rate from 0 to below 1")
+    return min(round(value * 1e6), 999_999)
+
+
+def whole(value: Any, place: str) -> int:
+    """A whole number; a float that is one counts, as NNI writes some."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UserError(f"{place}: found {short(value)}; a whole number is needed")
+    return value
+
+
+def as_list(value: Any, place: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise UserError(f"{place}: expected a list, found {kind(value)}")
+    return value
+
+
+def as_shape(value: Any, place: str) -> tuple[int, ...]:
+    return tuple(whole(side, place) for side in as_list(value, place)[:5])
+
+
+def short(value: Any) -> str:
+    text = repr(value) if not isinstance(value, list | dict) else kind(value)
+    return text if len(text) <= 40 else text[:37] + "…"
+
+
+def kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", type(None): "nothing"}
+    return names.get(type(value), f"`{str(value)[:40]}`")
