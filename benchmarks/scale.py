@@ -17,7 +17,7 @@ from typing import Any
 from figures import at_most, show
 
 from trainmark.launch.protocol import REGISTRY
-from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.plan.records import Plan
 from trainmark.report import build, text
@@ -96,7 +96,7 @@ def squeue_calls(folder: Path, jobs: int, looks: int = 3) -> int:
     (folder / "sacct.out").write_text("")
     path, os.environ["PATH"] = os.environ["PATH"], f"{folder}:{os.environ['PATH']}"
     try:
-        watch = Watch(None)
+        watch = QueueWatch(None)
         for job in range(1, jobs + 1):
             watch.want(str(job))
         for _ in range(looks):

@@ -16,7 +16,7 @@ from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS, no
 
 # The agent's own exit codes.
 _NO_ROOM, _SUPERSEDED = 75, 76
-# The others of a failed node may still have something to say, and then must be told to stop.
+# The others of a failed node may still report a cause of their own, and are then stopped.
 PEER_SECONDS = 4.0
 # An agent begins within seconds of its start, but Python may come from a slow file server.
 _BEGIN_SECONDS = 60.0
@@ -77,7 +77,7 @@ def plans_of(attempt_dir: Path, token: str) -> list[tuple[Path, dict[str, Any]]]
     return [(folder, plan) for folder, plan in plans if isinstance(plan, dict) and plan.get("token") == token]
 
 
-class Node:
+class LaunchedNode:
     """One agent of an attempt, seen through its folder here."""
 
     def __init__(self, folder: Path, plan: dict[str, Any], transport: Transport) -> None:
@@ -108,7 +108,7 @@ class Node:
         return str(found.get("command")) if isinstance(found, dict) else ""
 
 
-class FolderNode(Node):
+class FolderNode(LaunchedNode):
     """A node whose agent shows by its files alone that it lives: they are all its launcher can see of it."""
 
     def __init__(self, folder: Path, plan: dict[str, Any], transport: Transport, lost_seconds: float) -> None:
@@ -133,11 +133,11 @@ class FolderNode(Node):
             self.ended = Ended(JobState.LOST, f"no sign of life for {silent:.0f} s")
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=LaunchedNode)
 
 
-class Attempt(Generic[N]):
-    """All nodes of one attempt: which have ended, in which order, and when the others must be told to stop."""
+class AttemptNodes(Generic[N]):
+    """All nodes of one attempt: which have ended, in which order, and when the others must be stopped."""
 
     def __init__(self, nodes: Sequence[N]) -> None:
         self.nodes = list(nodes)
@@ -188,7 +188,7 @@ def _stop_order(folder: Path, epoch: int, why: str) -> dict[str, Any]:
 
 def whole(ended: Sequence[tuple[str, Ended]]) -> Ended:
     """One end for the nodes of an attempt, given with their hosts in the order they were seen to end. Which failed
-    first is told by what they said, then by that order."""
+    first is judged by what they report, then by that order."""
     if all(end.state is JobState.SUCCEEDED for _, end in ended):
         return ended[0][1]
     bad = [(host, end) for host, end in ended if end.state is not JobState.SUCCEEDED]

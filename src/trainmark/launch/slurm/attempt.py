@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 from trainmark.launch import attempt as attempts
-from trainmark.launch.attempt import Attempt, FolderNode
+from trainmark.launch.attempt import AttemptNodes, FolderNode
 from trainmark.launch.protocol import Ended
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, Allocation
-from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.slurm.states import SlurmJob, ended, failure_of, memory_kill, waiting_for
 from trainmark.reasons import Reason, as_reason
 from trainmark.spec.states import JobState
@@ -31,9 +31,9 @@ _SUPERSEDED = 76
 class SlurmAttempt:
     """Follows one order to its end: by its agents, by the steward of its allocation, and by Slurm's own account."""
 
-    def __init__(self, allocation: Allocation, order: str, nodes: list[FolderNode], watch: Watch) -> None:
+    def __init__(self, allocation: Allocation, order: str, nodes: list[FolderNode], watch: QueueWatch) -> None:
         self.allocation, self.order, self.watch = allocation, order, watch
-        self.nodes, self.agents = nodes, Attempt(nodes)
+        self.nodes, self.agents = nodes, AttemptNodes(nodes)
         self.verdict: Ended | None = None
         self._about: dict[str, Any] = nodes[0].plan["slurm"]
         self._begun = time.monotonic()

@@ -6,12 +6,14 @@ from functools import cache
 from string import Formatter
 from typing import NamedTuple
 
-from trainmark.report.i18n import reasons_agent, reasons_common
+from trainmark.report.i18n import reasons_agent, reasons_automl, reasons_campaign, reasons_common
 
 CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_common.REASONS,
     reasons_agent.REASONS,
     # One line for each room, in alphabetical order.
+    reasons_automl.REASONS,
+    reasons_campaign.REASONS,
 )
 REASONS: dict[str, tuple[str, str]] = {code: pair for catalogue in CATALOGUES for code, pair in catalogue.items()}
 
