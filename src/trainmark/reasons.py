@@ -6,6 +6,7 @@ A reason is a code and its arguments from where it arises to the screen. Words, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +28,13 @@ class Reason(msgspec.Struct, frozen=True):
 def reason(code: str, **arguments: Any) -> Reason:
     """`reason("rank-exited", rank=0, code=3)`."""
     return Reason(code, arguments)
+
+
+def listed(items: Sequence[Any], most: int = 8) -> list[Any] | Reason:
+    """Many things as an argument of a reason: the first few, and how many more there are."""
+    if len(items) <= most:
+        return list(items)
+    return Reason("and-more", {"items": list(items[:most]), "count": len(items) - most})
 
 
 def as_reason(value: Reason | dict[str, Any] | str | None) -> Reason | None:

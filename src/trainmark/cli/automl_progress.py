@@ -8,6 +8,7 @@ from typing import IO
 
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.report.i18n.speaker import say
 
 
 class Progress:
@@ -23,7 +24,7 @@ class Progress:
     def tick(self, _attempt_dir: Path) -> None: ...
 
     def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
-        self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {ended.reason}" if ended.reason else ""))
+        self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else ""))
         last = (ended.failure or {}).get("last_lines") or []
         if last:
             self.note(f"  its last line: {last[-1]}")

@@ -13,6 +13,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, STOPPED, UserError
+from trainmark.report.i18n.speaker import say
 from trainmark.run.stop import Signals
 from trainmark.spec.notation import parse_share
 from trainmark.spec.states import JobState
@@ -115,7 +116,7 @@ class _Rounds:
             if case.state is not JobState.SUCCEEDED or found is None or not found.inputs:
                 why = case.reason or (found.reason if found else "")
                 said = "".join(f": {line}" for line in last_lines(case)[-1:])
-                return f"{case.case}: {case.state}: {why}{said} ({run.path})"
+                return f"{case.case}: {case.state}: {say(why)}{said} ({run.path})"
             speeds.append(found.inputs[0])
         return geometric_mean(speeds)
 
@@ -151,7 +152,7 @@ def _show(args: argparse.Namespace, repo: Path, answer: Answer, rounds: _Rounds)
     lines = [f"first slow commit: {revisions.title(repo, answer.commit)}"]
     lines += [f"  or, without a speed of its own: {revisions.title(repo, commit)}" for commit in answer.also]
     lines += [f"  not beyond doubt: {revisions.title(repo, commit)}" for commit in answer.unsure]
-    lines += [f"  bad is {answer.verdict.reason}; {_kept(answer.rounds, rounds)}"]
+    lines += [f"  bad is {say(answer.verdict.reason)}; {_kept(answer.rounds, rounds)}"]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
@@ -163,9 +164,9 @@ def _show_none(args: argparse.Namespace, why: NotSlower, rounds: _Rounds) -> Non
         _show_json({"commit": None, "verdict": msgspec.to_builtins(verdict), "rounds": why.rounds}, rounds)
         return
     said = {
-        "faster": f"bad is not slower than good but {verdict.reason}",
-        "equivalent": f"bad is not slower than good: {verdict.reason}",
-    }.get(verdict.word, f"it is not beyond doubt that bad is slower than good: {verdict.reason}")
+        "faster": f"bad is not slower than good but {say(verdict.reason)}",
+        "equivalent": f"bad is not slower than good: {say(verdict.reason)}",
+    }.get(verdict.word, f"it is not beyond doubt that bad is slower than good: {say(verdict.reason)}")
     kept = _kept(why.rounds, rounds)
     sys.stdout.write(f"no slow commit: {said}\n  bad ÷ good: {ratio_text(verdict)}; {kept}\n")
 

@@ -14,6 +14,7 @@ from trainmark.cli.list import table
 from trainmark.cli.report import write
 from trainmark.errors import OK, THRESHOLD_CROSSED, UserError, did_you_mean, one_of
 from trainmark.report import formats
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.notation import parse_share
 from trainmark.store import baselines, rundir
 
@@ -173,9 +174,9 @@ def text(found: Comparison) -> str:
     for one in found.cases:
         lines += [f"{one.name}:", *(f"  {remark}" for remark in _remarks(one, found)), ""]
     if found.left:
-        lines += ["not compared:", *(f"  {left.case}: {left.reason}" for left in found.left), ""]
+        lines += ["not compared:", *(f"  {left.case}: {say(left.reason)}" for left in found.left), ""]
     if found.notes:
-        lines += ["A and B were not made alike:", *(f"  {note}" for note in found.notes), ""]
+        lines += ["A and B were not made alike:", *(f"  {say(note)}" for note in found.notes), ""]
     return "\n".join([*lines, _overall(found)]) + "\n"
 
 
@@ -196,7 +197,7 @@ def _row(one: Compared) -> dict[str, str]:
 
 
 def _remarks(one: Compared, found: Comparison) -> list[str]:
-    remarks = [f"{one.verdict.reason} ({one.verdict.method})", *one.notes]
+    remarks = [f"{say(one.verdict.reason)} ({say(one.verdict.method)})", *map(say, one.notes)]
     if one.forced:
         remarks.insert(0, "compared by force: versions of the workload differ")
     if one.verdict.past_threshold:
@@ -210,5 +211,5 @@ def _overall(found: Comparison) -> str:
     overall = found.overall
     said = f"overall: {overall.word}"
     if overall.verdict is not None:
-        said += f", {overall.verdict.method} {ratio_text(overall.verdict)}, {overall.verdict.reason}"
+        said += f", {say(overall.verdict.method)} {ratio_text(overall.verdict)}, {say(overall.verdict.reason)}"
     return said + (f"\n  without a result on one side: {', '.join(overall.missing)}" if overall.missing else "")

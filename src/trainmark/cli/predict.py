@@ -106,7 +106,7 @@ def _border(args: argparse.Namespace, run: RunDir, manifest: Manifest, one: Meas
     if any(point.nodes > 1 and point.speeds for point in one.points):
         return None
     if args.all_reduce is not None:
-        return border.Border(args.all_reduce, "")
+        return border.Border(args.all_reduce)
     if args.site is None:
         known = border.of_plan(manifest)
         return border.border(run, manifest, one, known) if known is not None and len(known.hosts) > 1 else None
@@ -139,11 +139,13 @@ def _share(one: Measured, seconds: float) -> float:
 
 
 def _text(found: list[tuple[Measured, list[Prediction]]], refused: list[str]) -> str:
+    from trainmark.report.i18n.speaker import say
+
     parts = []
     for one, predictions in found:
         measured = ", ".join(f"{point.nodes}x{point.procs}" for point in one.points if point.speeds)
         rows = [_row(told, one.unit) for told in predictions]
-        said = sorted({f"  {text}" for told in predictions for text in (told.method, *told.notes)})
+        said = sorted({f"  {text}" for told in predictions for text in (say(told.method), *map(say, told.notes))})
         parts += [f"{one.name}  (measured: {measured})", table(rows).rstrip(), *said, ""]
     return "\n".join(parts + [f"not predicted: {text}" for text in refused]).rstrip() + "\n"
 

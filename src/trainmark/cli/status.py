@@ -10,6 +10,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.cli.list import table
+from trainmark.report.i18n.speaker import say
 from trainmark.run import lease, progress, session
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
@@ -69,7 +70,7 @@ def rounds(run: RunDir, state: RunState) -> list[dict[str, Any]]:
                 "round": ref.round,
                 "attempt": last.number if last else 0,
                 "state": str(outcome),
-                "what": reason,
+                "what": say(reason),
             }
         )
     return rows

@@ -13,6 +13,7 @@ import msgspec
 
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.plugins import Registry
+from trainmark.reasons import Reason
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 
@@ -55,7 +56,7 @@ class Ended(msgspec.Struct, frozen=True):
     """How an attempt stands; `failure` names the first failing rank and its last lines."""
 
     state: JobState
-    reason: str = ""
+    reason: Reason | str = ""
     failure: dict[str, Any] | None = None
 
 

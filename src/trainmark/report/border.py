@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.reasons import Reason, reason
 from trainmark.report.study import Measured
 from trainmark.spec.columns import is_number
 from trainmark.spec.peaks import Message, Peaks, fit
@@ -23,7 +24,7 @@ class Border(msgspec.Struct, frozen=True):
     """Seconds that the gradients take between two nodes, and where that comes from."""
 
     seconds: float
-    source: str
+    source: Reason | None = None
 
 
 def border(run: RunDir, manifest: Manifest, series: Measured, found: Peaks) -> Border:
@@ -37,13 +38,10 @@ def border(run: RunDir, manifest: Manifest, series: Measured, found: Peaks) -> B
     size = GRADIENT_BYTES * _parameters(run, manifest, series)
     line = fit(points)
     worlds = sorted({one.world for one in found.messages if _is_ours(one)})
-    ranks = f"{worlds[0]} hosts" + (", told for two" if worlds != [2] else "")
     seconds = line.latency + size / line.bandwidth
-    return Border(
-        seconds,
-        f"all-reduce of {size / 1e6:,.3g} MB of gradients: {1e3 * seconds:,.3g} ms by the site's peaks "
-        f"({found.run}: {ranks}, one rank on each)",
-    )
+    ranks = reason("hosts-for-two", hosts=worlds[0]) if worlds != [2] else reason("two-hosts")
+    known = {"megabytes": size / 1e6, "milliseconds": 1e3 * seconds, "run": found.run, "hosts": ranks}
+    return Border(seconds, reason("all-reduce-by-peaks", **known))
 
 
 def of_plan(manifest: Manifest) -> Peaks | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from trainmark.report import numbers
 from trainmark.report.compare import Compared, Comparison, ratio_text
+from trainmark.report.i18n.speaker import say
 from trainmark.report.markdown import code, plain
 
 _MARKS = {"faster": "🟢", "slower": "🔴", "equivalent": "⚪", "inconclusive": "🟡", "incomplete": "🟡"}
@@ -29,15 +30,15 @@ def _parts(found: Comparison) -> list[str]:
     if found.cases:
         parts.append(_table(found))
     remarks = [f"- {code(one.case_b)}: {plain(note)}" for one in found.cases[:_MOST_ROWS] for note in _notes(one)]
-    remarks += [f"- not compared: {code(left.case)}: {plain(left.reason)}" for left in found.left[:_MOST_ROWS]]
-    remarks += [f"- A and B differ in {plain(note)}" for note in found.notes]
+    remarks += [f"- not compared: {code(left.case)}: {plain(say(left.reason))}" for left in found.left[:_MOST_ROWS]]
+    remarks += [f"- A and B differ in {plain(say(note))}" for note in found.notes]
     if remarks:
         parts.append("<details><summary>remarks</summary>\n\n" + "\n".join(remarks) + "\n\n</details>")
     return parts
 
 
 def _notes(one: Compared) -> list[str]:
-    return [*(["compared by force: versions of the workload differ"] if one.forced else []), *one.notes]
+    return [*(["compared by force: versions of the workload differ"] if one.forced else []), *map(say, one.notes)]
 
 
 def _table(found: Comparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.reasons import reason
 from trainmark.report import numbers
 from trainmark.report.charts import intervals
 from trainmark.report.charts.figure import figure, table
@@ -48,9 +49,9 @@ def _section(speak: Speaker, found: Comparison, index: int) -> str:
     mark = badge(_word(speak, overall.word), _KINDS[overall.word])
     name = ' id="summary"' if index == 0 else ""
     head = f"<h2>{escape(found.b)} {mark}</h2>{told}"
-    notes = [f"{left.case}: {left.reason}" for left in found.left] + found.notes
-    notes += [f"{one.case_b}: {note}" for one in found.cases for note in one.notes]
-    listed = "".join(element("p", note, " class=small") for note in notes)
+    notes = [reason("on-host", host=left.case, why=left.reason) for left in found.left] + found.notes
+    notes += [reason("on-host", host=one.case_b, why=note) for one in found.cases for note in one.notes]
+    listed = "".join(element("p", speak.reason(note), " class=small") for note in notes)
     remarks = f'<div class="card">{element("h3", speak("notes"))}{listed}</div>' if listed else ""
     return f"<section{name}>{head}{_chart(speak, found)}{_table(speak, found)}{remarks}</section>"
 
@@ -95,7 +96,7 @@ def _table(speak: Speaker, found: Comparison) -> str:
             f"{one.verdict.n_a}/{one.verdict.n_b}",
             _word(speak, one.verdict.word),
             str(one.verdict.needed) if one.verdict.needed else numbers.NONE,
-            one.verdict.reason,
+            speak.reason(one.verdict.reason),
         ]
         for one in found.cases
     ]

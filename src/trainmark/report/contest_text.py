@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from trainmark.reasons import reason
 from trainmark.report import figures, numbers
 from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.plain import columns
@@ -61,7 +62,8 @@ def word(rival: Rival, contest: Contest, speak: Speaker) -> Label:
 
 def remarks(contest: Contest, speak: Speaker) -> list[Label]:
     """Why some have no result, and what would settle what is open."""
-    said = [speak("contest.why", rival.framework, rival.reason) for rival in contest.rivals if rival.speed is None]
+    left = [rival for rival in contest.rivals if rival.speed is None]
+    said = [speak.reason(reason("without-result", framework=rival.framework, why=rival.reason)) for rival in left]
     for rival in contest.rivals:
         if rival.verdict is not None and rival.word == "inconclusive" and rival.verdict.needed:
             said.append(speak("contest.needed", rival.framework, rival.verdict.needed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainmark.report.i18n.speaker import say
 from trainmark.report.plain import clean
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.records import Diagnosis, Value
@@ -33,32 +34,32 @@ def render(found: Diagnosis) -> str:
         told = f"by training without it {milli(found.by_ablation)}, by the trace {milli(found.by_trace)}"
         lines.append(f"  exposed communication: {told}")
     if found.disagreement:
-        lines.append(f"  DISAGREEMENT: {found.disagreement}")
+        lines.append(f"  DISAGREEMENT: {say(found.disagreement)}")
     lines += ["", *_causes(found)]
-    lines += [f"  remark: {remark}" for remark in found.remarks]
+    lines += [f"  remark: {say(remark)}" for remark in found.remarks]
     return "\n".join(clean(line) for line in lines) + "\n"
 
 
 def _causes(found: Diagnosis) -> list[str]:
     if found.traced_step.value is None:
-        return [f"  no cause can be named: {found.traced_step.reason}"]
+        return [f"  no cause can be named: {say(found.traced_step.reason)}"]
     if not found.causes:
         return ["  nothing worth a hundredth of a step is lost outside computing"]
     lines = ["  causes, by what a step would win without them:"]
     for place, one in enumerate(found.causes, 1):
-        lines.append(f"  {place}. {NAMES[one.kind]}: {milli(one.seconds)}, {100 * one.share:.1f} %: {one.place}")
+        lines.append(f"  {place}. {NAMES[one.kind]}: {milli(one.seconds)}, {100 * one.share:.1f} %: {say(one.place)}")
     return lines
 
 
 def milli(found: Value) -> str:
     if found.value is None:
-        return f"– ({found.reason})"
+        return f"– ({say(found.reason)})"
     interval = "" if found.low is None or found.high is None else f" ({1000 * found.low:.3g} … {1000 * found.high:.3g})"
     return f"{1000 * found.value:.3g} ms{interval}"
 
 
 def percent(found: Value) -> str:
     if found.value is None:
-        return f"– ({found.reason})"
+        return f"– ({say(found.reason)})"
     interval = "" if found.low is None or found.high is None else f" ({100 * found.low:.1f} … {100 * found.high:.1f})"
     return f"{100 * found.value:.1f} %{interval}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from trainmark.reasons import Reason
 from trainmark.report import numbers
 from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.records import CaseReport, Report, RunReport
@@ -48,10 +49,11 @@ def outcomes(case: CaseReport, speak: Speaker) -> list[tuple[str, Label]]:
     ]
 
 
-def band(case: CaseReport, speak: Speaker) -> tuple[Label, str]:
+def band(case: CaseReport, speak: Speaker) -> tuple[Label, Label]:
     """The word, and why where it does not apply."""
-    word, _, why = case.band.partition(":")
-    return (speak.named("band", word.strip()), why.strip()) if case.band else (Label(numbers.NONE), "")
+    if case.band is None:
+        return Label(numbers.NONE), Label("")
+    return speak(f"band.{case.band.code}"), speak.reason(case.band.arguments.get("why"))
 
 
 def disturbed(case: CaseReport) -> list[RunReport]:
@@ -63,12 +65,19 @@ def disturbed_text(case: CaseReport) -> str:
     return f"{len(found)}/{len(case.runs)}" if found else numbers.NONE
 
 
-def remarks(case: CaseReport) -> list[str]:
+def remarks(case: CaseReport) -> list[Reason | list[Reason]]:
     """Everything a reader needs beyond the row; nothing for a case without remarks."""
-    found = [case.reason] if case.state is not JobState.SUCCEEDED and case.reason else []
+    found: list[Reason | list[Reason]] = []
+    if case.state is not JobState.SUCCEEDED and case.reason:
+        found.append(case.reason)
     found += case.notes
     speed = throughput(case)
     return [*found, speed.reason] if speed is not None and speed.reason else found
+
+
+def is_disturbance(remark: Reason | list[Reason]) -> bool:
+    """Whether it says that a round was disturbed."""
+    return isinstance(remark, Reason) and remark.code == "round-disturbed"
 
 
 def last_lines(case: CaseReport) -> list[str]:

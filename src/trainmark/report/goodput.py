@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainmark.report.i18n.speaker import Speaker
+from trainmark.reasons import Reason
+from trainmark.report.i18n.speaker import Speaker, say
 from trainmark.report.plain import clean
 from trainmark.score.figures.figure import Figure
 from trainmark.score.records import Goodput
@@ -67,7 +68,7 @@ def _walls(run: RunDir) -> dict[tuple[int, int, int], tuple[int, int | None]]:
     return found
 
 
-def text(found: Goodput, told: Forecast | str | None) -> str:
+def text(found: Goodput, told: Forecast | Reason | None) -> str:
     lines = [f"{found.case}: {found.attempts} attempt(s)", "", "  time to start:"]
     speak = Speaker("en")
     names = {name: speak.text(f"start.{name}") for name in found.start}
@@ -87,8 +88,8 @@ def text(found: Goodput, told: Forecast | str | None) -> str:
             f"+ {one.redone:.3g} s for {one.lost_steps} lost steps"
         )
     lines.append(f"  effective training time ratio             {_percent(found.effective_ratio)}")
-    if isinstance(told, str):
-        lines.append(f"  no forecast: {told}")
+    if isinstance(told, Reason):
+        lines.append(f"  no forecast: {say(told)}")
     elif told is not None:
         lines.append(
             f"  forecast, {told.hours:g} h with {told.failures_per_day:g} failures a day, saving every "
@@ -99,8 +100,8 @@ def text(found: Goodput, told: Forecast | str | None) -> str:
 
 
 def _seconds(found: Figure) -> str:
-    return f"– ({found.reason})" if found.value is None else f"{found.value:.3g} s"
+    return f"– ({say(found.reason)})" if found.value is None else f"{found.value:.3g} s"
 
 
 def _percent(found: Figure) -> str:
-    return f"– ({found.reason})" if found.value is None else f"{100 * found.value:.2g} %"
+    return f"– ({say(found.reason)})" if found.value is None else f"{100 * found.value:.2g} %"

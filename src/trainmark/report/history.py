@@ -7,8 +7,10 @@ from pathlib import Path
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.reasons import Reason, reason
 from trainmark.report import numbers
 from trainmark.report.build import one_case
+from trainmark.report.i18n.speaker import say
 from trainmark.report.plain import columns
 from trainmark.score.stats import change_points as change
 from trainmark.score.stats.change_points import Change
@@ -41,12 +43,12 @@ class Line(msgspec.Struct, frozen=True):
     entries: list[Entry]
     changes: list[Change]
     levels: list[float]
-    left: list[str]
+    left: list[Reason]
 
 
 def collect(runs: Path, asked: str) -> list[Line]:
     """`asked`: an id (its repeats do not matter) or the beginning of one."""
-    found: dict[tuple[str, tuple[str, ...]], tuple[str, list[Entry], list[str]]] = {}
+    found: dict[tuple[str, tuple[str, ...]], tuple[str, list[Entry], list[Reason]]] = {}
     known: set[str] = set()
     for name in run_ids(runs):
         run = RunDir(runs / name)
@@ -65,7 +67,7 @@ def collect(runs: Path, asked: str) -> list[Line]:
             speed = case.measurements.get("throughput")
             if case.state is JobState.INVALID or speed is None or speed.value is None:
                 why = speed.reason if speed and case.state is JobState.SUCCEEDED else case.reason
-                left.append(f"{name}: {why or 'no speed'}")
+                left.append(reason("run-without-speed", run=name, why=why or reason("no-speed")))
                 continue
             entries.append(
                 Entry(
@@ -93,7 +95,7 @@ def _is_asked(asked: str, case: str, identity: str) -> bool:
     return case == asked or identity == asked or case.startswith(asked) or identity.replace(":*", "") == asked
 
 
-def _line(case: str, hosts: tuple[str, ...], unit: str, entries: list[Entry], left: list[str]) -> Line:
+def _line(case: str, hosts: tuple[str, ...], unit: str, entries: list[Entry], left: list[Reason]) -> Line:
     speeds = [entry.value for entry in entries]
     found = change.changes(speeds)
     return Line(case, list(hosts), unit, entries, found, change.levels(speeds, found) if speeds else [], left)
@@ -107,7 +109,7 @@ def _text(line: Line) -> list[str]:
     out = [f"{line.case}  on {', '.join(line.hosts)}  ({line.unit})"]
     if line.entries:
         out += columns([["run", "date", "speed", "95 % interval", "runs", ""], *_rows(line)])
-    out += [f"  {one}" for one in remarks(line)]
+    out += [f"  {say(one)}" for one in remarks(line)]
     return [*out, ""]
 
 
@@ -147,23 +149,25 @@ def _plot(entry: Entry, low: float, high: float) -> str:
     return f"│{''.join(letters)}│"
 
 
-def remarks(line: Line) -> list[str]:
+def remarks(line: Line) -> list[Reason]:
     said = []
     for one in line.changes:
         run, percent = line.entries[one.index].run, 100 * (one.ratio - 1)
-        said.append(f"changed with {run}: {percent:+.1f} % (p = {one.p:.3f}){_why(line, one.index)}")
+        changed = reason("changed-with", run=run, percent=percent, p=one.p)
+        more = _why(line, one.index)
+        said.append(reason("changed-and", changed=changed, more=more) if more else changed)
     if len(line.entries) < change.LEAST:
-        said.append(f"{len(line.entries)} run(s): changes are looked for from {change.LEAST} on")
+        said.append(reason("few-runs-for-changes", runs=len(line.entries), least=change.LEAST))
     elif not line.changes:
-        said.append("no change of level")
-    return said + [f"left out: {one}" for one in line.left]
+        said.append(reason("no-change"))
+    return said + [reason("left-out", what=one) for one in line.left]
 
 
-def _why(line: Line, index: int) -> str:
+def _why(line: Line, index: int) -> Reason | None:
     """What else changed with that run."""
     before, after = line.entries[index - 1], line.entries[index]
     if before.version != after.version and before.version and after.version:
-        return f"; the workload changed too (version {before.version} → {after.version})"
+        return reason("workload-changed-too", before=before.version, after=after.version)
     if before.fingerprint != after.fingerprint:
-        return f"; its configuration changed too (fingerprint {before.fingerprint} → {after.fingerprint})"
-    return ""
+        return reason("configuration-changed-too", before=before.fingerprint, after=after.fingerprint)
+    return None

@@ -25,7 +25,7 @@ def render(found: list[Line], language: str | None = None) -> str:
 
 def _section(speak: Speaker, line: Line, index: int) -> str:
     name = ' id="summary"' if index == 0 else ""
-    said = "".join(element("p", remark, " class=small") for remark in history.remarks(line))
+    said = "".join(element("p", speak.reason(remark), " class=small") for remark in history.remarks(line))
     head = [speak("run"), speak("when"), speak("m.throughput"), speak("interval"), speak("runs")]
     rows = (
         table(head, [history.cells(entry, line.unit) for entry in line.entries], plain=(0, 1)) if line.entries else ""

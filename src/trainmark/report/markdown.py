@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from trainmark.reasons import reason
 from trainmark.report import figures, numbers
 from trainmark.report.i18n.speaker import Speaker
-from trainmark.report.phrases import said
 from trainmark.report.plain import clean
 from trainmark.report.records import CaseReport, Report
 from trainmark.score.records import Diagnosis
@@ -43,7 +43,7 @@ def _diagnosis(found: Diagnosis, speak: Speaker) -> str:
     """The causes; classes and operators are for pages and JSON."""
     lines = [
         f"- {plain(speak.text(f'class.{one.kind}'))}: {numbers.quantity(one.seconds.value, 's')} "
-        f"({numbers.quantity(one.share, 'fraction')}): {plain(one.place)}"
+        f"({numbers.quantity(one.share, 'fraction')}): {plain(speak.reason(one.place).text)}"
         for one in found.causes
     ]
     told = "\n".join(lines) or f"- {speak.text('diagnosis.no_cause')}"
@@ -97,9 +97,9 @@ def _row(case: CaseReport, speak: Speaker) -> list[str]:
 def _remarks(case: CaseReport, speak: Speaker) -> str:
     found = figures.remarks(case)
     for run in figures.disturbed(case):
-        new = [reason for reason in run.disturbed if not any(reason in one for one in found)]
-        found += [f"{speak.text('round_n', run.round)}: {reason}" for reason in new]
-    remarks = [plain(said(speak, one).text) for one in found]
+        # The first is among the remarks.
+        found += [reason("in-round", round=run.round, why=why) for why in run.disturbed[1:]]
+    remarks = [plain(speak.reason(one).text) for one in found]
     if not remarks:
         return ""
     lines = [f"**{code(case.case)}**", "", *(f"- {one}" for one in remarks)]

@@ -35,8 +35,8 @@ def _section(speak: Speaker, one: Measured, told: Sequence[Prediction], index: i
     name = ' id="summary"' if index == 0 else ""
     rows: list[Sequence[Label | str]] = [[f"{p.nodes}x{p.procs}", *_cells(p, one.unit)] for p in told]
     head = [speak("study.shape"), speak("predict.value"), speak("predict.interval"), speak("efficiency")]
-    said = dict.fromkeys(text for p in told for text in (p.method, *p.notes))
-    remarks = "".join(element("p", text, " class=small") for text in said)
+    said = dict.fromkeys(one for p in told for one in (tuple(p.method), *((note,) for note in p.notes)))
+    remarks = "".join(element("p", speak.reason(one), " class=small") for one in said)
     return (
         f'<section{name}>{element("h2", one.name)}<div class="card"><div class="figures single">'
         f"{_chart(speak, one, told)}</div>{table(head, rows)}{remarks}</div></section>"

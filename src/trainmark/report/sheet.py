@@ -6,6 +6,7 @@ import csv
 import io
 import math
 
+from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
 
 HEAD = ("case", "state", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "reason")
@@ -25,7 +26,7 @@ def render(report: Report) -> str:
 def _rows(case: CaseReport) -> list[list[str]]:
     """A case without measurements has a row too: that it has none is a result."""
     if not case.measurements:
-        return [[text(case.case), str(case.state), "", "", "", "", "", "", "", text(case.reason)]]
+        return [[text(case.case), str(case.state), "", "", "", "", "", "", "", text(say(case.reason))]]
     return [
         [
             text(case.case),
@@ -36,8 +37,8 @@ def _rows(case: CaseReport) -> list[list[str]]:
             str(one.n),
             _number(one.ci_low),
             _number(one.ci_high),
-            text(one.method),
-            text(one.reason),
+            text(say(one.method)),
+            text(say(one.reason)),
         ]
         for one in case.measurements.values()
     ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trainmark.reasons import Reason, reason
 from trainmark.report import dlperf, numbers
 from trainmark.report.i18n.speaker import Label, Speaker
-from trainmark.report.phrases import said
 from trainmark.report.plain import columns
 from trainmark.report.records import StudyCell, StudyReport
 
@@ -17,7 +17,7 @@ def text(study: StudyReport, speak: Speaker) -> list[str]:
     lines = ["", title(study, speak).text]
     lines += columns([head, *(row(cell) for cell in study.cells)])
     lines += ["", *_bars(study), *_runs(study, speak)]
-    return lines + [f"  {said(speak, remark).text}" for remark in remarks(study)]
+    return lines + [f"  {speak.reason(remark).text}" for remark in remarks(study)]
 
 
 def title(study: StudyReport, speak: Speaker) -> Label:
@@ -43,12 +43,13 @@ def shape(cell: StudyCell) -> str:
     return f"{cell.nodes}x{cell.procs}"
 
 
-def remarks(study: StudyReport) -> list[str]:
+def remarks(study: StudyReport) -> list[Reason]:
     """What a reader needs beyond the figures."""
     found = [one for one in (study.reason, study.note) if one]
     # Why the baseline has no speed is said already.
     told = study.baseline if study.reason else ""
-    return found + [f"{shape(cell)}: {cell.note}" for cell in study.cells if cell.note and shape(cell) != told]
+    more = [(shape(cell), cell.note) for cell in study.cells if cell.note and shape(cell) != told]
+    return found + [reason("of-configuration", configuration=name, why=note) for name, note in more]
 
 
 def markdown(study: StudyReport, speak: Speaker) -> list[str]:
@@ -58,7 +59,7 @@ def markdown(study: StudyReport, speak: Speaker) -> list[str]:
     sides = ["---", *["---:"] * (len(HEAD) - 1)]
     rows = [head, sides, *([plain(one) for one in row(cell)] for cell in study.cells)]
     parts = [f"### {plain(title(study, speak).text)}", "\n".join(f"| {' | '.join(one)} |" for one in rows)]
-    listed = [f"- {plain(said(speak, remark).text)}" for remark in remarks(study)]
+    listed = [f"- {plain(speak.reason(remark).text)}" for remark in remarks(study)]
     parts += ["\n".join(listed)] if listed else []
     nodes, _, procs = study.baseline.partition("x")
     shown = dlperf.table(dlperf.cells_of(study), f"{nodes}n{procs}g")

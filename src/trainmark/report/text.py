@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trainmark.report import figures, numbers
 from trainmark.report.i18n.speaker import Speaker
-from trainmark.report.phrases import said
 from trainmark.report.plain import clean, columns
 from trainmark.report.records import CaseReport, Report
 from trainmark.store.rundir import Imported
@@ -35,7 +34,7 @@ def render(report: Report, language: str = "en") -> str:
         cases = contest_text.cases_of(report)
         lines += [line for one in report.contests for line in contest_text.text(one, cases, speak)]
     lines += _imported(report.imported) if report.imported else []
-    lines += [f"{speak.text('warning')}: {said(speak, warning).text}" for warning in report.warnings]
+    lines += [f"{speak.text('warning')}: {speak.reason(warning).text}" for warning in report.warnings]
     lines += ["", f"{speak.text('kept_in').lower()} {report.dir}"]
     # No line of a log moves the reader's cursor or changes the terminal's colours.
     return "\n".join(clean(line) for line in lines) + "\n"
@@ -57,7 +56,7 @@ def _remarks(case: CaseReport, speak: Speaker) -> list[str]:
     remarks = figures.remarks(case)
     if not remarks:
         return []
-    lines = ["", f"{case.case}:"] + [f"  {said(speak, remark).text}" for remark in remarks]
+    lines = ["", f"{case.case}:"] + [f"  {speak.reason(remark).text}" for remark in remarks]
     printed = figures.last_lines(case)
     if printed:
         rank = (case.failure or {}).get("rank")

@@ -8,6 +8,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.report.diagnosis_text import NAMES
+from trainmark.report.i18n.speaker import say
 from trainmark.report.plain import clean
 from trainmark.report.records import Report
 from trainmark.score.records import Diagnosis, Value
@@ -63,7 +64,7 @@ def _named(report: Report, case: str | None) -> Diagnosis:
 def _pair(a: Diagnosis, b: Diagnosis) -> Why:
     for one in (a, b):
         if one.traced_step.value is None:
-            raise UserError(f"{one.case}: its traces give no classes: {one.traced_step.reason}")
+            raise UserError(f"{one.case}: its traces give no classes: {say(one.traced_step.reason)}")
     classes = [_part(name, a.classes[name], b.classes[name]) for name in a.classes if name in b.classes]
     names = [*a.operators, *(name for name in b.operators if name not in a.operators)]
     operators = [_plain(name, a.operators, b.operators) for name in names]

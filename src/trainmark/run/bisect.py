@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from trainmark.report.i18n.speaker import say
 from trainmark.score.records import Verdict
 from trainmark.score.stats import sequential
 from trainmark.score.stats.verdict import Pair, judge
@@ -27,7 +28,7 @@ class NotSlower(Exception):
     """Bad is not slower than good, or that is not beyond doubt; the verdict says which."""
 
     def __init__(self, verdict: Verdict, rounds: int) -> None:
-        super().__init__(verdict.reason)
+        super().__init__(say(verdict.reason))
         self.verdict, self.rounds = verdict, rounds
 
 
@@ -92,7 +93,7 @@ class Search:
                 if chance is None or chance > level:
                     continue
                 if verdict.word == "slower":
-                    self._tell(f"bad is {verdict.reason} ({number + 1} rounds each)")
+                    self._tell(f"bad is {say(verdict.reason)} ({number + 1} rounds each)")
                     return verdict
                 break
         raise NotSlower(self._verdict(), self._rounds)

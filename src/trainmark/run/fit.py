@@ -9,6 +9,7 @@ import msgspec
 
 from trainmark.errors import SiteError
 from trainmark.plan.records import Plan
+from trainmark.report.i18n.speaker import say
 from trainmark.run import session
 from trainmark.run.stop import Signals
 from trainmark.run.views import LogView
@@ -66,7 +67,9 @@ def attempt(plan: Plan, runs: Path, heard: Signals) -> Tried:
     outcome, reason = state.case_outcome(0)
     last = state.rounds[plan.order[0]].last()
     if last is not None and (last.failure or {}).get("kind") == "oom":
-        return Tried(False, reason)
+        return Tried(False, say(reason))
     lines = ((last.failure if last else None) or {}).get("last_lines") or [""]
     said = f": {lines[-1]}" if lines[-1] else ""
-    raise SiteError(f"{plan.cases[0].case}: {outcome} while looking for the largest batch: {reason}{said} ({run.path})")
+    raise SiteError(
+        f"{plan.cases[0].case}: {outcome} while looking for the largest batch: {say(reason)}{said} ({run.path})"
+    )

@@ -63,5 +63,7 @@ class Both:
 
 def outcome_line(case: CasePlan, ref: RoundRef, ended: Ended) -> str:
     """How a round ended, in one line."""
+    from trainmark.report.i18n.speaker import say
+
     head = case.case if ended.state is JobState.SKIPPED else f"{case.case} round {ref.round}"
-    return f"{head}: {ended.state}" + (f": {ended.reason}" if ended.reason else "")
+    return f"{head}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else "")

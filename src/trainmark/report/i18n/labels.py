@@ -6,6 +6,8 @@ from trainmark.report.i18n import labels_automl, labels_studies, labels_verdicts
 
 # key → (English, Chinese). {0}, {1} … are filled in.
 LABELS: dict[str, tuple[str, str]] = {
+    # Text in both languages as the only argument.
+    "pair": ("{0}", "{0}"),
     "join.list": ("; ", "；"),
     "join.explained": (": ", "："),
     "title": ("Training benchmark report", "训练基准测试报告"),
@@ -58,9 +60,9 @@ LABELS: dict[str, tuple[str, str]] = {
     "outcome.two-level": ("two levels", "双水平"),
     "outcome.too short": ("too short", "过短"),
     "outcome.fixed": ("fixed", "固定"),
-    "band.inside": ("inside", "在带内"),
-    "band.outside": ("outside", "在带外"),
-    "band.not applicable": ("not applicable", "不适用"),
+    "band.band-inside": ("inside", "在带内"),
+    "band.band-outside": ("outside", "在带外"),
+    "band.band-not-applicable": ("not applicable", "不适用"),
     "preset": ("Preset", "预设"),
     "division": ("Division", "组别"),
     "division.closed": ("closed", "封闭"),

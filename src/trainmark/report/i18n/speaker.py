@@ -49,6 +49,10 @@ class Speaker:
     def text(self, key: str, *args: object) -> str:
         return self(key, *args).text
 
+    def pair(self, english: str, chinese: str) -> Label:
+        """Text that is known in both languages, without a key of its own."""
+        return Label((english, chinese)[self._column], "pair", ((english, chinese),))
+
     def named(self, group: str, name: str) -> Label:
         """The label of a name that comes from data, or the name itself where there is none."""
         key = f"{group}.{name}"

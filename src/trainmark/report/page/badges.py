@@ -21,7 +21,7 @@ _OUTCOMES = {
     "outcome.two-level": "warn",
     "outcome.too short": "warn",
 }
-_BANDS = {"band.inside": "good", "band.outside": "bad"}
+_BANDS = {"band.band-inside": "good", "band.band-outside": "bad"}
 
 
 def badge(label: Label | str, kind: str = "calm") -> str:

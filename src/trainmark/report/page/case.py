@@ -8,11 +8,11 @@ from trainmark.report import figures, numbers
 from trainmark.report.charts import histogram, intervals, lines, stacked
 from trainmark.report.charts.figure import data_cell, figure, table
 from trainmark.report.charts.lines import Band, Line
+from trainmark.report.i18n.formulas import formula
 from trainmark.report.i18n.labels import LABELS
 from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape, words
 from trainmark.report.page.badges import outcome_badges, state_badge, word_badge
-from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, RunReport
 from trainmark.score.figures.measurement import Measurement
 
@@ -42,8 +42,8 @@ def _facts(speak: Speaker, case: CaseReport) -> str:
     facts = [
         ("preset", escape(case.preset)),
         ("division", words(speak.named("division", case.division))),
-        ("band", f"{word_badge(band)} {words(said(speak, why))}" if case.band else ""),
-        ("variance", words(said(speak, case.variance_level))),
+        ("band", f"{word_badge(band)} {words(why)}" if case.band else ""),
+        ("variance", words(speak.reason(case.variance_level))),
         ("fingerprint", f"<code>{escape(case.fingerprint)}</code>"),
     ]
     listed = "".join(f"<div>{element('dt', speak(key))}<dd>{value}</dd></div>" for key, value in facts if value)
@@ -52,9 +52,8 @@ def _facts(speak: Speaker, case: CaseReport) -> str:
 
 def _remarks(speak: Speaker, case: CaseReport) -> str:
     """Disturbances stand beside their rounds."""
-    told = {reason for run in case.runs for reason in run.disturbed if reason}
-    remarks = [remark for remark in figures.remarks(case) if not any(reason in remark for reason in told)]
-    items = "".join(element("li", said(speak, remark)) for remark in remarks)
+    remarks = [remark for remark in figures.remarks(case) if not figures.is_disturbance(remark)]
+    items = "".join(element("li", speak.reason(remark)) for remark in remarks)
     return f'<ul class="remarks">{items}</ul>' if items else ""
 
 
@@ -198,11 +197,11 @@ def _round_row(speak: Speaker, run: RunReport, found: Measurement | None) -> Seq
     steps = numbers.NONE if run.window_first is None else f"{run.window_first:,}–{run.window_last or 0:,}"
     # A case without a measured throughput, as one that computed wrongly, has no speeds at all.
     speeds = (run.throughput, run.sustained)
-    remarks = [*run.disturbed, *([run.reason] if run.reason else [])]
+    remarks = [speak.reason(one) for one in (*run.disturbed, run.reason) if one]
     if run.outlier:
-        remarks.append(speak.text("outlier"))
+        remarks.append(speak("outlier"))
     if run.attempt > 1:
-        remarks.append(speak.text("attempt_n", run.attempt))
+        remarks.append(speak("attempt_n", run.attempt))
     return [
         _round(speak, run),
         ", ".join(run.hosts) or numbers.NONE,
@@ -211,7 +210,7 @@ def _round_row(speak: Speaker, run: RunReport, found: Measurement | None) -> Seq
         *(_speed(value if found else None, found.unit if found else "", run) for value in speeds),
         *(numbers.quantity(run.step_time.get(name), "s") for name in _PERCENTILES),
         numbers.quantity(run.end_to_end, "s"),
-        said(speak, "; ".join(remarks) or numbers.NONE),
+        speak.joined(remarks or [Label(numbers.NONE)]),
     ]
 
 
@@ -246,14 +245,14 @@ def _how(speak: Speaker, found: Measurement) -> str:
     if len(found.inputs) > _MOST_INPUTS:
         inputs += f" … ({len(found.inputs)})"
     facts = [
-        ("formula", found.formula),
-        ("method", found.method),
-        ("inputs", f"{inputs} {found.unit}" if inputs else ""),
-        ("reason", found.reason),
-        ("scorer", str(found.scorer)),
-        ("seed", "" if found.seed is None else str(found.seed)),
+        ("formula", formula(speak, found)),
+        ("method", speak.reason(found.method)),
+        ("inputs", Label(f"{inputs} {found.unit}" if inputs else "")),
+        ("reason", speak.reason(found.reason)),
+        ("scorer", Label(str(found.scorer))),
+        ("seed", Label("" if found.seed is None else str(found.seed))),
     ]
     listed = "".join(
-        f"<div>{element('dt', speak(key))}{element('dd', said(speak, value))}</div>" for key, value in facts if value
+        f"<div>{element('dt', speak(key))}{element('dd', value)}</div>" for key, value in facts if value.text
     )
     return f'<dl class="pairs">{listed}</dl>'

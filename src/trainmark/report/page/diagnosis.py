@@ -54,17 +54,17 @@ def _shares(one: Diagnosis) -> dict[str, float]:
 def _card(speak: Speaker, one: Diagnosis) -> str:
     step = one.traced_step.value
     rows: list[Sequence[Label | str]] = [
-        [speak(f"class.{name}"), *_cells(one.classes[name]), _share(one.classes[name], step)] for name in CLASSES
+        [speak(f"class.{name}"), *_cells(speak, one.classes[name]), _share(one.classes[name], step)] for name in CLASSES
     ]
-    rows.append([speak("diagnosis.traced_step"), *_cells(one.traced_step), numbers.NONE])
-    rows.append([speak("diagnosis.plain_step"), *_cells(one.plain_step), numbers.NONE])
-    rows.append([speak("diagnosis.by_ablation"), *_cells(one.by_ablation), numbers.NONE])
+    rows.append([speak("diagnosis.traced_step"), *_cells(speak, one.traced_step), numbers.NONE])
+    rows.append([speak("diagnosis.plain_step"), *_cells(speak, one.plain_step), numbers.NONE])
+    rows.append([speak("diagnosis.by_ablation"), *_cells(speak, one.by_ablation), numbers.NONE])
     head = [speak("diagnosis.per_step"), speak("value"), speak("interval"), speak("diagnosis.share")]
     remarks: list[Label | str] = [
-        speak("diagnosis.slow_down", _percent(one.slow_down)),
-        speak("diagnosis.overlap", _percent(one.overlap)),
-        *([one.disagreement] if one.disagreement else []),
-        *one.remarks,
+        speak("diagnosis.slow_down", _percent(speak, one.slow_down)),
+        speak("diagnosis.overlap", _percent(speak, one.overlap)),
+        *([speak.reason(one.disagreement)] if one.disagreement else []),
+        *(speak.reason(remark) for remark in one.remarks),
     ]
     listed = "".join(element("li", remark) for remark in remarks)
     return (
@@ -77,8 +77,9 @@ def _causes(speak: Speaker, one: Diagnosis) -> str:
     if not one.causes:
         return element("p", speak("diagnosis.no_cause"))
     rows: list[Sequence[Label | str]] = [
-        [speak(f"class.{cause.kind}"), numbers.quantity(cause.seconds.value, "s"), _ends(cause.seconds), cause.place]
+        [speak(f"class.{cause.kind}"), numbers.quantity(cause.seconds.value, "s"), _ends(speak, cause.seconds), place]
         for cause in one.causes
+        for place in [speak.reason(cause.place)]
     ]
     head = [speak("diagnosis.cause"), speak("diagnosis.to_win"), speak("interval"), speak("diagnosis.place")]
     return table(head, rows, plain=(0, 3))
@@ -93,13 +94,13 @@ def _operators(speak: Speaker, one: Diagnosis) -> str:
     return f"<details>{element('summary', speak('diagnosis.operators'))}{shown}</details>"
 
 
-def _cells(found: Value) -> list[str]:
-    return [numbers.quantity(found.value, "s") if found.value is not None else numbers.NONE, _ends(found)]
+def _cells(speak: Speaker, found: Value) -> list[Label | str]:
+    return [numbers.quantity(found.value, "s") if found.value is not None else numbers.NONE, _ends(speak, found)]
 
 
-def _ends(found: Value) -> str:
+def _ends(speak: Speaker, found: Value) -> Label | str:
     if found.low is None or found.high is None:
-        return found.reason or numbers.NONE
+        return speak.reason(found.reason or numbers.NONE)
     return f"{numbers.quantity(found.low, 's')} … {numbers.quantity(found.high, 's')}"
 
 
@@ -107,5 +108,5 @@ def _share(found: Value, step: float | None) -> str:
     return numbers.quantity(found.value / step, "fraction") if found.value is not None and step else numbers.NONE
 
 
-def _percent(found: Value) -> str:
-    return found.reason if found.value is None else numbers.quantity(found.value, "fraction")
+def _percent(speak: Speaker, found: Value) -> str:
+    return speak.reason(found.reason).text if found.value is None else numbers.quantity(found.value, "fraction")

@@ -51,10 +51,10 @@ def _parts(one: Recovery) -> dict[str, float]:
 
 def _card(speak: Speaker, one: Goodput) -> str:
     rows: list[Sequence[Label | str]] = [
-        [speak(f"start.{name}"), *_cells(figure, "s")] for name, figure in one.start.items()
+        [speak(f"start.{name}"), *_cells(speak, figure, "s")] for name, figure in one.start.items()
     ]
-    rows += [[speak(f"goodput.{name}"), *_cells(getattr(one, name), "s")] for name in _TIMES]
-    rows += [[speak(f"goodput.{name}"), *_cells(getattr(one, name), "fraction")] for name in _SHARES]
+    rows += [[speak(f"goodput.{name}"), *_cells(speak, getattr(one, name), "s")] for name in _TIMES]
+    rows += [[speak(f"goodput.{name}"), *_cells(speak, getattr(one, name), "fraction")] for name in _SHARES]
     head = [speak("measurement"), speak("value"), speak("reason")]
     told = [
         speak(
@@ -71,7 +71,7 @@ def _card(speak: Speaker, one: Goodput) -> str:
     )
 
 
-def _cells(figure: Figure, unit: str) -> list[str]:
+def _cells(speak: Speaker, figure: Figure, unit: str) -> list[Label | str]:
     if figure.value is None:
-        return [numbers.NONE, figure.reason]
-    return [numbers.quantity(figure.value, unit), figure.how or numbers.NONE]
+        return [numbers.NONE, speak.reason(figure.reason)]
+    return [numbers.quantity(figure.value, unit), speak.reason(figure.how or numbers.NONE)]

@@ -13,7 +13,6 @@ from trainmark.report.page import contest, diagnosis, goodput, peaks, study, sum
 from trainmark.report.page.badges import state_badge
 from trainmark.report.page.case import case_section
 from trainmark.report.page.document import switches, wrap
-from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, Report, RunSeries
 from trainmark.spec.states import JobState
 
@@ -107,14 +106,14 @@ def _failure(speak: Speaker, index: int, case: CaseReport) -> str:
     kind = " bad" if case.state is not JobState.SKIPPED else ""
     return (
         f'<div class="card failure{kind}"><h3><a href="#case-{index + 1}">{escape(case.case)}</a> '
-        f"{state_badge(speak, case.state)}</h3>{element('p', said(speak, case.reason))}"
+        f"{state_badge(speak, case.state)}</h3>{element('p', speak.reason(case.reason))}"
         f"{f'<dl class=facts>{listed}</dl>' if listed else ''}{log}</div>"
     )
 
 
 def _disturbed(speak: Speaker, report: Report) -> str:
     rows: list[Sequence[Label | str]] = [
-        [case.case, str(run.round), ", ".join(run.hosts), said(speak, "; ".join(run.disturbed))]
+        [case.case, str(run.round), ", ".join(run.hosts), speak.reason(run.disturbed)]
         for case in report.cases
         for run in figures.disturbed(case)
     ]
@@ -128,7 +127,7 @@ def _disturbed(speak: Speaker, report: Report) -> str:
 def _warnings(speak: Speaker, report: Report) -> str:
     if not report.warnings:
         return ""
-    items = "".join(element("li", said(speak, warning)) for warning in report.warnings)
+    items = "".join(element("li", speak.reason(warning)) for warning in report.warnings)
     return f'<section id="warnings">{element("h2", speak("warnings"))}<ul class="card warn">{items}</ul></section>'
 
 

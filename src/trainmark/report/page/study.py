@@ -7,7 +7,6 @@ from trainmark.report.charts import lines
 from trainmark.report.charts.figure import table
 from trainmark.report.i18n.speaker import Speaker
 from trainmark.report.markup import element
-from trainmark.report.phrases import said
 from trainmark.report.records import Curve, Report, StudyCell, StudyReport
 
 
@@ -21,7 +20,7 @@ def section(speak: Speaker, report: Report) -> str:
 def _study(speak: Speaker, study: StudyReport) -> str:
     head = [speak(key) for key in study_text.HEAD]
     rows = table(head, [study_text.row(cell) for cell in study.cells])
-    remarks = "".join(element("p", said(speak, remark), " class=small") for remark in study_text.remarks(study))
+    remarks = "".join(element("p", speak.reason(remark), " class=small") for remark in study_text.remarks(study))
     name = element("h3", study_text.title(study, speak))
     return f'<div class="card">{name}{_charts(speak, study)}{rows}{remarks}</div>'
 

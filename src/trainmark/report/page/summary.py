@@ -8,7 +8,6 @@ from trainmark.report.charts.figure import data_cell, figure
 from trainmark.report.i18n.speaker import Label, Speaker
 from trainmark.report.markup import element, escape, heard, words
 from trainmark.report.page.badges import badge, outcome_badges, state_badge, word_badge
-from trainmark.report.phrases import said
 from trainmark.report.records import CaseReport, Report
 from trainmark.spec.states import JobState
 
@@ -69,7 +68,7 @@ def _row(speak: Speaker, case: CaseReport, index: int) -> str:
         "outcome": outcome_badges(speak, case) or numbers.NONE,
         "fraction": shares,
         "memory": memory,
-        "band": word_badge(band) + _under(said(speak, why)),
+        "band": word_badge(band) + _under(why),
         "disturbed": badge(Label(figures.disturbed_text(case)), "warn") if disturbed else numbers.NONE,
     }
     link = f'<th scope="row"><a href="#case-{index + 1}">{_breakable(case.case)}</a></th>'
