@@ -16,7 +16,8 @@ TEXT = "text"
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """`Reason("rank-exited", {"rank": 0, "code": 3})`. An argument may be a reason itself, or a list of them."""
+    """`Reason("rank-exited", {"rank": 0, "code": 3})`. An argument may be a reason itself, or a list of them; it is held
+    as it stands in files, so that a reason that was written and read again is the same."""
 
     code: str
     arguments: dict[str, Any] = {}
@@ -27,7 +28,13 @@ class Reason(msgspec.Struct, frozen=True):
 
 def reason(code: str, **arguments: Any) -> Reason:
     """`reason("rank-exited", rank=0, code=3)`."""
-    return Reason(code, arguments)
+    return Reason(code, {name: _as_in_files(value) for name, value in arguments.items()})
+
+
+def _as_in_files(value: Any) -> Any:
+    if isinstance(value, Reason):
+        return {"code": value.code, "arguments": value.arguments}
+    return [_as_in_files(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def listed(items: Sequence[Any], most: int = 8) -> list[Any] | Reason:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,8 +14,8 @@ from trainmark.report.i18n.templates import REASONS, Field, numbered
 
 LANGUAGES = ("en", "zh")
 
-# What records hold: a reason, several of them, or text of an older run or of another tool.
-Sayable = Reason | str | Sequence["Reason | str"] | None
+# What records and their JSON hold: a reason, several of them, or text of an older run or of another tool.
+Sayable = Reason | Mapping[str, Any] | str | Sequence["Reason | Mapping[str, Any] | str"] | None
 
 
 class Label(msgspec.Struct, frozen=True):
