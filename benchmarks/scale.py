@@ -16,14 +16,13 @@ from typing import Any
 
 from figures import at_most, show
 
-from trainmark.cli import common
-from trainmark.cli.progress import Quiet
 from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.slurm.queue import Watch
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.plan.records import Plan
 from trainmark.report import build, text
-from trainmark.run import session
+from trainmark.run import planning, session
+from trainmark.run.observers import Observer
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
@@ -54,7 +53,7 @@ def plan(hosts: int, ranks: int) -> Plan:
     names = [f"host{number:04}" for number in range(hosts)]
     site = Site(name="made-up", launcher="ssh", hosts=names)
     loaded = suites.single(f"noop:pytorch:cpu:{hosts}:{ranks}:1", "quick")
-    return common.plan_suite(loaded, site, {}, 1)
+    return planning.plan_suite(loaded, site, {}, 1)
 
 
 def measure(folder: Path, hosts: int = HOSTS, ranks: int = RANKS, steps: int = STEPS, seconds: float = SECONDS) -> Any:
@@ -66,7 +65,7 @@ def measure(folder: Path, hosts: int = HOSTS, ranks: int = RANKS, steps: int = S
     real, REGISTRY.get = REGISTRY.get, lambda *_: SshLauncher(made_up)  # type: ignore[method-assign]
     try:
         run = session.create(planned, folder)
-        state = session.drive(run, planned, Quiet())
+        state = session.drive(run, planned, Observer())
     finally:
         REGISTRY.get = real  # type: ignore[method-assign]
         made_up.close()

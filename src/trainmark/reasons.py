@@ -16,8 +16,8 @@ TEXT = "text"
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """`Reason("rank-exited", {"rank": 0, "code": 3})`. An argument may be a reason itself, or a list of them; it is held
-    as it stands in files, so that a reason that was written and read again is the same."""
+    """`Reason("rank-exited", {"rank": 0, "code": 3})`. An argument may be a reason itself, or a list of them; both
+    are held as they stand in files, so that a reason that was written and read again is the same."""
 
     code: str
     arguments: dict[str, Any] = {}

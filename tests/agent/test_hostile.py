@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.agent.lines import LONGEST
-from trainmark.agent.ship import Shipper, complete
-from trainmark.agent.stream import Stream
+from trainmark.agent.events.reader import LONGEST, EventStream
+from trainmark.agent.events.shipper import Shipper, complete
 
 from .harness import Node
-from .test_ship import keys, line
+from .test_events import keys, line
 
 SPEAK = "begin(); step(1); spool_file = os.environ['TRAINMARK_SPOOL']; folder = os.path.dirname(spool_file)\n"
 
@@ -85,8 +84,8 @@ def test_a_round_ends_well_whatever_lies_about(node: Node, mischief: str) -> Non
     "os.makedirs(os.path.dirname(folder) + '/result.json/x')",
     "import shutil; shutil.rmtree(os.path.dirname(folder))",
 ])  # fmt: skip
-def test_a_result_that_cannot_be_written(node: Node, rung: str, mischief: str) -> None:
-    assert node.ranks(node.script(SPEAK + mischief)).start(containment=rung).wait() == 70
+def test_a_result_that_cannot_be_written(node: Node, containment: str, mischief: str) -> None:
+    assert node.ranks(node.script(SPEAK + mischief)).start(containment=containment).wait() == 70
 
 
 @pytest.mark.parametrize(("ending", "state", "reason"), [
@@ -94,11 +93,11 @@ def test_a_result_that_cannot_be_written(node: Node, rung: str, mischief: str) -
     ("sys.exit(1)", "FAILED", "the agent failed: OSError: [Errno 27] File too large: "),
     ("time.sleep(60)", "CANCELLED", "stopped by a signal"),
 ])  # fmt: skip
-def test_a_fault_at_the_end_is_a_verdict(node: Node, rung: str, ending: str, state: str, reason: str) -> None:
+def test_a_fault_at_the_end_is_a_verdict(node: Node, containment: str, ending: str, state: str, reason: str) -> None:
     """The file of samples has grown past what the agent may write, so that the last sample cannot be added."""
     go = node.root / "go"
     wait = f"begin(); step(1)\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
-    node.ranks(node.script("import sys\n" + wait + ending)).start(containment=rung, sample_seconds=60.0)
+    node.ranks(node.script("import sys\n" + wait + ending)).start(containment=containment, sample_seconds=60.0)
     node.until_running()
     time.sleep(0.3)  # sooner, no last sample is taken
     os.truncate(node.dir / "samples.jsonl", 1 << 20)
@@ -192,6 +191,6 @@ def test_a_rank_speaks_for_itself_alone(tmp_path: Path) -> None:
 def test_losses_too_large_to_be_numbers(tmp_path: Path, text: bytes, found: tuple[int, str] | None) -> None:
     path = tmp_path / "s"
     path.write_bytes(text)
-    stream = Stream(0, str(path))
+    stream = EventStream(0, str(path))
     stream.take(10)
     assert stream.nonfinite == found

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.agent import linux, record, verdict
+from trainmark.agent import ending, files, linux
 from trainmark.agent.contain import cgroup
-from trainmark.devices import host, host_tables
+from trainmark.devices.cpu import node as host
+from trainmark.devices.cpu import tables as host_tables
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": -float("inf")}])
 def test_numbers_that_json_does_not_have(value: object) -> None:
     with pytest.raises(ValueError):
-        record.to_json(value)
+        files.to_json(value)
 
 
 def test_c_functions_tell_what_failed() -> None:
@@ -28,7 +29,7 @@ def test_c_functions_tell_what_failed() -> None:
 
 
 def test_names_of_signals() -> None:
-    assert (verdict.signal_name(9), verdict.signal_name(15), verdict.signal_name(63)) == (
+    assert (ending.signal_name(9), ending.signal_name(15), ending.signal_name(63)) == (
         "SIGKILL",
         "SIGTERM",
         "signal 63",
@@ -61,7 +62,7 @@ def test_no_version_two_cgroup() -> None:
 def test_an_append_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
     import resource
 
-    appender = record.Appender(str(tmp_path / "f"))
+    appender = files.Appender(str(tmp_path / "f"))
     appender.append(b"one\n")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (6, hard))
@@ -75,19 +76,19 @@ def test_an_append_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
 
 
 def test_replacing_leaves_no_draft(tmp_path: Path) -> None:
-    record.replace_json(str(tmp_path / "a.json"), {"x": 1}, durable=True)
+    files.replace_json(str(tmp_path / "a.json"), {"x": 1}, durable=True)
     with pytest.raises(OSError, match=r"gone/a\.json"):
-        record.replace_json(str(tmp_path / "gone" / "a.json"), {})
+        files.replace_json(str(tmp_path / "gone" / "a.json"), {})
     assert os.listdir(tmp_path) == ["a.json"]
-    assert record.read_json(str(tmp_path / "a.json")) == {"x": 1}
-    assert record.read_json(str(tmp_path / "b.json")) is None
+    assert files.read_json(str(tmp_path / "a.json")) == {"x": 1}
+    assert files.read_json(str(tmp_path / "b.json")) is None
 
 
 def test_the_host_is_known() -> None:
     facts = host.detect()
     assert facts["cpu"]["allowed"] == sorted(os.sched_getaffinity(0))
     assert facts["memory_bytes"] > 1 << 20
-    assert json.loads(record.to_json(facts)) == facts
+    assert json.loads(files.to_json(facts)) == facts
 
 
 def test_the_host_is_sampled() -> None:
@@ -104,7 +105,7 @@ def test_the_host_is_sampled() -> None:
     assert sample["ranks"]["7"]["cpu"] > least and sample["ranks"]["7"]["rss"] > 1 << 20
     assert sample["ranks"]["8"] == {"cpu": None, "rss": None}
     assert 0 < sample["cpu"] <= 1 and sample["agent_cpu"] > least
-    assert record.to_json(sample)
+    assert files.to_json(sample)
 
 
 def test_shares_of_the_processors() -> None:

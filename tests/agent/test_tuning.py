@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainmark.agent.nodeplan import NodePlan
+from trainmark.agent.node_plan import NodePlan
 from trainmark.agent.tuning import Machine, Settings, choose, slices
 
 

@@ -108,8 +108,8 @@ def test_weights_from_files(tmp_path: Path, kind: str) -> None:
     import inheritance
     import torch
 
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
 
     graph = load(DEMO)
     given, own = build(graph).state_dict(), build(graph).state_dict()
@@ -148,8 +148,8 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     import inheritance
     from trainmark_job import InputError
 
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
 
     class Evil:
         def __reduce__(self) -> Any:
@@ -164,10 +164,10 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
 
 def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
     from trainmark.automl.graph.flops import count
-    from trainmark.automl.graph.moves import Move, apply
+    from trainmark.automl.graph.graph_json import load
+    from trainmark.automl.graph.moves import Move, apply, tuned
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
-    from trainmark.automl.graph.tuned import fitted, tuned
+    from trainmark.automl.graph.weights import fitted
 
     start = load(DEMO)
     child = apply(start, Move("deeper", 2, 3))
@@ -182,19 +182,19 @@ def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
 
 
 def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
-    """A shelf, and on it a parent without weights and its child, which is to be trained."""
+    """Trial files with a parent without weights and its child, which is to be trained."""
+    from trainmark.automl.experiment.worker import Assignment
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.moves import Move, apply
-    from trainmark.automl.graph.own_json import load
-    from trainmark.automl.ledger.desk import Assignment
-    from trainmark.automl.ledger.files import Shelf
+    from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import Entry
 
-    shelf, start = Shelf(tmp_path), load(DEMO)
+    files, start = TrialFiles(tmp_path), load(DEMO)
     # Its new batch norm begins with another's numbers: they must not be the same memory.
     move = Move("deeper", 2, 3)
-    parent = Entry(0, "done", "a", shelf.put_graph(start), value=0.5)
-    child = Entry(1, "running", "b", shelf.put_graph(apply(start, move)), 0, parent.file, (move,))
-    return shelf, start, Assignment(child, 0, len(start.layers), parent)
+    parent = Entry(0, "done", "a", files.put_graph(start), value=0.5)
+    child = Entry(1, "running", "b", files.put_graph(apply(start, move)), 0, parent.file, (move,))
+    return files, start, Assignment(child, 0, len(start.layers), parent)
 
 
 @pytest.mark.parametrize("ahead", [True, False], ids=["beside training", "at once"])
@@ -206,17 +206,17 @@ def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: 
     from trainmark.automl.experiment.config import Experiment
     from trainmark.automl.graph.network import build
 
-    shelf, start, given = _heir(tmp_path)
+    files, start, given = _heir(tmp_path)
     weights = build(start).state_dict()
-    shelf.put_weights(0, weights)
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
+    files.put_weights(0, weights)
+    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), files)
     torch.manual_seed(5)
     if ahead:
         beginnings.prepare(given)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(5))
     trial = beginnings.trial(given)
     beginning, network = beginnings.of(trial, given)
-    assert trial.inherited and beginning.network is network and beginning.graph == shelf.graph(given.entry.file)
+    assert trial.inherited and beginning.network is network and beginning.graph == files.graph(given.entry.file)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(1))
     old = build(start)
     old.load_state_dict(weights)
@@ -233,9 +233,9 @@ def test_what_fails_beside_training_fails_when_it_is_its_turn(tmp_path: Path) ->
 
     from trainmark.automl.experiment.config import Experiment
 
-    shelf, _, given = _heir(tmp_path)
-    shelf.put_weights(0, {"strange": torch.zeros(3)})
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
+    files, _, given = _heir(tmp_path)
+    files.put_weights(0, {"strange": torch.zeros(3)})
+    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), files)
     beginnings.prepare(given)
     with pytest.raises(KeyError):
         beginnings.of(beginnings.trial(given), given)
@@ -248,9 +248,9 @@ def test_a_training_without_a_parent_draws_its_weights_the_same_way_each_time(tm
 
     from trainmark.automl.experiment.config import Experiment
 
-    shelf, _, given = _heir(tmp_path)
+    files, _, given = _heir(tmp_path)
     given = msgspec.structs.replace(given, parent=None)
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
+    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), files)
     beginnings.prepare(given)
     trial = beginnings.trial(given)
     (_, first), (_, second) = beginnings.of(trial, given), beginnings.of(trial, given)

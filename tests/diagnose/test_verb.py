@@ -45,9 +45,9 @@ def quiet_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("quiet_torch")
 def test_an_unmodified_script_is_diagnosed_and_its_traces_can_be_opened(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    cli("exec", "--steps", "5", "--", sys.executable, "train.py", timeout=200)
+    cli("exec", "--steps", "5", "--", sys.executable, "train.py")
     timed = cli.run_id()
-    told = json.loads(cli("diagnose", timed, "--rounds", "3", "--json", timeout=400).stdout)
+    told = json.loads(cli("diagnose", timed, "--rounds", "3", "--json").stdout)
     (found,) = told["diagnoses"]
     assert found["rounds"] == 3 and [say(one) for one in found["remarks"]] == []
     classes = {name: value["value"] for name, value in found["classes"].items()}

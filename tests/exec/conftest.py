@@ -70,7 +70,7 @@ class Exec:
         """`words` up to `--` are options; "python" is the one that runs the tests."""
         cut = words.index("--") + 1
         command = [sys.executable if word == "python" else word for word in words[cut:]]
-        done = self.cli("exec", "--json", *words[:cut], *command, code=code, timeout=600)
+        done = self.cli("exec", "--json", *words[:cut], *command, code=code)
         return Measured(json.loads(done.stdout))
 
     def script(self, name: str, text: str) -> str:

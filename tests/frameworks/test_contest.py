@@ -33,7 +33,7 @@ cases:
 @pytest.mark.frameworks
 def test_a_suite_of_two_frameworks_ends_with_a_verdict(cli, whole_cache, digits):
     (cli.folder / "race.yaml").write_text(SUITE.format(data=digits))
-    report = json.loads(cli("run", "race.yaml", "--json", timeout=600).stdout)
+    report = json.loads(cli("run", "race.yaml", "--json").stdout)
     (contest,) = report["contests"]
     first, second = contest["rivals"]
     assert {first["framework"], second["framework"]} == {"pytorch", "jax"}

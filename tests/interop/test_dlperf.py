@@ -16,8 +16,8 @@ from tests.interop import flagperf_logs
 from tests.interop.dlperf_logs import Run, put
 from trainmark.interop.dlperf import DlPerf, result
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
-from trainmark.interop.format import defaults
-from trainmark.interop.reading.bring import bring
+from trainmark.interop.protocol import defaults
+from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import End, Flag, Verbatim
 from trainmark.report.dlperf import table
 from trainmark.report.i18n.speaker import say
@@ -232,7 +232,7 @@ def test_the_same_bytes_under_another_case_are_another_run(tmp_path: Path) -> No
     log = logs.ngc_pytorch_resnet(Run(150))
     options = defaults(DlPerf.import_options)
     one, eight, again = (
-        bring("dlperf", put(tmp_path / top, log, case), tmp_path / "runs", options)
+        import_results("dlperf", put(tmp_path / top, log, case), tmp_path / "runs", options)
         for top, case in (("a", "1n1g"), ("b", "1n8g"), ("c", "1n1g"))
     )
     assert one.run != eight.run and again.run == one.run and again.again

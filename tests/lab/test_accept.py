@@ -59,7 +59,7 @@ def accept(
         file = tmp_path / "site.yaml"
         file.write_text(json.dumps(content))
         fixed = ["--site", str(file), "--case", str(suite), "--one-at-a-time", "--json"]
-        return json.loads(cli("accept", *fixed, *words, code=code, timeout=900).stdout)
+        return json.loads(cli("accept", *fixed, *words, code=code).stdout)
 
     return run
 

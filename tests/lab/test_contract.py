@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trainmark.launch.protocol import Launcher
+from trainmark.launch.sites import load_site
 from trainmark.launch.ssh.launcher import SshLauncher
-from trainmark.spec import site as sites
 from trainmark.spec.site import Site
 from trainmark.testing.launchers import LauncherContract
 
@@ -23,4 +23,4 @@ class TestSsh(LauncherContract):
 
     @pytest.fixture
     def site(self, site_file: Callable[..., Path]) -> Site:
-        return sites.load(site_file(), "here")
+        return load_site(site_file(), "here")

@@ -30,7 +30,7 @@ class Entered(Fleet):
 
     def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
         program = Path(trainmark.agent.__file__).with_name("__main__.py")
-        relay = [sys.executable, "-I", "-S", str(program), "serve", str(self._folder / reach.host)]
+        relay = [sys.executable, "-I", "-S", str(program), "relay", str(self._folder / reach.host)]
         self.processes.append(super().open(reach, ["sh", "-c", ENTER, "enter", str(self.log), str(LIMIT), *relay]))
         return self.processes[-1]
 

@@ -11,18 +11,18 @@ import pytest
 
 from tests.conftest import Cli
 from trainmark.agent.relay import check as relay_check
-from trainmark.cli import common
 from trainmark.errors import UserError
 from trainmark.launch.protocol import Finding
+from trainmark.launch.sites import load_site
 from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.plan.records import Plan
-from trainmark.spec import site as sites
+from trainmark.run import planning
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Prepare, Site
 
 
 def plan_of(case: str, site: Site) -> Plan:
-    return common.plan_suite(suites.single(case, "smoke"), site, {}, 1)
+    return planning.plan_suite(suites.single(case, "smoke"), site, {}, 1)
 
 
 def found(site: Site, plan: Plan | None, work: Path, answers: dict[str, Any] | None = None) -> dict[str, Finding]:
@@ -95,9 +95,9 @@ def test_a_rank_table_that_is_not_here(cli: Cli, monkeypatch: pytest.MonkeyPatch
     (cli.folder / "mindspore.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(cli.folder), prepend=os.pathsep)
     where.write_text(f"schema: 1\nname: here\npython: {sys.executable}\nrank_table: {cli.folder}/hccl.json\n")
-    said = cli("run", "mnist:mindspore:cpu:1:2:1", "--preset", "smoke", "--site", str(where), code=3).stderr
+    said = cli.process("run", "mnist:mindspore:cpu:1:2:1", "--preset", "smoke", "--site", str(where), code=3).stderr
     assert f"rank_table: {cli.folder}/hccl.json: no file" in said and "trainmark ranktable" in said
     assert not cli.runs.exists()
     where.write_text("schema: 1\nname: here\nrank_table: hccl.json\n")
     with pytest.raises(UserError, match=r"rank_table: found 'hccl.json', allowed is an absolute path"):
-        sites.load(where, "here")
+        load_site(where, "here")

@@ -38,7 +38,7 @@ def test_blocks_are_complete_and_in_random_order(make_workload: Make, make_suite
 
 
 def test_ranks_know_who_and_where_they_are() -> None:
-    from trainmark.frameworks import REGISTRY, Topology
+    from trainmark.frameworks.protocol import REGISTRY, Topology
 
     start = REGISTRY.get("pytorch").start(Topology(("n1", "n2"), 2, "gloo"), ("python", "x.py"))
     envs = [command.env for node in start.nodes for command in node]

@@ -99,7 +99,7 @@ def test_a_lost_node_and_a_killed_controller(four: Lab, slurm_site_for: Callable
         wait_for(lambda: seen.began_on("node2", lost), "a trial on node2 again", WAIT)
         os.kill(controller.pid, signal.SIGKILL)
         controller.wait()
-        cli("automl", "resume", code=None, timeout=1500)
+        cli("automl", "resume", code=None)
     finally:
         if controller.poll() is None:
             os.kill(controller.pid, signal.SIGKILL)

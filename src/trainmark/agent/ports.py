@@ -1,4 +1,4 @@
-"""Ports of the round: chosen and held, so that nobody else is given them before the ranks listen."""
+"""Ports of the round: chosen and held, so that no other program gets them before the ranks listen."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TIME_WAIT = b"06"
 
 
 class PortTaken(Exception):
-    """A port the plan fixed belongs to somebody else."""
+    """A port that the plan names cannot be used."""
 
 
 class Ports:
     """Sockets that are bound but never listen. Linux lets a rank bind the same port as long as both sides allow
-    reuse (the stores of the frameworks do) and gives it to nobody who does not ask for it by number."""
+    reuse (the stores of the frameworks do) and gives it to no program that does not ask for it by number."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
@@ -64,7 +64,7 @@ class Ports:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise PortTaken("port %d cannot be used: %s" % (port, error.strerror)) from error
-        # Closed connections of the round before keep a port for a minute; they hinder nobody who allows reuse.
+        # Closed connections of the round before keep a port for a minute; they do not prevent a bind with reuse.
         if self._states(port) == {_TIME_WAIT}:
             return bind(port, reuse_first=True)
         raise PortTaken("port %d is taken%s" % (port, self._owner(port)))

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
-    from trainmark.agent.nodeplan import NodePlan
+    from trainmark.agent.node_plan import NodePlan
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # Big tensors are otherwise mapped and unmapped at every step, which costs millions of page faults.

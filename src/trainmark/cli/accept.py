@@ -17,6 +17,7 @@ from trainmark.launch.protocol import launcher_of
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
+from trainmark.run import planning
 from trainmark.spec import contract as contracts
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
@@ -130,13 +131,13 @@ def _begin(args: argparse.Namespace) -> RunDir:
     site = _site(args)
     case = _case(args, site, args.case or _default_case(site), LEAST_BLOCKS)
     link_case = _links(args, site, case)
-    places = common.places(site, {one.data for one in (case, link_case) if one and one.data})
-    seed = args.seed if args.seed is not None else common.random_seed()
+    places = planning.places(site, {one.data for one in (case, link_case) if one and one.data})
+    seed = args.seed if args.seed is not None else planning.random_seed()
     setting = _as_asked(args, _setting(args, site, case, link_case))
     together = not args.one_at_a_time
     blocks = int(case.id.repeat)
     plan = fleet.on_nodes(case, site, places, site.hosts, blocks, seed, together=together)
-    plan = common.with_kept_peaks(plan, args)
+    plan = planning.with_kept_peaks(plan, args.site)
     common.check_runs(plan, args)
     unusable = _unusable(args, plan)
     if unusable:
@@ -148,7 +149,7 @@ def _begin(args: argparse.Namespace) -> RunDir:
         meetings = _meetings(args, site.hosts, seed)
         blocks = int(link_case.id.repeat)
         links = fleet.on_pairs(link_case, site, places, meetings, blocks, seed, together=together)
-    return accept_course.create(args.runs.resolve(), setting, plan, links)
+    return accept_course.create(args.runs.resolve(), setting, plan, links, ["trainmark", *args.argv])
 
 
 def _links(args: argparse.Namespace, site: Site, case: Case) -> Case | None:
@@ -213,8 +214,8 @@ def _meetings(args: argparse.Namespace, hosts: list[str], seed: int) -> Pairs:
 
 def _site(args: argparse.Namespace) -> Site:
     site = common.load_site(args)
-    if site.slurm is not None and site.slurm.nodes is not None:
-        raise UserError(f"{args.site}: slurm.nodes: nodes are judged by name; name them in `hosts` instead")
+    if "" in site.hosts:
+        raise UserError(f"{args.site}: nodes are judged by name; name them in `hosts` instead")
     return site
 
 

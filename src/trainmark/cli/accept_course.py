@@ -18,7 +18,7 @@ from trainmark.report import acceptance, acceptance_rounds
 from trainmark.report.acceptance import Gathered, Setting, Stage
 from trainmark.report.acceptance_rounds import Measured
 from trainmark.run import session
-from trainmark.run.stop import Signals
+from trainmark.run.stop import StopSwitch, on_signals
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.files import read_json, write_json
@@ -54,14 +54,14 @@ def measured(first: RunDir, stage: Stage) -> list[Measured]:
     return acceptance_rounds.read(RunDir(first.path.parent / stage.run), stage.what)
 
 
-def create(runs: Path, setting: Setting, nodes: Plan, links: Plan | None) -> RunDir:
+def create(runs: Path, setting: Setting, nodes: Plan, links: Plan | None, command: Sequence[str]) -> RunDir:
     """The first run; nothing is started. Its manifest comes last: without one, a folder is no run."""
     first = rundir.create(runs, nodes.suite)
     if links is not None:
         write_json(first.path / _LINKS, links)
     stages = [Stage(first.id, "nodes")]
     write_json(first.path / acceptance.NAME, msgspec.structs.replace(setting, stages=stages), durable=True)
-    session.describe(first, nodes)
+    session.describe(first, nodes, command)
     return first
 
 
@@ -72,17 +72,16 @@ class Course:
         self._first, self._args = first, args
         self.setting = setting_of(first)
         self._done: list[tuple[Stage, Sequence[Measured]]] = []
-        self._heard = Signals()
+        self._switch = StopSwitch()
 
     def go(self) -> Gathered | None:
         """All rounds; None if it was stopped. Only the last run can be unfinished: the ones before decided on it."""
-        with _alone(self._first):
-            self._heard.listen()
+        with _alone(self._first), on_signals(self._switch):
             *before, last = self.setting.stages
             self._done = [(stage, measured(self._first, stage)) for stage in before]
             ended = self._drive(last)
             while ended and (following := self._following()):
-                ended = not self._heard.count and self._drive(self._begin(*following))
+                ended = not self._switch.level() and self._drive(self._begin(*following))
             return acceptance.gather(self._done) if ended else None
 
     def _following(self) -> Next | None:
@@ -102,7 +101,7 @@ class Course:
     def _begin(self, what: Literal["again", "links"], plan: Plan, references: tuple[str, ...]) -> Stage:
         run = rundir.create(self._first.path.parent, plan.suite)
         write_json(run.path / _PART, {"schema": 1, "first": self._first.id})
-        session.describe(run, plan)
+        session.describe(run, plan, self._first.manifest().command)
         stage = Stage(run.id, what, references)
         self.setting = msgspec.structs.replace(self.setting, stages=[*self.setting.stages, stage])
         write_json(self._first.path / acceptance.NAME, self.setting, durable=True)
@@ -114,7 +113,7 @@ class Course:
         run = RunDir(self._first.path.parent / stage.run)
         plan = run.manifest().plan
         if not session.nothing_left(run, plan):
-            final = watched(run, plan, self._args, self._heard)
+            final = watched(run, plan, self._args, self._switch)
             if final in (None, JobState.CANCELLED):
                 return False
         self._done.append((stage, measured(self._first, stage)))

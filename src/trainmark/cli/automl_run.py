@@ -19,7 +19,7 @@ from trainmark.cli import automl_drive, automl_server, common, drive
 from trainmark.errors import UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
-from trainmark.run import session
+from trainmark.run import planning, session
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.spec.site import Site
 from trainmark.store import rundir
@@ -51,9 +51,7 @@ def call(args: argparse.Namespace) -> int:
     launcher = launcher_of(site)
     launcher.check_runs(site, args.runs)
     if not launcher.this_machine and not args.no_check:
-        from trainmark.cli.run import check_site
-
-        check_site(plan)
+        planning.check_hosts(plan)
     if experiment.ledger:
         # Better found out now than by all workers.
         connect(experiment.ledger)
@@ -63,7 +61,7 @@ def call(args: argparse.Namespace) -> int:
     until = time.time() + experiment.seconds
     start = start_models(experiment)
     plan = plans.at_home(plan, experiment, start, run.id, *_places(experiment, site, run), until)
-    session.describe(run, plan)
+    session.describe(run, plan, drive.command(args), Path.cwd())
     sys.stderr.write(f"experiment {run.id}: {plan.width} workers, {experiment.max_duration} at most\n")
     return automl_drive.go(run, plan, args)
 
@@ -98,7 +96,7 @@ def make_plan(experiment: Experiment, site: Site) -> Plan:
 
     policy.make(experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options)
     names = {experiment.data} - {SYNTHETIC}
-    plan = plans.make(experiment, site, common.places(site, names))
+    plan = plans.make(experiment, site, planning.places(site, names))
     missing = (unmet if launcher_of(site).this_machine else unmet_elsewhere)(plan.cases[0])
     if missing:
         raise UserError(missing)

@@ -1,4 +1,4 @@
-"""The ledger for workers on other hosts: a database here, served on loopback, and an ssh tunnel from each host."""
+"""The ledger for workers that share no folder: served on loopback here, with an ssh tunnel from each host."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trainmark.automl.experiment.plan import experiment_of
 from trainmark.automl.ledger.ledger import Ledger, open_ledger
-from trainmark.launch.remote_plan import reach
-from trainmark.launch.ssh.command_line import Reach, tunnel_line
+from trainmark.automl.ledger.storage import connect
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.store.rundir import RunDir
 
-DATABASE = "ledger.db"
+# Of runs that were started by older versions.
+_DATABASE = "ledger.db"
 # A tunnel that broke is made again, but not more often than this.
 _AGAIN_SECONDS = 5.0
 
@@ -35,8 +37,8 @@ def url_here(run: RunDir, plan: Plan) -> str:
     url = str(plan.cases[0].params["ledger"])
     if not url.startswith("grpc:"):
         return url
-    (run.path / "automl").mkdir(exist_ok=True)
-    return f"sqlite:///{run.path}/automl/{DATABASE}"
+    folder = run.path / "automl"
+    return f"sqlite:///{folder}/{_DATABASE}" if (folder / _DATABASE).exists() else f"journal:{folder}/ledger.log"
 
 
 @contextlib.contextmanager
@@ -44,13 +46,14 @@ def served(run: RunDir, plan: Plan, note: Note) -> Iterator[tuple[Ledger, Callab
     """The ledger, and what must be called now and then while workers need it."""
     url = str(plan.cases[0].params["ledger"])
     here = url_here(run, plan)
-    ledger = open_ledger(here, run.id)
+    ledger = open_ledger(here, run.id, experiment_of(plan).architectures)
     if not url.startswith("grpc:"):
         yield ledger, lambda: None
         return
-    local = _serve(here)
+    local = serve(here)
     hosts = sorted({node.host for case in plan.cases for node in case.nodes})
-    tunnels = [_Tunnel(reach(plan.site, host), int(url.rpartition(":")[2]), local, note) for host in hosts]
+    launcher, port = launcher_of(plan.site), int(url.rpartition(":")[2])
+    tunnels = [_Tunnel(host, launcher.tunnel(plan.site, host, port, local), note) for host in hosts]
     try:
         yield ledger, functools.partial(_tend, tunnels)
     finally:
@@ -63,12 +66,12 @@ def _tend(tunnels: list[_Tunnel]) -> None:
         tunnel.tend()
 
 
-def _serve(url: str) -> int:
+def serve(url: str) -> int:
     """Optuna's proxy on a port of its own; it lives as long as this process."""
     import optuna
 
     port = free_port()
-    storage = optuna.storages.get_storage(url)
+    storage = connect(url)
 
     def run() -> None:
         import warnings
@@ -81,10 +84,10 @@ def _serve(url: str) -> int:
 
 
 class _Tunnel:
-    """One ssh that makes the ledger's port appear on a host."""
+    """A program that makes the ledger's port appear on a host, started again when it ends."""
 
-    def __init__(self, reach: Reach, there: int, here: int, note: Note) -> None:
-        self._host, self._argv, self._note = reach.host, tunnel_line(reach, there, here), note
+    def __init__(self, host: str, argv: list[str], note: Note) -> None:
+        self._host, self._argv, self._note = host, argv, note
         self._process: subprocess.Popen[Any] | None = None
         self._begun = -_AGAIN_SECONDS
         self.tend()

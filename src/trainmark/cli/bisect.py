@@ -14,7 +14,8 @@ import msgspec
 from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, STOPPED, UserError
 from trainmark.report.i18n.speaker import say
-from trainmark.run.stop import Signals
+from trainmark.run import planning
+from trainmark.run.stop import StopSwitch, on_signals
 from trainmark.spec.notation import parse_share
 from trainmark.spec.states import JobState
 
@@ -67,7 +68,8 @@ def call(args: argparse.Namespace) -> int:
         rounds = _Rounds(args, loaded, repo, trees, runs)
         _say(f"{len(commits)} commit(s) between good and bad")
         try:
-            answer = Search(good, commits, rounds.measure, _say, margin).go()
+            with on_signals(rounds.switch):
+                answer = Search(good, commits, rounds.measure, _say, margin).go()
         except _Stopped:
             return STOPPED
         except Broken as error:
@@ -85,7 +87,7 @@ class _Rounds:
     def __init__(self, args: argparse.Namespace, loaded: Loaded, repo: Path, trees: Trees, runs: Path) -> None:
         self._args, self._loaded, self._repo, self._trees, self.runs = args, loaded, repo, trees, runs
         self._site = common.load_site(args)
-        self._heard = Signals()
+        self.switch = StopSwitch()
         self.disturbed = 0
 
     def measure(self, commit: str) -> float | str:
@@ -93,7 +95,7 @@ class _Rounds:
         from trainmark.report.build import build
         from trainmark.report.figures import last_lines
         from trainmark.run import session
-        from trainmark.run.views import LogView
+        from trainmark.run.observers import RunLog
         from trainmark.score.stats.verdict import geometric_mean
         from trainmark.spec import suite_cases
         from trainmark.store.rundir import RUN_LOG
@@ -103,10 +105,10 @@ class _Rounds:
             msgspec.structs.replace(case, id=msgspec.structs.replace(case.id, repeat=1), auto=None, studies=())
             for case in suite_cases.expand(moved, self._site, common.overrides(self._args))
         ]
-        plan = msgspec.structs.replace(common.plan_cases(moved, cases, self._site, None), kind="bisect")
-        run = session.create(plan, self.runs)
-        view = LogView(run.path / RUN_LOG)
-        if session.drive(run, plan, view, heard=self._heard) is JobState.CANCELLED:
+        plan = msgspec.structs.replace(planning.plan_cases(moved, cases, self._site, None), kind="bisect")
+        run = session.create(plan, self.runs, ["trainmark", *self._args.argv], self._repo)
+        log = RunLog(run.path / RUN_LOG)
+        if session.drive(run, plan, log, self.switch) is JobState.CANCELLED:
             raise _Stopped
         speeds = []
         found_cases = build(run).cases

@@ -118,7 +118,7 @@ def _offered(action: argparse.Action) -> str:
     if action.choices is not None:
         return " ".join(map(str, action.choices))
     if "--preset" in action.option_strings:
-        from trainmark.cli.common import PRESETS
+        from trainmark.run.planning import PRESETS
 
         return " ".join(PRESETS)
     named = [*action.option_strings[-1:], str(action.metavar)]

@@ -39,9 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--skip", type=int, default=5, metavar="N", help="steps before those (default: 5)")
     drive.add_options(parser)
+    drive.add_finish(parser)
 
 
 def call(args: argparse.Namespace) -> int:
+    if args.finish is not None:
+        run = RunDir(args.finish)
+        return drive.drive(run, run.manifest().plan, args, show=_write)
     named = common.named_run(args)
     if named is None:
         plan, case = common.make_plan(args), ""
@@ -53,7 +57,7 @@ def call(args: argparse.Namespace) -> int:
     seed = args.seed if args.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
     made = plans.diagnostic(_alone(plan, case), args.rounds, args.skip, args.steps, seed)
     common.check_runs(made, args)
-    run = session.create(made, args.runs.resolve())
+    run = drive.create(made, args)
     return drive.drive(run, made, args, show=_write)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -34,7 +35,7 @@ def bad(findings: list[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.good is False]
 
 
-def text(findings: list[Finding]) -> str:
+def text(findings: Sequence[Finding]) -> str:
     words = {True: "ok", False: "BAD", None: "note"}
     rows = [{"host": f.host, "what": f.what, "": words[f.good], "found": f.found} for f in findings]
     cures = [f"{f.host}: {f.what}: {f.cure}\n" for f in findings if f.cure]

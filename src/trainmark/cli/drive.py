@@ -1,28 +1,27 @@
-"""Driving a run from the command line: in the foreground or detached, with the result at the end."""
+"""Driving a run from the command line: in the foreground or in the background, with the result at the end."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from trainmark.errors import CASE_FAILED, OK, STOPPED, SiteError, UserError
 from trainmark.plan.records import Plan
-from trainmark.run import session
+from trainmark.run import background, session
 from trainmark.run.lease import LostLease
-from trainmark.run.views import Both, LogView
+from trainmark.run.observers import Observer, Observers, RunLog
+from trainmark.run.stop import StopSwitch, on_signals
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RUN_LOG, RunDir
 
-if TYPE_CHECKING:
-    from trainmark.run.stop import Signals
-    from trainmark.run.words import View
+# What drives a run, and what shows its result.
+Work = Callable[[Observer, StopSwitch], JobState]
+Show = Callable[[RunDir, argparse.Namespace], object]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +30,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
 
 
-# What drives a run, seen by a view; and what shows its result.
-Work = Callable[["View"], JobState]
-Show = Callable[[RunDir, argparse.Namespace], object]
+def add_finish(parser: argparse.ArgumentParser) -> None:
+    """For verbs that do more at the end than `resume` would: how their background process names the run it drives."""
+    parser.add_argument("--finish", type=Path, help=argparse.SUPPRESS)
+
+
+def create(plan: Plan, args: argparse.Namespace) -> RunDir:
+    """A new run in `--runs`. Nothing is started."""
+    return session.create(plan, args.runs.resolve(), command(args), Path.cwd())
+
+
+def command(args: argparse.Namespace) -> list[str]:
+    """The command line, as a run's manifest records it."""
+    return ["trainmark", *args.argv]
 
 
 def drive(
@@ -42,43 +51,36 @@ def drive(
     args: argparse.Namespace,
     work: Work | None = None,
     show: Show | None = None,
-    watch: View | None = None,
-    beside: View | None = None,
+    watch: Observer | None = None,
+    beside: Observer | None = None,
+    resume: Sequence[str] = ("resume",),
 ) -> int:
     """`work`, `show`, `watch`: for runs that need more than the loop, or tell of other things than rounds. `beside`
-    watches, too."""
-    work = work or (lambda view: session.drive(run, plan, view))
+    observes, too. `resume`: the verb that goes on with such a run."""
     if args.detach:
-        return _detached(run, args, work, show or _show, beside)
-    view = watch or _terminal_view(run, plan, args)
-    return _foreground(run, args, view if beside is None else Both(view, beside), work, show or _show)
+        return _detach(run, args, resume)
+    switch = StopSwitch()
+    with on_signals(switch):
+        observer = watch or terminal_observer(run, plan, args)
+        if beside is not None:
+            observer = Observers(observer, beside)
+        drives: Work = work or (lambda observer, switch: session.drive(run, plan, observer, switch))
+        final = _driven(run, observer, lambda observer: drives(observer, switch))
+        if final is None:
+            return STOPPED
+        _show_result(run, args, show or _show)
+        return exit_code(final, allow_skip=args.allow_skip)
 
 
-def watched(run: RunDir, plan: Plan, args: argparse.Namespace, heard: Signals) -> JobState | None:
+def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: StopSwitch) -> JobState | None:
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
-    return _driven(run, _terminal_view(run, plan, args), lambda view: session.drive(run, plan, view, heard=heard))
+    return _driven(run, terminal_observer(run, plan, args), lambda observer: session.drive(run, plan, observer, switch))
 
 
-def _foreground(run: RunDir, args: argparse.Namespace, view: View, work: Work, show: Show) -> int:
-    final = _driven(run, view, work)
-    if final is None:
-        return STOPPED
-    # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
-    with contextlib.suppress(OSError):
-        try:
-            show(run, args)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            pass
-        except OSError as error:
-            sys.stderr.write(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
-    return exit_code(final, allow_skip=args.allow_skip)
-
-
-def _driven(run: RunDir, view: View, work: Work) -> JobState | None:
-    log = LogView(run.path / RUN_LOG)
+def _driven(run: RunDir, observer: Observer, work: Callable[[Observer], JobState]) -> JobState | None:
+    log = RunLog(run.path / RUN_LOG)
     try:
-        return work(Both(log, view))
+        return work(Observers(log, observer))
     except LostLease as error:
         sys.stderr.write(f"trainmark: {error}; this controller ends\n")
         return None
@@ -89,9 +91,19 @@ def _driven(run: RunDir, view: View, work: Work) -> JobState | None:
             log.note(f"error: {error}")
         raise
     finally:
-        close = getattr(view, "close", None)
-        if close is not None:
-            close()
+        observer.close()
+
+
+def _show_result(run: RunDir, args: argparse.Namespace, show: Show) -> None:
+    """Nobody may be there any more to see it: what happened to the run is still in the exit code."""
+    with contextlib.suppress(OSError):
+        try:
+            show(run, args)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            pass
+        except OSError as error:
+            sys.stderr.write(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
 
 
 def exit_code(final: JobState, *, allow_skip: bool) -> int:
@@ -110,7 +122,7 @@ def _show(run: RunDir, args: argparse.Namespace) -> None:
         sys.stdout.write("\n" + text.render(report))
 
 
-def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
+def terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Observer:
     from trainmark.cli import progress
 
     out = sys.stderr if args.json else sys.stdout
@@ -118,65 +130,18 @@ def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
     return progress.choose(out, run, plan, quiet=quiet)
 
 
-def _detached(run: RunDir, args: argparse.Namespace, work: Work, show: Show, beside: View | None) -> int:
-    """A controller in a session of its own. The parent returns once it is known to own the run."""
-    ready, told = os.pipe()
-    sys.stdout.flush()
-    if os.fork():
-        os.close(told)
-        if os.read(ready, 1) != b"+":
-            raise UserError(f"the background controller could not start; see {run.path / RUN_LOG}")
-        _announce(run, args)
-        return OK
-    os.close(ready)
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    _redirect(run.path / RUN_LOG)
-    view = _Ready(told)
-    code = _foreground(run, args, view if beside is None else Both(view, beside), work, show)
-    view.tell()  # there may have been nothing to do
-    sys.stdout.flush()
-    os._exit(code)
-
-
-def _announce(run: RunDir, args: argparse.Namespace) -> None:
+def _detach(run: RunDir, args: argparse.Namespace, resume: Sequence[str]) -> int:
+    """The run is made; a process of its own drives it, as `resume` would, and writes only to the run's log."""
+    if hasattr(args, "finish"):
+        words = [word for word in args.argv if word != "--detach"]
+        background.start(run, [*words, "--finish", str(run.path), "--log-level", "warning"])
+    else:
+        background.start(run, [resume[0], "--log-level", "warning", *resume[1:], str(run.path)])
     if args.json:
         sys.stdout.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "detached": True}).decode() + "\n")
-        return
+        return OK
     sys.stdout.write(
         f"{run.id}\nruns in the background: `trainmark status {run.id}`, `trainmark logs -f {run.id}`, "
         f"`trainmark stop {run.id}`\n"
     )
-
-
-def _redirect(log: Path) -> None:
-    null = os.open(os.devnull, os.O_RDONLY)
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for source, target in ((null, 0), (out, 1), (out, 2)):
-        os.dup2(source, target)
-
-
-class _Ready:
-    """Tells the waiting parent that the loop is under way; watches nothing else."""
-
-    def __init__(self, told: int) -> None:
-        self._told: int | None = told
-
-    def tell(self) -> None:
-        if self._told is not None:
-            os.write(self._told, b"+")
-            os.close(self._told)
-            self._told = None
-
-    def started(self, *_: object) -> None:
-        self.tell()
-
-    def tick(self, *_: object) -> None:
-        self.tell()
-
-    def ended(self, *_: object) -> None:
-        self.tell()
-
-    def note(self, *_: object) -> None:
-        """Notes may come before the lease is held."""
+    return OK

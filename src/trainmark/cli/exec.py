@@ -11,7 +11,7 @@ from typing import Any
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
 from trainmark.launch.protocol import launcher_of
-from trainmark.run import session
+from trainmark.run import planning
 from trainmark.spec import suite as suites
 
 EPILOG = """\
@@ -52,8 +52,8 @@ def call(args: argparse.Namespace) -> int:
     site = common.load_site(args)
     if launcher_of(site).this_machine:
         _check_program(args.command[0], cwd)
-    plan = common.plan_suite(suites.of_command(_entry(args), cwd), site, {}, args.seed)
-    run = session.create(plan, args.runs.resolve())
+    plan = planning.plan_suite(suites.of_command(_entry(args), cwd), site, {}, args.seed)
+    run = drive.create(plan, args)
     return drive.drive(run, plan, args)
 
 

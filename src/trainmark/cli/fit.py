@@ -11,8 +11,8 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.errors import UserError
-from trainmark.run import fit
-from trainmark.run.stop import Signals
+from trainmark.run import fit, planning
+from trainmark.run.stop import StopSwitch, on_signals
 from trainmark.spec import suite_cases
 from trainmark.spec.case import Case, Setting
 from trainmark.spec.case_id import CaseId, value_text
@@ -28,9 +28,10 @@ def found(loaded: Loaded, site: Site, args: argparse.Namespace, wanted: list[Wan
     """The suite with every largest batch known. Tries are kept beside the runs, in a folder that lists leave out."""
     folder = args.runs.resolve() / f".fit-{loaded.suite.name}-{os.urandom(2).hex()}"
     fits: dict[str, Fitted] = {}
-    heard = Signals()
-    for one in wanted:
-        fits[one.key] = _largest(loaded, site, args, wanted, one, folder, heard)
+    switch = StopSwitch()
+    with on_signals(switch):
+        for one in wanted:
+            fits[one.key] = _largest(loaded, site, args, wanted, one, folder, switch)
     return msgspec.structs.replace(loaded, fits=fits)
 
 
@@ -41,12 +42,12 @@ def _largest(
     wanted: list[Wanted],
     one: Wanted,
     folder: Path,
-    heard: Signals,
+    switch: StopSwitch,
 ) -> Fitted:
     def tried(batch: int) -> fit.Tried:
         case = _case(loaded, site, args, {other.key: other.step for other in wanted} | {one.key: batch}, one)
         answer = fit.attempt(
-            msgspec.structs.replace(common.plan_cases(loaded, [case], site, args.seed), kind="fit"), folder, heard
+            msgspec.structs.replace(planning.plan_cases(loaded, [case], site, args.seed), kind="fit"), folder, switch
         )
         words = "fits" if answer.fits else f"does not fit: {answer.oom}"
         sys.stderr.write(f"{one.case.identity}: a batch of {batch} {words}\n")

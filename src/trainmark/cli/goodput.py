@@ -16,6 +16,7 @@ from trainmark.errors import UserError
 from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run import session
+from trainmark.run.observers import Observer
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json
 from trainmark.store.rundir import STATUS, RunDir
@@ -40,10 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--save-every", type=float, metavar="SECONDS", help="between its checkpoints (default: as seen)"
     )
     drive.add_options(parser)
+    drive.add_finish(parser)
 
 
 def call(args: argparse.Namespace) -> int:
     _check(args)
+    if args.finish is not None:
+        return _drive(RunDir(args.finish), args)
     named = common.named_run(args)
     if named is not None:
         if args.kill is not None:
@@ -52,9 +56,12 @@ def call(args: argparse.Namespace) -> int:
         return 0
     plan = _plan(common.make_plan(args), args.kill)
     common.check_runs(plan, args)
-    run = session.create(plan, args.runs.resolve())
+    return _drive(drive.create(plan, args), args)
+
+
+def _drive(run: RunDir, args: argparse.Namespace) -> int:
     killer = None if args.kill is None else Killer(args.kill)
-    return drive.drive(run, plan, args, show=_write, beside=killer)
+    return drive.drive(run, run.manifest().plan, args, show=_write, beside=killer)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -90,7 +97,7 @@ def _case(case: CasePlan, kill: int | None) -> CasePlan:
     return msgspec.structs.replace(case, params=params, repeat=1, auto=None)
 
 
-class Killer:
+class Killer(Observer):
     """Watches the loop, and kills one rank of each case once, by its pid, when it has something to go on from."""
 
     def __init__(self, rank: int) -> None:
@@ -117,9 +124,6 @@ class Killer:
                 f"warning: {case.case}: rank {self._rank} was not killed: all had ended soon after the second "
                 "checkpoint; set more steps\n"
             )
-
-    def note(self, text: str) -> None:
-        """Others tell it."""
 
 
 def _saved(round_dir: Path) -> int:

@@ -9,7 +9,7 @@ import os
 import sys
 
 from trainmark.cli import bytecode, start
-from trainmark.errors import BAD_INPUT, OK, SITE_UNUSABLE, STOPPED, UserError, did_you_mean
+from trainmark.errors import BAD_INPUT, OK, SITE_UNUSABLE, STOPPED, SiteError, UserError, did_you_mean
 
 TYPE_CHECKING = False  # that of `typing` would import it, before `entry` has prepared anything
 if TYPE_CHECKING:
@@ -127,12 +127,17 @@ def _call(verb: str, rest: list[str]) -> int:
         _check_letters(rest)
         args = parser(verb).parse_args(rest)
         level = args.log_level
+        args.argv = [verb, *rest]
         return int(args.call(args))
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else BAD_INPUT
     except UserError as error:
         if level == "debug":
             raise
+        if isinstance(error, SiteError) and error.findings:
+            from trainmark.cli import doctor
+
+            sys.stderr.write(doctor.text(error.findings))
         sys.stderr.write(f"trainmark {verb}: {error}\n")
         return error.exit_code
     except KeyboardInterrupt:

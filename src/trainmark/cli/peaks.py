@@ -11,7 +11,7 @@ import msgspec
 
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.run import session
+from trainmark.run import planning, session
 from trainmark.spec import peaks
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_seed(parser)
     common.add_runs(parser)
     drive.add_options(parser)
+    drive.add_finish(parser)
 
 
 def call(args: argparse.Namespace) -> int:
@@ -49,12 +50,17 @@ def call(args: argparse.Namespace) -> int:
         if found is None:
             raise UserError(f"{kept}: nothing is kept yet; `trainmark peaks` measures it")
         return _print(found, args)
+    if args.finish is not None:
+        return _drive(RunDir(args.finish), kept, args)
     _check_writable(kept)
     suite = _suite(site, args)
-    plan = msgspec.structs.replace(common.plan_suite(suite, site, {}, args.seed), kind="peaks")
+    plan = msgspec.structs.replace(planning.plan_suite(suite, site, {}, args.seed), kind="peaks")
     common.check_runs(plan, args)
-    run = session.create(plan, args.runs.resolve())
-    return drive.drive(run, plan, args, show=lambda run, args: _keep(run, kept, args))
+    return _drive(drive.create(plan, args), kept, args)
+
+
+def _drive(run: RunDir, kept: Path, args: argparse.Namespace) -> int:
+    return drive.drive(run, run.manifest().plan, args, show=lambda run, args: _keep(run, kept, args))
 
 
 def _check_writable(kept: Path) -> None:

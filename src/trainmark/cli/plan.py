@@ -55,7 +55,7 @@ def _case(case: CasePlan) -> list[str]:
     lines += [f"  port {number}: {port or 'any free one'}" for number, port in enumerate(case.ports)]
     lines += [f"  env {name}={value}" for name, value in case.env.items()]
     for node in case.nodes:
-        lines.append(f"  node {node.index} {node.host}")
+        lines.append(f"  node {node.index} {node.host or '(chosen when it starts)'}")
         processes = [(helper.name, helper.argv, helper.env) for helper in node.helpers]
         processes += [(f"rank {rank.rank}", rank.argv, rank.env) for rank in node.ranks]
         for who, argv, env in processes:

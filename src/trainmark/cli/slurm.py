@@ -9,7 +9,7 @@ from pathlib import Path
 from trainmark.errors import UserError
 from trainmark.spec import notation
 from trainmark.spec.case_id import is_name
-from trainmark.spec.site import Site, Ssh
+from trainmark.spec.site import Site
 
 EPILOG = """\
 examples:
@@ -51,8 +51,8 @@ def call(args: argparse.Namespace) -> int:
     gres = _gres(args.gres)
     _check_names(args, nodes, controller)
     config = args.ssh_config and str(Path(args.ssh_config).expanduser().resolve())
-    ssh = Ssh(user=args.user, port=args.port, config=config)
-    site = Site(name=args.name, launcher="ssh", hosts=nodes, ssh=ssh, node_python=args.node_python)
+    reached = {"user": args.user, "port": args.port, "config": config}
+    site = Site(name=args.name, launcher="ssh", hosts=nodes, launcher_options=reached, node_python=args.node_python)
     with slurm_setup.connected(site, list(dict.fromkeys([*nodes, controller]))) as hosts:
         cluster = slurm_setup.look(hosts, nodes, controller, args.name, args.partition, args.spool, gres)
         _write(args.out, slurm_conf.files(cluster), slurm_conf.steps(cluster))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainmark.frameworks import Start, Topology
 from trainmark.frameworks.launched import RANK, launched
 from trainmark.frameworks.mpi import AS_ROOT, HOSTFILE, hosts_text, mpirun, srun
+from trainmark.frameworks.protocol import Start, Topology
 
 # Plain TCP beside the collective library: what Horovod recommends where it is started without `horovodrun`.
 _TRANSPORT = ("--mca", "pml", "ob1", "--mca", "btl", "^openib")

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from trainmark.launch.protocol import AttemptSpec, NodeStart
+from trainmark.launch.trees import Tree, moved
 from trainmark.plan.records import CasePlan, NodePlan
 from trainmark.spec.site import Site
 from trainmark.store.rundir import LEASE, node_dir
@@ -59,6 +60,26 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool 
             "device": {"vendor": case.vendor, "visible": None if case.guests else case.visible},
         },
     )
+
+
+def spelled(plan: dict[str, Any], here: str, there: str, tree: Tree | None, trees: str) -> dict[str, Any]:
+    """The plan with paths as the node sees them: the run's folder `here` is `there`, the workload's files are a tree
+    below `trees`."""
+
+    def moved_run(text: str) -> str:
+        return there + text[len(here) :] if text == here or text.startswith(here + "/") else text
+
+    def moved_tree(text: str) -> str:
+        return moved(text, tree.places, f"{trees}/{tree.name}") if tree else text
+
+    config = dict(plan["config"])
+    for name in ("workdir", "checkpoints"):
+        config[name] = moved_run(config[name])
+    config["code"] = config["code"] and moved_tree(config["code"])
+    ranks = [{**rank, "argv": [moved_tree(word) for word in rank["argv"]]} for rank in plan["ranks"]]
+    path = [moved_tree(text) for text in plan["path"]]
+    paths = {"dir": moved_run(plan["dir"]), "lease": moved_run(plan["lease"]), "path": path}
+    return {**plan, **paths, "config": config, "ranks": ranks}
 
 
 def _tuning(case: CasePlan, site: Site) -> dict[str, Any]:

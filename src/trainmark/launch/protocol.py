@@ -11,11 +11,14 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from trainmark.errors import SiteError, UserError
+from trainmark.launch import agent_command
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.plugins import Registry
 from trainmark.reasons import Reason
-from trainmark.spec.site import Site
+from trainmark.spec.site import Site, options_location
 from trainmark.spec.states import JobState
+from trainmark.spec.yamlfile import Location, convert
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -78,6 +81,10 @@ class AttemptSpec(msgspec.Struct, frozen=True):
 How = Literal["stop", "kill", "destroy"]
 
 
+class NoOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of a launcher that has none."""
+
+
 class Launcher(Protocol):
     """Subclass it: what has a body here is a default that a launcher may keep."""
 
@@ -90,6 +97,23 @@ class Launcher(Protocol):
     # The program by which ranks that agents do not start (MPI, Horovod) are started, beside the agents and not below
     # them. None: by a program of the site's choice, below the agent of the first node.
     rank_starter: str | None = None
+    # The container engines it can run agents in.
+    engines: tuple[str, ...] = ()
+    # The record of its own part of a site, `launcher: {name: NAME, …}`.
+    options_type: type[msgspec.Struct] = NoOptions
+
+    def configure(self, site: Site, where: Location) -> Site:
+        """The site with this launcher's part checked and completed; UserError names the key and the cure."""
+        options = convert(site.launcher_options, self.options_type, options_location(site, where))
+        for name in () if self.this_machine else ("work_dir", "shared_dir"):
+            value = getattr(site, name)
+            if value is not None and not value.startswith(("/", "~")):
+                raise UserError(
+                    f"{where.at(name)}: found {value!r}, allowed is an absolute path on the hosts, or one from ~"
+                )
+        if site.container is not None:
+            agent_command.check_container(site.container, self.engines, site.launcher, where.at("container"))
+        return msgspec.structs.replace(site, launcher_options=msgspec.to_builtins(options))
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         """Whether the site can be used; changes nothing there."""
@@ -112,6 +136,12 @@ class Launcher(Protocol):
         """The site as it serves many workers that end at different times; `several`: some share a node."""
         del several
         return site
+
+    def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
+        """A program that makes port `here` of this machine appear as port `there` on a host, for launchers without a
+        shared folder."""
+        del there, here
+        raise SiteError(f"site `{site.name}`: launcher `{site.launcher}` cannot connect {host} with this machine")
 
     def allocation(self, handle: str) -> str | None:
         """What names the allocation that an attempt had; None where the site's own machines are used."""

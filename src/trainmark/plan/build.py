@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.devices import catalog
+from trainmark.devices.protocol import device_of
 from trainmark.errors import UserError
-from trainmark.frameworks import REGISTRY, Topology
+from trainmark.frameworks.protocol import HOST, REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import SYNTHETIC, Case
@@ -115,12 +115,13 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
     if case_id.nnodes > len(site.hosts):
         raise UserError(f"case `{case_id}` needs {case_id.nnodes} nodes; site `{site.name}` has {len(site.hosts)}")
-    device = catalog.get(case.vendor, case_id.device, site.name)
-    backend = device.backend.get(case_id.framework, "")
+    device = device_of(case.vendor, case_id.device, site.name)
+    backend = device.backends.get(case_id.framework, "")
     hosts = tuple(site.hosts[: case_id.nnodes])
     argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
-    start = framework.start(_topology(hosts, case_id.nproc, backend, site, places), argv)
+    names = tuple(host or HOST.format(index) for index, host in enumerate(hosts))
+    start = framework.start(_topology(names, case_id.nproc, backend, site, places), argv)
     if start.launched and places.rank_starter and site.container:
         raise UserError(
             f"case `{case_id}`: `{places.rank_starter}` cannot be had inside a container of site `{site.name}`; "
@@ -162,7 +163,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         ports=tuple(site.master_port + number if site.master_port else 0 for number in range(start.ports)),
         launched=start.launched,
         files=start.files,
-        env={**_network(site), **_log_levels(case), **site.env},
+        env={**device.environment, **_network(site), **_log_levels(case), **site.env},
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=_repeat(case),
         auto=case.auto,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainmark.frameworks import Command, Helper
+from trainmark.frameworks.protocol import Command, Helper
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.rules import FixedWindow, RepeatAuto
@@ -23,6 +23,8 @@ _id = lru_cache(maxsize=1024)(CaseId.parse)
 
 
 class NodePlan(msgspec.Struct, frozen=True):
+    """`host` is empty where the launcher is yet to choose it."""
+
     index: int
     host: str
     ranks: tuple[Command, ...]

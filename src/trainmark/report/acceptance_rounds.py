@@ -61,9 +61,7 @@ def read(run: RunDir, what: str) -> list[Measured]:
         why = None if speed else score.reason or reason("told-no-speed")
         disturbed = bool(score.disturbed)
         peak, used = case.reachable, score.value("matmul_fraction") if case.reachable else None
-        found.append(
-            Measured(hosts_of(case), ref.round, speed, why, _step(read), _kind(folder), disturbed, peak, used)
-        )
+        found.append(Measured(hosts_of(case), ref.round, speed, why, _step(read), _kind(folder), disturbed, peak, used))
     return found
 
 

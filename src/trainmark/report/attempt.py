@@ -11,7 +11,7 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.cache import cache_dir
-from trainmark.devices import catalog
+from trainmark.devices.protocol import dense_peak
 from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.records import RunSeries
@@ -96,7 +96,7 @@ def _peak(case: CasePlan) -> Peak:
     dtype = case.params.get("dtype")
     if dtype is None:
         return Peak(None, reason("no-number-format"))
-    known = case.peak or catalog.dense_peak(case.device, str(dtype))
+    known = case.peak or dense_peak(case.vendor, case.device, str(dtype))
     if known is None or not case.world:
         return Peak(None, reason("vendor-peak-unknown", dtype=dtype, device=case.device))
     return Peak(known.flops * case.world, source=f"{case.world} × {known.flops:.4g}: {known.source}")

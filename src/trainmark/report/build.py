@@ -184,7 +184,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         warnings.extend(found.warnings)
         warnings.extend(_missing(folder, results, found.lines))
         scored.append(found)
-        sets.append(_hosts(folder, case))
+        sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
         notes.extend(_told(found, ref, case))
         notes.extend(found.remarks)
@@ -247,12 +247,6 @@ def _runs(
             )
         )
     return found
-
-
-def _hosts(folder: Path, case: CasePlan) -> tuple[str, ...]:
-    """Where a round really ran: a scheduler may choose other nodes for each."""
-    told = events.hosts(folder)
-    return tuple(told.get(node.index, node.host) for node in case.nodes)
 
 
 def _variance_level(sets: list[tuple[str, ...]], attempts: list[Attempt]) -> Reason | None:

@@ -304,7 +304,7 @@ def _machine(side: Side) -> dict[str, Any]:
     facts = manifest.provenance.get("facts") or {}
     processor = facts.get("cpu") or {}
     packages = manifest.provenance.get("packages") or {}
-    hosts = sorted({node.host for case in manifest.plan.cases for node in case.nodes})
+    hosts = sorted({node.host for case in manifest.plan.cases for node in case.nodes if node.host})
     return {
         "hosts": ", ".join(hosts),
         "processor": processor.get("model"),

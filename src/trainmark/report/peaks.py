@@ -23,6 +23,7 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
     products: list[Product] = []
     messages: list[Message] = []
     missing: list[str] = []
+    hosts = {node.host for case in state.plan.cases for node in case.nodes if node.host}
     for index, case in enumerate(state.plan.cases):
         counted = state.counted(index)
         if not counted:
@@ -34,7 +35,9 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
         if case.workload == COLLECTIVES:
             messages += _messages(found, "between" if len(case.nodes) > 1 else "within", missing)
             continue
-        for host, notes in _by_host(found, case).items():
+        named = dict(enumerate(events.hosts_of(folder, case)))
+        hosts.update(named.values())
+        for host, notes in _by_host(found, case, named).items():
             matmul += _matmul(host, case.id.nproc, notes, _threads(folder))
             bandwidths += _bandwidths(host, case.id.nproc, notes)
             products += _products(host, case.id.nproc, notes)
@@ -45,7 +48,7 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
         device=manifest.plan.cases[0].device,
         created=manifest.created * 1e-9,
         run=run.id,
-        hosts=sorted({node.host for case in state.plan.cases for node in case.nodes}),
+        hosts=sorted(hosts),
         matmul=matmul,
         bandwidths=bandwidths,
         products=products,
@@ -59,14 +62,14 @@ def _threads(folder: Path) -> int | None:
     return next((value for value in found if isinstance(value, int)), None)
 
 
-def _by_host(found: Columns, case: CasePlan) -> dict[str, list[dict[str, Any]]]:
+def _by_host(found: Columns, case: CasePlan, named: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
     """What all ranks of each host noted. A host of which a rank is silent has no figure."""
     hosts: dict[str, list[dict[str, Any]]] = {}
     for node in case.nodes:
         ranks = {command.rank for command in node.ranks}
         here = [rank for rank in found.ranks if rank.rank in ranks]
         if len(here) == len(ranks):
-            hosts[node.host] = [note for rank in here for note in rank.notes("peak") if isinstance(note, dict)]
+            hosts[named[node.index]] = [note for rank in here for note in rank.notes("peak") if isinstance(note, dict)]
     return hosts
 
 

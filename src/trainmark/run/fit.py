@@ -11,8 +11,8 @@ from trainmark.errors import SiteError
 from trainmark.plan.records import Plan
 from trainmark.report.i18n.speaker import say
 from trainmark.run import session
-from trainmark.run.stop import Signals
-from trainmark.run.views import LogView
+from trainmark.run.observers import RunLog
+from trainmark.run.stop import StopSwitch
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RUN_LOG
 
@@ -55,10 +55,10 @@ def largest(tried: Try, step: int, most: int | None) -> tuple[int, int | None]:
     return good * step, None if bad is None else bad * step
 
 
-def attempt(plan: Plan, runs: Path, heard: Signals) -> Tried:
+def attempt(plan: Plan, runs: Path, switch: StopSwitch) -> Tried:
     """Runs a plan of one case with one round. Only memory that ran out counts as `does not fit`."""
     run = session.create(plan, runs)
-    final = session.drive(run, plan, LogView(run.path / RUN_LOG), heard=heard)
+    final = session.drive(run, plan, RunLog(run.path / RUN_LOG), switch)
     if final is JobState.SUCCEEDED:
         return Tried(True)
     if final is JobState.CANCELLED:

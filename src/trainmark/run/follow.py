@@ -17,7 +17,7 @@ class Following:
 
     def __init__(self, job: StartedAttempt, case: CasePlan, ref: RoundRef, attempt: int, now: float) -> None:
         self.job, self.case, self.ref, self.attempt = job, case, ref, attempt
-        self.hosts = {node.host for node in case.nodes}
+        self.hosts = {node.host for node in case.nodes if node.host}
         self._allowed = case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS
         self._late = now + self._allowed
         self._asked: How | None = None

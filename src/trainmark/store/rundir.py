@@ -11,7 +11,8 @@ import msgspec
 
 from trainmark.errors import UserError, did_you_mean
 from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
-from trainmark.store.files import write_json
+from trainmark.spec import site as sites
+from trainmark.store.files import read_json, write_json
 
 MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
@@ -97,8 +98,9 @@ class RunDir:
             head = msgspec.json.decode(data, type=_Head)
             if head.schema != SCHEMA:
                 raise UserError(f"{file}: written with schema {head.schema}; this trainmark reads {SCHEMA}")
-            manifest = msgspec.json.decode(data, type=Manifest)
-            return manifest if head.plan.kind else _with_kind(manifest)
+            if head.plan.kind:
+                return msgspec.json.decode(data, type=Manifest)
+            return _with_kind(msgspec.convert(_of_older_version(msgspec.json.decode(data)), Manifest))
         except msgspec.DecodeError as error:
             raise UserError(f"{file}: broken: {error}") from None
 
@@ -110,6 +112,13 @@ class _PlanHead(msgspec.Struct, frozen=True):
 class _Head(msgspec.Struct):
     schema: int
     plan: _PlanHead = _PlanHead()
+
+
+def _of_older_version(raw: Any) -> Any:
+    """A manifest of a version whose sites had the options of launchers under keys of their own."""
+    if isinstance(raw.get("plan"), dict) and isinstance(raw["plan"].get("site"), dict):
+        return {**raw, "plan": {**raw["plan"], "site": sites.of_older_version(raw["plan"]["site"])}}
+    return raw
 
 
 def _with_kind(manifest: Manifest) -> Manifest:
@@ -128,7 +137,21 @@ def _with_kind(manifest: Manifest) -> Manifest:
 
 
 def node_dir(attempt: Path, host: str, index: int) -> Path:
-    return attempt / f"{host}_noderank{index}"
+    """`host` is empty where a scheduler is yet to choose it."""
+    return attempt / (f"{host}_noderank{index}" if host else f"noderank{index}")
+
+
+def node_index(folder: Path) -> int:
+    return int(folder.name.rpartition("noderank")[2])
+
+
+def node_name(folder: Path) -> str:
+    """`HOST_noderankI`, also where the host was chosen after its folder was made."""
+    if not folder.name.startswith("noderank"):
+        return folder.name
+    claim = read_json(folder / CLAIM)
+    host = claim.get("host") if isinstance(claim, dict) else None
+    return f"{host}_{folder.name}" if host else folder.name
 
 
 def earlier_attempts(attempt: Path) -> list[Path]:

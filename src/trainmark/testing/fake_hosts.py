@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainmark.agent.record import to_json
+from trainmark.agent.files import to_json
 from trainmark.agent.relay.frames import GREETING, Decoder, encode
 from trainmark.launch.ssh.command_line import Reach
 from trainmark.launch.ssh.connections import Fleet

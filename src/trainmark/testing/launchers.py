@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trainmark.frameworks import Command
+from trainmark.frameworks.protocol import Command
 from trainmark.launch.protocol import AttemptSpec, Ended, Launcher, StartedAttempt
 from trainmark.plan.records import CasePlan, NodePlan, bare
 from trainmark.report.i18n.speaker import say

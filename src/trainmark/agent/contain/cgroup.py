@@ -1,11 +1,11 @@
-"""Rung two: a version 2 cgroup of the attempt's own, ended by `cgroup.kill`."""
+"""Containment by a version 2 cgroup of the attempt's own, ended by `cgroup.kill`."""
 
 from __future__ import annotations
 
 import os
 
 from trainmark.agent import linux
-from trainmark.agent.contain.choose import Containment, RungError
+from trainmark.agent.contain.choose import Containment, ContainmentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def populated(folder: str) -> bool:
 
 
 def remove(folder: str) -> None:
-    """Takes the cgroup away, the ones a rank made below it first."""
+    """Removes the cgroup, after those that a rank made below it."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if os.path.isdir(path):
@@ -82,20 +82,20 @@ class Cgroup(Containment):
     def __init__(self, token: str, proc: Proc) -> None:
         own = own_folder(proc.read("self/cgroup"), proc.read("self/mountinfo"))
         if own is None:
-            raise RungError("no version 2 cgroup is mounted here")
+            raise ContainmentError("no version 2 cgroup is mounted here")
         self.folder = os.path.join(own, prefix(token))
 
     def open(self) -> None:
         try:
             os.mkdir(self.folder)
         except OSError as error:
-            raise RungError("%s cannot be made: %s" % (self.folder, error.strerror)) from error
-        said = self._usable()
-        if said:
+            raise ContainmentError("%s cannot be made: %s" % (self.folder, error.strerror)) from error
+        why = self._why_unusable()
+        if why:
             os.rmdir(self.folder)
-            raise RungError(said)
+            raise ContainmentError(why)
 
-    def _usable(self) -> str | None:
+    def _why_unusable(self) -> str | None:
         kill = os.path.join(self.folder, "cgroup.kill")
         if not os.path.exists(kill):
             return "the kernel has no cgroup.kill (5.14 or later has)"
@@ -111,7 +111,7 @@ class Cgroup(Containment):
         try:
             return not populated(self.folder)
         except FileNotFoundError:
-            return True  # the kernel lets nobody remove a cgroup with a process in it
+            return True  # a cgroup with a process in it cannot be removed
 
     def kill(self) -> None:
         end(self.folder)

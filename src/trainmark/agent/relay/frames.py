@@ -1,10 +1,10 @@
-"""What a controller and a relay say to each other: one line of JSON, and after it as many bytes as the line tells."""
+"""The protocol of relays: frames of one line of JSON, followed by as many bytes as its `size` says."""
 
 from __future__ import annotations
 
 import json
 
-from trainmark.agent.record import to_json
+from trainmark.agent.files import to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     Frame = tuple[dict[str, Any], bytes]
 
-# The relay says this first: whatever a login shell printed before it is no part of the conversation.
+# The relay writes this first: what a login shell printed before it is skipped.
 GREETING = b"trainmark-relay 1 "
 _LONGEST = 64 * 1024 * 1024
 
 
 class FrameError(Exception):
-    """The other side speaks another language."""
+    """What arrived is not a frame."""
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:

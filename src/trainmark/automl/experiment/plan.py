@@ -1,7 +1,7 @@
-"""From an experiment and a site to a plan: one case per place where a worker can be, all at the same time. Pure.
+"""From an experiment and a site to a plan: one case per slot for a worker, all at the same time. Pure.
 
-A worker is one long round of the workload `automl_trial`. There may be more places than workers: then a place whose
-host fails is left for another.
+A worker is one long round of the workload `automl_trial`. There may be more slots than workers: then one whose host
+fails is left for another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.own_json import encode
+from trainmark.automl.graph.graph_json import encode
 from trainmark.errors import UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.build import Places, build
@@ -29,20 +29,20 @@ GRACE_SECONDS = 600.0
 RESTARTS, RETRIES = 10, 1000
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a worker can be: its hosts, and which of the workers on them it is."""
+class WorkerSlot(msgspec.Struct, frozen=True):
+    """Where a worker runs: its hosts, and which of the workers on them it is."""
 
     hosts: tuple[str, ...]
     share: int
 
 
-def places_of(experiment: Experiment, site: Site) -> list[Place]:
+def slots_of(experiment: Experiment, site: Site) -> list[WorkerSlot]:
     """All of them; different hosts first."""
     nodes, hosts = experiment.slot.nodes, site.hosts
     groups = [tuple(hosts[at : at + nodes]) for at in range(0, len(hosts) - nodes + 1, nodes)]
     if not groups:
         raise UserError(f"slot.nodes: found {nodes}; site `{site.name}` has {len(hosts)} nodes")
-    return [Place(group, share) for share in range(per_node(experiment, site)) for group in groups]
+    return [WorkerSlot(group, share) for share in range(per_node(experiment, site)) for group in groups]
 
 
 def per_node(experiment: Experiment, site: Site) -> int:
@@ -68,13 +68,13 @@ def site_of(experiment: Experiment, site: Site) -> Site:
 
 def make(experiment: Experiment, site: Site, places: Places) -> Plan:
     """The plan, without what only the run's folder can tell (`at_home`)."""
-    slots = places_of(experiment, site)
+    slots = slots_of(experiment, site)
     site = site_of(experiment, site)
-    slot = experiment.slot
+    shape = experiment.slot
     total = experiment.seconds + GRACE_SECONDS
     entries = [
         {
-            "case": f"{WORKLOAD}:pytorch:{experiment.device}:{slot.nodes}:{slot.devices}:1@slot={index}",
+            "case": f"{WORKLOAD}:pytorch:{experiment.device}:{shape.nodes}:{shape.devices}:1@slot={index}",
             "data": experiment.data,
             "deadlines": {"total": total},
         }
@@ -83,10 +83,10 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
     suite = Suite(schema=1, name=experiment.name, cases=entries, preset="full")
     cases = suite_cases.expand(Loaded(suite, Location(experiment.name)), site, {})
     planned = []
-    for case, place in zip(cases, slots, strict=True):
-        here = msgspec.structs.replace(site, hosts=list(place.hosts))
+    for case, slot in zip(cases, slots, strict=True):
+        here = msgspec.structs.replace(site, hosts=list(slot.hosts))
         (found,) = build(experiment.name, "closed", 0, [case], here, places, experiment.seed).cases
-        planned.append(_worker(experiment, found, place))
+        planned.append(_worker(experiment, found, slot))
     order = tuple(RoundRef(index, 1) for index in range(len(planned)))
     return Plan(
         schema=SCHEMA,
@@ -103,23 +103,23 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
     )
 
 
-def _worker(experiment: Experiment, case: CasePlan, place: Place) -> CasePlan:
-    return msgspec.structs.replace(case, env={**case.env, **_visible(experiment, case, place)}, restarts=RESTARTS)
+def _worker(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> CasePlan:
+    return msgspec.structs.replace(case, env={**case.env, **_visible(experiment, case, slot)}, restarts=RESTARTS)
 
 
-def _visible(experiment: Experiment, case: CasePlan, place: Place) -> dict[str, str]:
+def _visible(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> dict[str, str]:
     """Which of a node's devices the worker sees; each of those on one node has its own."""
     if case.visible is None:
         return {}
     count = experiment.slot.devices
     if experiment.visible_devices is None:
-        names = [str(number) for number in range(place.share * count, (place.share + 1) * count)]
+        names = [str(number) for number in range(slot.share * count, (slot.share + 1) * count)]
     else:
-        names = experiment.visible_devices.split(",")[place.share * count : (place.share + 1) * count]
+        names = experiment.visible_devices.split(",")[slot.share * count : (slot.share + 1) * count]
     if len(names) < count:
         raise UserError(
-            f"visible_devices: found `{experiment.visible_devices}`; {place.share + 1} workers on a node with {count} "
-            f"devices each need {(place.share + 1) * count}"
+            f"visible_devices: found `{experiment.visible_devices}`; {slot.share + 1} workers on a node with {count} "
+            f"devices each need {(slot.share + 1) * count}"
         )
     return {case.visible: ",".join(names)}
 

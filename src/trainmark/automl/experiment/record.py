@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.store.rundir import EVENTS, RunDir
+from trainmark.store.rundir import EVENTS, RunDir, node_name
 
 _MARK = b'"automl_'
 
@@ -111,7 +111,7 @@ def read(run: RunDir) -> Record:
     """Everything on record, epochs by the time of their end."""
     found = Record()
     for file in sorted(run.path.glob(f"*/round*/attempt*/*/{EVENTS}")):
-        host = file.parent.name.rpartition("_noderank")[0]
+        host = node_name(file.parent).rpartition("_noderank")[0]
         for note in _notes(file, found):
             _take(found, note, host)
     return _once(found)

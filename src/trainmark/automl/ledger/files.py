@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.own_json import decode, encode
+from trainmark.automl.graph.graph_json import decode, encode
 
 
-class Shelf:
+class TrialFiles:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._known: dict[str, Graph] = {}

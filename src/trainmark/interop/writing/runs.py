@@ -68,7 +68,7 @@ class Done(msgspec.Struct, frozen=True):
             return
 
     def facts(self) -> dict[str, Any]:
-        """What the first node is made of; empty where nobody looked."""
+        """What the first node is made of; empty where nobody survey."""
         for _, _, folder in self.nodes():
             try:
                 found = msgspec.json.decode((folder / FACTS).read_bytes())

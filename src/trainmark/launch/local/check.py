@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from trainmark.cache import cache_dir
-from trainmark.devices import host as node_host
+from trainmark.devices.cpu import node as node_host
 from trainmark.launch import node_zip
 from trainmark.launch.protocol import Finding
 from trainmark.plan.records import Plan

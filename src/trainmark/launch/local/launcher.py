@@ -6,20 +6,26 @@ import contextlib
 import os
 import select
 import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent import ship
-from trainmark.errors import SiteError
-from trainmark.launch import node_plan, outcome, process
-from trainmark.launch.local import start as local_start
+import trainmark.agent
+from trainmark.agent.events import shipper
+from trainmark.errors import SiteError, UserError
+from trainmark.launch import attempt as attempts
+from trainmark.launch import node_plan, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
+
+_AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 
 
 class LocalLauncher(Launcher):
@@ -27,7 +33,20 @@ class LocalLauncher(Launcher):
     shared_folder = True
 
     def __init__(self) -> None:
-        self._exit_codes: dict[int, int] = {}
+        # Agents that this controller started, by handle.
+        self._agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def configure(self, site: Site, where: Location) -> Site:
+        if len(site.hosts) > 1:
+            raise UserError(
+                f"{where.at('hosts')}: launcher `local` runs on this machine only, found {len(site.hosts)} hosts"
+            )
+        for name in ("container", "interface", "shared_dir"):
+            if getattr(site, name) is not None:
+                raise UserError(
+                    f"{where.at(name)}: launcher `local` has none; use launcher `ssh`, be it with this host alone"
+                )
+        return super().configure(site, where)
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.local import check as local_check
@@ -43,10 +62,12 @@ class LocalLauncher(Launcher):
         try:
             node.dir.mkdir(parents=True)
             write_json(node.dir / NODE_PLAN, node.plan)
-            pid = local_start.start(node.dir)
+            agent = start_agent(node.dir)
         except OSError as error:
             raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
-        return StartedAttempt(_handle(pid, process.start_ticks(pid)), request.attempt_dir, request.token)
+        job = StartedAttempt(_handle(agent.pid, process.start_ticks(agent.pid)), request.attempt_dir, request.token)
+        self._agents[job.handle] = agent
+        return job
 
     def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
         claim = _claim(attempt_dir)
@@ -79,7 +100,7 @@ class LocalLauncher(Launcher):
             if how == "destroy":
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
-            if outcome.command(job.attempt_dir, epoch, how, reason):
+            if attempts.command(job.attempt_dir, epoch, how, reason):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
@@ -87,10 +108,10 @@ class LocalLauncher(Launcher):
             os.close(handle)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
     def collect(self, job: StartedAttempt) -> None:
-        folders = outcome.node_dirs(job.attempt_dir)
+        folders = attempts.node_dirs(job.attempt_dir)
         if not folders or not all(_left_nothing(folder) for folder in folders):
             from trainmark.agent.contain.sweep import sweep
 
@@ -98,29 +119,23 @@ class LocalLauncher(Launcher):
         for folder in folders:
             # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
             with contextlib.suppress(OSError):
-                ship.complete(str(folder))
+                shipper.complete(str(folder))
 
     def _state(self, job: StartedAttempt) -> Ended:
         handle = self._open(job)
         if handle is not None:
             os.close(handle)
             return Ended(JobState.RUNNING)
-        for folder in outcome.node_dirs(job.attempt_dir):
-            return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
-        return outcome.removed(job.attempt_dir)
+        for folder in attempts.node_dirs(job.attempt_dir):
+            agent = self._agents.get(job.handle)
+            return attempts.of_node(folder, job.token, agent.returncode if agent else None)
+        return attempts.removed(job.attempt_dir)
 
     def _open(self, job: StartedAttempt) -> int | None:
-        """A pidfd on the attempt's agent, or None when it is gone. Reaps it if it was our child."""
-        pid = _pid(job)
-        if pid in self._exit_codes:
+        """A pidfd on the attempt's agent, or None when it is gone."""
+        pid, agent = _pid(job), self._agents.get(job.handle)
+        if agent is not None and agent.poll() is not None:
             return None
-        try:
-            reaped, status = os.waitpid(pid, os.WNOHANG)
-            if reaped:
-                self._exit_codes[pid] = os.waitstatus_to_exitcode(status)
-                return None
-        except ChildProcessError:
-            pass  # started by an earlier controller
         try:
             handle = os.pidfd_open(pid)
         except OSError:
@@ -129,6 +144,14 @@ class LocalLauncher(Launcher):
             os.close(handle)
             return None
         return handle
+
+
+def start_agent(folder: Path) -> subprocess.Popen[bytes]:
+    """An agent for the node plan in `folder`, in a session of its own so that it outlives its controller."""
+    # Isolated and without site: the node side needs the standard library only, and starts in half the time.
+    argv = [sys.executable, "-I", "-S", str(_AGENT), "run", str(folder / NODE_PLAN)]
+    with (folder / "agent.log").open("ab") as log:
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
 def _left_nothing(folder: Path) -> bool:
@@ -147,7 +170,7 @@ def _pid(job: StartedAttempt) -> int:
 
 
 def _claim(attempt_dir: Path) -> dict[str, Any] | None:
-    for folder in outcome.node_dirs(attempt_dir):
+    for folder in attempts.node_dirs(attempt_dir):
         found = read_json(folder / CLAIM)
         if isinstance(found, dict):
             return found

@@ -12,12 +12,12 @@ from pathlib import Path
 from trainmark.errors import SiteError
 from trainmark.launch.local import check as local_check
 from trainmark.launch.protocol import Finding
+from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.command_line import SCRIPT
 from trainmark.launch.slurm.queue import call, environment
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
-from trainmark.spec.slurm import Slurm
 
 _COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "scontrol", "sinfo")
 _LOOK_SECONDS, _NOW_SECONDS = 60.0, 10
@@ -43,7 +43,7 @@ def findings(site: Site, plan: Plan | None) -> list[Finding]:
 
 
 def _conf(site: Site) -> str | None:
-    return site.slurm.conf if site.slurm else None
+    return slurm_options.of(site).conf
 
 
 def _slurm(site: Site, here: str) -> Iterator[Finding]:
@@ -62,7 +62,7 @@ def _slurm(site: Site, here: str) -> Iterator[Finding]:
 
 def _nodes(site: Site, here: str) -> Iterator[Finding]:
     """The nodes of the partition, or those that are named."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     part = ["-p", slurm.partition] if slurm.partition else []
     lines = call(["sinfo", "-h", "-N", *part, "-o", "%N|%T|%c|%m|%G|%E"], slurm.conf).splitlines()
     known = {line.split("|")[0]: line.split("|", 5) for line in lines if line.count("|") >= 5}
@@ -83,7 +83,7 @@ def _nodes(site: Site, here: str) -> Iterator[Finding]:
 
 def _request(site: Site, here: str) -> Iterator[Finding]:
     """Whether Slurm would take the job; it is not submitted."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "job.sh").write_text(SCRIPT)
         words = slurm_plan.sbatch_for(site, folder)
@@ -118,7 +118,7 @@ def _rank_table(site: Site, plan: Plan | None, here: str) -> Iterator[Finding]:
 
 def _seen_by_nodes(site: Site, here: str) -> Finding:
     """A file made here is looked for by a small job on every node, if Slurm starts one at once."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     shared = Path(site.shared_dir or "").expanduser()
     count = len(site.hosts)
     words = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from trainmark.launch.remote_plan import with_modules
+from trainmark.launch.agent_command import with_modules
+from trainmark.launch.slurm import options as slurm_options
+from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.spec.site import Container, Site
-from trainmark.spec.slurm import Slurm
 
 SCRIPT = """\
 #!/bin/bash
-# Holds the nodes; the steward makes steps of the orders that the controller leaves in the folder of the run.
+# Holds the nodes; the batch job makes steps of the orders that the controller leaves in the folder of the run.
 exec "$@"
 """
 
@@ -31,7 +32,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 def sbatch(site: Site, ask: Ask) -> list[str]:
     """The command that asks for an allocation."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     words = ["sbatch", "--parsable", f"--job-name={ask.name}", f"--nodes={ask.count}", "--ntasks-per-node=1"]
     if ask.hosts:
         words.append(f"--nodelist={','.join(ask.hosts)}")
@@ -50,11 +51,11 @@ def sbatch(site: Site, ask: Ask) -> list[str]:
         words.append(f"--mem={memory}")
     words += [f"--chdir={ask.folder}", f"--output={ask.folder}/job.log", "--open-mode=append", "--export=ALL"]
     words += slurm.options
-    steward = [site.node_python, "-I", "-S", ask.node_zip, "steward", ask.folder]
-    return [*words, f"{ask.folder}/job.sh", *steward]
+    batch_job = [site.node_python, "-I", "-S", ask.node_zip, "slurm-job", ask.folder]
+    return [*words, f"{ask.folder}/job.sh", *batch_job]
 
 
-def _resources(slurm: Slurm) -> list[str]:
+def _resources(slurm: SlurmOptions) -> list[str]:
     """The same for the job and for each of its steps: a step inherits less than one would think."""
     words = []
     if slurm.cpus_per_node is not None:
@@ -67,8 +68,8 @@ def _resources(slurm: Slurm) -> list[str]:
 
 
 def srun(site: Site, name: str, count: int, node_zip: str) -> list[str]:
-    """One agent on each of `count` nodes. The steward fills in what only the allocation knows: %NODES%, %CPUS%."""
-    slurm = site.slurm or Slurm()
+    """One agent on each of `count` nodes. The batch job fills in what only the allocation knows: %NODES%, %CPUS%."""
+    slurm = slurm_options.of(site)
     words = ["srun", f"--job-name={name}", *_nodes(count), f"--ntasks={count}", "--ntasks-per-node=1"]
     words += _resources(slurm)
     if slurm.cpus_per_node is None:

@@ -14,16 +14,19 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import SiteError
-from trainmark.launch import node_zip, outcome
+from trainmark.launch import attempt as attempts
+from trainmark.launch import node_zip
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
+from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
-from trainmark.launch.slurm.attempt import Attempt, Node
+from trainmark.launch.slurm.attempt import SlurmAttempt, SlurmNode
+from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.queue import Watch
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
-from trainmark.spec.slurm import Slurm
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import NODE_PLAN
 
@@ -39,10 +42,12 @@ class SlurmLauncher(Launcher):
     shared_folder = True
     chooses_hosts = True
     rank_starter = "srun"
+    engines = ("pyxis", "apptainer")
+    options_type = SlurmOptions
 
     def __init__(self) -> None:
         self._watches: dict[str | None, Watch] = {}
-        self._attempts: dict[str, Attempt] = {}
+        self._attempts: dict[str, SlurmAttempt] = {}
         self._allocations: dict[Path, Allocation] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
         # Hosts that were lost, and when.
@@ -50,6 +55,9 @@ class SlurmLauncher(Launcher):
         self._ended: set[Path] = set()
 
     # ---- what every launcher can do
+
+    def configure(self, site: Site, where: Location) -> Site:
+        return slurm_options.configured(super().configure(site, where), where)
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.slurm.check import findings
@@ -63,13 +71,13 @@ class SlurmLauncher(Launcher):
         return slurm_plan.preview(plan)
 
     def rank_options(self, site: Site) -> tuple[str, ...]:
-        return tuple(site.slurm.step_options) if site.slurm else ()
+        return tuple(slurm_options.of(site).step_options)
 
     def site_for_workers(self, site: Site, *, several: bool) -> Site:
         """Each worker is a job of its own."""
-        replace, slurm = msgspec.structs.replace, site.slurm or Slurm()
-        exclusive = slurm.exclusive and not several
-        return replace(site, slurm=replace(slurm, allocation="round", exclusive=exclusive))
+        options = slurm_options.of(site)
+        changed = {"allocation": "round", "exclusive": options.exclusive and not several}
+        return msgspec.structs.replace(site, launcher_options={**site.launcher_options, **changed})
 
     def allocation(self, handle: str) -> str | None:
         """`slurm://site/job/order`: the job."""
@@ -112,12 +120,12 @@ class SlurmLauncher(Launcher):
         return job
 
     def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
-        attempts = {job.handle: self._attempt(job) for job in jobs}
+        following = {job.handle: self._attempt(job) for job in jobs}
         deadline = time.monotonic() + seconds
         while True:
             for watch in self._watches.values():
                 watch.step()
-            states = {handle: attempt.state() for handle, attempt in attempts.items()}
+            states = {handle: attempt.state() for handle, attempt in following.items()}
             if time.monotonic() >= deadline or any(state.state.ended for state in states.values()):
                 return states
             time.sleep(_LOOK_SECONDS)
@@ -126,7 +134,8 @@ class SlurmLauncher(Launcher):
         attempt = self._attempt(job)
         if how != "destroy":
             # Agents look at their orders each second.
-            if outcome.command(job.attempt_dir, epoch, how, reason):
+            if attempts.command(job.attempt_dir, epoch, how, reason):
+                attempt.agents.asked_to_end = True
                 attempt.withdraw(reason)
             return
         if attempt.withdraw(reason):
@@ -136,7 +145,7 @@ class SlurmLauncher(Launcher):
             cancel(attempt.allocation)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
 
     def collect(self, job: StartedAttempt) -> None:
         """All of it is in the run's folder already. An allocation that lost a node is given back."""
@@ -214,23 +223,22 @@ class SlurmLauncher(Launcher):
     def _known(self, folder: Path) -> Allocation:
         return self._allocations.setdefault(folder, Allocation(folder))
 
-    def _nodes(self, attempt_dir: Path, token: str) -> list[Node]:
-        plans = [(folder, read_json(folder / NODE_PLAN)) for folder in outcome.node_dirs(attempt_dir)]
-        return [Node(folder, plan) for folder, plan in plans if isinstance(plan, dict) and plan.get("token") == token]
+    def _nodes(self, attempt_dir: Path, token: str) -> list[SlurmNode]:
+        return [SlurmNode(folder, plan) for folder, plan in attempts.plans_of(attempt_dir, token)]
 
     def _follow(self, job: StartedAttempt, allocation: Allocation, order: str) -> None:
         nodes = self._nodes(job.attempt_dir, job.token)
         watch = self._watch(nodes[0].plan["slurm"])
         if allocation.job:
             watch.want(allocation.job)
-        self._attempts[job.handle] = Attempt(allocation, order, nodes, watch)
+        self._attempts[job.handle] = SlurmAttempt(allocation, order, nodes, watch)
 
-    def _attempt(self, job: StartedAttempt) -> Attempt:
+    def _attempt(self, job: StartedAttempt) -> SlurmAttempt:
         if job.handle not in self._attempts and self.find(job.attempt_dir, job.token) is None:
             raise SiteError(f"{job.attempt_dir}: nothing is known of {job.handle}")
         return self._attempts[job.handle]
 
-    def _note_lost(self, attempt: Attempt) -> None:
+    def _note_lost(self, attempt: SlurmAttempt) -> None:
         for node in attempt.nodes:
             if node.ended is not None and node.ended.state == "LOST":
                 self._lost[node.host] = time.monotonic()

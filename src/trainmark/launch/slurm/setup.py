@@ -11,11 +11,12 @@ from typing import Any
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import node_zip
-from trainmark.launch.remote_plan import reach
 from trainmark.launch.slurm import configuration as slurm_conf
 from trainmark.launch.slurm.configuration import Cluster, Member
+from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh.connection import Link
 from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.plan import reach
 from trainmark.spec.site import Site
 
 _ANSWER_SECONDS = 60.0
@@ -44,13 +45,14 @@ class Hosts:
 
 @contextlib.contextmanager
 def connected(site: Site, addresses: list[str]) -> Iterator[Hosts]:
-    fleet = Fleet(site.ssh.fan_out)
+    options = ssh_options.of(site)
+    fleet = Fleet(options.fan_out)
     file = node_zip.write(cache_dir() / "node")
     links = {address: fleet.link(reach(site, address), file) for address in addresses}
     for link in links.values():
         link.users += 1
     try:
-        seconds = site.ssh.connect_seconds * -(-len(links) // site.ssh.fan_out) + 1.0
+        seconds = options.connect_seconds * -(-len(links) // options.fan_out) + 1.0
         fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
         dead = [f"{address} cannot be reached: {link.why}" for address, link in links.items() if not link.ready]
         if dead:
@@ -133,7 +135,7 @@ def _until_idle(hosts: Hosts, cluster: Cluster) -> None:
 
 def _dead(hosts: Hosts, cluster: Cluster) -> bool:
     """Whether a daemon has ended: no time will make its node idle."""
-    told = hosts.ask([node.address for node in cluster.nodes], "slurm_words", name="slurmd")
+    told = hosts.ask([node.address for node in cluster.nodes], "slurm_daemon", name="slurmd")
     return not all(words["running"] for words in told.values())
 
 
@@ -142,13 +144,13 @@ def _why(hosts: Hosts, cluster: Cluster, states: dict[str, str]) -> Iterator[str
     head = cluster.controller.address
     reasons = {name: reason for name, _, reason in hosts.ask([head], "slurm_states")[head]["nodes"]}
     if not states:
-        words = hosts.ask([head], "slurm_words", name="slurmctld")[head]
+        words = hosts.ask([head], "slurm_daemon", name="slurmctld")[head]
         told = " / ".join(words["said"]) or "it said nothing"
         yield f"slurmctld on {cluster.controller.name} gives no answer: {told}"
     for node in cluster.nodes:
         if states.get(node.name) == "idle":
             continue
-        words = hosts.ask([node.address], "slurm_words", name="slurmd")[node.address]
+        words = hosts.ask([node.address], "slurm_daemon", name="slurmd")[node.address]
         life = "" if words["running"] else "its slurmd does not run; "
         told = " / ".join([reasons.get(node.name, ""), *words["said"]]).strip(" /")
         yield f"{node.name} is {states.get(node.name, 'unknown')}: {life}{told or 'no reason was given'}"

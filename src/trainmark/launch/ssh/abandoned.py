@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trainmark.launch.remote_plan import REACH
 from trainmark.launch.ssh.command_line import Reach
+from trainmark.launch.ssh.plan import REACH
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import LEASE
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch import container, remote_plan
+from trainmark.launch import agent_command
 from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import images
+from trainmark.launch.ssh import options as ssh_options
+from trainmark.launch.ssh import plan as ssh_plan
 from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.launch.ssh.clock import Clock, measure
 from trainmark.launch.ssh.connection import Link, Reply
@@ -28,8 +30,8 @@ _SECONDS = 120.0
 def findings(fleet: Fleet, node_zip: Path, site: Site, plan: Plan | None) -> list[Finding]:
     """`plan`: only what its cases need, and quickly; without one everything is looked at."""
     hosts = needed(site, plan)
-    links = {host: fleet.link(remote_plan.reach(site, host), node_zip) for host in hosts}
-    fleet.limit = site.ssh.fan_out
+    links = {host: fleet.link(ssh_plan.reach(site, host), node_zip) for host in hosts}
+    fleet.limit = ssh_options.of(site).fan_out
     for link in links.values():
         link.users += 1
     try:
@@ -53,7 +55,7 @@ def _ordered(hosts: list[str], found: list[Finding]) -> list[Finding]:
 
 
 def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, node_zip: str) -> Iterator[Finding]:
-    turns = -(-len(links) // site.ssh.fan_out)
+    turns = -(-len(links) // ssh_options.of(site).fan_out)
     seconds = max(link.patience for link in links.values()) * turns
     fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
     alive = {host: link for host, link in links.items() if link.ready}
@@ -187,11 +189,11 @@ def _look_from_container(site: Site, token: str, node_zip: str) -> list[str] | N
         site.container.python,
         "-I",
         "-S",
-        f"{remote_plan.WORK}/node/{node_zip}",
-        "share",
+        f"{ssh_plan.WORK}/node/{node_zip}",
+        "shared-folder",
         str(site.shared_dir),
         token,
     ]
     blank = {"token": token, "node": "share", "run": "check", "config": {}}
     image = images.image_name(site.container)
-    return container.command(site.container, blank, look, remote_plan.WORK, image, site.shared_dir).argv
+    return agent_command.in_container(site.container, blank, look, ssh_plan.WORK, image, site.shared_dir).argv

@@ -38,7 +38,7 @@ try:
                 out.write(data)
                 size -= len(data)
         os.rename(draft, path)
-    os.execv(sys.executable, [sys.executable, "-I", "-S", path, "serve", os.path.abspath(work)])
+    os.execv(sys.executable, [sys.executable, "-I", "-S", path, "relay", os.path.abspath(work)])
 except OSError as error:
     say("cannot " + str(error))
 """

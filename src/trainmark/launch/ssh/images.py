@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import SiteError
-from trainmark.launch import container
+from trainmark.launch import agent_command
 from trainmark.launch.ssh.connection import Link, Reply
 from trainmark.launch.ssh.connections import Fleet
 from trainmark.launch.trees import Tree, pack
@@ -95,7 +95,7 @@ def _prepare(site: Site, tree: Tree, work: str) -> dict[str, Any]:
     words += [f"{top}/{tree.places[folder]}" for folder in (asked.extensions if asked else ())]
     if site.container:
         blank = {"token": tree.name, "node": "prepare", "run": "prepare", "config": {}}
-        words = container.command(site.container, blank, words, work, image_name(site.container)).argv
+        words = agent_command.in_container(site.container, blank, words, work, image_name(site.container)).argv
     return {"target": target, "draft": draft, "argv": words}
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from trainmark.environments import Environment, catalogue
 from trainmark.errors import one_of
-from trainmark.launch import container, remote_plan
+from trainmark.launch import agent_command
 from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import images
+from trainmark.launch.ssh import plan as ssh_plan
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 
@@ -68,10 +69,10 @@ def questions(site: Site, plan: Plan | None, pythons: Wanted) -> dict[str, Any]:
 
 def _argv(site: Site, python: str) -> list[str]:
     if not site.container:
-        return remote_plan.with_modules(site.modules, [python])
+        return agent_command.with_modules(site.modules, [python])
     blank = {"token": os.urandom(8).hex(), "node": 0, "run": "check", "config": {}}
     image = images.image_name(site.container)
-    return container.command(site.container, blank, [python], remote_plan.WORK, image).argv
+    return agent_command.in_container(site.container, blank, [python], ssh_plan.WORK, image).argv
 
 
 def judge(

@@ -9,13 +9,13 @@ from typing import Any
 
 from trainmark.agent.placeholders import agree_on
 from trainmark.errors import SiteError
-from trainmark.launch.remote_plan import REACH
-from trainmark.launch.ssh import abandoned as left
-from trainmark.launch.ssh import images
-from trainmark.launch.ssh.attempt import Node, is_here
+from trainmark.launch.attempt import has_result
+from trainmark.launch.ssh import abandoned, images
 from trainmark.launch.ssh.clock import Clock, measure
 from trainmark.launch.ssh.connection import Link, Reply
 from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.node import SshNode
+from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.trees import Tree
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLOCK, IMAGE, NODE_PLAN, RUN_LOG
@@ -41,13 +41,13 @@ class Starter:
             with self._log.open("a", encoding="utf-8") as out:
                 out.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
-    def prepare(self, nodes: list[Node], attempt_dir: Path, trees: Iterable[Tree], living: set[Path]) -> None:
+    def prepare(self, nodes: list[SshNode], attempt_dir: Path, trees: Iterable[Tree], living: set[Path]) -> None:
         """All that comes before the start; the last thing is to write the attempt down."""
         run_dir = attempt_dir.parents[2]
         self._log = run_dir / RUN_LOG
         self._reach(nodes)
         self._end_abandoned(run_dir, nodes, living)
-        left.clear(self._fleet, left.near(run_dir, [node.link for node in nodes]))
+        abandoned.clear(self._fleet, abandoned.near(run_dir, [node.link for node in nodes]))
         clocks = measure(self._fleet, [node.link for node in nodes])
         for tree in trees:
             self._send([node.link for node in nodes if node.plan[REACH]["tree"] == tree.name], tree)
@@ -61,7 +61,7 @@ class Starter:
         if self.wanted is not None and self.wanted.image:
             write_json(attempt_dir / IMAGE, {"seconds": provided})
 
-    def start(self, nodes: list[Node]) -> None:
+    def start(self, nodes: list[SshNode]) -> None:
         replies = [(node, _start(node)) for node in nodes]
         try:
             self._heard([(node.link, reply) for node, reply in replies], "start the agent")
@@ -73,13 +73,13 @@ class Starter:
             # Should one of them be given up, it is ended before its host is used again.
             self._abandoned.update({node.folder: node.plan for node in nodes})
 
-    def _reach(self, nodes: list[Node]) -> None:
+    def _reach(self, nodes: list[SshNode]) -> None:
         self._fleet.reach(list({id(node.link): node.link for node in nodes}.values()))
         dead = [node for node in nodes if not node.link.ready]
         if dead:
             raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))
 
-    def _end_abandoned(self, run_dir: Path, nodes: list[Node], living: set[Path]) -> None:
+    def _end_abandoned(self, run_dir: Path, nodes: list[SshNode], living: set[Path]) -> None:
         """Agents that were given up, by this controller or an earlier one, do not work beside the new ones."""
         if self._abandoned is None:
             found = ((file.parent, read_json(file)) for file in run_dir.glob(f"*/round*/attempt*/*/{NODE_PLAN}"))
@@ -87,17 +87,17 @@ class Starter:
         links = {node.host: node.link for node in nodes}
         ended = []
         for folder, plan in list(self._abandoned.items()):
-            if is_here(folder, plan["token"]):
+            if has_result(folder, plan["token"]):
                 del self._abandoned[folder]
             elif folder not in living and plan["host"] in links:
-                ended.append((links[plan["host"]], Node(folder, plan, links[plan["host"]])))
+                ended.append((links[plan["host"]], SshNode(folder, plan, links[plan["host"]])))
                 del self._abandoned[folder]
         self._end(ended)
 
-    def _end(self, nodes: list[tuple[Link, Node]]) -> None:
+    def _end(self, nodes: list[tuple[Link, SshNode]]) -> None:
         replies = []
         for link, node in nodes:
-            replies += [link.ask("destroy", **node.address), link.ask("forget", dirs=[node.plan["dir"]])]
+            replies += [link.ask("destroy", **node.transport.address), link.ask("forget", dirs=[node.plan["dir"]])]
         self._fleet.until(lambda: all(reply.done for reply in replies), _END_SECONDS)
 
     def _send(self, links: list[Link], tree: Tree) -> None:
@@ -107,7 +107,7 @@ class Starter:
         lacking = [link for link, reply in asked if (reply.value or {}).get("missing")]
         self._heard([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
 
-    def _clear_caches(self, nodes: list[Node]) -> None:
+    def _clear_caches(self, nodes: list[SshNode]) -> None:
         """Where the site wants it. A busy disk may take long; what could not be done is told in the result."""
         asked = [(node, node.link.ask("clear_caches")) for node in nodes if node.plan[REACH]["clear_caches"]]
         self._fleet.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
@@ -116,7 +116,7 @@ class Starter:
             told = (reply.value or {})["warnings"] if reply.ok else [f"caches were not cleared: {why}"]
             node.plan = {**node.plan, "warnings": told}
 
-    def _agree_on_ports(self, nodes: list[Node]) -> None:
+    def _agree_on_ports(self, nodes: list[SshNode]) -> None:
         """Found free on the first node, where the ranks will meet."""
         first = nodes[0]
         wanted = list(first.plan["ports"])
@@ -135,7 +135,7 @@ class Starter:
             raise SiteError("; ".join(bad[:5]))
 
 
-def _write_down(nodes: list[Node], clocks: list[Clock]) -> None:
+def _write_down(nodes: list[SshNode], clocks: list[Clock]) -> None:
     """Before anything starts, so that whoever takes over knows where to look."""
     for node, clock in zip(nodes, clocks, strict=True):
         node.folder.mkdir(parents=True)
@@ -143,6 +143,6 @@ def _write_down(nodes: list[Node], clocks: list[Clock]) -> None:
         write_json(node.folder / CLOCK, {"start": clock.record()})
 
 
-def _start(node: Node) -> Reply:
+def _start(node: SshNode) -> Reply:
     about = node.plan[REACH]
-    return node.link.ask("start", plan=node.plan, argv=about["argv"], **node.address)
+    return node.link.ask("start", plan=node.plan, argv=about["argv"], **node.transport.address)

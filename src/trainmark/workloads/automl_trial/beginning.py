@@ -1,6 +1,6 @@
 """What a training begins with: its values, its graph, and its network with first weights.
 
-Most of it is made beside the training before, by the desk's thread. That one touches neither the device, which has no
+Most of it is made beside the training before, by the client's thread. That one touches neither the device, which has no
 room for two, nor torch's random numbers, which belong to the training under way.
 """
 
@@ -15,13 +15,14 @@ from torch import nn
 from trial import Trial
 
 from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.worker import Assignment
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
 from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.moves import tuned
 from trainmark.automl.graph.network import build
-from trainmark.automl.graph.tuned import fitted, tuned
-from trainmark.automl.ledger.desk import Assignment
-from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.graph.weights import fitted
+from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry
 from trainmark.automl.search import hpo
 from trainmark.automl.search.hpo import Values
@@ -35,8 +36,8 @@ class Beginning(NamedTuple):
 
 
 class Beginnings:
-    def __init__(self, experiment: Experiment, shelf: Shelf) -> None:
-        self._experiment, self._shelf = experiment, shelf
+    def __init__(self, experiment: Experiment, files: TrialFiles) -> None:
+        self._experiment, self._files = experiment, files
         self._ahead: tuple[Trial, Beginning] | None = None
 
     def prepare(self, given: Assignment) -> None:
@@ -66,12 +67,12 @@ class Beginnings:
         return made, network
 
     def _read(self, given: Assignment) -> Trial:
-        return Trial(given.entry, given.round, self._shelf.checkpoint(given.entry.number))
+        return Trial(given.entry, given.round, self._files.checkpoint(given.entry.number))
 
     def _make(self, trial: Trial, given: Assignment) -> Beginning:
         if not trial.values:
             trial.values = self._values(trial, given.parent)
-        graph = self._shelf.graph(given.entry.file, given.entry.graph)
+        graph = self._files.graph(given.entry.file, given.entry.graph)
         graph = tuned(graph, given.body, trial.values["kernel_size"], trial.values["dropout"])
         counts = {rules: flops.count(graph, rules) for rules in flops.RULES}
         return Beginning(graph, counts, self._filled(trial, graph, given.parent))
@@ -86,7 +87,7 @@ class Beginnings:
         """With the checkpoint's weights or the parent's; None where they are not all there are."""
         weights = trial.model
         if weights is None and (trial.run == 0 or trial.inherited):
-            weights = inheritance.from_parent(self._shelf, trial.entry, parent, self._experiment.seed)
+            weights = inheritance.from_parent(self._files, trial.entry, parent, self._experiment.seed)
         if weights is None:
             return None
         with torch.device("meta"):
@@ -105,7 +106,7 @@ class Beginnings:
         own = network.state_dict()
         weights = None
         if trial.run == 0 or trial.inherited:
-            weights = inheritance.from_parent(self._shelf, trial.entry, parent, self._experiment.seed)
+            weights = inheritance.from_parent(self._files, trial.entry, parent, self._experiment.seed)
         if weights is not None:
             made, taken = fitted(weights, own)
             trial.inherited = taken > 0

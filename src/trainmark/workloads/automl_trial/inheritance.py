@@ -10,20 +10,19 @@ from trainmark_job import InputError
 
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.moves import apply, preserving
-from trainmark.automl.graph.tuned import fitted
-from trainmark.automl.graph.weights import inherit
-from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.graph.weights import fitted, inherit
+from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry
 
 
-def from_parent(shelf: Shelf, entry: Entry, parent: Entry | None, seed: int) -> dict[str, Any] | None:
+def from_parent(files: TrialFiles, entry: Entry, parent: Entry | None, seed: int) -> dict[str, Any] | None:
     """Weights with which the entry's network computes what its parent's does; None where that cannot be."""
     if parent is None or parent.file != entry.parent_file:
         return None
-    weights = shelf.weights(parent.number)
+    weights = files.weights(parent.number)
     if weights is None:
         return None
-    graph = shelf.graph(parent.file, parent.graph)
+    graph = files.graph(parent.file, parent.graph)
     for move in entry.moves:
         if not preserving(graph, move):
             return None

@@ -43,7 +43,7 @@ def main() -> None:
     import trainmark_torch
 
     from trainmark.automl.experiment.config import image_of
-    from trainmark.automl.ledger.files import Shelf
+    from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import open_ledger
 
     image, training = image_of(experiment), experiment.training
@@ -55,8 +55,8 @@ def main() -> None:
     owner = f"slot{params['slot']}"
     if place.rank == 0:
         _introduce(config, experiment, place, kind, len(train), len(test))
-    shelf = Shelf(home)
-    ledger = open_ledger(params["ledger"], params["run"]) if place.rank == 0 else None
+    files = TrialFiles(home)
+    ledger = open_ledger(params["ledger"], params["run"], experiment.architectures) if place.rank == 0 else None
     probe.init_end()
     probe.train_start()
 
@@ -65,15 +65,14 @@ def main() -> None:
     def over() -> bool:
         return time.time() >= params["until"]
 
-    trainer = trainings.Trainer(experiment, place, (train, test), ledger, shelf, over)
+    trainer = trainings.Trainer(experiment, place, (train, test), ledger, files, over)
     if ledger is not None:
-        from trainmark.automl.graph.own_json import decode
+        from trainmark.automl.graph.graph_json import decode
         from trainmark.automl.search.generator import Generator
 
         start = [decode(text) for text in msgspec.json.decode(params["start"])]
-        generator = Generator(experiment, start, ledger, shelf, owner, carry=params["carry"])
-        _lead(experiment, place, ledger, shelf, generator, owner, trainer, over)
-        ledger.close()
+        generator = Generator(experiment, start, ledger, files, owner, carry=params["carry"])
+        _lead(experiment, place, ledger, files, generator, owner, trainer, over)
     else:
         _follow(place, trainer)
     probe.train_end()
@@ -109,33 +108,32 @@ def _introduce(config: dict[str, Any], experiment: Any, place: Any, kind: str, t
 
 
 def _lead(
-    experiment: Any, place: Any, ledger: Any, shelf: Any, generator: Any, owner: str, trainer: Any, over: Any
+    experiment: Any, place: Any, ledger: Any, files: Any, generator: Any, owner: str, trainer: Any, over: Any
 ) -> None:
     import msgspec
     from assign import broadcast
 
-    from trainmark.automl.experiment.worker import work
-    from trainmark.automl.ledger.desk import Aide, Assignment, Desk, Outcome
+    from trainmark.automl.experiment.worker import Assignment, Hooks, Outcome, TrialClient, work
     from trainmark.automl.ledger.ledger import Entry
 
-    class Beside(Aide):
+    class TrainerHooks(Hooks):
         def prepare(self, given: Assignment) -> None:
             trainer.prepare(given)
 
         def save(self, number: int) -> None:
             trainer.save(number)
 
-        def told(self, number: int, entries: list[Entry]) -> None:
+        def saved(self, number: int, entries: list[Entry]) -> None:
             """Now nobody needs to go on with it."""
-            shelf.drop_checkpoint(number)
-            shelf.prune_weights(_kept(experiment, entries))
+            files.drop_checkpoint(number)
+            files.prune_weights(_kept(experiment, entries))
 
     def led(given: Assignment) -> Outcome:
         broadcast(place, msgspec.json.encode(given))
         outcome: Outcome = trainer(given)
         return outcome
 
-    work(Desk(experiment, ledger, generator, owner, Beside()), led, probe.note, over)
+    work(TrialClient(experiment, ledger, generator, owner, TrainerHooks()), led, probe.note, over)
     broadcast(place, b"")
 
 
@@ -152,7 +150,7 @@ def _follow(place: Any, trainer: Any) -> None:
     import msgspec
     from assign import broadcast
 
-    from trainmark.automl.ledger.desk import Assignment
+    from trainmark.automl.experiment.worker import Assignment
 
     while data := broadcast(place, b""):
         trainer(msgspec.json.decode(data, type=Assignment))

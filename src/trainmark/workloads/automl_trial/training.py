@@ -20,13 +20,13 @@ from trial import Trial
 
 from trainmark.automl.experiment import schedule
 from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.worker import Assignment, Outcome
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.own_json import encode
-from trainmark.automl.graph.tuned import tuned
-from trainmark.automl.ledger.desk import Assignment, Outcome
-from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.graph.graph_json import encode
+from trainmark.automl.graph.moves import tuned
+from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Ledger
 from trainmark.automl.search import hpo
 from trainmark.automl.search.hpo import Values
@@ -47,18 +47,18 @@ class Trainer:
         place: Place,
         data: tuple[Source, Source],
         ledger: Ledger | None,
-        shelf: Shelf,
+        files: TrialFiles,
         over: Callable[[], bool],
     ) -> None:
-        self._experiment, self._place, self._ledger, self._shelf, self._over = experiment, place, ledger, shelf, over
+        self._experiment, self._place, self._ledger, self._files, self._over = experiment, place, ledger, files, over
         self._train, self._test = data
         self._size = experiment.image.size if experiment.image else 0
         self._precision = trainmark_torch.Precision(experiment.training.dtype, place.device)
         layout = experiment.training.channels_last
         self._feed, self._test_feed = (Feed(source, place, self._size, layout) for source in data)
         self._layout = torch.channels_last if layout else torch.contiguous_format
-        self._beginnings = Beginnings(experiment, shelf)
-        # Of trials that ended, what is not yet on the shelf: the graph that was trained, and its weights if there are.
+        self._beginnings = Beginnings(experiment, files)
+        # Of trials that ended, what is not yet saved: the graph that was trained, and its weights if there are.
         self._unsaved: dict[int, tuple[Graph, dict[str, Any] | None]] = {}
         # Which trial's work ended last, and when: for the gap between two trials.
         self._worked: tuple[int, float] | None = None
@@ -73,9 +73,9 @@ class Trainer:
         """Of a trial that has ended: before the ledger knows of it, since children need what it left."""
         if number in self._unsaved:
             graph, weights = self._unsaved[number]
-            self._shelf.put_graph(graph)
+            self._files.put_graph(graph)
             if weights is not None:
-                self._shelf.put_weights(number, weights)
+                self._files.put_weights(number, weights)
             del self._unsaved[number]
 
     # ---- a trial
@@ -110,10 +110,10 @@ class Trainer:
             return Outcome(None, fields={"why": why or "the time was up in its first epoch"})
         values = trial.tried[trial.best_run].values
         # The accuracy belongs to the graph that reached it, with the kernels it was trained with.
-        graph = self._shelf.graph(trial.entry.file, trial.entry.graph)
+        graph = self._files.graph(trial.entry.file, trial.entry.graph)
         trained = tuned(graph, given.body, values["kernel_size"], values["dropout"])
         best = {name: value for name, value in values.items() if name != "kernel_size"}
-        fields: dict[str, Any] = {"best": best, "why": why, "file": self._shelf.name(trained)}
+        fields: dict[str, Any] = {"best": best, "why": why, "file": self._files.name(trained)}
         if trial.entry.graph is not None:
             fields["graph"] = encode(trained).decode()
         if self._place.rank == 0:
@@ -238,11 +238,11 @@ class Trainer:
     def _save(self, trial: Trial) -> None:
         """Whoever takes the trial goes on from here."""
         if trial.unsaved is not None:
-            self._shelf.put_weights(trial.entry.number, trial.unsaved)
+            self._files.put_weights(trial.entry.number, trial.unsaved)
             # On a CPU they are the very ones that training goes on with.
             trial.unsaved = None
         if self._place.rank == 0:
-            self._shelf.put_checkpoint(trial.entry.number, trial.record())
+            self._files.put_checkpoint(trial.entry.number, trial.record())
 
     def _tell(self, name: str, value: dict[str, Any]) -> None:
         if self._place.rank == 0:
@@ -267,7 +267,7 @@ class Trainer:
             return False
         behind = False
         if self._ledger is not None:
-            behind = self._ledger.falls_behind(trial.entry.number, epoch, accuracy, asha.first, asha.factor)
+            behind = self._ledger.falls_behind(trial.entry, epoch, accuracy, asha.first, asha.factor)
         return self._place.total(float(behind))[0] > 0
 
     def _is_over(self) -> bool:

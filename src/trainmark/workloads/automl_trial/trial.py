@@ -27,7 +27,7 @@ class Trial:
         self.scaler: dict[str, Any] | None = saved.get("scaler")
         self.pretrained: bool = saved.get("pretrained", False)
         self.inherited: bool = saved.get("inherited", False)
-        # The best weights, as long as they are not on the shelf.
+        # The best weights, as long as they are not saved.
         self.unsaved: dict[str, Any] | None = None
 
     @property

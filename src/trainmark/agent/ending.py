@@ -1,0 +1,169 @@
+"""How a round ended: state, reason, and the first failing rank with its last lines of output."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from trainmark.agent.events.reader import open_plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Sequence
+
+LAST_LINES = 20
+_LAST_BYTES = 16384
+_MEMORY = (
+    "memoryerror",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "memory allocation failed",
+    "out of memory",
+    "outofmemory",
+    "bad_alloc",
+)
+_DISK = ("no space left on device", "disk quota exceeded")
+# What a healthy rank prints when another one has ended.
+_PEER = (
+    "closed by peer",
+    "reset by peer",
+    "broken pipe",
+    "connection refused",
+    "socket closed",
+    "remote process exited",
+)
+
+
+class Ending:
+    """State and reason; `kind` says what failed, None when nothing did."""
+
+    __slots__ = ("exit", "kind", "rank", "reason", "signal", "state")
+
+    def __init__(
+        self,
+        state: str,
+        reason: str,
+        kind: str | None = None,
+        rank: int | None = None,
+        code: int | None = None,
+        signal: int | None = None,
+    ) -> None:
+        self.state = state
+        self.reason = reason
+        self.kind = kind
+        self.rank = rank
+        self.exit = code
+        self.signal = signal
+
+    def first_failure(self, lines: list[str]) -> dict[str, Any] | None:
+        if self.kind is None:
+            return None
+        return {
+            "rank": self.rank,
+            "kind": self.kind,
+            "exit": self.exit,
+            "signal": self.signal,
+            "last_lines": lines,
+        }
+
+
+def signal_name(number: int) -> str:
+    """'SIGKILL' for 9; 'signal 40' where there is no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
+
+
+def disk_full(error: BaseException) -> Ending:
+    path = getattr(error, "filename", None) or "a file"
+    return Ending("FAILED", "the disk is full: %s could not be written" % path, "disk")
+
+
+class FailedRank:
+    """A rank that ended with an exit code, by a signal, or well but without any event."""
+
+    __slots__ = ("exit", "mute", "rank", "signal", "who")
+
+    def __init__(
+        self, rank: int, code: int | None, signal: int | None, mute: bool = False, who: str | None = None
+    ) -> None:
+        self.rank = rank
+        self.who = who or "rank %d" % rank
+        self.exit = code
+        self.signal = signal
+        self.mute = mute
+
+    def words(self) -> str:
+        if self.mute:
+            return "%s ended without speaking to the probe" % self.who
+        if self.signal is not None:
+            return "%s was killed by signal %d (%s)" % (self.who, self.signal, signal_name(self.signal))
+        return "%s exited with code %s" % (self.who, self.exit)
+
+
+def blame(failures: Sequence[FailedRank], last_lines: Callable[[int], list[str]], oom_kills: int) -> Ending:
+    """The ending for ranks that failed, in the order they were seen: blames the first whose log does not only
+    complain about a lost peer. `oom_kills` is how far the kernel's count rose during the round."""
+    chosen = failures[0]
+    for ended in failures if len(failures) > 1 else ():
+        if not complains_of_peer(last_lines(ended.rank)):
+            chosen = ended
+            break
+    return _explain(chosen, last_lines(chosen.rank), oom_kills)
+
+
+def complains_of_peer(lines: list[str]) -> bool:
+    """Whether a rank's last lines complain about a lost peer."""
+    return _line_with(_PEER, lines) is not None
+
+
+def _explain(ended: FailedRank, lines: list[str], oom_kills: int) -> Ending:
+    kind = "signal" if ended.signal is not None else "exit"
+    reason = ended.words()
+    said = _line_with(_MEMORY, lines)
+    if ended.mute:
+        pass
+    elif oom_kills > 0 and (ended.signal == 9 or _line_with(("killed",), lines) is not None):
+        kind = "oom"
+        how = "was killed" if ended.signal == 9 else reason.split(" ", 2)[2]
+        reason = "out of memory: %s %s and the kernel's oom_kill count rose by %d" % (ended.who, how, oom_kills)
+    elif said is not None:
+        kind, reason = "oom", "out of memory: %s and its log says: %s" % (reason, said)
+    else:
+        said = _line_with(_DISK, lines)
+        if said is not None:
+            kind, reason = "disk", "the disk is full: %s and its log says: %s" % (reason, said)
+    return Ending("FAILED", reason, kind, ended.rank, ended.exit, ended.signal)
+
+
+def _line_with(words: Sequence[str], lines: list[str]) -> str | None:
+    for line in reversed(lines):
+        small = line.lower()
+        if any(word in small for word in words):
+            return line.strip()[:200]
+    return None
+
+
+def last_lines(path: str) -> list[str]:
+    """The last lines of a log as a terminal shows them: no colours, progress bars as they ended."""
+    try:
+        descriptor = open_plain(path)
+    except OSError:
+        return []
+    try:
+        size = os.fstat(descriptor).st_size
+        data = os.pread(descriptor, _LAST_BYTES, max(0, size - _LAST_BYTES))
+    finally:
+        os.close(descriptor)
+    return tidy(data.decode("utf-8", "replace"), whole=size <= _LAST_BYTES)
+
+
+def tidy(text: str, whole: bool = True) -> list[str]:
+    import re
+
+    text = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]", "", text)
+    lines = [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
+    if not whole:
+        del lines[0]  # its beginning is missing
+    return [line for line in lines if line][-LAST_LINES:]

@@ -1,0 +1,181 @@
+"""An attempt of one or many nodes, whatever launcher started it: orders to its agents, and how they and it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from trainmark.agent.ending import complains_of_peer
+from trainmark.launch.protocol import Ended
+from trainmark.launch.transport import Transport
+from trainmark.spec.states import JobState
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import CONTROL, NODE_PLAN, RESULT, node_index
+
+# The agent's own exit codes.
+_NO_ROOM, _SUPERSEDED = 75, 76
+# The others of a failed node may still have something to say, and then must be told to stop.
+PEER_SECONDS = 4.0
+
+
+def node_dirs(attempt_dir: Path) -> list[Path]:
+    """The folders of the attempt's nodes, in node order."""
+    found = [path.parent for path in attempt_dir.glob(f"*/{NODE_PLAN}")]
+    return sorted(found, key=node_index)
+
+
+def command(attempt_dir: Path, epoch: int, word: str, reason: str) -> bool:
+    """Leaves an order for the agents; False when a controller that replaced this one has already spoken."""
+    for folder in node_dirs(attempt_dir):
+        standing = read_json(folder / CONTROL)
+        if isinstance(standing, dict) and standing.get("epoch", 0) > epoch:
+            return False
+        write_json(folder / CONTROL, {"epoch": epoch, "command": word, "reason": reason})
+    return True
+
+
+def of_node(folder: Path, token: str, code: int | None) -> Ended:
+    """How an agent that is gone ended: by its result, else by its exit code (None: nobody saw it)."""
+    result = read_json(folder / RESULT)
+    if isinstance(result, dict) and result.get("token") == token:
+        return Ended(JobState(result["state"]), result.get("reason", ""), result.get("first_failure"))
+    if code == _NO_ROOM:
+        reason = f"the disk is full: nothing more could be written to {folder.parent}"
+        return Ended(JobState.FAILED, reason, {"rank": None, "kind": "disk", "last_lines": []})
+    if code == _SUPERSEDED:
+        return Ended(JobState.LOST, "another controller had taken the run over before the agent began")
+    how = f" (signal {-code})" if code is not None and code < 0 else ""
+    return Ended(JobState.LOST, _taken(folder) or f"the agent was gone without a result{how}")
+
+
+def removed(attempt_dir: Path) -> Ended:
+    return Ended(JobState.LOST, f"something in the round removed its own folder, and the result with it: {attempt_dir}")
+
+
+def _taken(folder: Path) -> str:
+    """What took the place of an agent's result, if anything did."""
+    file = folder / RESULT
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        kind = "a link" if file.is_symlink() else "a folder" if file.is_dir() else "something that is no file"
+        return f"something in the round put {kind} where the agent writes its result: {file}"
+    return ""
+
+
+def has_result(folder: Path, token: str) -> bool:
+    """Whether the result of a node's agent is here."""
+    found = read_json(folder / RESULT)
+    return isinstance(found, dict) and found.get("token") == token
+
+
+def plans_of(attempt_dir: Path, token: str) -> list[tuple[Path, dict[str, Any]]]:
+    """The folders of an attempt's nodes with their plans, in node order; none of another attempt's."""
+    plans = [(folder, read_json(folder / NODE_PLAN)) for folder in node_dirs(attempt_dir)]
+    return [(folder, plan) for folder, plan in plans if isinstance(plan, dict) and plan.get("token") == token]
+
+
+class Node:
+    """One agent of an attempt, seen through its folder here."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any], transport: Transport) -> None:
+        self.folder, self.plan, self.transport = folder, plan, transport
+        self.ended: Ended | None = None
+
+    @property
+    def host(self) -> str:
+        """The host it got, once one was chosen."""
+        host = self.plan["host"]
+        if not host:
+            found = read_json(self.folder / NODE_PLAN)
+            host = found.get("host") if isinstance(found, dict) else ""
+        return str(host or f"node {self.plan['node']}")
+
+    def read_result(self) -> None:
+        """Ends it by its result, if that is here."""
+        if self.ended is None and has_result(self.folder, self.plan["token"]):
+            self.ended = of_node(self.folder, self.plan["token"], None)
+
+    def follow(self, now: float, *, asked_to_end: bool) -> None:
+        """One look at a node that has not ended: has it, or was it silent for too long?"""
+        raise NotImplementedError
+
+    def command(self) -> str:
+        """The order that stands for its agent."""
+        found = read_json(self.folder / CONTROL)
+        return str(found.get("command")) if isinstance(found, dict) else ""
+
+
+N = TypeVar("N", bound=Node)
+
+
+class Attempt(Generic[N]):
+    """All nodes of one attempt: which have ended, in which order, and when the others must be told to stop."""
+
+    def __init__(self, nodes: Sequence[N]) -> None:
+        self.nodes = list(nodes)
+        # Set when an end was ordered: nobody waits long for a silent node then.
+        self.asked_to_end = False
+        self._order: list[N] = []  # in which they were seen to end
+        self._failed_at: float | None = None
+
+    @property
+    def over(self) -> bool:
+        return all(node.ended for node in self.nodes)
+
+    def follow(self, now: float) -> None:
+        """One look at all nodes. Some time after the first failure the others are stopped."""
+        for node in self.nodes:
+            if node.ended is None:
+                node.follow(now, asked_to_end=self.asked_to_end)
+            if node.ended is not None and node not in self._order:
+                self._order.append(node)
+        bad = [node for node in self._order if node.ended and node.ended.state is not JobState.SUCCEEDED]
+        if bad and self._failed_at is None:
+            self._failed_at = now
+        if self._failed_at is not None and not self.asked_to_end and now - self._failed_at > PEER_SECONDS:
+            self._stop_others(f"{bad[0].host} has failed")
+
+    def _stop_others(self, reason: str) -> None:
+        self.asked_to_end = True
+        for node in self.nodes:
+            if node.ended is None and node.command() not in ("stop", "kill"):
+                node.transport.send(_stop_order(node.folder, node.plan["epoch"], reason))
+
+    def state(self) -> Ended:
+        """One state for all nodes."""
+        return self.verdict() if self.over else Ended(JobState.RUNNING)
+
+    def verdict(self) -> Ended:
+        """One end for those that have ended."""
+        nodes = [*self._order, *(node for node in self.nodes if node not in self._order)]
+        return whole([(node.host, node.ended) for node in nodes if node.ended])
+
+
+def _stop_order(folder: Path, epoch: int, reason: str) -> dict[str, Any]:
+    """An order to a node whose neighbour has failed; of an epoch high enough for its agent to obey."""
+    standing = read_json(folder / CONTROL)
+    known = standing.get("epoch", 0) if isinstance(standing, dict) else 0
+    return {"epoch": max(known, epoch), "command": "stop", "reason": reason}
+
+
+def whole(ended: Sequence[tuple[str, Ended]]) -> Ended:
+    """One end for the nodes of an attempt, given with their hosts in the order they were seen to end. Which failed
+    first is told by what they said, then by that order."""
+    if all(end.state is JobState.SUCCEEDED for _, end in ended):
+        return ended[0][1]
+    bad = [(host, end) for host, end in ended if end.state is not JobState.SUCCEEDED]
+    host, end = min(bad, key=lambda pair: (_cause(pair[1]), bad.index(pair)))
+    if len(ended) == 1:
+        return end
+    failure = {**end.failure, "host": host} if end.failure else None
+    return Ended(end.state, f"{host}: {end.reason}", failure)
+
+
+def _cause(ended: Ended) -> int:
+    """Causes before consequences: a lost node explains everything, a lost neighbour nothing."""
+    if ended.state is JobState.LOST:
+        return 0
+    if ended.state is JobState.CANCELLED:
+        return 3
+    lines = (ended.failure or {}).get("last_lines") or []
+    return 2 if complains_of_peer(lines) else 1
