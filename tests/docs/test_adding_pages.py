@@ -25,7 +25,12 @@ def follow(page: str, folder: Path, *argv: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("page", "test"), [("adding-a-device.md", "test_acme.py"), ("adding-a-format.md", "test_paces.py")]
+    ("page", "test"),
+    [
+        ("adding-a-device.md", "test_acme.py"),
+        ("adding-a-format.md", "test_paces.py"),
+        ("adding-a-launcher.md", "test_command.py"),
+    ],
 )
 def test_the_package_of_a_page_passes_its_contract(page: str, test: str, tmp_path: Path) -> None:
     said = follow(page, tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", test)
@@ -41,3 +46,11 @@ def test_a_case_on_the_new_device_can_be_planned(tmp_path: Path) -> None:
 def test_the_new_format_imports_its_sample(tmp_path: Path) -> None:
     said = follow("adding-a-format.md", tmp_path, "-m", "trainmark", "import", "paces", "sample.paces")
     assert "1 round(s) of 1 case(s)" in said and "lines 5 = 4 taken + 1 other + 0 flagged" in said
+
+
+def test_the_new_launcher_is_found_by_the_name_in_a_site(tmp_path: Path) -> None:
+    argv = ("run", "noop:none:cpu:1:1:1", "--preset", "smoke", "--site", "site.yaml")
+    said = follow("adding-a-launcher.md", tmp_path, "-m", "trainmark", *argv)
+    assert "1 succeeded" in said or "SUCCEEDED" in said
+    (journal,) = (tmp_path / "runs").glob("*/journal.jsonl")
+    assert '"handle":"command://here/' in journal.read_text()

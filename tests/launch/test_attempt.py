@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from trainmark.launch.attempt import PEER_SECONDS, Attempt
+from trainmark.launch.attempt import PEER_SECONDS, AttemptNodes
 from trainmark.launch.protocol import Ended
-from trainmark.launch.ssh.command_line import Reach
+from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.ssh.node import SshNode
 from trainmark.spec.states import JobState
 
@@ -20,7 +20,7 @@ class FakeLink(SimpleNamespace):
 
     def __init__(self) -> None:
         super().__init__(users=1, ready=True, down=False, tries=0, why="cut", on_ready=[], asked=[])
-        self.reach = Reach("x", lost_seconds=30)
+        self.reach = SshTarget("x", lost_seconds=30)
 
     def ask(self, op: str, **fields: Any) -> None:
         self.asked.append((op, fields))
@@ -43,7 +43,7 @@ def nodes(tmp_path: Path) -> list[SshNode]:
 
 
 def test_the_cause_is_named_and_not_its_consequence(nodes: list[SshNode]) -> None:
-    attempt = Attempt(nodes)
+    attempt = AttemptNodes(nodes)
     nodes[0].end(failed(0, "RuntimeError: Connection closed by peer"))
     attempt.follow(100.0)
     nodes[2].end(failed(5, "ValueError: bad batch"))
@@ -54,7 +54,7 @@ def test_the_cause_is_named_and_not_its_consequence(nodes: list[SshNode]) -> Non
 
 
 def test_others_are_stopped_after_a_moment(nodes: list[SshNode]) -> None:
-    attempt = Attempt(nodes)
+    attempt = AttemptNodes(nodes)
     nodes[0].end(failed(0))
     attempt.follow(100.0)
     assert not any(node.link.asked for node in nodes)  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_others_are_stopped_after_a_moment(nodes: list[SshNode]) -> None:
 
 
 def test_a_silent_host_is_given_up_at_its_limit(nodes: list[SshNode]) -> None:
-    attempt = Attempt(nodes)
+    attempt = AttemptNodes(nodes)
     for node in nodes[:2]:
         node.end(Ended(JobState.SUCCEEDED, "all ranks ended well"))
     nodes[2].link.ready = False

@@ -17,7 +17,7 @@ from trainmark.launch import agent_command, trees
 from trainmark.launch.protocol import AttemptSpec
 from trainmark.launch.sites import load_site
 from trainmark.launch.ssh import plan as ssh_plan
-from trainmark.launch.ssh.command_line import Reach, command_line, explain
+from trainmark.launch.ssh.command_line import SshTarget, command_line, explain
 from trainmark.spec import notation
 from trainmark.spec.site import Container, Site
 from trainmark.testing.launchers import case_plan
@@ -28,7 +28,7 @@ HOSTILE = ["a b", "it's", 'say "x"', "$(touch oops)", "`id`", "line\nbreak", "*?
 def test_arguments_are_quoted_once() -> None:
     """What a shell on the other side makes of the command is what was meant."""
     for odd in HOSTILE:
-        reach = Reach("node1", work_dir=odd, node_python="/bin/echo")
+        reach = SshTarget("node1", work_dir=odd, node_python="/bin/echo")
         remote = command_line(reach, odd, 1)[-1]
         assert "\n" not in remote or "\n" in odd
         said = subprocess.run(["/bin/sh", "-c", remote], capture_output=True, text=True, check=True).stdout
@@ -36,7 +36,7 @@ def test_arguments_are_quoted_once() -> None:
 
 
 def test_options_of_ssh_come_before_the_host() -> None:
-    words = command_line(Reach("node1", user="bench", port=2222, config="/c"), "z", 1)
+    words = command_line(SshTarget("node1", user="bench", port=2222, config="/c"), "z", 1)
     assert words[words.index("--") + 1] == "node1" and {"-l", "-p", "-F"} < set(words[: words.index("--")])
     assert "BatchMode=yes" in words and "StrictHostKeyChecking=yes" in words
 

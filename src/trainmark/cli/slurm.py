@@ -102,7 +102,7 @@ def _tell(cluster: object, folder: Path) -> None:
     from trainmark.cli.list import table
     from trainmark.launch.slurm import configuration as slurm_conf
 
-    assert isinstance(cluster, slurm_conf.Cluster)  # noqa: S101 - imported late
+    assert isinstance(cluster, slurm_conf.SlurmCluster)  # noqa: S101 - imported late
     rows = []
     for node in cluster.nodes:
         devices = ", ".join(f"{len(files)} {kind}" for kind, files in sorted(node.facts["devices"].items()) if files)

@@ -15,7 +15,7 @@ _RECIPES = ("Dockerfile", "Containerfile")
 LABEL = "trainmark"
 
 
-class Command(msgspec.Struct, frozen=True):
+class ContainerCommand(msgspec.Struct, frozen=True):
     engine: str
     name: str
     image: str
@@ -36,32 +36,32 @@ def check_container(asked: Container, engines: tuple[str, ...], launcher: str, w
 
 def in_container(
     asked: Container, plan: dict[str, Any], agent: list[str], work: str, image: str, shared: str | None = None
-) -> Command:
+) -> ContainerCommand:
     """`engine run …`. Removed by the engine itself when it ends, named after the attempt, and never pulled."""
     name = f"{LABEL}-{plan['token'][:16]}-{plan['node']}"
-    words = [asked.engine, "run", "--rm", "--pull=never", f"--name={name}"]
+    argv = [asked.engine, "run", "--rm", "--pull=never", f"--name={name}"]
     for key in ("run", "token"):
-        words.append(f"--label={LABEL}.{key}={plan[key]}")
+        argv.append(f"--label={LABEL}.{key}={plan[key]}")
     ipc = asked.ipc or ("private" if asked.shm_size else "host")
-    words += [f"--network={asked.network}", f"--ipc={ipc}"]
+    argv += [f"--network={asked.network}", f"--ipc={ipc}"]
     if asked.runtime:
-        words.append(f"--runtime={asked.runtime}")
+        argv.append(f"--runtime={asked.runtime}")
     if asked.shm_size and ipc != "host":  # one engine passes over the contradiction, another refuses it
-        words.append(f"--shm-size={asked.shm_size}")
+        argv.append(f"--shm-size={asked.shm_size}")
     # What it writes must be the account's own, or nobody could collect and remove it.
-    words.append(f"--user={asked.user or '%TRAINMARK_UID%:%TRAINMARK_GID%'}")
-    words += [f"--cap-add={capability}" for capability in asked.capabilities]
-    words += [f"--device={device}" for device in asked.devices]
-    words += [f"--ulimit={limit}={value}" for limit, value in asked.ulimits.items()]
-    words.append(f"--volume={work}:{work}")
+    argv.append(f"--user={asked.user or '%TRAINMARK_UID%:%TRAINMARK_GID%'}")
+    argv += [f"--cap-add={capability}" for capability in asked.capabilities]
+    argv += [f"--device={device}" for device in asked.devices]
+    argv += [f"--ulimit={limit}={value}" for limit, value in asked.ulimits.items()]
+    argv.append(f"--volume={work}:{work}")
     data = plan["config"].get("data")
     if data and data.startswith("/"):
-        words.append(f"--volume={data}:{data}:ro")
+        argv.append(f"--volume={data}:{data}:ro")
     if shared:
-        words.append(f"--volume={shared}:{shared}")
-    words += [f"--volume={mount if ':' in mount else f'{mount}:{mount}'}" for mount in asked.mounts]
-    words += asked.options
-    return Command(asked.engine, name, image, [*words, "--entrypoint=", image, *agent])
+        argv.append(f"--volume={shared}:{shared}")
+    argv += [f"--volume={mount if ':' in mount else f'{mount}:{mount}'}" for mount in asked.mounts]
+    argv += asked.options
+    return ContainerCommand(asked.engine, name, image, [*argv, "--entrypoint=", image, *agent])
 
 
 # The modules are this text's arguments, never part of it.

@@ -11,12 +11,14 @@ from trainmark.launch.protocol import Ended
 from trainmark.launch.transport import Transport
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CONTROL, NODE_PLAN, RESULT, node_index
+from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS, node_index
 
 # The agent's own exit codes.
 _NO_ROOM, _SUPERSEDED = 75, 76
-# The others of a failed node may still have something to say, and then must be told to stop.
+# The others of a failed node may still report a cause of their own, and are then stopped.
 PEER_SECONDS = 4.0
+# An agent begins within seconds of its start, but Python may come from a slow file server.
+_BEGIN_SECONDS = 60.0
 
 
 def node_dirs(attempt_dir: Path) -> list[Path]:
@@ -74,7 +76,7 @@ def plans_of(attempt_dir: Path, token: str) -> list[tuple[Path, dict[str, Any]]]
     return [(folder, plan) for folder, plan in plans if isinstance(plan, dict) and plan.get("token") == token]
 
 
-class Node:
+class LaunchedNode:
     """One agent of an attempt, seen through its folder here."""
 
     def __init__(self, folder: Path, plan: dict[str, Any], transport: Transport) -> None:
@@ -105,11 +107,36 @@ class Node:
         return str(found.get("command")) if isinstance(found, dict) else ""
 
 
-N = TypeVar("N", bound=Node)
+class FolderNode(LaunchedNode):
+    """A node whose agent shows by its files alone that it lives: they are all its launcher can see of it."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any], transport: Transport, lost_seconds: float) -> None:
+        super().__init__(folder, plan, transport)
+        self._lost_seconds = lost_seconds
+        self._mark: Any = None
+        self._heard: float | None = None
+
+    def follow(self, now: float, *, asked_to_end: bool) -> None:
+        del asked_to_end  # an agent that obeys ends by itself; one that does not is silent, or is destroyed
+        self.transport.fetch()
+        self.read_result()
+        if self.ended is not None:
+            return
+        status = read_json(self.folder / STATUS)
+        mark = status.get("wall") if isinstance(status, dict) else (self.folder / CLAIM).exists()
+        if mark != self._mark or self._heard is None:
+            self._mark, self._heard = mark, now
+        limit = self._lost_seconds + (0.0 if mark else _BEGIN_SECONDS)
+        silent = now - self._heard
+        if silent > limit:
+            self.ended = Ended(JobState.LOST, f"no sign of life for {silent:.0f} s")
 
 
-class Attempt(Generic[N]):
-    """All nodes of one attempt: which have ended, in which order, and when the others must be told to stop."""
+N = TypeVar("N", bound=LaunchedNode)
+
+
+class AttemptNodes(Generic[N]):
+    """All nodes of one attempt: which have ended, in which order, and when the others must be stopped."""
 
     def __init__(self, nodes: Sequence[N]) -> None:
         self.nodes = list(nodes)
@@ -160,7 +187,7 @@ def _stop_order(folder: Path, epoch: int, reason: str) -> dict[str, Any]:
 
 def whole(ended: Sequence[tuple[str, Ended]]) -> Ended:
     """One end for the nodes of an attempt, given with their hosts in the order they were seen to end. Which failed
-    first is told by what they said, then by that order."""
+    first is judged by what they report, then by that order."""
     if all(end.state is JobState.SUCCEEDED for _, end in ended):
         return ended[0][1]
     bad = [(host, end) for host, end in ended if end.state is not JobState.SUCCEEDED]

@@ -17,7 +17,7 @@ SCHEMA = 1
 
 
 def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool = False) -> NodeStart:
-    """The agent's orders for `node`, in the words of the versioned node plan."""
+    """The agent's orders for `node`, as the versioned node plan holds them."""
     case, folder = spec.case, node_dir(spec.attempt_dir, node.host, node.index)
     return NodeStart(
         node.host,
@@ -97,8 +97,8 @@ def _diagnostic(case: CasePlan) -> dict[str, str]:
     return {} if asked is None else {"TRAINMARK_DIAGNOSE": f"{asked.mode}:{asked.skip}:{asked.steps}"}
 
 
-def _told(case: CasePlan) -> dict[str, Any]:
-    """What the user said of a command's steps."""
+def _steps_said(case: CasePlan) -> dict[str, Any]:
+    """What the user said about a command's steps."""
     return {"unit": case.unit, "batch": case.params.get("batch"), "steps": case.params.get("steps")}
 
 
@@ -106,11 +106,11 @@ def _pattern(case: CasePlan) -> dict[str, Any] | None:
     if case.pattern is None:
         return None
     devices = case.id.nnodes * case.id.nproc
-    return {**case.pattern, **_told(case), "devices": devices}
+    return {**case.pattern, **_steps_said(case), "devices": devices}
 
 
 def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
-    """What the training program itself is told."""
+    """What the training program itself reads."""
     case = spec.case
     return {
         "case": case.case,
@@ -130,5 +130,5 @@ def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
         "seed": spec.seed,
         "nnodes": len(case.nodes),
         "nproc": case.id.nproc if case.guests else len(case.nodes[0].ranks),
-        "exec": _told(case) if case.open else None,
+        "exec": _steps_said(case) if case.open else None,
     }

@@ -10,7 +10,7 @@ from trainmark.store.rundir import CONTROL
 
 
 class Transport(Protocol):
-    """Of one node. `SharedFolder` is the simplest; `ssh.relay.Relay` keeps a connection."""
+    """Of one node. `SharedFolderTransport` is the simplest; `ssh.node.RelayTransport` keeps a connection."""
 
     def send(self, order: dict[str, Any]) -> None:
         """Brings an order (`control.json`) to the agent, again after every interruption."""
@@ -19,7 +19,7 @@ class Transport(Protocol):
         """Brings what is new on the node into its folder here; nothing where files arrive by themselves."""
 
 
-class SharedFolder:
+class SharedFolderTransport:
     """The node writes into the folder itself, and looks there for orders."""
 
     def __init__(self, folder: Path) -> None:

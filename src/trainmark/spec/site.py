@@ -139,14 +139,19 @@ _OPTIONS = "launcher_options"
 def read(path: Path, launchers: Registry) -> tuple[Site, Location]:
     """The site in a file, before its launcher has looked at it, and where its values stand."""
     source = yamlfile.read(path)
-    where = source.where
-    site = convert(_with_launcher(source.content, where, launchers), Site, where)
-    hosts = notation.expand_hosts(site.hosts, str(path))
+    return of_content(source.content, source.where, launchers), source.where
+
+
+def of_content(content: Any, where: Location, launchers: Registry) -> Site:
+    """A site of what a YAML file holds, or of the same made in Python; paths in it are relative to the folder of
+    `where`."""
+    site = convert(_with_launcher(content, where, launchers), Site, where)
+    hosts = notation.expand_hosts(site.hosts, where.file)
     if site.hosts_file is not None:
-        hosts += notation.read_host_file(path.parent / Path(site.hosts_file).expanduser())
+        hosts += notation.read_host_file(Path(where.file).parent / Path(site.hosts_file).expanduser())
     if "" in hosts:
         raise UserError(f"{where.at('hosts', hosts.index(''))}: found '', allowed is a host name or an address")
-    return _resolved(msgspec.structs.replace(site, hosts=hosts), where), where
+    return _resolved(msgspec.structs.replace(site, hosts=hosts), where)
 
 
 def _with_launcher(raw: Any, where: Location, launchers: Registry) -> Any:

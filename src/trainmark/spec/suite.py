@@ -86,10 +86,15 @@ def built_in_names() -> list[str]:
 
 def load(file: Path) -> Loaded:
     source = yamlfile.read(file)
-    where = source.where
-    suite = convert(source.content, Suite, where)
+    return of_content(source.content, source.where, _name_of(file))
+
+
+def of_content(content: Any, where: Location, name: str) -> Loaded:
+    """A suite of what a YAML file holds, or of the same made in Python; paths in it are relative to the folder of
+    `where`, and `name` is its name if it says none."""
+    suite = convert(content, Suite, where)
     if not suite.name:
-        suite = msgspec.structs.replace(suite, name=_name_of(file))
+        suite = msgspec.structs.replace(suite, name=name)
     check_deadlines(suite.deadlines, str(where.at("deadlines")))
     check_window(suite.window, str(where.at("window")))
     if suite.scaling is not None:
@@ -101,7 +106,7 @@ def load(file: Path) -> Loaded:
     if suite.retries < 0:
         raise UserError(f"{where.at('retries')}: found {suite.retries}, allowed is 0 and more")
     check_repeat_auto(suite.repeat_auto, str(where.at("repeat_auto")))
-    folders = tuple((file.parent / folder).resolve() for folder in suite.workloads)
+    folders = tuple((Path(where.file).parent / folder).resolve() for folder in suite.workloads)
     for position, folder in enumerate(folders):
         if not folder.is_dir():
             raise UserError(f"{where.at('workloads', position)}: no such folder `{folder}`")

@@ -208,7 +208,7 @@ def find(runs: Path, name: str | None) -> RunDir:
     if name is None or name == "last":
         if not ids:
             raise UserError(f"{runs}: no runs here; start one with `trainmark run SUITE` or name another --runs")
-        return RunDir(runs.resolve() / ids[-1])
+        return RunDir(runs.resolve() / _newest(runs, ids))
     matches = [found for found in ids if found.startswith(name) or found.endswith(name)]
     if name in ids:
         matches = [name]
@@ -217,6 +217,14 @@ def find(runs: Path, name: str | None) -> RunDir:
     if matches:
         raise UserError(f"run `{name}` could be any of {', '.join(matches[:5])}")
     raise UserError(f"{runs}: no run `{name}`{did_you_mean(name, ids)}; `trainmark list` shows all")
+
+
+def _newest(runs: Path, ids: list[str]) -> str:
+    """The last one; among those of the same second, the one whose manifest was written last."""
+    stamp = ids[-1][: len("20260102-101500")]
+    return max(
+        (one for one in ids if one.startswith(stamp)), key=lambda one: (runs / one / MANIFEST).stat().st_mtime_ns
+    )
 
 
 def run_ids(runs: Path) -> list[str]:

@@ -9,13 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from trainmark.errors import UserError
 from trainmark.frameworks.protocol import Command
-from trainmark.launch.protocol import AttemptSpec, Ended, Launcher, StartedAttempt
+from trainmark.launch.protocol import AttemptSpec, Ended, Launcher, StartedAttempt, launcher_of
 from trainmark.plan.records import CasePlan, NodePlan, bare
 from trainmark.report.i18n.speaker import say
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines
+from trainmark.spec.yamlfile import Location
 from trainmark.store import events
 from trainmark.store.rundir import LEASE, node_dir, rank_log
 
@@ -72,6 +74,23 @@ class LauncherContract:
                 launcher.collect(job)
                 return ended
         pytest.fail(f"not ended within {PATIENCE} s")
+
+    def test_what_it_is_called_and_can_do(self, launcher: Launcher, site: Site) -> None:
+        assert type(launcher_of(site)) is type(launcher), "a site that names it gets another launcher"
+        flags = (launcher.this_machine, launcher.shared_folder, launcher.chooses_hosts)
+        assert all(isinstance(flag, bool) for flag in flags)
+        assert launcher.this_machine <= launcher.shared_folder, "this machine sees its own folders"
+        assert launcher.chooses_hosts or all(site.hosts)
+
+    def test_a_configured_site_stays_as_it_is(self, launcher: Launcher, site: Site) -> None:
+        configured = launcher.configure(site, Location("site"))
+        assert launcher.configure(configured, Location("site")) == configured
+        assert msgspec.convert(configured.launcher_options, launcher.options_type)
+
+    def test_unknown_options_are_refused(self, launcher: Launcher, site: Site) -> None:
+        wrong = msgspec.structs.replace(site, launcher_options={**site.launcher_options, "no such option": 1})
+        with pytest.raises(UserError, match="no such option"):
+            launcher.configure(wrong, Location("site"))
 
     def test_render_is_pure(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "true")

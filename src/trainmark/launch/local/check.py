@@ -50,7 +50,7 @@ def _all(site: Site, name: str) -> Iterator[Finding]:
 
 
 def rank_table(path: str, host: str) -> Finding:
-    """A file that ranks are told of."""
+    """A file that ranks read."""
     if os.path.isfile(path) and os.access(path, os.R_OK):
         return Finding(host, "rank table", True, path)
     return Finding(host, "rank table", False, f"{path}: no file that can be read", "`trainmark ranktable` makes one")

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pwd
 import time
-from pathlib import Path
 from typing import Any
 
 from trainmark.launch import attempt as attempts
-from trainmark.launch.attempt import Attempt
+from trainmark.launch.attempt import AttemptNodes, FolderNode
 from trainmark.launch.protocol import Ended
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, Allocation
-from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.slurm.states import SlurmJob, ended, failure_of, memory_kill, waiting_for
-from trainmark.launch.transport import SharedFolder
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json
-from trainmark.store.rundir import CLAIM, CONTROL, STATUS
+from trainmark.store.rundir import CONTROL
 
 # How long Slurm may take to say why a step ended that nobody here had ended.
 _DOUBT_SECONDS = 15.0
@@ -29,35 +27,12 @@ _NODE_SECONDS = 1.0
 _SUPERSEDED = 76
 
 
-class SlurmNode(attempts.Node):
-    """One agent of the attempt, seen through its folder, which all nodes share."""
-
-    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
-        super().__init__(folder, plan, SharedFolder(folder))
-        self._mark: Any = None
-        self._heard: float | None = None
-
-    def follow(self, now: float, *, asked_to_end: bool) -> None:
-        del asked_to_end  # its steward ends a step whose agents do not
-        self.read_result()
-        if self.ended is not None:
-            return
-        status = read_json(self.folder / STATUS)
-        mark = status.get("wall") if isinstance(status, dict) else (self.folder / CLAIM).exists()
-        if mark != self._mark or self._heard is None:
-            self._mark, self._heard = mark, now
-        limit = float(self.plan["slurm"]["lost_seconds"]) + (0.0 if mark else _BEGIN_SECONDS)
-        silent = now - self._heard
-        if silent > limit:
-            self.ended = Ended(JobState.LOST, f"no sign of life for {silent:.0f} s")
-
-
 class SlurmAttempt:
     """Follows one order to its end: by its agents, by the steward of its allocation, and by Slurm's own account."""
 
-    def __init__(self, allocation: Allocation, order: str, nodes: list[SlurmNode], watch: Watch) -> None:
+    def __init__(self, allocation: Allocation, order: str, nodes: list[FolderNode], watch: QueueWatch) -> None:
         self.allocation, self.order, self.watch = allocation, order, watch
-        self.nodes, self.agents = nodes, Attempt(nodes)
+        self.nodes, self.agents = nodes, AttemptNodes(nodes)
         self.verdict: Ended | None = None
         self._about: dict[str, Any] = nodes[0].plan["slurm"]
         self._begun = time.monotonic()
@@ -164,7 +139,7 @@ class SlurmAttempt:
             return attempts.of_node(missing[0].folder, missing[0].plan["token"], code)
         return self._explained(now, self._unexplained(missing, code, said))
 
-    def _unexplained(self, missing: list[SlurmNode], code: int | None, said: list[str]) -> Ended:
+    def _unexplained(self, missing: list[FolderNode], code: int | None, said: list[str]) -> Ended:
         hosts = ", ".join(node.host for node in missing)
         if self._killed:
             return Ended(JobState.LOST, f"{hosts}: the agent was ended without being asked")
@@ -229,7 +204,7 @@ def _starved(said: list[str]) -> Ended:
     return Ended(JobState.FAILED, words, failure_of("oom", said))
 
 
-def _lost(node: SlurmNode) -> bool:
+def _lost(node: FolderNode) -> bool:
     return node.ended is not None and node.ended.state is JobState.LOST
 
 

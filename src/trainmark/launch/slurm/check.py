@@ -57,7 +57,7 @@ def _slurm(site: Site, here: str) -> Iterator[Finding]:
         call(["sacct", "-n", "-X", "-P", "-o", "JobID", "-S", "now"], _conf(site))
         yield Finding(here, "accounting", True, "sacct answers")
     except SiteError as error:
-        yield Finding(here, "accounting", None, str(error), "why jobs end is told with fewer words without it")
+        yield Finding(here, "accounting", None, str(error), "less is known of why jobs end without it")
 
 
 def _nodes(site: Site, here: str) -> Iterator[Finding]:
@@ -75,10 +75,10 @@ def _nodes(site: Site, here: str) -> Iterator[Finding]:
             continue
         _, state, cpus, memory, gres, why = known[name]
         bad = any(word in state.lower() for word in _BAD_STATES) or state.endswith("*")
-        told = f"{state}, {cpus} CPUs, {memory} MB, {gres if gres != '(null)' else 'no devices'}"
+        shown = f"{state}, {cpus} CPUs, {memory} MB, {gres if gres != '(null)' else 'no devices'}"
         needed = bad and slurm.nodes is None
         cure = f"Slurm says: {why}" if bad and why != "none" else ""
-        yield Finding(name, "node", False if needed else (None if bad else True), told, cure)
+        yield Finding(name, "node", False if needed else (None if bad else True), shown, cure)
 
 
 def _request(site: Site, here: str) -> Iterator[Finding]:
@@ -86,10 +86,10 @@ def _request(site: Site, here: str) -> Iterator[Finding]:
     slurm = slurm_options.of(site)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "job.sh").write_text(SCRIPT)
-        words = slurm_plan.sbatch_for(site, folder)
-        words.insert(1, "--test-only")
+        argv = slurm_plan.sbatch_for(site, folder)
+        argv.insert(1, "--test-only")
         done = subprocess.run(
-            words, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False
+            argv, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False
         )
     said = (done.stderr or done.stdout).strip().removeprefix("sbatch: ")
     if done.returncode == 0:
@@ -121,12 +121,12 @@ def _seen_by_nodes(site: Site, here: str) -> Finding:
     slurm = slurm_options.of(site)
     shared = Path(site.shared_dir or "").expanduser()
     count = len(site.hosts)
-    words = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
-    words += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
+    argv = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
+    argv += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
     for name in ("partition", "account", "qos", "constraint", "reservation"):
-        words += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
+        argv += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
     with tempfile.NamedTemporaryFile(dir=shared, prefix=".trainmark-") as token:
-        argv = [*words, "--mpi=none", "--input=none", "--mem=50", "ls", token.name]
+        argv = [*argv, "--mpi=none", "--input=none", "--mem=50", "ls", token.name]
         try:
             done = subprocess.run(
                 argv, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False

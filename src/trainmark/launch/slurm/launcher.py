@@ -16,13 +16,15 @@ import msgspec
 from trainmark.errors import SiteError
 from trainmark.launch import attempt as attempts
 from trainmark.launch import node_zip
+from trainmark.launch.attempt import FolderNode
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
-from trainmark.launch.slurm.attempt import SlurmAttempt, SlurmNode
+from trainmark.launch.slurm.attempt import SlurmAttempt
 from trainmark.launch.slurm.options import SlurmOptions
-from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.slurm.queue import QueueWatch
+from trainmark.launch.transport import SharedFolderTransport
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
@@ -46,7 +48,7 @@ class SlurmLauncher(Launcher):
     options_type = SlurmOptions
 
     def __init__(self) -> None:
-        self._watches: dict[str | None, Watch] = {}
+        self._watches: dict[str | None, QueueWatch] = {}
         self._attempts: dict[str, SlurmAttempt] = {}
         self._allocations: dict[Path, Allocation] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
@@ -210,21 +212,24 @@ class SlurmLauncher(Launcher):
             "srun": about["srun"],
         }
         order = allocation.next_order()
-        # First where to look, then what to find: whoever takes over here finds no order, and none can be found later.
+        # First where to look, then what to find: a controller that takes over in between finds no order, nor ever will.
         write_json(request.attempt_dir / RECORD, {"allocation": allocation.folder.name, "order": order}, durable=True)
         allocation.order(order, content)
         return order
 
     # ---- following
 
-    def _watch(self, about: dict[str, Any]) -> Watch:
-        return self._watches.setdefault(about["conf"], Watch(about["conf"]))
+    def _watch(self, about: dict[str, Any]) -> QueueWatch:
+        return self._watches.setdefault(about["conf"], QueueWatch(about["conf"]))
 
     def _known(self, folder: Path) -> Allocation:
         return self._allocations.setdefault(folder, Allocation(folder))
 
-    def _nodes(self, attempt_dir: Path, token: str) -> list[SlurmNode]:
-        return [SlurmNode(folder, plan) for folder, plan in attempts.plans_of(attempt_dir, token)]
+    def _nodes(self, attempt_dir: Path, token: str) -> list[FolderNode]:
+        return [
+            FolderNode(folder, plan, SharedFolderTransport(folder), float(plan["slurm"]["lost_seconds"]))
+            for folder, plan in attempts.plans_of(attempt_dir, token)
+        ]
 
     def _follow(self, job: StartedAttempt, allocation: Allocation, order: str) -> None:
         nodes = self._nodes(job.attempt_dir, job.token)

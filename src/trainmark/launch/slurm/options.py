@@ -58,7 +58,7 @@ def configured(site: Site, where: Location) -> Site:
     """The nodes are named, or Slurm chooses so many; all of them see `shared_dir`."""
     options, place, replace = of(site), options_location(site, where), msgspec.structs.replace
     check(options, place)
-    if options.nodes is not None and site.hosts:
+    if options.nodes is not None and any(site.hosts):
         raise UserError(f"{place.at('nodes')}: `hosts` names the nodes already; give one of the two")
     if options.nodes is None and not site.hosts:
         raise UserError(f"{place.at('nodes')}: missing; say how many nodes to ask for, or name them in `hosts`")

@@ -66,11 +66,11 @@ def _sbatch(site: Site, hosts: list[str], named: bool, zip_file: str) -> list[st
 
 def sbatch_of(about: dict[str, object], folder: str, name: str, lost: list[str]) -> list[str]:
     """The command line with what is known only now: its folder, its name, and nodes to do without."""
-    words = about["sbatch_less"] if lost else about["sbatch"]
-    assert isinstance(words, list)  # noqa: S101 - rendered above
+    argv = about["sbatch_less"] if lost else about["sbatch"]
+    assert isinstance(argv, list)  # noqa: S101 - rendered above
     exclude = [] if about["named"] or not lost else [f"--exclude={','.join(lost)}"]
     filled = []
-    for word in words:
+    for word in argv:
         if word == _EXCLUDE:
             filled += exclude
         else:
@@ -81,8 +81,8 @@ def sbatch_of(about: dict[str, object], folder: str, name: str, lost: list[str])
 def sbatch_for(site: Site, folder: str) -> list[str]:
     """The request for the whole site, to be tried out."""
     named = slurm_options.of(site).nodes is None
-    words = _sbatch(site, site.hosts, named, f"{folder}/{node_zip.name()}")
-    return [word.replace(_FOLDER, folder).replace(_NAME, "trainmark-check") for word in words if word != _EXCLUDE]
+    argv = _sbatch(site, site.hosts, named, f"{folder}/{node_zip.name()}")
+    return [word.replace(_FOLDER, folder).replace(_NAME, "trainmark-check") for word in argv if word != _EXCLUDE]
 
 
 def preview(plan: Plan) -> list[str]:
@@ -94,23 +94,21 @@ def preview(plan: Plan) -> list[str]:
     named = slurm.nodes is None
     lines = [f"Slurm: one job for each {slurm.allocation}"]
     if slurm.allocation != "round":
-        words = _sbatch(site, site.hosts, named, zip_file)
-        lines.append("  " + shlex.join(_shown(words, f"{key(slurm, 1)}.1")))
+        argv = _sbatch(site, site.hosts, named, zip_file)
+        lines.append("  " + shlex.join(_shown(argv, f"{key(slurm, 1)}.1")))
     for case in plan.cases:
         count = len(case.nodes)
         lines.append(f"  {case.case}")
         if slurm.allocation == "round":
-            words = _sbatch(site, site.hosts[:count], named, zip_file)
-            lines.append("    " + shlex.join(_shown(words, f"{OWN}.N")))
+            argv = _sbatch(site, site.hosts[:count], named, zip_file)
+            lines.append("    " + shlex.join(_shown(argv, f"{OWN}.N")))
         lines.append("    " + shlex.join(slurm_words.srun(site, f"{case.workload}-ROUND", count, zip_file)))
     return [*lines, "  job.sh:", *("    " + line for line in slurm_words.SCRIPT.splitlines())]
 
 
-def _shown(words: list[str], folder: str) -> list[str]:
+def _shown(argv: list[str], folder: str) -> list[str]:
     place = f"RUN/{TOP}/{folder}"
-    return [
-        word.replace(_FOLDER, place).replace(_NAME, f"trainmark-RUN-{folder}") for word in words if word != _EXCLUDE
-    ]
+    return [word.replace(_FOLDER, place).replace(_NAME, f"trainmark-RUN-{folder}") for word in argv if word != _EXCLUDE]
 
 
 def check_runs(site: Site, runs: Path) -> None:

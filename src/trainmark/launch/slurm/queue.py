@@ -21,12 +21,12 @@ _FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SACCT_", "SCANC
 
 
 def environment(conf: str | None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN) or name == "SLURM_CONF"}
-    return {**kept, "SLURM_CONF": conf} if conf else kept
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN) or name == "SLURM_CONF"}
+    return {**own, "SLURM_CONF": conf} if conf else own
 
 
 def call(argv: list[str], conf: str | None) -> str:
-    """Output of a command of Slurm; SiteError with its own words when it fails."""
+    """Output of a command of Slurm; SiteError with its message when it fails."""
     try:
         done = subprocess.run(
             argv,
@@ -73,7 +73,7 @@ class _Question:
         return code, texts[0], texts[1]
 
 
-class Watch:
+class QueueWatch:
     """What is known of the jobs of one controller."""
 
     def __init__(self, conf: str | None) -> None:
@@ -164,7 +164,7 @@ class Watch:
             pass  # no such program; `submit` and `check` say so
 
     def _doubtful(self) -> bool:
-        """Whether a job is over, or back in the queue, and accounting has not told how that came."""
+        """Whether a job is over, or back in the queue, and accounting has not said why."""
         return bool(self._curious) or any(self.end(job) is None for job in self._wanted & set(self._over_since))
 
     def _hear(self, name: str, asked: float, code: int, out: str, err: str) -> None:

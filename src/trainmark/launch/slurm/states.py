@@ -20,7 +20,7 @@ LIVING = ("RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT
 
 
 class SlurmJob(msgspec.Struct, frozen=True):
-    """One job as Slurm tells it. `by`: the user id of whoever cancelled it."""
+    """One job as Slurm reports it. `by`: the user id that cancelled it."""
 
     id: str
     state: str
@@ -159,7 +159,7 @@ _REASONS = {
 
 
 def waiting_for(reason: str) -> str:
-    """Why a job is not running, in plain words; Slurm's own word stays in brackets."""
+    """Why a job is not running, in plain English; Slurm's own term stays in brackets."""
     first = reason.partition(",")[0].strip()
     if not first or first == "None":
         return "it waits in the queue"

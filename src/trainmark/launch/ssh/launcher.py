@@ -13,15 +13,15 @@ from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import attempt as attempts
 from trainmark.launch import node_zip
-from trainmark.launch.attempt import Attempt
+from trainmark.launch.attempt import AttemptNodes
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.ssh import abandoned, images
 from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh import plan as ssh_plan
 from trainmark.launch.ssh.clock import measure
 from trainmark.launch.ssh.command_line import tunnel_line
-from trainmark.launch.ssh.connection import Link
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.connection import Connection
+from trainmark.launch.ssh.connections import Connections
 from trainmark.launch.ssh.node import NEVER_BEGAN, SshNode, reach_of
 from trainmark.launch.ssh.options import SshOptions
 from trainmark.launch.ssh.plan import REACH
@@ -45,13 +45,13 @@ class SshLauncher(Launcher):
     engines = ("docker", "podman")
     options_type = SshOptions
 
-    def __init__(self, fleet: Fleet | None = None) -> None:
-        self.fleet = fleet or Fleet()
-        self._attempts: dict[str, Attempt[SshNode]] = {}
+    def __init__(self, connections: Connections | None = None) -> None:
+        self.connections = connections or Connections()
+        self._attempts: dict[str, AttemptNodes[SshNode]] = {}
         self._by_dir: dict[tuple[int, str], SshNode] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
         self._zip: Path | None = None
-        self._starter = Starter(self.fleet)
+        self._starter = Starter(self.connections)
 
     # ---- what every launcher can do
 
@@ -65,13 +65,13 @@ class SshLauncher(Launcher):
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.ssh.check import findings
 
-        return findings(self.fleet, self.zip(), site, plan)
+        return findings(self.connections, self.zip(), site, plan)
 
     def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
         return tunnel_line(ssh_plan.reach(site, host), there, here)
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
-        self.fleet.limit = ssh_options.of(site).fan_out
+        self.connections.limit = ssh_options.of(site).fan_out
         roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
         tree = self._tree(roots) if roots else None
         self._starter.wanted = images.wanted(site, ssh_plan.WORK)
@@ -94,7 +94,7 @@ class SshLauncher(Launcher):
                 raise
             raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
         job = StartedAttempt(_handle(nodes), request.attempt_dir, request.token)
-        self._attempts[job.handle] = Attempt(nodes)
+        self._attempts[job.handle] = AttemptNodes(nodes)
         for node in nodes:
             node.link.on_ready.append(node.transport.watch)
         return job
@@ -122,7 +122,7 @@ class SshLauncher(Launcher):
                 attempt.follow(now)
             return any(attempt.over for attempt in following.values())
 
-        self.fleet.until(news, seconds, every=_LOOK_SECONDS)
+        self.connections.until(news, seconds, every=_LOOK_SECONDS)
         return {handle: attempt.state() for handle, attempt in following.items()}
 
     def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
@@ -136,15 +136,15 @@ class SshLauncher(Launcher):
                     node.link.ask("destroy", **node.transport.address)
                 else:
                     node.transport.repeat_order()
-        self.fleet.step(0.0)
+        self.connections.step(0.0)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
         attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
         replies = [node.transport.repeat_order() for node in self._attempt(job).nodes if node.ended is None]
-        self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+        self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
     def collect(self, job: StartedAttempt) -> None:
-        """Everything arrived before a node's end was told; here the hosts are freed of it."""
+        """Everything arrived before a node's end was known; here the hosts are cleared."""
         attempt = self._attempt(job)
         whole = attempt.over and attempt.state().state is JobState.SUCCEEDED
         ended = [node for node in attempt.nodes if not node.collected and node.ended]
@@ -153,31 +153,31 @@ class SshLauncher(Launcher):
             if not node.link.ready:
                 node.leave_behind()
         replies = []
-        for node, clock in zip(nodes, measure(self.fleet, [node.link for node in nodes]), strict=True):
+        for node, clock in zip(nodes, measure(self.connections, [node.link for node in nodes]), strict=True):
             write_json(node.folder / CLOCK, {**(read_json(node.folder / CLOCK) or {}), "end": clock.record()})
             node.collected = True
             if node.transport.left_there:
                 continue
             # A round that is done needs its checkpoints no more.
-            kept = [node.plan["config"]["checkpoints"]] if whole else []
-            replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *kept]))
-        self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+            done = [node.plan["config"]["checkpoints"]] if whole else []
+            replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *done]))
+        self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
     def release(self, run_dir: Path) -> list[str]:
-        """Connections end with the controller. What hosts have kept that were lost is tried once more."""
-        kept = [(self.fleet.link(one.reach, self.zip()), one) for one in abandoned.of(run_dir)]
-        links = list({id(link): link for link, _ in kept}.values())
+        """Connections end with the controller. What is still on hosts that were lost is tried once more."""
+        noted = [(self.connections.link(one.reach, self.zip()), one) for one in abandoned.of(run_dir)]
+        links = list({id(link): link for link, _ in noted}.values())
         for link in links:
             link.users += 1
         if links:
-            self.fleet.reach(links, _AGAIN_SECONDS)
-        abandoned.clear(self.fleet, [(link, one) for link, one in kept if link.ready])
+            self.connections.reach(links, _AGAIN_SECONDS)
+        abandoned.clear(self.connections, [(link, one) for link, one in noted if link.ready])
         for link in links:
             link.users -= 1
         return [
             f"{link.reach.host} keeps {one.address['dir']}: {link.why}; `trainmark stop {run_dir.name}` tries "
             "again, and the next run there clears it"
-            for link, one in kept
+            for link, one in noted
             if one.file.exists()
         ]
 
@@ -196,7 +196,7 @@ class SshLauncher(Launcher):
         return self._trees[roots]
 
     def _node(self, folder: Path, plan: dict[str, Any]) -> SshNode:
-        link = self.fleet.link(reach_of(plan), self.zip())
+        link = self.connections.link(reach_of(plan), self.zip())
         link.on_frame = lambda header, data: self._frame(link, header, data)
         return SshNode(folder, plan, link)
 
@@ -206,7 +206,7 @@ class SshLauncher(Launcher):
         """Attempts that this controller still follows."""
         return {node.folder for attempt in self._attempts.values() for node in attempt.nodes if node.ended is None}
 
-    def _attempt(self, job: StartedAttempt) -> Attempt[SshNode]:
+    def _attempt(self, job: StartedAttempt) -> AttemptNodes[SshNode]:
         if job.handle not in self._attempts:
             self._attach(self._read_nodes(job.attempt_dir, job.token), job)
         return self._attempts[job.handle]
@@ -216,7 +216,7 @@ class SshLauncher(Launcher):
 
     def _attach(self, nodes: list[SshNode], job: StartedAttempt) -> None:
         """Takes up an attempt that another controller started: from its results here, else from the hosts."""
-        self._attempts[job.handle] = Attempt(nodes)
+        self._attempts[job.handle] = AttemptNodes(nodes)
         waiting = []
         for node in nodes:
             node.link.users += 1
@@ -229,10 +229,10 @@ class SshLauncher(Launcher):
                 if node.link.ready:
                     node.transport.watch()
         seconds = max((node.link.patience for node in waiting), default=0.0)
-        self.fleet.until(lambda: all(node.looked_for for node in waiting), seconds)
+        self.connections.until(lambda: all(node.looked_for for node in waiting), seconds)
         self._attempts[job.handle].follow(time.monotonic())
 
-    def _frame(self, link: Link, header: dict[str, Any], data: bytes) -> None:
+    def _frame(self, link: Connection, header: dict[str, Any], data: bytes) -> None:
         if header["op"] == "progress":
             self._starter.note(f"{link.reach.host}: {header['text']}")
             return

@@ -13,8 +13,8 @@ from trainmark.agent.ranks import ENV_LOG
 from trainmark.launch import attempt as attempts
 from trainmark.launch.protocol import Ended
 from trainmark.launch.ssh import abandoned
-from trainmark.launch.ssh.command_line import Reach
-from trainmark.launch.ssh.connection import Link, Reply
+from trainmark.launch.ssh.command_line import SshTarget
+from trainmark.launch.ssh.connection import Connection, Reply
 from trainmark.launch.ssh.plan import REACH
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_all, write_json
@@ -28,10 +28,10 @@ LEFT_THERE = "left_on_host.txt"
 _PATIENCE = 10.0
 
 
-class Relay:
+class RelayTransport:
     """A Transport over a connection to the node's host, which may break at any time and goes on with the next one."""
 
-    def __init__(self, folder: Path, plan: dict[str, Any], link: Link) -> None:
+    def __init__(self, folder: Path, plan: dict[str, Any], link: Connection) -> None:
         self.folder, self.plan, self.link = folder, plan, link
         self.left_there = False
         self.watching: Reply | None = None
@@ -108,13 +108,13 @@ class Relay:
             out.write(f"{self.plan['host']}:{header['dir']}/{header['name']}\n")
 
 
-class SshNode(attempts.Node):
+class SshNode(attempts.LaunchedNode):
     """One agent on one host, and its folder here that fills as it works."""
 
-    transport: Relay
+    transport: RelayTransport
 
-    def __init__(self, folder: Path, plan: dict[str, Any], link: Link) -> None:
-        super().__init__(folder, plan, Relay(folder, plan, link))
+    def __init__(self, folder: Path, plan: dict[str, Any], link: Connection) -> None:
+        super().__init__(folder, plan, RelayTransport(folder, plan, link))
         self.link = link
         self.collected = False
         self._silent_since: float | None = None
@@ -180,5 +180,5 @@ def _replace(path: Path, data: bytes) -> None:
     os.replace(part, path)
 
 
-def reach_of(plan: dict[str, Any]) -> Reach:
-    return msgspec.convert(plan[REACH]["ssh"], Reach)
+def reach_of(plan: dict[str, Any]) -> SshTarget:
+    return msgspec.convert(plan[REACH]["ssh"], SshTarget)

@@ -13,7 +13,7 @@ from trainmark.launch import agent_command, node_plan
 from trainmark.launch.protocol import AttemptSpec, NodeStart
 from trainmark.launch.ssh import images
 from trainmark.launch.ssh import options as ssh_options
-from trainmark.launch.ssh.command_line import Reach
+from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.trees import Tree
 from trainmark.plan.records import NodePlan
 from trainmark.spec.site import Site
@@ -23,9 +23,9 @@ WORK = "%TRAINMARK_WORK%"
 REACH = "reach"
 
 
-def reach(site: Site, host: str) -> Reach:
+def reach(site: Site, host: str) -> SshTarget:
     ssh = ssh_options.of(site)
-    return Reach(
+    return SshTarget(
         host=host,
         user=ssh.user,
         port=ssh.port,
@@ -39,8 +39,8 @@ def reach(site: Site, host: str) -> Reach:
 
 def run_key(run: str, run_dir: Path) -> str:
     """A name on the hosts that no other controller's run has, even one with the same id."""
-    told = f"{os.uname().nodename}\0{run_dir}".encode()
-    return f"{run}-{hashlib.sha256(told).hexdigest()[:8]}"
+    own = f"{os.uname().nodename}\0{run_dir}".encode()
+    return f"{run}-{hashlib.sha256(own).hexdigest()[:8]}"
 
 
 def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, node_zip: str) -> NodeStart:

@@ -20,13 +20,13 @@ from trainmark.spec.site import Site
 _LEAST = (3, 7)
 
 # Each Python of the site, and the frameworks that must be in it.
-Wanted = dict[str, set[str]]
+FrameworksByPython = dict[str, set[str]]
 
 
-def wanted(site: Site, plan: Plan | None) -> Wanted:
+def wanted(site: Site, plan: Plan | None) -> FrameworksByPython:
     """Those that the plan's ranks need; without a plan all that the site names."""
     usual = site.python or "python3"
-    found: Wanted = {} if plan else {usual: set()}
+    found: FrameworksByPython = {} if plan else {usual: set()}
     for framework, python in () if plan else site.pythons.items():
         found.setdefault(python, set()).add(framework)
     for case in plan.cases if plan else ():
@@ -50,7 +50,7 @@ def _module(framework: str) -> str | None:
     return known.module if known else None
 
 
-def questions(site: Site, plan: Plan | None, pythons: Wanted) -> dict[str, Any]:
+def questions(site: Site, plan: Plan | None, pythons: FrameworksByPython) -> dict[str, Any]:
     """What each is asked, by its name."""
     table = plan.rank_table if plan else site.rank_table
     common = {
@@ -76,7 +76,7 @@ def _argv(site: Site, python: str) -> list[str]:
 
 
 def judge(
-    host: str, answers: dict[str, dict[str, Any]], site: Site, pythons: Wanted, *, deep: bool
+    host: str, answers: dict[str, dict[str, Any]], site: Site, pythons: FrameworksByPython, *, deep: bool
 ) -> Iterator[Finding]:
     """One host's answers as findings."""
     for python, frameworks in pythons.items():
@@ -90,9 +90,9 @@ def judge(
             yield Finding(host, "pytorch", True, found["torch"])
         elif "torch_error" in found:
             yield Finding(host, "pytorch", None, found["torch_error"], "only cases that need it will fail")
-    told = next((found for found in answers.values() if "python" in found), {})
-    yield from _programs(host, told.get("missing", ()), site)
-    yield from _files(host, told.get("closed", ()), site)
+    known = next((found for found in answers.values() if "python" in found), {})
+    yield from _programs(host, known.get("missing", ()), site)
+    yield from _files(host, known.get("closed", ()), site)
 
 
 def _cure(found: dict[str, Any], site: Site) -> str:

@@ -11,9 +11,9 @@ from trainmark.agent.placeholders import agree_on
 from trainmark.errors import SiteError
 from trainmark.launch.attempt import has_result
 from trainmark.launch.ssh import abandoned, images
-from trainmark.launch.ssh.clock import Clock, measure
-from trainmark.launch.ssh.connection import Link, Reply
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.clock import ClockOffset, measure
+from trainmark.launch.ssh.connection import Connection, Reply
+from trainmark.launch.ssh.connections import Connections
 from trainmark.launch.ssh.node import SshNode
 from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.trees import Tree
@@ -28,12 +28,12 @@ _END_SECONDS = 20.0
 class Starter:
     """`wanted`: the images and packages of the site. SiteError names every host that could not, and why."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self.wanted: images.Wanted | None = None
-        self._fleet = fleet
+    def __init__(self, connections: Connections) -> None:
+        self.wanted: images.ImageWants | None = None
+        self._connections = connections
         self._log: Path | None = None
         self._abandoned: dict[Path, dict[str, Any]] | None = None
-        self._provider = images.Provider(fleet, self._send, self.note)
+        self._provider = images.Provider(connections, self._send, self.note)
 
     def note(self, text: str) -> None:
         """For the run's log: what is brought to hosts may take long."""
@@ -47,8 +47,8 @@ class Starter:
         self._log = run_dir / RUN_LOG
         self._reach(nodes)
         self._end_abandoned(run_dir, nodes, living)
-        abandoned.clear(self._fleet, abandoned.near(run_dir, [node.link for node in nodes]))
-        clocks = measure(self._fleet, [node.link for node in nodes])
+        abandoned.clear(self._connections, abandoned.near(run_dir, [node.link for node in nodes]))
+        clocks = measure(self._connections, [node.link for node in nodes])
         for tree in trees:
             self._send([node.link for node in nodes if node.plan[REACH]["tree"] == tree.name], tree)
         began = time.monotonic()
@@ -74,7 +74,7 @@ class Starter:
             self._abandoned.update({node.folder: node.plan for node in nodes})
 
     def _reach(self, nodes: list[SshNode]) -> None:
-        self._fleet.reach(list({id(node.link): node.link for node in nodes}.values()))
+        self._connections.reach(list({id(node.link): node.link for node in nodes}.values()))
         dead = [node for node in nodes if not node.link.ready]
         if dead:
             raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))
@@ -94,13 +94,13 @@ class Starter:
                 del self._abandoned[folder]
         self._end(ended)
 
-    def _end(self, nodes: list[tuple[Link, SshNode]]) -> None:
+    def _end(self, nodes: list[tuple[Connection, SshNode]]) -> None:
         replies = []
         for link, node in nodes:
             replies += [link.ask("destroy", **node.transport.address), link.ask("forget", dirs=[node.plan["dir"]])]
-        self._fleet.until(lambda: all(reply.done for reply in replies), _END_SECONDS)
+        self._connections.until(lambda: all(reply.done for reply in replies), _END_SECONDS)
 
-    def _send(self, links: list[Link], tree: Tree) -> None:
+    def _send(self, links: list[Connection], tree: Tree) -> None:
         """Files, to those who lack them."""
         asked = [(link, link.ask("have", trees=[tree.name])) for link in links]
         self._heard(asked, "look for files")
@@ -108,13 +108,13 @@ class Starter:
         self._heard([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
 
     def _clear_caches(self, nodes: list[SshNode]) -> None:
-        """Where the site wants it. A busy disk may take long; what could not be done is told in the result."""
+        """Where the site wants it. A busy disk may take long; what could not be done is in the result."""
         asked = [(node, node.link.ask("clear_caches")) for node in nodes if node.plan[REACH]["clear_caches"]]
-        self._fleet.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
+        self._connections.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
         for node, reply in asked:
             why = reply.why or f"no answer within {_ANSWER_SECONDS:g} s"
-            told = (reply.value or {})["warnings"] if reply.ok else [f"caches were not cleared: {why}"]
-            node.plan = {**node.plan, "warnings": told}
+            warnings = (reply.value or {})["warnings"] if reply.ok else [f"caches were not cleared: {why}"]
+            node.plan = {**node.plan, "warnings": warnings}
 
     def _agree_on_ports(self, nodes: list[SshNode]) -> None:
         """Found free on the first node, where the ranks will meet."""
@@ -128,15 +128,15 @@ class Starter:
         for node in nodes:
             node.plan = agree_on(node.plan, numbers)
 
-    def _heard(self, replies: list[tuple[Link, Reply]], what: str) -> None:
-        self._fleet.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
+    def _heard(self, replies: list[tuple[Connection, Reply]], what: str) -> None:
+        self._connections.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
         bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
         if bad:
             raise SiteError("; ".join(bad[:5]))
 
 
-def _write_down(nodes: list[SshNode], clocks: list[Clock]) -> None:
-    """Before anything starts, so that whoever takes over knows where to look."""
+def _write_down(nodes: list[SshNode], clocks: list[ClockOffset]) -> None:
+    """Before anything starts, so that a controller that takes over knows where to look."""
     for node, clock in zip(nodes, clocks, strict=True):
         node.folder.mkdir(parents=True)
         write_json(node.folder / NODE_PLAN, node.plan)

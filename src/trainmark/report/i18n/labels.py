@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from trainmark.report.i18n import labels_automl, labels_studies, labels_verdicts
+from trainmark.report.i18n import labels_automl, labels_formulas, labels_studies, labels_verdicts
 
 # key → (English, Chinese). {0}, {1} … are filled in.
 LABELS: dict[str, tuple[str, str]] = {
-    # Text in both languages as the only argument.
-    "pair": ("{0}", "{0}"),
     "join.list": ("; ", "；"),
     "join.explained": (": ", "："),
     "title": ("Training benchmark report", "训练基准测试报告"),
     "suite": ("Suite", "测试集"),
     "run": ("Run", "运行"),
+    "run.line": ("run {0}  suite {1}  {2}", "运行 {0}  测试集 {1}  {2}"),
+    "run.kept_in": ("kept in {0}", "保存于 {0}"),
+    "imported.from": ("imported from {0}: {1} (sha256 {2}…)", "从 {0} 导入：{1}（sha256 {2}…）"),
+    "imported.missing": ("not told: {0}", "未给出：{0}"),
+    "imported.flag": ("flagged while reading: {0} ({1})", "读取时标记：{0}（{1}）"),
     "machine": ("Machine", "机器"),
     "machine_is": ("{0}: {1}, {2} threads, {3}", "{0}：{1}，{2} 线程，{3}"),
     "when": ("When", "时间"),
@@ -60,9 +63,9 @@ LABELS: dict[str, tuple[str, str]] = {
     "outcome.two-level": ("two levels", "双水平"),
     "outcome.too short": ("too short", "过短"),
     "outcome.fixed": ("fixed", "固定"),
-    "band.band-inside": ("inside", "在带内"),
-    "band.band-outside": ("outside", "在带外"),
-    "band.band-not-applicable": ("not applicable", "不适用"),
+    "band-inside": ("inside", "在带内"),
+    "band-outside": ("outside", "在带外"),
+    "band-not-applicable": ("not applicable", "不适用"),
     "preset": ("Preset", "预设"),
     "division": ("Division", "组别"),
     "division.closed": ("closed", "封闭"),
@@ -178,4 +181,4 @@ LABELS: dict[str, tuple[str, str]] = {
     "m.evaluation": ("Evaluation: {0}", "评估：{0}"),
     "m.disturbed_rounds": ("Disturbed rounds", "受干扰轮次"),
 }
-LABELS |= labels_verdicts.LABELS | labels_studies.LABELS | labels_automl.LABELS
+LABELS |= labels_formulas.LABELS | labels_verdicts.LABELS | labels_studies.LABELS | labels_automl.LABELS

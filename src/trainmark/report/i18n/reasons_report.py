@@ -48,12 +48,16 @@ REASONS: dict[str, tuple[str, str]] = {
     # Predictions.
     "all-reduce-by-peaks": (
         "all-reduce of {megabytes:,.3g} MB of gradients: {milliseconds:,.3g} ms by the site's peaks "
-        "({run}: {hosts}, one rank on each)",
+        "({run}: {hosts} hosts, one rank on each)",
         "{megabytes:,.3g} MB 梯度的 all-reduce：按站点实测峰值为 {milliseconds:,.3g} ms"
-        "（{run}：{hosts}，每主机一个进程）",
+        "（{run}：{hosts} 台主机，每台一个进程）",
     ),
-    "two-hosts": ("2 hosts", "2 个主机"),
-    "hosts-for-two": ("{hosts} hosts, told for two", "{hosts} 个主机，按两个主机折算"),
+    "all-reduce-by-peaks-of-more": (
+        "all-reduce of {megabytes:,.3g} MB of gradients: {milliseconds:,.3g} ms by the site's peaks "
+        "({run}: {hosts} hosts, told for two, one rank on each)",
+        "{megabytes:,.3g} MB 梯度的 all-reduce：按站点实测峰值为 {milliseconds:,.3g} ms"
+        "（{run}：{hosts} 台主机，折算为两台，每台一个进程）",
+    ),
     # Histories.
     "run-without-speed": ("{run}: {why}", "{run}：{why}"),
     "no-speed": ("no speed", "没有速度"),
