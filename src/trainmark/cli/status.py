@@ -47,7 +47,7 @@ def rows(found: RunStatus) -> list[dict[str, Any]]:
 
 
 def _row(one: RoundStatus) -> dict[str, Any]:
-    what = one.reason
+    what = say(one.reason)
     if one.state is JobState.RUNNING:
         what = one.progress.text(one.unit) if one.progress else "starting"
     return {"case": one.case, "round": one.round, "attempt": one.attempt, "state": str(one.state), "what": say(what)}

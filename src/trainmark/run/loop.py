@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.reasons import Reason
+from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
 from trainmark.spec.states import JobState
@@ -183,7 +183,7 @@ class Loop:
         now = self._clock()
         news = one.waits(ended, now)
         if news:
-            self._observer.note(f"waiting: {_say(news)}")
+            self._observer.note(f"waiting: {say(news)}")
         if one.stuck(now):
             return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
         # One that still waits in a queue is not waited for when it is no longer needed.
@@ -197,7 +197,7 @@ class Loop:
         """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""
         found = enough(case, self._state.pilot_speeds(index))
         self._record(journal.ENOUGH, case=index, round=found.rounds, reason=found.reason)
-        self._observer.note(f"{case.case}: {_say(found.reason)}")
+        self._observer.note(f"{case.case}: {say(found.reason)}")
 
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
         well = ended.state is JobState.SUCCEEDED
@@ -221,10 +221,3 @@ class Loop:
 
     def _record(self, kind: str, **fields: object) -> None:
         self._state.apply(self._writer.append(kind, **fields))
-
-
-def _say(why: Reason | str) -> str:
-    """For the log."""
-    from trainmark.report.i18n.speaker import say
-
-    return say(why)

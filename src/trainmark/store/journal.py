@@ -49,6 +49,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     token: str | None = None
     handle: str | None = None
     state: JobState | None = None
+    # Text in journals of older versions.
     reason: Reason | str | None = None
     failure: dict[str, Any] | None = None
     speed: float | None = None

@@ -6,11 +6,19 @@ from functools import cache
 from string import Formatter
 from typing import NamedTuple
 
-from trainmark.report.i18n import reasons_automl, reasons_campaign, reasons_common, reasons_report, reasons_score
+from trainmark.report.i18n import (
+    reasons_agent,
+    reasons_automl,
+    reasons_campaign,
+    reasons_common,
+    reasons_report,
+    reasons_score,
+)
 
 CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_common.REASONS,
     # One line for each room, in alphabetical order.
+    reasons_agent.REASONS,
     reasons_automl.REASONS,
     reasons_campaign.REASONS,
     reasons_report.REASONS,
