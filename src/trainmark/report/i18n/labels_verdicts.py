@@ -74,6 +74,7 @@ LABELS: dict[str, tuple[str, str]] = {
         "No framework has a result; figures in brackets were seen, but do not count.",
         "没有框架得到结果；括号中的数值仅为观测值，不作数。",
     ),
+    "contest.why": ("{0}: no result: {1}", "{0}：无结果：{1}"),
     "contest.needed": ("{0}: about {1} rounds each would settle it", "{0}：每个框架约 {1} 轮可以判定"),
     "accept.title": ("Acceptance", "验收"),
     "accept.line": ("Acceptance: {0}: {1}", "验收：{0}：{1}"),
