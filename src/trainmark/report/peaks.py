@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.plan.records import CasePlan
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.peaks import SCHEMA, Bandwidth, Matmul, Message, Peaks, Product, Scope
 from trainmark.store import columns, events
@@ -27,7 +28,7 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
     for index, case in enumerate(state.plan.cases):
         counted = state.counted(index)
         if not counted:
-            missing.append(f"{case.case}: {state.case_outcome(index)[1]}")
+            missing.append(f"{case.case}: {say(state.case_outcome(index)[1])}")
             continue
         ref, attempt = counted[-1]
         folder = run.attempt(case, ref, attempt.number)

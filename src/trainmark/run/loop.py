@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
 from trainmark.spec.states import JobState
@@ -182,7 +183,7 @@ class Loop:
         now = self._clock()
         news = one.waits(ended, now)
         if news:
-            self._observer.note(f"waiting: {news}")
+            self._observer.note(f"waiting: {say(news)}")
         if one.stuck(now):
             return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
         # One that still waits in a queue is not waited for when it is no longer needed.
@@ -196,7 +197,7 @@ class Loop:
         """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""
         found = enough(case, self._state.pilot_speeds(index))
         self._record(journal.ENOUGH, case=index, round=found.rounds, reason=found.reason)
-        self._observer.note(f"{case.case}: {found.reason}")
+        self._observer.note(f"{case.case}: {say(found.reason)}")
 
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
         well = ended.state is JobState.SUCCEEDED
@@ -212,7 +213,7 @@ class Loop:
             reason=ended.reason,
             failure=ended.failure,
             speed=judged.speed,
-            band=judged.band or None,
+            band=judged.band,
         )
         self._observer.ended(case, ref, ended)
         rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))

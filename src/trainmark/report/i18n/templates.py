@@ -6,14 +6,23 @@ from functools import cache
 from string import Formatter
 from typing import NamedTuple
 
-from trainmark.report.i18n import reasons_automl, reasons_campaign, reasons_common, reasons_report
+from trainmark.report.i18n import (
+    reasons_agent,
+    reasons_automl,
+    reasons_campaign,
+    reasons_common,
+    reasons_report,
+    reasons_score,
+)
 
 CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_common.REASONS,
     # One line for each room, in alphabetical order.
+    reasons_agent.REASONS,
     reasons_automl.REASONS,
     reasons_campaign.REASONS,
     reasons_report.REASONS,
+    reasons_score.REASONS,
 )
 REASONS: dict[str, tuple[str, str]] = {code: pair for catalogue in CATALOGUES for code, pair in catalogue.items()}
 
