@@ -352,10 +352,7 @@ def diagnose(
         made = what
     else:
         seed = seed if seed is not None else planning.random_seed()
-        single = {case.id.identity: case for case in source.cases}
-        diagnostic = plans.diagnostic(
-            msgspec.structs.replace(source, cases=tuple(single.values())), rounds, skip, steps, seed
-        )
+        diagnostic = plans.diagnostic(plans.distinct(source), rounds, skip, steps, seed)
         made = _created(diagnostic, runs, True, "trainmark.diagnose(…)").resume(on_progress=on_progress)
     found = diagnosis.of_run(made.folder, session.state_of(made.folder, made.plan))
     if not found:

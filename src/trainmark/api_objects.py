@@ -14,7 +14,7 @@ import msgspec
 from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.run import background, control, progress, session, stop
+from trainmark.run import background, campaign, control, progress, session, stop
 from trainmark.run.control import RunStatus
 from trainmark.run.lease import LostLease
 from trainmark.run.observers import Observer, Observers, RunLog
@@ -167,7 +167,7 @@ class Run:
         plan, switch = self.plan, None if stop is None else _EventSwitch(stop)
         observer = _Callback(self.folder, plan, on_progress) if on_progress is not None else Observer()
         try:
-            drive(self.folder, observer, lambda observer: session.drive(self.folder, plan, observer, switch))
+            drive(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
         except (UserError, LostLease):
             raise
         except BaseException:

@@ -109,7 +109,7 @@ def test_a_killed_worker_goes_on_from_its_last_epoch(cli: Cli) -> None:
     found = record.read(newest(cli))
     done = [(0, epoch) for epoch in range(1, 21)] + [(1, 1)]
     assert sorted((e.trial, e.epoch) for e in found.epochs) == done
-    assert found.told_again >= 1 and sum(begin.number == 0 for begin in found.begins) == 2
+    assert found.repeated >= 1 and sum(begin.number == 0 for begin in found.begins) == 2
 
 
 def _await_epochs(cli: Cli, count: int, going: subprocess.Popen[str] | None = None) -> None:
@@ -168,7 +168,7 @@ def test_a_network_that_does_not_fit_is_a_result(cli: Cli) -> None:
     )
     told = json.loads(cli("automl", "run", file, "--json", code=1).stdout)
     assert [trial["state"] for trial in told["trials"]] == ["FAILED", "SUCCEEDED"]
-    assert told["trials"][0]["why"].startswith("out of memory") and told["trials"][0]["attempts"] == 1
+    assert told["trials"][0]["why"]["code"] == "automl-out-of-memory" and told["trials"][0]["attempts"] == 1
 
 
 def test_ranks_train_together_stop_and_go_on(cli: Cli) -> None:

@@ -18,9 +18,10 @@ from tests.automl.interleave import Interleaving, Killed, Memory
 from trainmark.automl.graph.moves import Move
 from trainmark.automl.ledger import journal
 from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
+from trainmark.automl.ledger.server import serve
 from trainmark.automl.ledger.storage import connect, quiet
-from trainmark.cli.automl_server import serve
 from trainmark.errors import SiteError
+from trainmark.reasons import reason
 
 _INTERLEAVINGS, _MANY = 2000, 150
 
@@ -70,10 +71,10 @@ def test_an_entry_is_claimed_by_one_and_its_result_counts_once(url: str) -> None
 
 def test_a_failed_training_is_a_result(url: str) -> None:
     ledger = open_ledger(url, "run")
-    assert ledger.tell(proposed(ledger, "a"), None, why="too large")
+    assert ledger.tell(proposed(ledger, "a"), None, why=reason("automl-time-up"))
     assert ledger.tell(proposed(ledger, "b"), 0.2, pruned=True)
     ended = [(entry.state, entry.value, entry.why) for entry in ledger.entries()]
-    assert ended == [("failed", None, "too large"), ("pruned", 0.2, "")]
+    assert ended == [("failed", None, reason("automl-time-up")), ("pruned", 0.2, None)]
 
 
 def test_equal_architectures_count_once_unless_said_otherwise(url: str) -> None:

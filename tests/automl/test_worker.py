@@ -12,6 +12,7 @@ from trainmark.automl.graph.graph_json import load
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry, open_ledger
 from trainmark.automl.search.generator import Generator
+from trainmark.reasons import reason
 
 DEMO = Path(__file__).parents[2] / "src" / "trainmark" / "automl" / "demo" / "start.json"
 
@@ -65,7 +66,7 @@ def test_what_is_left_behind_comes_first_and_what_crashes_workers_is_given_up(tm
         worker.ledger.release("slot9")
     worker.run()
     entries = worker.ledger.entries()
-    assert entries[0].state == "failed" and "crashed 3 workers" in entries[0].why
+    assert (entries[0].state, entries[0].why) == ("failed", reason("automl-crashed-workers", count=3))
     assert [one.entry.number for one in worker.seen] == list(range(1, 8))
     assert all(entry.ended for entry in entries) and len(entries) == 8
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import TRAINMARK, Cli
 from trainmark.cli.main import VERBS
 
 Make = Callable[..., Path]
@@ -31,6 +32,16 @@ def test_unknown_words(cli: Cli) -> None:
     cli(code=2)
     assert "unrecognized" in cli("run", "noop", "--sites", "x", code=2).stderr
     assert not cli.runs.exists()
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("run", "--help"), ("list", "suites"), ("plan", "quick")])
+def test_a_full_disk_is_said_in_one_line(cli: Cli, argv: tuple[str, ...]) -> None:
+    for unbuffered in ("", "1"):
+        env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run([*TRAINMARK, *argv], stdout=full, stderr=subprocess.PIPE, text=True, env=env)
+        assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+        assert done.stderr.count("\n") <= 1 and done.returncode in (0, 3)
 
 
 def test_help_needs_no_heavy_imports() -> None:

@@ -125,7 +125,7 @@ def _nothing_lost_nothing_twice(seen: Watched) -> None:
     assert sorted({end.number for end in found.ends}) == list(range(TRIALS))
     # The trial that node2 had was begun twice, and went on from an epoch that was on record.
     again = [entry for entry in entries if entry.begun > 1]
-    assert again and found.told_again > 0
+    assert again and found.repeated > 0
 
 
 def _flops_add_up(cli: Cli, seen: Watched) -> None:

@@ -23,7 +23,7 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.automl.graph import network
     from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import open_ledger
-    from trainmark.cli.automl_server import url_here
+    from trainmark.automl.ledger.server import url_here
     from trainmark.launch.protocol import launcher_of
 
     run, plan, experiment = automl_common.find(args)

@@ -13,7 +13,7 @@ import msgspec
 from trainmark.automl.experiment import text
 from trainmark.automl.experiment.result import Result
 from trainmark.cli import automl_common, common
-from trainmark.errors import UserError
+from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan.records import Plan
 from trainmark.run.progress import duration
 from trainmark.store.rundir import RunDir
@@ -66,8 +66,8 @@ def _check_time(found: Result, least: float) -> None:
         )
 
 
-def show(run: RunDir, args: argparse.Namespace) -> None:
-    """The end of `automl run`: the same as `automl report`, whenever it ended."""
+def show(run: RunDir, args: argparse.Namespace) -> int:
+    """The end of `automl run`: the same as `automl report`, whenever it ended. 1 where the score does not count."""
     from trainmark.automl.experiment.plan import experiment_of
 
     plan: Plan = run.manifest().plan
@@ -77,6 +77,7 @@ def show(run: RunDir, args: argparse.Namespace) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     else:
         sys.stdout.write("\n" + text.render(found) + f"\n{page}\n")
+    return OK if found.valid else CASE_FAILED
 
 
 def write(run: RunDir, found: Result, out: Path, language: str | None) -> Path:

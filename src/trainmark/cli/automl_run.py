@@ -13,9 +13,10 @@ from trainmark.automl.experiment import plan as plans
 from trainmark.automl.experiment.config import SYNTHETIC, Experiment
 from trainmark.automl.experiment.reading import load, to_yaml
 from trainmark.automl.experiment.rules import RULES
+from trainmark.automl.ledger import server
 from trainmark.automl.ledger.storage import connect
 from trainmark.automl.search.generator import limits_of, start_models
-from trainmark.cli import automl_drive, automl_server, common, drive
+from trainmark.cli import common, drive
 from trainmark.errors import UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
@@ -63,7 +64,7 @@ def call(args: argparse.Namespace) -> int:
     plan = plans.at_home(plan, experiment, start, run.id, *_places(experiment, site, run), until)
     session.describe(run, plan, drive.command(args), Path.cwd())
     sys.stderr.write(f"experiment {run.id}: {plan.width} workers, {experiment.max_duration} at most\n")
-    return automl_drive.go(run, plan, args)
+    return drive.drive(run, plan, args)
 
 
 def _places(experiment: Experiment, site: Site, run: RunDir) -> tuple[str, str]:
@@ -72,7 +73,7 @@ def _places(experiment: Experiment, site: Site, run: RunDir) -> tuple[str, str]:
         home = str(run.path / FOLDER)
         return home, experiment.ledger or f"journal:{home}/ledger.log"
     home = f"{site.shared_dir}/trainmark-{FOLDER}/{run.id}" if site.shared_dir else ""
-    return home, experiment.ledger or f"grpc://127.0.0.1:{automl_server.free_port()}"
+    return home, experiment.ledger or f"grpc://127.0.0.1:{server.free_port()}"
 
 
 def read(path: Path, rules: str | None) -> Experiment:

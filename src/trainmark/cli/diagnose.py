@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,7 @@ import msgspec
 from trainmark.cli import common, drive
 from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan import diagnose as plans
-from trainmark.plan.records import Plan
-from trainmark.run import session
+from trainmark.run import planning, session
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -39,13 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--skip", type=int, default=5, metavar="N", help="steps before those (default: 5)")
     drive.add_options(parser)
-    drive.add_finish(parser)
 
 
 def call(args: argparse.Namespace) -> int:
-    if args.finish is not None:
-        run = RunDir(args.finish)
-        return drive.drive(run, run.manifest().plan, args, show=_write)
     named = common.named_run(args)
     if named is None:
         plan, case = common.make_plan(args), ""
@@ -53,22 +47,16 @@ def call(args: argparse.Namespace) -> int:
         found, case = named
         plan = found.manifest().plan
         if plan.kind == "diagnosis":
-            return _show(found, args)
-    seed = args.seed if args.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
-    made = plans.diagnostic(_alone(plan, case), args.rounds, args.skip, args.steps, seed)
+            return OK if all(one.traced_step.value is not None for one in _write(found, args)) else CASE_FAILED
+    seed = planning.random_seed() if args.seed is None else args.seed
+    made = plans.diagnostic(plans.distinct(plan, case), args.rounds, args.skip, args.steps, seed)
     common.check_runs(made, args)
-    run = drive.create(made, args)
-    return drive.drive(run, made, args, show=_write)
+    return drive.drive(drive.create(made, args), made, args)
 
 
-def _alone(plan: Plan, begins: str) -> Plan:
-    """Of the cases that are meant, those that are alike but for how often they run are diagnosed once."""
-    kept = {case.id.identity: case for case in plan.cases if case.case.startswith(begins)}
-    return msgspec.structs.replace(plan, cases=tuple(kept.values()))
-
-
-def _show(run: RunDir, args: argparse.Namespace) -> int:
-    return OK if all(one.traced_step.value is not None for one in _write(run, args)) else CASE_FAILED
+def show(run: RunDir, args: argparse.Namespace) -> int:
+    _write(run, args)
+    return OK
 
 
 def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:

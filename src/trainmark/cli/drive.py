@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from trainmark.errors import CASE_FAILED, OK, STOPPED, SiteError, UserError
 from trainmark.plan.records import Plan
-from trainmark.run import background, session
+from trainmark.run import background, campaign, session
 from trainmark.run.lease import LostLease
 from trainmark.run.observers import Observer, Observers, RunLog
-from trainmark.run.stop import StopSwitch, on_signals
+from trainmark.run.stop import StopSwitch, Switch, on_signals
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RUN_LOG, RunDir
 
-# What drives a run, and what shows its result.
-Work = Callable[[Observer, StopSwitch], JobState]
-Show = Callable[[RunDir, argparse.Namespace], object]
+# Shows the result of a run; gives the exit code of a run whose rounds all succeeded.
+Show = Callable[[RunDir, argparse.Namespace], int]
+# Runs of these kinds tell of other things than speeds.
+_SHOWS = {
+    "automl": "trainmark.cli.automl_report:show",
+    "diagnosis": "trainmark.cli.diagnose:show",
+    "goodput": "trainmark.cli.goodput:show",
+    "peaks": "trainmark.cli.peaks:show",
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end, progress to stderr")
     parser.add_argument("--detach", action="store_true", help="go on in the background; survives a lost connection")
     parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
-
-
-def add_finish(parser: argparse.ArgumentParser) -> None:
-    """For verbs that do more at the end than `resume` would: how their background process names the run it drives."""
-    parser.add_argument("--finish", type=Path, help=argparse.SUPPRESS)
 
 
 def create(plan: Plan, args: argparse.Namespace) -> RunDir:
@@ -45,36 +47,23 @@ def command(args: argparse.Namespace) -> list[str]:
     return ["trainmark", *args.argv]
 
 
-def drive(
-    run: RunDir,
-    plan: Plan,
-    args: argparse.Namespace,
-    work: Work | None = None,
-    show: Show | None = None,
-    watch: Observer | None = None,
-    beside: Observer | None = None,
-    resume: Sequence[str] = ("resume",),
-) -> int:
-    """`work`, `show`, `watch`: for runs that need more than the loop, or tell of other things than rounds. `beside`
-    observes, too. `resume`: the verb that goes on with such a run."""
+def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+    """Drives a run of any kind, new or resumed, and shows what came of it."""
     if args.detach:
-        return _detach(run, args, resume)
+        return _detach(run, args)
     switch = StopSwitch()
     with on_signals(switch):
-        observer = watch or terminal_observer(run, plan, args)
-        if beside is not None:
-            observer = Observers(observer, beside)
-        drives: Work = work or (lambda observer, switch: session.drive(run, plan, observer, switch))
-        final = _driven(run, observer, lambda observer: drives(observer, switch))
+        final = watched(run, plan, args, switch)
         if final is None:
             return STOPPED
-        _show_result(run, args, show or _show)
-        return exit_code(final, allow_skip=args.allow_skip)
+        code = _show_result(run, plan, args)
+        return exit_code(final, allow_skip=args.allow_skip) or code
 
 
-def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: StopSwitch) -> JobState | None:
+def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -> JobState | None:
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
-    return _driven(run, terminal_observer(run, plan, args), lambda observer: session.drive(run, plan, observer, switch))
+    observer = _terminal_observer(run, plan, args)
+    return _driven(run, observer, lambda observer: campaign.drive(run, plan, observer, switch))
 
 
 def _driven(run: RunDir, observer: Observer, work: Callable[[Observer], JobState]) -> JobState | None:
@@ -94,16 +83,24 @@ def _driven(run: RunDir, observer: Observer, work: Callable[[Observer], JobState
         observer.close()
 
 
-def _show_result(run: RunDir, args: argparse.Namespace, show: Show) -> None:
+def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
     """Nobody may be there any more to see it: what happened to the run is still in the exit code."""
     with contextlib.suppress(OSError):
         try:
-            show(run, args)
+            code = _show_of(plan)(run, args)
             sys.stdout.flush()
+            return code
         except BrokenPipeError:
             pass
         except OSError as error:
             sys.stderr.write(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
+    return OK
+
+
+def _show_of(plan: Plan) -> Show:
+    module, _, name = _SHOWS.get(plan.kind, "").partition(":")
+    show: Show = getattr(importlib.import_module(module), name) if module else _show
+    return show
 
 
 def exit_code(final: JobState, *, allow_skip: bool) -> int:
@@ -112,7 +109,7 @@ def exit_code(final: JobState, *, allow_skip: bool) -> int:
     return STOPPED if final is JobState.CANCELLED else CASE_FAILED
 
 
-def _show(run: RunDir, args: argparse.Namespace) -> None:
+def _show(run: RunDir, args: argparse.Namespace) -> int:
     from trainmark.report import build, text
 
     report = build.build(run)
@@ -120,23 +117,24 @@ def _show(run: RunDir, args: argparse.Namespace) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     else:
         sys.stdout.write("\n" + text.render(report))
+    return OK
 
 
-def terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Observer:
+def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Observer:
+    out = sys.stderr if args.json else sys.stdout
+    if plan.kind == "automl":
+        from trainmark.cli.automl_progress import Progress
+
+        return Progress(out)
     from trainmark.cli import progress
 
-    out = sys.stderr if args.json else sys.stdout
     quiet = args.log_level in ("warning", "error")
     return progress.choose(out, run, plan, quiet=quiet)
 
 
-def _detach(run: RunDir, args: argparse.Namespace, resume: Sequence[str]) -> int:
+def _detach(run: RunDir, args: argparse.Namespace) -> int:
     """The run is made; a process of its own drives it, as `resume` would, and writes only to the run's log."""
-    if hasattr(args, "finish"):
-        words = [word for word in args.argv if word != "--detach"]
-        background.start(run, [*words, "--finish", str(run.path), "--log-level", "warning"])
-    else:
-        background.start(run, [resume[0], "--log-level", "warning", *resume[1:], str(run.path)])
+    background.start(run, ["resume", "--log-level", "warning", str(run.path)])
     if args.json:
         sys.stdout.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "detached": True}).decode() + "\n")
         return OK

@@ -10,12 +10,13 @@ from pathlib import Path
 import msgspec
 
 from trainmark.cli import common, drive
-from trainmark.errors import UserError
+from trainmark.errors import OK, UserError
 from trainmark.run import planning, session
 from trainmark.spec import peaks
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
+from trainmark.store.files import write_json
 from trainmark.store.rundir import RunDir
 
 EPILOG = """\
@@ -39,7 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_seed(parser)
     common.add_runs(parser)
     drive.add_options(parser)
-    drive.add_finish(parser)
 
 
 def call(args: argparse.Namespace) -> int:
@@ -50,17 +50,11 @@ def call(args: argparse.Namespace) -> int:
         if found is None:
             raise UserError(f"{kept}: nothing is kept yet; `trainmark peaks` measures it")
         return _print(found, args)
-    if args.finish is not None:
-        return _drive(RunDir(args.finish), kept, args)
     _check_writable(kept)
-    suite = _suite(site, args)
-    plan = msgspec.structs.replace(planning.plan_suite(suite, site, {}, args.seed), kind="peaks")
+    plan = planning.plan_suite(_suite(site, args), site, {}, args.seed)
+    plan = msgspec.structs.replace(plan, kind="peaks", peaks_file=str(kept.absolute()))
     common.check_runs(plan, args)
-    return _drive(drive.create(plan, args), kept, args)
-
-
-def _drive(run: RunDir, kept: Path, args: argparse.Namespace) -> int:
-    return drive.drive(run, run.manifest().plan, args, show=lambda run, args: _keep(run, kept, args))
+    return drive.drive(drive.create(plan, args), plan, args)
 
 
 def _check_writable(kept: Path) -> None:
@@ -90,19 +84,22 @@ def _suite(site: Site, args: argparse.Namespace) -> suites.Loaded:
     return suites.named(sites.PEAKS, names, args.preset)
 
 
-def _keep(run: RunDir, kept: Path, args: argparse.Namespace) -> None:
+def show(run: RunDir, args: argparse.Namespace) -> int:
+    """Keeps what was measured with its site."""
     from trainmark.report import peaks as reading
-    from trainmark.store.files import write_json
 
     manifest = run.manifest()
     found = reading.of_run(run, manifest, session.state_of(run, manifest.plan))
     if not found.matmul:
         sys.stderr.write(f"trainmark peaks: nothing is kept, nothing could be measured: {'; '.join(found.missing)}\n")
-        return
-    write_json(kept, found, durable=True)
+        return OK
+    kept = manifest.plan.peaks_file
+    if kept:
+        write_json(Path(kept), found, durable=True)
     _print(found, args)
-    if not args.json:
+    if kept and not args.json:
         sys.stdout.write(f"\nkept in {kept}; `trainmark report {run.id} --format html` draws the roof\n")
+    return OK
 
 
 def _print(found: peaks.Peaks, args: argparse.Namespace) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from trainmark.cli import common, drive
-from trainmark.errors import STOPPED
+from trainmark.cli import common, drive, fit
 from trainmark.run import planning
 from trainmark.spec import suite_cases
 
@@ -26,15 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     loaded, site = common.load_suite(args), common.load_site(args)
-    wanted = suite_cases.wanted_batches(loaded)
-    if wanted:
-        from trainmark.cli import fit
-        from trainmark.run.fit import Stopped
-
-        try:
-            loaded = fit.found(loaded, site, args, wanted)
-        except Stopped:
-            return STOPPED
+    if suite_cases.wanted_batches(loaded):
+        return fit.begin(loaded, site, args)
     plan = planning.plan_suite(loaded, site, common.overrides(args), args.seed)
     plan = planning.with_kept_peaks(plan, args.site)
     planning.check(plan, args.runs, hosts=not args.no_check)

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from trainmark.cli import common
-from trainmark.run import control, session
+from trainmark.run import campaign, control, session
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,15 +18,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
+    made = campaign.find(args.runs, args.run)
+    if made is not None:
+        stopped = control.stop_campaign(made, now=args.now, timeout=args.timeout)
+        more = "" if made.record().finished else f"; `trainmark resume {made.name}` would go on"
+        sys.stdout.write(f"{made.name} {'has stopped' if stopped else 'is not running'}{more}\n")
+        return 0
     run = common.find_run(args)
-    manifest = run.manifest()
+    plan = run.manifest().plan
     if not control.stop_run(run, now=args.now, timeout=args.timeout):
         sys.stdout.write(f"run {run.id} is not running\n")
         # Another tool's run has no site of ours.
-        for text in [] if manifest.imported else session.release(run, manifest.plan):
+        for text in [] if plan.kind == "import" else session.release(run, plan):
             sys.stderr.write(f"warning: {text}\n")
         return 0
-    state = session.state_of(run, manifest.plan)
-    more = f"; `{common.resume_line(run, manifest.plan)}` would go on" if state.unfinished() else ""
+    state = session.state_of(run, plan)
+    more = f"; `{common.resume_line(run, plan)}` would go on" if state.unfinished() else ""
     sys.stdout.write(f"run {run.id} has stopped: {state.finished or 'its controller ended'}{more}\n")
     return 0

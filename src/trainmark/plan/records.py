@@ -175,8 +175,12 @@ class Plan(msgspec.Struct, frozen=True):
     sharing: bool = False
     # A round whose process was killed goes on from its checkpoint, as a round lost to the machine does.
     recover: bool = False
+    # A rank that is killed once in each case, to see how it recovers.
+    kill: int | None = None
     # What the site can reach, as it was known when the plan was made: a record of spec/peaks.py, which few plans have.
     peaks: dict[str, Any] | None = None
+    # Where the peaks that it measures are kept.
+    peaks_file: str = ""
     kind: Kind = "benchmark"
 
     @property

@@ -10,7 +10,8 @@ import msgspec
 
 from trainmark.errors import SiteError, UserError
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.run import lease, progress, session, stop
+from trainmark.run import campaign, lease, progress, session, stop
+from trainmark.run.campaign import Campaign
 from trainmark.run.lease import Owner
 from trainmark.run.progress import Progress
 from trainmark.spec.states import JobState
@@ -123,17 +124,30 @@ def last_sample(attempt_dir: Path) -> dict[str, Any]:
 def stop_run(run: RunDir, *, now: bool = False, timeout: float = 120.0) -> bool:
     """Stops a run, whoever drives it, and returns when nothing of it is left; False when it was not running."""
     plan = run.manifest().plan
-    if is_driven(run):
-        stop.request(run.path, now=now)
-        if not wait(run, timeout):
-            message = f"run {run.id} has not stopped within {timeout:g} s; `trainmark stop --now {run.id}` is harsher"
-            raise SiteError(message)
+    made = campaign.of_run(run)
+    if made is not None and stop_campaign(made, now=now, timeout=timeout):
+        return True  # also between two of its runs, when nobody owns either
+    if _stop(run, f"run {run.id}", run.id, now, timeout):
         return True
     if session.state_of(run, plan).open_attempts():
         # Its controller is gone but an agent may still work: become the controller just to end it.
         session.end(run, plan, now=now)
         return True
     return False
+
+
+def stop_campaign(made: Campaign, *, now: bool = False, timeout: float = 120.0) -> bool:
+    """Stops a campaign and the run that it is at; False when nobody works on it."""
+    return _stop(RunDir(made.folder), made.name, made.name, now, timeout)
+
+
+def _stop(folder: RunDir, what: str, name: str, now: bool, timeout: float) -> bool:
+    if not is_driven(folder):
+        return False
+    stop.request(folder.path, now=now)
+    if not wait(folder, timeout):
+        raise SiteError(f"{what} has not stopped within {timeout:g} s; `trainmark stop --now {name}` is harsher")
+    return True
 
 
 def wait(run: RunDir, timeout: float | None = None) -> bool:

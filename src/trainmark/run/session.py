@@ -23,7 +23,7 @@ from trainmark.run.lease import Lease
 from trainmark.run.loop import Loop
 from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
-from trainmark.run.stop import RunSwitch, StopSwitch
+from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
 from trainmark.store import journal, provenance, rundir
 from trainmark.store.rundir import Manifest, RunDir
@@ -75,7 +75,7 @@ def drive(
     run: RunDir,
     plan: Plan,
     observer: Observer,
-    switch: StopSwitch | None = None,
+    switch: Switch | None = None,
     *,
     ending: Callable[[], str] = str,
 ) -> JobState:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import STOP
@@ -36,10 +37,19 @@ class StopSwitch:
         return self._level
 
 
-class RunSwitch:
-    """Whether one run shall stop: its caller's switch, and the file that `request` writes into the run's folder."""
+class Switch(Protocol):
+    """Either of the two switches here."""
 
-    def __init__(self, run_dir: Path, caller: StopSwitch) -> None:
+    @property
+    def reason(self) -> str: ...
+
+    def level(self) -> int: ...
+
+
+class RunSwitch:
+    """Whether a run, or a campaign, shall stop: by its caller's switch, or by the file that `request` writes."""
+
+    def __init__(self, run_dir: Path, caller: Switch) -> None:
         self._file = run_dir / STOP
         self._caller = caller
         self._asked = ""

@@ -72,7 +72,7 @@ def _header(speak: Speaker, result: Result) -> str:
 def _reasons(speak: Speaker, result: Result) -> str:
     if result.valid:
         return ""
-    reasons = result.reasons or [speak.text("am.nothing")]
+    reasons = [speak.reason(one) for one in result.reasons] or [speak("am.nothing")]
     items = "".join(element("p", reason) for reason in reasons)
     return f'<section>{element("h2", speak("am.why_failed"))}<div class="card failure bad">{items}</div></section>'
 
@@ -180,7 +180,7 @@ def _rules(speak: Speaker, result: Result) -> str:
     rows = ""
     for one in result.verdicts:
         key, kind = kinds[one.met]
-        cells = (badge(speak(key), kind), escape(one.wanted), escape(one.found))
+        cells = (badge(speak(key), kind), words(speak.reason(one.wanted)), words(speak.reason(one.found)))
         row = "".join(data_cell(name, cell, False) for name, cell in zip(head[1:], cells, strict=True))
         rows += f"<tr>{element('th', speak(f'am.rule.{one.rule}'), ' scope=row')}{row}</tr>"
     top = "".join(element("th", name, ' scope="col"') for name in head)
@@ -193,5 +193,5 @@ def _rules(speak: Speaker, result: Result) -> str:
 def _remarks(speak: Speaker, result: Result) -> str:
     if not result.remarks:
         return ""
-    items = "".join(f"<li>{words(remark)}</li>" for remark in result.remarks)
+    items = "".join(f"<li>{words(speak.reason(remark))}</li>" for remark in result.remarks)
     return f'<section>{element("h2", speak("warnings"))}<ul class="card warn">{items}</ul></section>'

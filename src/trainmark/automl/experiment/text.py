@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainmark.automl.experiment.result import Result
 from trainmark.automl.experiment.score import Point
 from trainmark.report import numbers
+from trainmark.report.i18n.speaker import say
 
 _MOST_ROWS = 40
 
@@ -15,8 +16,8 @@ def render(result: Result) -> str:
     if result.valid:
         lines.append("VALID: every rule was met")
     else:
-        lines.append("NOT VALID: " + ("; ".join(result.reasons) or "no epoch was done to its end"))
-    lines += [f"  {_mark(one.met)} {one.rule}: {one.found} (wanted: {one.wanted})" for one in result.verdicts]
+        lines.append("NOT VALID: " + ("; ".join(map(say, result.reasons)) or "no epoch was done to its end"))
+    lines += [f"  {_mark(one.met)} {one.rule}: {say(one.found)} (wanted: {say(one.wanted)})" for one in result.verdicts]
     lines += [""]
     lines.append(f"score            {numbers.quantity(result.score, 'FLOPS')}  ({result.flops_rules} operations)")
     lines.append(f"regulated score  {numbers.quantity(result.regulated, 'FLOPS')}")
@@ -33,7 +34,7 @@ def render(result: Result) -> str:
             f"gaps             {gaps.count}, {gaps.mean:.3f} s on average, {gaps.longest:.3f} s at most, "
             f"{gaps.late} longer than 1 % of the trial (0.3 s for trials under 30 s)"
         )
-    lines += [f"note: {remark}" for remark in result.remarks]
+    lines += [f"note: {say(remark)}" for remark in result.remarks]
     if result.curve:
         lines += ["", f"{'time (h)':>10} {'error (%)':>10} {'PFLOPS':>14} {'score (PFLOPS)':>16}"]
         lines += [_row(point) for point in thinned(result.curve)]

@@ -17,6 +17,7 @@ import msgspec
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.ledger.ledger import Entry, Ledger
 from trainmark.automl.search.generator import Generator, start_model_of, summary
+from trainmark.reasons import Reason, reason
 
 # An entry during whose training so many workers crashed is not tried again.
 MOST_BEGUN = 3
@@ -39,6 +40,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     value: float | None
     pruned: bool = False
+    why: Reason | None = None
     fields: dict[str, Any] = {}
 
 
@@ -68,12 +70,12 @@ def work(client: TrialClient, trainer: Trainer, note: Note, over: Callable[[], b
         client.begin(entry)
         note("automl_begin", {**summary(entry), "round": given.round, "wall": time.time()})
         if entry.begun >= MOST_BEGUN:
-            outcome = Outcome(None, fields={"why": f"it crashed {entry.begun} workers"})
+            outcome = Outcome(None, why=reason("automl-crashed-workers", count=entry.begun))
         else:
             outcome = trainer(given)
         client.tell(entry, outcome)
         result = {"number": entry.number, "value": outcome.value, "pruned": outcome.pruned}
-        more = {"why": outcome.fields.get("why", ""), "generate_cpu_s": client.generate_seconds}
+        more = {"why": msgspec.to_builtins(outcome.why), "generate_cpu_s": client.generate_seconds}
         note("automl_end", {**result, **more, "wall": time.time()})
     client.close()
 
@@ -159,7 +161,7 @@ class TrialClient:
             self._begun = None
         for entry, outcome in results:
             self._hooks.save(entry.number)
-            self._ledger.tell(entry, outcome.value, pruned=outcome.pruned, **outcome.fields)
+            self._ledger.tell(entry, outcome.value, pruned=outcome.pruned, why=outcome.why, **outcome.fields)
         if results:
             entries = self._ledger.entries()
             for entry, _ in results:

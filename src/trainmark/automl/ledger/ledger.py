@@ -18,6 +18,7 @@ import msgspec
 
 from trainmark.automl.graph.moves import Move
 from trainmark.automl.ledger.storage import connect, quiet
+from trainmark.reasons import Reason, as_reason
 
 State = Literal["waiting", "running", "done", "pruned", "failed"]
 ENDED: tuple[State, ...] = ("done", "pruned", "failed")
@@ -45,7 +46,8 @@ class Entry(msgspec.Struct, frozen=True):
     # How often a worker began to train it.
     begun: int = 0
     value: float | None = None
-    why: str = ""
+    # Why it failed.
+    why: Reason | None = None
     # The best hyper-parameters, which children begin with.
     best: dict[str, Any] = {}
     # Only where workers share no folder.
@@ -156,7 +158,7 @@ class Ledger:
             owner="" if state == "waiting" else attrs.get("owner", ""),
             begun=int(attrs.get("begun", 0)),
             value=trial.values[0] if trial.values and state in ("done", "pruned") else None,
-            why=fields.get("why", ""),
+            why=as_reason(fields.get("why")),
             best=fields.get("best", {}),
             graph=fields.get("graph"),
             claim=trial._trial_id,
@@ -196,13 +198,16 @@ class Ledger:
         """A worker begins to train what it claimed. When the worker crashes, this is what is known of the cause."""
         self._change(lambda: self._storage.set_trial_user_attr(entry.claim, "begun", entry.begun + 1))
 
-    def tell(self, entry: Entry, value: float | None, *, pruned: bool = False, **fields: Any) -> bool:
+    def tell(
+        self, entry: Entry, value: float | None, *, pruned: bool = False, why: Reason | None = None, **fields: Any
+    ) -> bool:
         """The result of a claim: `value` is None where training failed, `fields` are other fields of the entry.
 
         False when the claim had ended: it was given back, or its result was told before.
         """
         state: State = "failed" if value is None else "pruned" if pruned else "done"
-        result, values = {"state": state, **fields}, None if value is None else [value]
+        result = {"state": state, "why": msgspec.to_builtins(why), **fields}
+        values = None if value is None else [value]
         # The result first: once a trial has ended, its attributes cannot change.
         return self._change(lambda: self._storage.set_trial_user_attr(entry.claim, _RESULT, result)) and self._end(
             entry, state, values

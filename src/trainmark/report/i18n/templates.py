@@ -6,11 +6,13 @@ from functools import cache
 from string import Formatter
 from typing import NamedTuple
 
-from trainmark.report.i18n import reasons_common
+from trainmark.report.i18n import reasons_automl, reasons_campaign, reasons_common
 
 CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_common.REASONS,
     # One line for each room, in alphabetical order.
+    reasons_automl.REASONS,
+    reasons_campaign.REASONS,
 )
 REASONS: dict[str, tuple[str, str]] = {code: pair for catalogue in CATALOGUES for code, pair in catalogue.items()}
 

@@ -30,6 +30,7 @@ from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Ledger
 from trainmark.automl.search import hpo
 from trainmark.automl.search.hpo import Values
+from trainmark.reasons import Reason, reason
 
 # Ranks that train together agree this often on whether the time is up; one alone looks at every step.
 AGREE_STEPS = 10
@@ -38,6 +39,10 @@ IMAGENET = (1_281_167, 50_000)
 
 class TimeUp(Exception):
     """The experiment is over, in the midst of an epoch."""
+
+
+class NotFinite(RuntimeError):
+    """The loss is no number any more."""
 
 
 class Trainer:
@@ -85,7 +90,7 @@ class Trainer:
         for epoch in trial.epochs:
             # Perhaps the worker that did them was lost before it could tell: what is told twice counts once.
             self._tell("automl_epoch", epoch)
-        pruned, why = False, ""
+        pruned, why = False, None
         while hpo.wants_more(experiment.hpo, trial.round, trial.tried):
             try:
                 pruned = self._one(trial, *self._beginnings.of(trial, given))
@@ -105,20 +110,20 @@ class Trainer:
             trial.end_run()
         return self._outcome(trial, given, pruned, why)
 
-    def _outcome(self, trial: Trial, given: Assignment, pruned: bool, why: str) -> Outcome:
+    def _outcome(self, trial: Trial, given: Assignment, pruned: bool, why: Reason | None) -> Outcome:
         if not trial.epochs:
-            return Outcome(None, fields={"why": why or "the time was up in its first epoch"})
+            return Outcome(None, why=why or reason("automl-time-up"))
         values = trial.tried[trial.best_run].values
         # The accuracy belongs to the graph that reached it, with the kernels it was trained with.
         graph = self._files.graph(trial.entry.file, trial.entry.graph)
         trained = tuned(graph, given.body, values["kernel_size"], values["dropout"])
         best = {name: value for name, value in values.items() if name != "kernel_size"}
-        fields: dict[str, Any] = {"best": best, "why": why, "file": self._files.name(trained)}
+        fields: dict[str, Any] = {"best": best, "file": self._files.name(trained)}
         if trial.entry.graph is not None:
             fields["graph"] = encode(trained).decode()
         if self._place.rank == 0:
             self._unsaved[trial.entry.number] = trained, trial.unsaved
-        return Outcome(trial.best, pruned, fields=fields)
+        return Outcome(trial.best, pruned, why, fields)
 
     # ---- one training
 
@@ -208,7 +213,7 @@ class Trainer:
         probe.epoch_end(epoch + 1)
         mean = float(total) / steps
         if not math.isfinite(mean):
-            raise RuntimeError("the loss is not finite")
+            raise NotFinite
         return mean
 
     def _evaluate(self, model: nn.Module) -> tuple[float, float]:
@@ -294,14 +299,14 @@ def _on_host(model: nn.Module) -> dict[str, Any]:
     return {name: value.detach().cpu() for name, value in model.state_dict().items()}
 
 
-def _failure(error: BaseException) -> str:
+def _failure(error: BaseException) -> Reason:
     """A network that does not fit, or whose numbers blow up, is a result; anything else is a fault of ours."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     full = (
         isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
     )
     if full:
-        return f"out of memory: {text[:200]}"
-    if "not finite" in text:
-        return text
+        return reason("automl-out-of-memory", text=text[:200])
+    if isinstance(error, NotFinite):
+        return reason("automl-loss-not-finite")
     raise error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -49,7 +51,7 @@ def title(repo: Path, commit: str) -> str:
 
 
 class Trees:
-    """Work trees of single commits, below one folder; all are removed at the end, whatever happens."""
+    """Work trees of single commits, below one folder; all are removed at the end, also those of a killed process."""
 
     def __init__(self, repo: Path, folder: Path) -> None:
         self._repo, self._folder = repo, folder
@@ -59,18 +61,10 @@ class Trees:
         if commit not in self._made:
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / commit[:12]
+            self._remove(path)
             # Hooks of the user's repository have no business in a measurement.
-            git(
-                self._repo,
-                "-c",
-                "core.hooksPath=/dev/null",
-                "worktree",
-                "add",
-                "--detach",
-                "--force",
-                str(path),
-                commit,
-            )
+            hooks = ("-c", "core.hooksPath=/dev/null")
+            git(self._repo, *hooks, "worktree", "add", "--detach", "--force", str(path), commit)
             self._made[commit] = path
         return self._made[commit]
 
@@ -78,10 +72,15 @@ class Trees:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for path in self._made.values():
-            subprocess.run(
-                ["git", "-C", str(self._repo), "worktree", "remove", "--force", str(path)],
-                capture_output=True,
-                check=False,
-            )
+        for path in self._folder.glob("*"):
+            self._remove(path)
+        with contextlib.suppress(OSError):
+            self._folder.rmdir()
         git(self._repo, "worktree", "prune")
+
+    def _remove(self, path: Path) -> None:
+        """One that is half made is no work tree to git."""
+        if path.exists():
+            argv = ["git", "-C", str(self._repo), "worktree", "remove", "--force", str(path)]
+            subprocess.run(argv, capture_output=True, check=False)
+            shutil.rmtree(path, ignore_errors=True)

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from trainmark.run.fit import Tried, largest
+from trainmark.campaigns.fit import Tried, next_batch, next_step
+from trainmark.errors import UserError
+from trainmark.run.campaign import Shown
+from trainmark.spec.case_id import CaseId
+from trainmark.spec.scaling import Wanted
 
 # Needs 8 MiB for each thing of its batch, and does not care for steps.
 HUNGRY = """
@@ -32,16 +36,37 @@ probe.finish()
 
 @pytest.mark.parametrize(("room", "most"), [(1, None), (31, None), (32, None), (40, None), (97, None), (500, 64)])
 def test_the_search_finds_the_largest_multiple_in_few_tries(room: int, most: int | None) -> None:
-    tries: list[int] = []
+    tried: dict[int, bool] = {}
+    while isinstance(found := next_batch(tried, 8, most), int):
+        assert found not in tried
+        tried[found] = found <= room
+    assert found.batch == min(room, most or room) // 8 * 8
+    assert found.beyond == (None if most else found.batch + 8)
+    assert len(tried) <= 9
 
-    def tried(batch: int) -> Tried:
-        tries.append(batch)
-        return Tried(batch <= room)
 
-    batch, beyond = largest(tried, 8, most)
-    assert batch == min(room, most or room) // 8 * 8
-    assert beyond == (None if most else batch + 8)
-    assert len(tries) == len(set(tries)) <= 9
+def test_batches_are_looked_for_one_after_the_other_and_then_run() -> None:
+    """Each answer follows from what the tries so far showed, whatever they were interrupted by."""
+    wanted = [
+        Wanted(CaseId.parse(f"thing:none:cpu:1:1:1@dtype={name}"), name, "suite.yaml: cases[0]", 4, None)
+        for name in ("fp32", "bf16")
+    ]
+    shown: list[Shown] = []
+    while (step := next_step(wanted, {"fp32": 8, "bf16": None}, shown)) is not None:
+        if step.what == "run":
+            break
+        shown.append((step, Tried(step.arguments["key"] == "fp32" or step.arguments["batch"] <= 4)))
+    assert [(one.arguments["key"], one.arguments["batch"]) for one, _ in shown] == [
+        ("fp32", 4), ("fp32", 8), ("bf16", 4), ("bf16", 8)
+    ]  # fmt: skip
+    assert step is not None and {key: one["batch"] for key, one in step.arguments["fits"].items()} == {
+        "fp32": 8,
+        "bf16": 4,
+    }
+    assert "no larger one was tried" in step.arguments["fits"]["fp32"]["note"]
+    assert next_step(wanted, {"fp32": 8, "bf16": None}, [*shown, (step, None)]) is None
+    with pytest.raises(UserError, match="not even a batch of 4 fits"):
+        next_step(wanted, {"fp32": 8, "bf16": None}, [(shown[0][0], Tried(False))])
 
 
 def test_the_largest_batch_under_a_memory_limit(
