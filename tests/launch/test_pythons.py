@@ -20,7 +20,6 @@ from trainmark.run import planning
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Prepare, Site
 
-
 # The real one takes seconds to import.
 TORCH = '__version__ = "1.0"\n\ndef get_num_threads():\n    return 1\n'
 
