@@ -20,7 +20,8 @@ from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.plan.records import Plan
-from trainmark.report import build, text
+from trainmark.report import build
+from trainmark.report.show import show as shown
 from trainmark.run import planning, session
 from trainmark.run.observers import Observer
 from trainmark.spec import suite as suites
@@ -71,7 +72,7 @@ def measure(folder: Path, hosts: int = HOSTS, ranks: int = RANKS, steps: int = S
         made_up.close()
     spent["run"] = costs.since()
     report = build.build(run)
-    printed = text.render(report)
+    printed = shown(report)
     spent["report"] = costs.since()
     if state is not JobState.SUCCEEDED:
         raise SystemExit(printed)

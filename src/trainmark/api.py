@@ -40,7 +40,8 @@ from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
     from trainmark.report.compare import Comparison, Side
-    from trainmark.report.history import Line
+    from trainmark.report.history import History
+    from trainmark.report.predict import PredictedRun
     from trainmark.report.records import Report
     from trainmark.score.records import Diagnosis
 
@@ -316,7 +317,7 @@ def _side(source: RunLike, runs: Path) -> Side:
     return Side(headlines(run), manifest, identity)
 
 
-def history(case: str, *, runs: PathLike | None = None) -> Result[list[Line]]:
+def history(case: str, *, runs: PathLike | None = None) -> Result[list[History]]:
     """A case over all runs of a folder, and where its speed changed. `case`: an id, or how it begins."""
     from trainmark.report import history
 
@@ -368,10 +369,20 @@ def predict(
     all_reduce: float | None = None,
     site: PathLike | None = None,
     runs: PathLike | None = None,
-) -> Result[Any]:
+) -> Result[PredictedRun]:
     """How fast more nodes would be, from what a run measured on fewer. `all_reduce`: seconds that the gradients take
     between two nodes; `site`: take the peaks kept with this site's file."""
-    raise NotImplementedError
+    from trainmark.report.predict import peaks_of_site, predict_run
+
+    known = None if site is None else peaks_of_site(Path(site))
+    sizes = [nodes] if isinstance(nodes, int) else list(nodes)
+    found = predict_run(open(run, runs).folder, sizes, all_reduce=all_reduce, peaks=known)
+    rows = [
+        {"series": one.series, "unit": one.unit, **msgspec.structs.asdict(told)}
+        for one in found.series
+        for told in one.predictions
+    ]
+    return Result(found, rows)
 
 
 # Other tools' files.

@@ -108,9 +108,9 @@ class _EventSwitch(StopSwitch):
 
 
 def show(record: Any, format: str, language: str | None = None) -> str:
-    from trainmark.report import formats
+    from trainmark.report.show import show
 
-    return formats.render(record, format, language)
+    return show(record, format, language)
 
 
 class Run:

@@ -24,7 +24,7 @@ class Reason(msgspec.Struct, frozen=True):
         return hash((self.code, msgspec.json.encode(self.arguments)))
 
 
-def reason(code: str, **arguments: Any) -> Reason:
+def reason(code: str, /, **arguments: Any) -> Reason:
     """`reason("rank-exited", rank=0, code=3)`."""
     return Reason(code, arguments)
 
@@ -35,4 +35,7 @@ def as_reason(value: Reason | dict[str, Any] | str | None) -> Reason | None:
         return value
     if isinstance(value, str):
         return Reason(TEXT, {"text": value}) if value else None
-    return msgspec.convert(value, Reason)
+    try:
+        return msgspec.convert(value, Reason)
+    except msgspec.ValidationError:  # a damaged file
+        return Reason(TEXT, {"text": str(value)})

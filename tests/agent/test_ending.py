@@ -6,6 +6,8 @@ import pytest
 
 from trainmark.agent.ending import Ending, FailedRank, blame, tidy
 
+from .harness import words
+
 
 def judged(ended: FailedRank, *lines: str, oom: int = 0) -> Ending:
     return blame([ended], lambda rank: list(lines), oom)
@@ -28,7 +30,7 @@ def judged(ended: FailedRank, *lines: str, oom: int = 0) -> Ending:
 ])  # fmt: skip
 def test_one_failed_rank(ended: FailedRank, lines: list[str], oom: int, kind: str, reason: str) -> None:
     found = judged(ended, *lines, oom=oom)
-    assert (found.state, found.kind, found.reason) == ("FAILED", kind, reason)
+    assert (found.state, found.kind, words([found.reason])) == ("FAILED", kind, [reason])
 
 
 def test_the_first_of_many_unless_it_only_lost_a_peer() -> None:
@@ -48,4 +50,4 @@ def test_logs_are_shown_as_they_looked() -> None:
 
 
 def test_success_has_no_first_failure() -> None:
-    assert Ending("SUCCEEDED", "fine").first_failure([]) is None
+    assert Ending("SUCCEEDED", {}).first_failure([]) is None

@@ -20,11 +20,13 @@ FUGITIVES = """
     quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     subprocess.Popen(sleeper, start_new_session=True, **quiet)
-    if os.fork() == 0:
+    middle = os.fork()
+    if middle == 0:
         os.setsid()
         if os.fork() == 0:
             os.execv(sleeper[0], [*sleeper, "double"])
         os._exit(0)
+    os.waitpid(middle, 0)
     subprocess.Popen([*sleeper, "MARK-" + token], env={}, start_new_session=True, **quiet)
     begin()
     step(1)

@@ -16,8 +16,9 @@ from trainmark.cli import drive
 from trainmark.cli.main import main
 from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
-from trainmark.report import acceptance, acceptance_rounds, acceptance_views
+from trainmark.report import acceptance, acceptance_rounds
 from trainmark.report.acceptance_rounds import Measured
+from trainmark.report.show import show
 from trainmark.run import campaign, session
 from trainmark.run.lease import Lease
 from trainmark.score.accept.nodes import Rule
@@ -235,8 +236,6 @@ def test_peaks_of_nodes_stand_beside_their_verdicts() -> None:
     found = acceptance.build(setting, gathered)
     assert [(one.word, one.peak, one.used) for one in found.nodes] == [("good", peaks[node], 0.5) for node in nodes]
     assert found.notes == ["n3: its matrix products reached 20 % less than the median node's when peaks were measured"]
-    told = acceptance_views.render(found, "text")
+    told = show(found, "text")
     assert "peak of the node" in told and "800 GFLOP/s, 50 % used" in told
-    assert "800 GFLOP/s" in acceptance_views.render(found, "html") and "800 GFLOP/s" in acceptance_views.render(
-        found, "md"
-    )
+    assert "800 GFLOP/s" in show(found, "html") and "800 GFLOP/s" in show(found, "md")

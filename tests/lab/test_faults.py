@@ -309,7 +309,9 @@ def test_two_runs_at_once(cli: Cli, hosts: Lab, pair: Path, site_file: Callable[
     assert len(folders) == 2
     for folder in folders:
         results = [json.loads(file.read_text()) for file in folder.glob("*/result.json")]
-        assert len(results) == 2 and all("another attempt" in result["disturbed"][0] for result in results)
+        assert len(results) == 2 and all(
+            result["disturbed"][0]["code"] == "other-attempt-on-host" for result in results
+        )
         assert all(file.read_bytes().count(b"STEP_END") == 40 for file in folder.glob("*/events.jsonl"))
     soon_clean(hosts)
 

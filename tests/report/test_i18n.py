@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.i18n import templates
-from trainmark.report.i18n.labels import LABELS
-from trainmark.report.i18n.speaker import Speaker, say
-from trainmark.report.markup import element
+from trainmark.report.i18n.speaker import say
+from trainmark.report.render.markup import Markup
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +24,6 @@ def _some_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
         "t-round": ("round {round}: {why}", "第 {round} 轮：{why}"),
     }.items():
         monkeypatch.setitem(templates.REASONS, code, pair)
-    templates.numbered.cache_clear()
 
 
 LATE = reason("t-late", rank=3, seconds=1.25)
@@ -79,18 +77,10 @@ def test_nothing_makes_it_fail(code: str, arguments: dict[str, Any]) -> None:
         assert isinstance(say(Reason(code, arguments), language), str)
 
 
-def test_a_page_can_say_it_in_the_other_language() -> None:
-    """What the script of the page does with an element: template by number, pairs by language."""
-    label = Speaker("en").reason(reason("t-round", round=2, why=LATE))
-    assert label.key == "reason.t-round"
-    texts = templates.numbered("t-round").texts
-    chinese = [arg if isinstance(arg, str) else arg[1] for arg in label.args]
-    assert texts[1].format(*chinese) == say(reason("t-round", round=2, why=LATE), "zh")
-    joined = Speaker("zh").reason([LATE, "old"])
-    assert [part.text for part in joined.parts] == [say(LATE, "zh"), LABELS["join.list"][1], "old"]
-
-
-def test_a_reason_of_a_catalogue_has_markup_that_switches() -> None:
-    shown = element("p", Speaker("en").reason(reason("and-more", items=[1, 2], count=3)))
-    assert "data-t=" in shown
-    assert "1, 2 and 3 more" in shown
+def test_a_page_holds_both_languages() -> None:
+    page = Markup("zh")
+    late = reason("t-round", round=2, why=LATE)
+    assert page.element("p", late) == f"<p data-t=0>{say(late, 'zh')}</p>"
+    assert page.element("b", late) == f"<b data-t=0>{say(late, 'zh')}</b>"
+    assert page.element("p", reason("t-new")) == "<p>t-new</p>", "nothing to change"
+    assert json.loads(page.all_text()) == [[say(late), say(late, "zh")]]

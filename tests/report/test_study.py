@@ -10,8 +10,9 @@ import pytest
 
 from tests.conftest import Cli
 from tests.runs import finished_run
-from trainmark.report import dlperf, formats
+from trainmark.report import dlperf
 from trainmark.report.build import build
+from trainmark.report.show import show
 from trainmark.report.study import studies
 from trainmark.spec.peaks import Message, Peaks
 from trainmark.spec.rules import FixedWindow
@@ -62,11 +63,11 @@ def test_dlperfs_own_table_and_json(tmp_path: Path, cli: Cli) -> None:
     assert cells["1n8g"] == {
         "average_speed": 2774.29, "batch_size_per_device": 128, "median_speed": 2773.82, "speedup": 7.5
     }  # fmt: skip
-    assert TABLE in formats.render(report, "md")
-    text = formats.render(report, "text")
+    assert TABLE in show(report, "md")
+    text = show(report, "text")
     assert "1x1: 369.81, 371.31, 369.02, 371.01, 369.00" in text
     assert "29.02" in text and "90.7 %" in text and "█" in text
-    page = formats.render(report, "html")
+    page = show(report, "html")
     assert 'id="scaling"' in page and "<svg" in page.split('id="scaling"')[1]
     cli("export", "dlperf", run.id, "-o", "out")
     assert json.loads((cli.folder / "out" / "bz128_result.json").read_text())["rn50"] == cells
@@ -131,5 +132,5 @@ def test_predict_crosses_to_other_nodes_by_the_sites_peaks(cli: Cli, tmp_path: P
         )
     (series,) = cli.json(*words)["series"]
     (told,) = series["predictions"]
-    assert "12.1 % of a step" in told["method"] and "42 ms by the site's peaks" in told["notes"][0]
+    assert "12.1 % of a step" in told["method"] and "42 ms by the site's peaks" in told["notes"][0]["text"]
     assert told["low"] < 2 * 370 / 1.121 < told["value"] < 2 * 370 < told["high"] * 1.01

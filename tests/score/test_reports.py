@@ -13,8 +13,10 @@ import pytest
 
 import trainmark
 from tests.conftest import Cli
-from trainmark.report import attempt, build, text
-from trainmark.report.charts.thin import MOST, thin
+from trainmark.report import attempt, build
+from trainmark.report.charts.axes import thin
+from trainmark.report.charts.records import MOST_POINTS as MOST
+from trainmark.report.show import show
 from trainmark.score.figures.definitions import DEFINITIONS, EVALUATION
 from trainmark.store.rundir import EVENTS
 from trainmark.testing.synthetic import Load, Shape, write_run
@@ -46,7 +48,7 @@ def test_a_report_has_rounds_curves_and_what_stands_behind_the_headline(tmp_path
     assert series.loss.y[-1] == pytest.approx(1.0) and series.evaluations[0].x == [400, 800, 1200]
     assert [curve.name for curve in series.utilisation][:2] == ["n1 cpu", "n1 mem_used"]
     assert report.environment["python"] == {"version": "3.11.0"}
-    assert "3/4" in text.render(report)
+    assert "3/4" in show(report)
 
 
 def test_without_being_asked_a_report_has_no_curves(tmp_path: Path) -> None:

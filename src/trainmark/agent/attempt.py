@@ -7,7 +7,7 @@ import time
 
 from trainmark.agent import linux, ports, result, tuning
 from trainmark.agent.contain import choose as contain
-from trainmark.agent.ending import Ending, disk_full
+from trainmark.agent.ending import Ending, agent_failed, disk_full
 from trainmark.agent.files import is_disk_full
 from trainmark.agent.node_plan import PlanError, claim, outranked, read_plan
 from trainmark.agent.round import Round
@@ -35,9 +35,9 @@ def run(path: str) -> int:
     try:
         return _attempt(context)
     except contain.ContainmentError as error:
-        return _fail(context, Ending("FAILED", str(error), "agent"))
+        return _fail(context, Ending("FAILED", error.reason, "agent"))
     except ports.PortTaken as error:
-        return _fail(context, Ending("FAILED", str(error), "port"))
+        return _fail(context, Ending("FAILED", error.reason, "port"))
     except Exception as error:
         return _fail(context, disk_full(error)) if is_disk_full(error) else _fail_internally(context, error)
 
@@ -92,8 +92,7 @@ def _fail_internally(context: Context, error: Exception) -> int:
     import traceback
 
     context.log.line(traceback.format_exc())
-    ending = Ending("FAILED", "the agent failed: %s: %s" % (type(error).__name__, error), "agent")
-    return _fail(context, ending, result.INTERNAL)
+    return _fail(context, agent_failed(error), result.INTERNAL)
 
 
 def _say(text: str, code: int) -> int:

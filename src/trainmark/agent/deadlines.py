@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from trainmark.agent.reasons import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Mapping, Sequence
+
+    from trainmark.agent.reasons import Reason
 
 
 class RankProgress:
@@ -25,10 +29,10 @@ class Overdue:
 
     __slots__ = ("kind", "rank", "reason")
 
-    def __init__(self, kind: str, rank: int | None, reason: str) -> None:
+    def __init__(self, kind: str, rank: int | None, why: Reason) -> None:
         self.kind = kind
         self.rank = rank
-        self.reason = reason
+        self.reason = why
 
 
 def overdue(
@@ -37,7 +41,7 @@ def overdue(
     """The deadline that has passed, or None. `uptime` is seconds since the ranks were started."""
     hang = _start(uptime, deadlines["start"], running) or _step(deadlines["step"], running) if probe else None
     if hang is None and uptime > deadlines["total"]:
-        hang = Overdue("total", None, "the round did not end within %s s" % _figure(deadlines["total"]))
+        hang = Overdue("total", None, reason("round-too-long", seconds=deadlines["total"]))
     return hang
 
 
@@ -47,10 +51,8 @@ def _start(uptime: float, limit: float, running: Sequence[RankProgress]) -> Over
     if not late or uptime <= limit:
         return None
     culprit = min(late, key=lambda seen: (seen.events, -seen.quiet, seen.rank))
-    reason = "rank %d did not reach its first step within %s s" % (culprit.rank, _figure(limit))
-    if culprit.events == 0:
-        reason += " (it never spoke to the probe)"
-    return Overdue("hang-start", culprit.rank, reason)
+    code = "rank-not-training" if culprit.events else "rank-not-training-silent"
+    return Overdue("hang-start", culprit.rank, reason(code, rank=culprit.rank, seconds=limit))
 
 
 def _step(limit: float, running: Sequence[RankProgress]) -> Overdue | None:
@@ -60,13 +62,10 @@ def _step(limit: float, running: Sequence[RankProgress]) -> Overdue | None:
         return None
     silent = [seen for seen in training if seen.quiet > limit / 2]
     culprit = min(silent, key=lambda seen: (seen.step, -seen.quiet, seen.rank))
-    where = "after step %d" % culprit.step if culprit.step else "before its first step ended"
-    reason = "rank %d was silent for more than %s s %s" % (culprit.rank, _figure(limit), where)
-    return Overdue("hang-step", culprit.rank, reason)
-
-
-def _figure(seconds: float) -> str:
-    return "%g" % seconds
+    why = reason("rank-hung-in-first-step", rank=culprit.rank, seconds=limit)
+    if culprit.step:
+        why = reason("rank-hung", rank=culprit.rank, seconds=limit, step=culprit.step)
+    return Overdue("hang-step", culprit.rank, why)
 
 
 class Stopping:

@@ -6,10 +6,13 @@ import os
 import signal
 
 from trainmark.agent.events.reader import open_plain
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Sequence
+
+    from trainmark.agent.reasons import Reason
 
 LAST_LINES = 20
 _LAST_BYTES = 16384
@@ -42,14 +45,14 @@ class Ending:
     def __init__(
         self,
         state: str,
-        reason: str,
+        why: Reason,
         kind: str | None = None,
         rank: int | None = None,
         code: int | None = None,
         signal: int | None = None,
     ) -> None:
         self.state = state
-        self.reason = reason
+        self.reason = why
         self.kind = kind
         self.rank = rank
         self.exit = code
@@ -76,30 +79,42 @@ def signal_name(number: int) -> str:
 
 
 def disk_full(error: BaseException) -> Ending:
-    path = getattr(error, "filename", None) or "a file"
-    return Ending("FAILED", "the disk is full: %s could not be written" % path, "disk")
+    path = getattr(error, "filename", None)
+    return Ending("FAILED", reason("disk-full-at", path=path) if path else reason("disk-full"), "disk")
+
+
+def agent_failed(error: BaseException) -> Ending:
+    return Ending("FAILED", reason("agent-failed", error=type(error).__name__, text=str(error)), "agent")
 
 
 class FailedRank:
     """A rank that ended with an exit code, by a signal, or well but without any event."""
 
-    __slots__ = ("exit", "mute", "rank", "signal", "who")
+    __slots__ = ("_is_command", "exit", "mute", "rank", "signal")
 
     def __init__(
-        self, rank: int, code: int | None, signal: int | None, mute: bool = False, who: str | None = None
+        self, rank: int, code: int | None, signal: int | None, mute: bool = False, is_command: bool = False
     ) -> None:
         self.rank = rank
-        self.who = who or "rank %d" % rank
         self.exit = code
         self.signal = signal
         self.mute = mute
+        self._is_command = is_command  # it starts the ranks and is none itself
 
-    def words(self) -> str:
+    def why(self, named: bool = True) -> Reason:
+        """How it ended; `named`: with the signal that killed it."""
         if self.mute:
-            return "%s ended without speaking to the probe" % self.who
-        if self.signal is not None:
-            return "%s was killed by signal %d (%s)" % (self.who, self.signal, signal_name(self.signal))
-        return "%s exited with code %s" % (self.who, self.exit)
+            return self._about("silent")
+        if self.signal is None:
+            return self._about("exited", code=self.exit)
+        if not named:
+            return self._about("was-killed")
+        return self._about("killed", signal=self.signal, name=signal_name(self.signal))
+
+    def _about(self, how: str, **arguments: Any) -> Reason:
+        if self._is_command:
+            return reason("command-" + how, **arguments)
+        return reason("rank-" + how, rank=self.rank, **arguments)
 
 
 def blame(failures: Sequence[FailedRank], last_lines: Callable[[int], list[str]], oom_kills: int) -> Ending:
@@ -120,21 +135,18 @@ def complains_of_peer(lines: list[str]) -> bool:
 
 def _explain(ended: FailedRank, lines: list[str], oom_kills: int) -> Ending:
     kind = "signal" if ended.signal is not None else "exit"
-    reason = ended.words()
-    said = _line_with(_MEMORY, lines)
+    why = ended.why()
+    memory, disk = _line_with(_MEMORY, lines), _line_with(_DISK, lines)
     if ended.mute:
         pass
-    elif oom_kills > 0 and (ended.signal == 9 or _line_with(("killed",), lines) is not None):
-        kind = "oom"
-        how = "was killed" if ended.signal == 9 else reason.split(" ", 2)[2]
-        reason = "out of memory: %s %s and the kernel's oom_kill count rose by %d" % (ended.who, how, oom_kills)
-    elif said is not None:
-        kind, reason = "oom", "out of memory: %s and its log says: %s" % (reason, said)
-    else:
-        said = _line_with(_DISK, lines)
-        if said is not None:
-            kind, reason = "disk", "the disk is full: %s and its log says: %s" % (reason, said)
-    return Ending("FAILED", reason, kind, ended.rank, ended.exit, ended.signal)
+    elif oom_kills > 0 and (ended.signal == signal.SIGKILL or _line_with(("killed",), lines) is not None):
+        told = ended.why(named=ended.signal != signal.SIGKILL)
+        kind, why = "oom", reason("out-of-memory-kernel", ended=told, count=oom_kills)
+    elif memory is not None:
+        kind, why = "oom", reason("out-of-memory-log", ended=why, line=memory)
+    elif disk is not None:
+        kind, why = "disk", reason("disk-full-log", ended=why, line=disk)
+    return Ending("FAILED", why, kind, ended.rank, ended.exit, ended.signal)
 
 
 def _line_with(words: Sequence[str], lines: list[str]) -> str | None:

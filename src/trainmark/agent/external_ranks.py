@@ -9,6 +9,7 @@ import os
 
 from trainmark.agent.ending import Ending
 from trainmark.agent.events.reader import open_plain
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from trainmark.agent.events.reader import EventStream
     from trainmark.agent.node_plan import NodePlan
     from trainmark.agent.ranks import Rank
+    from trainmark.agent.reasons import Reason
 
 HELLO = "hello"
 _MOST = 1 << 20  # bytes of it that are read
-_MUTE = "the ranks of this node ended without speaking to the probe"
-_CURE = "name the lines it prints with --pattern, or have the program speak to the probe"
+_CURE = reason("pattern-or-probe")
 
 
 class ExternalRank:
@@ -71,18 +72,17 @@ class HelloFile:
     def count(self, word: str) -> int:
         return len({rest.partition(" ")[0] for rest in self.said.get(word, ())})
 
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Reason]:
         found = []
         for rest in self.said.get("taken", ()):
             pid, _, rank = rest.partition(" ")
-            found.append("process %s trained as rank %s while another one did, and is not in the figures" % (pid, rank))
+            found.append(reason("second-process-of-rank", pid=pid, rank=rank))
         ranks = [rest.partition(" ")[2] for rest in self.said.get("rank", ())]
         for rank in sorted(set(ranks)):
             if ranks.count(rank) > 1:
-                what = (rank, ranks.count(rank))
-                found.append("rank %s was %d processes one after another; the time between them counts" % what)
+                found.append(reason("rank-restarted", rank=rank, count=ranks.count(rank)))
         for rest in self.said.get("broken", ()):
-            found.append("training is measured only in part: the hooks failed: " + rest.partition(" ")[2])
+            found.append(reason("measured-in-part", why=reason("hooks-failed", error=rest.partition(" ")[2])))
         return found
 
 
@@ -107,7 +107,7 @@ class ExternalRanks:
     def next_look(self, now: float) -> float | None:
         return None if self._reader is None else now + self._reader.look_seconds
 
-    def finish(self) -> list[str]:
+    def finish(self) -> list[Reason]:
         """Reads what is left before the spool is removed. Warns of what is not in the figures."""
         warnings = self._reader.finish() if self._reader is not None else []
         self._hello = HelloFile(self._plan.spool)
@@ -118,7 +118,7 @@ class ExternalRanks:
         spoken = [stream for stream in self._streams.values() if stream.events]
         if not spoken or not all(stream.ended_as_asked for stream in spoken):
             return None
-        return Ending("SUCCEEDED", "ended after %d steps as asked" % max(stream.steps for stream in spoken))
+        return Ending("SUCCEEDED", reason("ended-as-asked", steps=max(stream.steps for stream in spoken)))
 
     def silence(self) -> Ending | None:
         """The ending of a command that ended well without a training step: why, and what helps."""
@@ -126,33 +126,28 @@ class ExternalRanks:
             return None
         if self._hello.count("started"):  # through `trainmark-rank`: as for any rank, one event is enough
             mute = not any(stream.events for stream in self._streams.values())
-            return Ending("FAILED", _MUTE, "no-steps", self._plan.ranks[0].rank) if mute else None
-        reason = "no training step was seen because " + _why(self._plan, self._hello)
-        return Ending("FAILED", reason, "no-steps", self._plan.ranks[0].rank)
+            return Ending("FAILED", reason("node-silent"), "no-steps", self._plan.ranks[0].rank) if mute else None
+        why = reason("no-training-step", why=_why(self._plan, self._hello))
+        return Ending("FAILED", why, "no-steps", self._plan.ranks[0].rank)
 
 
-def _why(plan: NodePlan, hello: HelloFile) -> str:
+def _why(plan: NodePlan, hello: HelloFile) -> Reason:
     if plan.pattern:
-        return "no line of the output told one: check --pattern against `trainmark logs`"
+        return reason("no-line-matched")
     if hello.said.get("broken"):
-        return "the hooks failed: " + hello.said["broken"][0].partition(" ")[2]
+        return reason("hooks-failed", error=hello.said["broken"][0].partition(" ")[2])
     if hello.count("rank"):
-        return "no optimizer of torch.optim stepped; " + _CURE
+        return reason("no-optimizer-step", cure=_CURE)
     if hello.count("torch"):
-        return (
-            "torch was imported and nothing was trained with it: no batch of a DataLoader, no backward pass; " + _CURE
-        )
+        return reason("torch-without-training", cure=_CURE)
     seen = hello.count("python")
     if seen:
-        who = "the Python that ran" if seen == 1 else "none of the %d Pythons that ran" % seen
-        return "%s %simported torch; %s" % (who, "never " if seen == 1 else "", _CURE)
+        code = "python-without-torch" if seen == 1 else "pythons-without-torch"
+        return reason(code, count=seen, cure=_CURE)
     flag = _flag_without_hooks(plan.ranks[0].argv)
     if flag:
-        return "Python was started with %s, which keeps trainmark's hooks out: leave it away, or %s" % (flag, _CURE)
-    return (
-        "no Python of the command could be watched: it is no Python program, or Python was started with -I, -E or -S, "
-        "or PYTHONPATH was replaced on the way; keep what is in PYTHONPATH, or " + _CURE
-    )
+        return reason("python-flag-without-hooks", flag=flag, cure=_CURE)
+    return reason("no-python-watched", cure=_CURE)
 
 
 def _flag_without_hooks(argv: list[str]) -> str | None:

@@ -7,12 +7,14 @@ import os
 
 from trainmark.agent import linux
 from trainmark.agent.files import read_json, to_json, write_all
+from trainmark.agent.reasons import log_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from trainmark.agent.files import Log
+    from trainmark.agent.reasons import Reason
 
 SCHEMA = 1
 CLAIM = "agent.json"
@@ -80,7 +82,7 @@ class NodePlan:
         self.containment: str = raw.get("containment") or "auto"
         self.cpus: int | None = raw.get("cpus")
         self.memory: int | None = raw.get("memory")  # bytes a rank may use; 0: its share of what is free
-        self.warnings: list[str] = list(raw.get("warnings") or ())
+        self.warnings: list[Reason | str] = list(raw.get("warnings") or ())
         self.active: str | None = raw.get("active")
         self.device: dict[str, Any] = raw.get("device") or {"vendor": "cpu", "visible": None}
 
@@ -144,9 +146,9 @@ class Command:
 
     __slots__ = ("name", "reason")
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, why: Reason | str) -> None:
         self.name = name
-        self.reason = reason
+        self.reason = why
 
 
 class Control:
@@ -172,17 +174,17 @@ class Control:
         if not isinstance(record, dict) or not isinstance(record.get("epoch"), int):
             return None  # being written; read again later
         self._seen = mark
-        return self._judge(record["epoch"], str(record.get("command")), str(record.get("reason") or ""), now)
+        return self._judge(record["epoch"], str(record.get("command")), record.get("reason") or "", now)
 
-    def _judge(self, epoch: int, name: str, reason: str, now: float) -> Command | None:
+    def _judge(self, epoch: int, name: str, why: Reason | str, now: float) -> Command | None:
         if epoch < self.epoch:
             self._stale_at = now
             self._log.line("ignored %r of epoch %d: epoch %d owns the run" % (name, epoch, self.epoch))
             return None
         self._stale_at = None
         self.epoch = epoch
-        self._log.line("control: %s, epoch %d %s" % (name, epoch, reason))
-        return Command(name, reason) if name in ("stop", "kill") else None
+        self._log.line("control: %s, epoch %d %s" % (name, epoch, log_text(why)))
+        return Command(name, why) if name in ("stop", "kill") else None
 
     def stale(self, now: float) -> bool:
         """Whether a command of a lower epoch came just now: the signal that came with it is ignored, too."""

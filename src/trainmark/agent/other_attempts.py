@@ -8,6 +8,12 @@ from __future__ import annotations
 import fcntl
 import os
 
+from trainmark.agent.reasons import reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from trainmark.agent.reasons import Reason
+
 
 class OtherAttempts:
     """`folder` is shared by all agents of one account on a host, containers included."""
@@ -48,7 +54,7 @@ class OtherAttempts:
         finally:
             os.close(other)
 
-    def leave(self) -> list[str]:
+    def leave(self) -> list[Reason]:
         """Why the round is disturbed; empty when it was alone."""
         if self._fd < 0:
             return []
@@ -60,5 +66,6 @@ class OtherAttempts:
             pass
         self._fd = -1
         count = len(self._found)
-        text = "another attempt" if count == 1 else "%d other attempts" % count
-        return ["%s of trainmark ran on this host at the same time" % text] if count else []
+        if count == 1:
+            return [reason("other-attempt-on-host")]
+        return [reason("other-attempts-on-host", count=count)] if count else []

@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 
+from trainmark.agent.reasons import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
 
     from trainmark.agent.linux import Proc
+    from trainmark.agent.reasons import Reason
 
 _LOWEST = 20000
 _TRIES = 64
@@ -17,7 +20,11 @@ _TIME_WAIT = b"06"
 
 
 class PortTaken(Exception):
-    """A port that the plan names cannot be used."""
+    """A port that the plan names cannot be used. The text is for `doctor` and for errors of a site."""
+
+    def __init__(self, text: str, why: Reason) -> None:
+        super().__init__(text)
+        self.reason = why
 
 
 class Ports:
@@ -63,11 +70,16 @@ class Ports:
             return bind(port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                raise PortTaken("port %d cannot be used: %s" % (port, error.strerror)) from error
+                text = "port %d cannot be used: %s" % (port, error.strerror)
+                raise PortTaken(text, reason("port-unusable", port=port, error=error.strerror)) from error
         # Closed connections of the round before keep a port for a minute; they do not prevent a bind with reuse.
         if self._states(port) == {_TIME_WAIT}:
             return bind(port, reuse_first=True)
-        raise PortTaken("port %d is taken%s" % (port, self._owner(port)))
+        owner = self._owner(port)
+        if owner is None:
+            raise PortTaken("port %d is taken" % port, reason("port-taken", port=port))
+        text = "port %d is taken by pid %d (%s)" % (port, owner[0], owner[1])
+        raise PortTaken(text, reason("port-taken-by", port=port, pid=owner[0], command=owner[1]))
 
     def _lines(self, port: int) -> list[list[bytes]]:
         """The rows of the kernel's connection tables whose local port it is."""
@@ -84,8 +96,8 @@ class Ports:
     def _states(self, port: int) -> set[bytes]:
         return {row[3] for row in self._lines(port)}
 
-    def _owner(self, port: int) -> str:
-        """' by pid 12 (python train.py)' where /proc shows it, else ''."""
+    def _owner(self, port: int) -> tuple[int, str] | None:
+        """Pid and command of the process that has the port, where /proc shows it."""
         links = {"socket:[%s]" % row[9].decode() for row in self._lines(port)}
         for pid in self._proc.pids() if links else ():
             try:
@@ -95,10 +107,10 @@ class Ports:
                 continue
             try:
                 if any(_link(name, descriptor) in links for name in os.listdir(descriptor)):
-                    return " by pid %d (%s)" % (pid, self._command(pid))
+                    return pid, self._command(pid)
             finally:
                 os.close(descriptor)
-        return ""
+        return None
 
     def _command(self, pid: int) -> str:
         try:

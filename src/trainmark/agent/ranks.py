@@ -7,6 +7,7 @@ import select
 import signal
 
 from trainmark.agent import linux
+from trainmark.agent.reasons import ReasonedError, reason
 from trainmark.agent.wakeup import forget_signals
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from trainmark.agent.events.reader import EventStream
     from trainmark.agent.linux import Proc
     from trainmark.agent.node_plan import NodePlan, RankPlan
+    from trainmark.agent.reasons import Reason
     from trainmark.agent.tuning import Settings
 
 CODE, ENV_LOG = "code", "env.log"
@@ -39,8 +41,8 @@ _START_SECONDS = 60.0
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-class SpawnError(Exception):
-    """The program of a rank could not be started; the text names it."""
+class SpawnError(ReasonedError):
+    """The program of a rank could not be started."""
 
 
 class Rank:
@@ -114,14 +116,14 @@ def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:
         path = os.path.join(cwd, folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
-    raise SpawnError("the program %s is not on PATH" % name)
+    raise SpawnError(reason("program-not-on-path", name=name))
 
 
 def _check_program(path: str) -> None:
     if not os.path.exists(path):
-        raise SpawnError("the program %s does not exist" % path)
+        raise SpawnError(reason("program-missing", path=path))
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise SpawnError("the program %s is not executable" % path)
+        raise SpawnError(reason("program-not-executable", path=path))
 
 
 class Launch:
@@ -133,7 +135,7 @@ class Launch:
         self, argv: list[str], env: Mapping[str, str], cwd: str, cpus: list[int] | None, memory: int | None = None
     ) -> None:
         if not os.path.isdir(cwd):
-            raise SpawnError("the working folder %s does not exist" % cwd)
+            raise SpawnError(reason("folder-missing", path=cwd))
         self.program = find_program(argv[0], env, cwd)
         self.argv = argv
         self.env = env
@@ -154,7 +156,7 @@ def start(rank: Rank, launch: Launch, containment: Containment) -> None:
     why = _start_error(read_end)
     os.close(read_end)
     if why:
-        raise SpawnError("%s: %s" % (launch.program, why))
+        raise SpawnError(reason("program-failed", path=launch.program, why=why))
 
 
 def ask_for_stacks(rank: Rank, proc: Proc) -> bool:
@@ -166,10 +168,10 @@ def ask_for_stacks(rank: Rank, proc: Proc) -> bool:
     return False
 
 
-def _start_error(read_end: int) -> str:
+def _start_error(read_end: int) -> Reason | str:
     """Why the child could not start its program; '' once it runs."""
     if not select.select([read_end], [], [], _START_SECONDS)[0]:
-        return "its process did not get ready within %g s" % _START_SECONDS
+        return reason("process-not-ready", seconds=_START_SECONDS)
     return os.read(read_end, 4096).decode(errors="replace")
 
 

@@ -6,6 +6,7 @@ import os
 import time
 
 from trainmark.agent.files import Log, drop_reserve, is_disk_full, replace_json
+from trainmark.agent.reasons import log_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from trainmark.agent.linux import Proc
     from trainmark.agent.node_plan import NodePlan
     from trainmark.agent.other_attempts import OtherAttempts
+    from trainmark.agent.reasons import Reason
     from trainmark.agent.tuning import Settings
 
 RESULT = "result.json"
@@ -33,9 +35,9 @@ class Context:
         self.started = time.monotonic()
         self.epoch = plan.epoch
         self.cpu_before = 0.0  # processor seconds spent before a fork
-        self.warnings: list[str] = list(plan.warnings)
+        self.warnings: list[Reason | str] = list(plan.warnings)  # those of the plan may be text
         self.containment: Containment | None = None
-        self.why: list[str] = []
+        self.why: list[Reason] = []
         self.settings: Settings | None = None
         self.ports: list[int] = []
         self.other_attempts: OtherAttempts | None = None
@@ -83,7 +85,7 @@ def build(context: Context, ending: Ending, summary: RoundSummary) -> dict[str, 
 def write(context: Context, ending: Ending, summary: RoundSummary, code: int = WRITTEN) -> int:
     """Writes the result, on the reserve's space if need be, and returns the agent's exit code."""
     drop_reserve(context.plan.dir)
-    context.log.line("%s: %s" % (ending.state, ending.reason))
+    context.log.line("%s: %s" % (ending.state, log_text(ending.reason)))
     try:
         replace_json(os.path.join(context.plan.dir, RESULT), build(context, ending, summary), durable=True)
     except OSError as error:

@@ -10,13 +10,14 @@ from trainmark.agent import ranks as processes
 from trainmark.agent import result
 from trainmark.agent.contain.choose import clear
 from trainmark.agent.deadlines import RankProgress, Stopping, overdue
-from trainmark.agent.ending import Ending, FailedRank, blame, disk_full, last_lines
+from trainmark.agent.ending import Ending, FailedRank, agent_failed, blame, disk_full, last_lines
 from trainmark.agent.events.shipper import Shipper
 from trainmark.agent.events.spools import spool_file
 from trainmark.agent.external_ranks import ExternalRanks, present
 from trainmark.agent.files import is_disk_full, make_reserve, replace_json, write_file
 from trainmark.agent.node_plan import Control
 from trainmark.agent.placeholders import agent_command, fill
+from trainmark.agent.reasons import reason
 from trainmark.agent.status import StatusWriter
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from trainmark.agent.contain.choose import Containment
     from trainmark.agent.ranks import Rank
+    from trainmark.agent.reasons import Reason
     from trainmark.agent.result import Context
     from trainmark.agent.tuning import Settings
     from trainmark.agent.wakeup import Wakeup
@@ -86,7 +88,7 @@ class Round:
             try:
                 self._spawn(helper, {}, None, plan.dir)
             except processes.SpawnError as error:
-                self._ending = Ending("FAILED", "the %s cannot be started: %s" % (name, error), "spawn")
+                self._ending = Ending("FAILED", reason("helper-not-started", name=name, why=error.reason), "spawn")
                 return False
         for index, rank in enumerate(self._ranks):
             if plan.open:  # the command decides which process is which rank
@@ -96,8 +98,8 @@ class Round:
             try:
                 self._spawn(rank, own, settings.cpus[index] if settings.pinned else None, plan.cwd)
             except processes.SpawnError as error:
-                reason = "rank %d cannot be started: %s" % (rank.rank, error)
-                self._ending = Ending("FAILED", reason, "spawn", rank.rank)
+                why = reason("rank-not-started", rank=rank.rank, why=error.reason)
+                self._ending = Ending("FAILED", why, "spawn", rank.rank)
                 return False
         self._started = time.monotonic()
         return True
@@ -146,7 +148,7 @@ class Round:
                 self._on_signal(time.monotonic())
         if ready:
             self._wakeup.forget_all()
-            self._end("FAILED", "the guardian of the agent was killed", "agent")
+            self._end("FAILED", reason("guardian-killed"), "agent")
 
     def _tick(self, now: float) -> None:
         self._ship()
@@ -172,7 +174,9 @@ class Round:
         command = self._control.look(now)
         if command is None:
             return False
-        self._end("CANCELLED", "stopped by the controller" + (": " + command.reason if command.reason else ""))
+        given = command.reason
+        why = reason("stopped-by-controller-because", why=given) if given else reason("stopped-by-controller")
+        self._end("CANCELLED", why)
         if command.name == "kill":
             self._stopping.hurry(now)
         return True
@@ -182,15 +186,15 @@ class Round:
         if not self._follow_control(now):
             if self._control.stale(now):
                 return
-            self._end("CANCELLED", "stopped by a signal")
+            self._end("CANCELLED", reason("stopped-by-signal"))
         self._terms += 1
         if self._terms > 1:
             self._stopping.hurry(now)
 
-    def _end(self, state: str, reason: str, kind: str | None = None) -> None:
+    def _end(self, state: str, why: Reason, kind: str | None = None) -> None:
         """Begins stopping for a reason that no rank caused; an earlier ending stays."""
         if self._ending is None and not self._failures:
-            self._ending = Ending(state, reason, kind)
+            self._ending = Ending(state, why, kind)
         self._stopping.begin(time.monotonic())
 
     def _check_deadlines(self, now: float) -> None:
@@ -246,9 +250,12 @@ class Round:
         for name, helper in found:
             helper.ended(status, usage)
             if helper.exit != 0 and not self._finishing and any(rank.running for rank in self._ranks):
-                how = "signal %s" % helper.signal if helper.exit is None else "exit code %d" % helper.exit
-                said = last_lines(helper.log)[-1:]
-                self._end("FAILED", ": ".join(["the %s ended with %s" % (name, how), *said]), "helper")
+                why = reason("helper-exited", name=name, code=helper.exit)
+                if helper.exit is None:
+                    why = reason("helper-killed", name=name, signal=helper.signal)
+                for line in last_lines(helper.log)[-1:]:
+                    why = reason("said-last", what=why, line=line)
+                self._end("FAILED", why, "helper")
         return bool(found)
 
     def _kill_helpers(self) -> None:
@@ -266,8 +273,7 @@ class Round:
             has_probe = self._plan.probe and not self._plan.open
             mute = has_probe and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
             if rank.exit != 0 or mute:
-                who = "the command" if self._plan.open else None
-                self._failures.append(FailedRank(rank.rank, rank.exit, rank.signal, mute, who))
+                self._failures.append(FailedRank(rank.rank, rank.exit, rank.signal, mute, self._plan.open))
         if self._failures:
             self._stopping.begin(time.monotonic(), _GRACE)
 
@@ -279,8 +285,7 @@ class Round:
         import traceback
 
         self._context.log.line(traceback.format_exc())
-        reason = "the agent failed: %s: %s" % (type(error).__name__, error)
-        self._ending = self._ending or Ending("FAILED", reason, "agent")
+        self._ending = self._ending or agent_failed(error)
         return result.INTERNAL
 
     def _finish(self, code: int) -> int:
@@ -311,8 +316,8 @@ class Round:
             return
         strays = self._containment.count()
         if strays > 0:
-            text = "1 process was" if strays == 1 else "%d processes were" % strays
-            self._context.warnings.append(text + " left by the ranks and killed")
+            left = reason("process-left") if strays == 1 else reason("processes-left", count=strays)
+            self._context.warnings.append(left)
 
     def _write_last_records(self, summary: result.RoundSummary) -> int:
         """Ships the last events and samples; the rest stays in the spool. Returns the agent's exit code."""
@@ -339,10 +344,11 @@ class Round:
             return blame(self._failures, self._lines, risen)
         for rank, stream in sorted(self._shipper.streams.items()):
             if stream.nonfinite:
-                reason = "loss is %s at step %d on rank %d" % (stream.nonfinite[1], stream.nonfinite[0], rank)
-                return Ending("INVALID", reason, "nonfinite", rank)
+                step, value = stream.nonfinite
+                why = reason("loss-not-finite", value=value, step=step, rank=rank)
+                return Ending("INVALID", why, "nonfinite", rank)
         silent = self._external.silence() if self._external is not None else None
-        return good or silent or Ending("SUCCEEDED", "all ranks ended well")
+        return good or silent or Ending("SUCCEEDED", reason("all-ranks-ended-well"))
 
     def _lines(self, number: int) -> list[str]:
         for rank in self._ranks:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainmark.agent.events.reader import EventStream
     from trainmark.agent.external_ranks import ExternalRank
     from trainmark.agent.ranks import Rank
+    from trainmark.agent.reasons import Reason
     from trainmark.agent.result import Context
 
 _RATE_SECONDS, _SHORTEST_RATE = 5.0, 0.5
@@ -97,7 +98,7 @@ class StatusWriter:
         self._sampled_at = now
         self.count += 1
 
-    def finish(self) -> list[str]:
+    def finish(self) -> list[Reason]:
         """Takes a last sample unless one was just taken. Never has warnings."""
         now = time.monotonic()
         if self._sampler is not None and now - self._sampled_at >= _SHORTEST_SAMPLE:

@@ -123,22 +123,22 @@ def _carry_on(made: Campaign, args: argparse.Namespace, options: Options) -> int
 
 
 def _check_output(path: Path | None) -> None:
-    from trainmark.report import acceptance_views, formats
+    from trainmark.report.show import format_of
 
-    if path is not None and formats.chosen(None, path) not in acceptance_views.FORMATS:
+    if path is not None and format_of(None, path) == "csv":
         raise UserError(f"--output {path}: an acceptance is written as .html, .md, .json or text")
 
 
 def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int:
     from trainmark.campaigns import accept
     from trainmark.cli.report import write
-    from trainmark.report import acceptance_views, formats
+    from trainmark.report.show import format_of, show
 
     found, learnt = accept.judge(setting, gathered)
     if not learnt:
         sys.stderr.write(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
         output = Path(setting.output)
-        write(output, acceptance_views.render(found, formats.chosen(None, output)))
-    sys.stdout.write(acceptance_views.render(found, "json" if args.json else "text"))
+        write(output, show(found, format_of(None, output)))
+    sys.stdout.write(show(found, "json" if args.json else "text"))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED

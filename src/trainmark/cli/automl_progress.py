@@ -7,6 +7,7 @@ from typing import IO
 
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.report.i18n.speaker import say
 from trainmark.run.observers import Observer
 
 
@@ -22,7 +23,7 @@ class Progress(Observer):
         self.note(f"worker {case.params['slot']} starts on {hosts}{again}")
 
     def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
-        self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {ended.reason}" if ended.reason else ""))
+        self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else ""))
         last = (ended.failure or {}).get("last_lines") or []
         if last:
             self.note(f"  its last line: {last[-1]}")

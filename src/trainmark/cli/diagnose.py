@@ -6,8 +6,6 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from trainmark.cli import common, drive
 from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan import diagnose as plans
@@ -60,7 +58,8 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
 
 
 def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
-    from trainmark.report import diagnosis, diagnosis_text
+    from trainmark.report import diagnosis
+    from trainmark.report.show import show
 
     state = session.state_of(run, run.manifest().plan)
     found = diagnosis.of_run(run, state)
@@ -69,9 +68,9 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
     folder = diagnosis.gather(run, state)
     if args.json:
         told = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
-        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+        sys.stdout.write(show(told, "json-line"))
         return found
-    sys.stdout.write("\n" + "\n".join(diagnosis_text.render(one) for one in found))
+    sys.stdout.write("\n" + show(found))
     sys.stdout.write(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
     if folder is not None:
         sys.stdout.write(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")

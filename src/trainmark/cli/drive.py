@@ -110,13 +110,11 @@ def exit_code(final: JobState, *, allow_skip: bool) -> int:
 
 
 def _show(run: RunDir, args: argparse.Namespace) -> int:
-    from trainmark.report import build, text
+    from trainmark.report.build import build
+    from trainmark.report.show import show
 
-    report = build.build(run)
-    if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-    else:
-        sys.stdout.write("\n" + text.render(report))
+    report = build(run)
+    sys.stdout.write(show(report, "json-line") if args.json else "\n" + show(report))
     return OK
 
 

@@ -6,8 +6,6 @@ import argparse
 import math
 import sys
 
-import msgspec
-
 from trainmark.cli import common, drive
 from trainmark.errors import OK, UserError
 from trainmark.launch.protocol import launcher_of
@@ -57,6 +55,7 @@ def call(args: argparse.Namespace) -> int:
 def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
     """Also at the end of `resume`, which has no options for a forecast."""
     from trainmark.report import goodput as reading
+    from trainmark.report import show as reports
     from trainmark.score.studies.goodput import forecast
 
     plan = run.manifest().plan
@@ -66,11 +65,12 @@ def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
     given = vars(args)
     rate, hours, every = given.get("failures_per_day"), given.get("hours", _HOURS), given.get("save_every")
     told = [None if rate is None else forecast(one, rate, hours, every) for one in found]
+    cases = [reading.GoodputCase(one, more) for one, more in zip(found, told, strict=True)]
+    whole = reading.GoodputRun(run.id, str(run.path), cases)
     if args.json:
-        cases = [{"goodput": one, "forecast": more} for one, more in zip(found, told, strict=True)]
-        sys.stdout.buffer.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "cases": cases}) + b"\n")
+        sys.stdout.write(reports.show(whole, "json-line"))
         return OK
-    sys.stdout.write("\n" + "\n".join(reading.text(one, more) for one, more in zip(found, told, strict=True)))
+    sys.stdout.write("\n" + reports.show(whole))
     drawn = f"; `trainmark report {run.id} --format html` draws it" if plan.kind == "goodput" else ""
     sys.stdout.write(f"\nkept in {run.path}{drawn}\n")
     return OK

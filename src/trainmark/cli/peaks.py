@@ -103,10 +103,7 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
 
 
 def _print(found: peaks.Peaks, args: argparse.Namespace) -> int:
-    from trainmark.report import peaks as reading
+    from trainmark.report.show import show
 
-    if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
-    else:
-        sys.stdout.write("\n" + reading.text(found))
+    sys.stdout.write(show(found, "json-line") if args.json else "\n" + show(found))
     return 0

@@ -10,6 +10,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.cli.list import table
+from trainmark.report.i18n.speaker import say
 from trainmark.run import control
 from trainmark.run.control import RoundStatus, RunStatus
 from trainmark.spec.states import JobState
@@ -46,7 +47,7 @@ def rows(found: RunStatus) -> list[dict[str, Any]]:
 
 
 def _row(one: RoundStatus) -> dict[str, Any]:
-    what = one.reason
+    what = say(one.reason)
     if one.state is JobState.RUNNING:
         what = one.progress.text(one.unit) if one.progress else "starting"
     return {"case": one.case, "round": one.round, "attempt": one.attempt, "state": str(one.state), "what": what}

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from trainmark.agent.ending import complains_of_peer
 from trainmark.launch.protocol import Ended
 from trainmark.launch.transport import Transport
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS, node_index
@@ -27,13 +28,13 @@ def node_dirs(attempt_dir: Path) -> list[Path]:
     return sorted(found, key=node_index)
 
 
-def command(attempt_dir: Path, epoch: int, word: str, reason: str) -> bool:
+def command(attempt_dir: Path, epoch: int, word: str, why: Reason | str) -> bool:
     """Leaves an order for the agents; False when a controller that replaced this one has already spoken."""
     for folder in node_dirs(attempt_dir):
         standing = read_json(folder / CONTROL)
         if isinstance(standing, dict) and standing.get("epoch", 0) > epoch:
             return False
-        write_json(folder / CONTROL, {"epoch": epoch, "command": word, "reason": reason})
+        write_json(folder / CONTROL, {"epoch": epoch, "command": word, "reason": why})
     return True
 
 
@@ -41,10 +42,10 @@ def of_node(folder: Path, token: str, code: int | None) -> Ended:
     """How an agent that is gone ended: by its result, else by its exit code (None: nobody saw it)."""
     result = read_json(folder / RESULT)
     if isinstance(result, dict) and result.get("token") == token:
-        return Ended(JobState(result["state"]), result.get("reason", ""), result.get("first_failure"))
+        return Ended(JobState(result["state"]), as_reason(result.get("reason")) or "", result.get("first_failure"))
     if code == _NO_ROOM:
-        reason = f"the disk is full: nothing more could be written to {folder.parent}"
-        return Ended(JobState.FAILED, reason, {"rank": None, "kind": "disk", "last_lines": []})
+        why = f"the disk is full: nothing more could be written to {folder.parent}"
+        return Ended(JobState.FAILED, why, {"rank": None, "kind": "disk", "last_lines": []})
     if code == _SUPERSEDED:
         return Ended(JobState.LOST, "another controller had taken the run over before the agent began")
     how = f" (signal {-code})" if code is not None and code < 0 else ""
@@ -162,11 +163,11 @@ class AttemptNodes(Generic[N]):
         if self._failed_at is not None and not self.asked_to_end and now - self._failed_at > PEER_SECONDS:
             self._stop_others(f"{bad[0].host} has failed")
 
-    def _stop_others(self, reason: str) -> None:
+    def _stop_others(self, why: str) -> None:
         self.asked_to_end = True
         for node in self.nodes:
             if node.ended is None and node.command() not in ("stop", "kill"):
-                node.transport.send(_stop_order(node.folder, node.plan["epoch"], reason))
+                node.transport.send(_stop_order(node.folder, node.plan["epoch"], why))
 
     def state(self) -> Ended:
         """One state for all nodes."""
@@ -178,11 +179,11 @@ class AttemptNodes(Generic[N]):
         return whole([(node.host, node.ended) for node in nodes if node.ended])
 
 
-def _stop_order(folder: Path, epoch: int, reason: str) -> dict[str, Any]:
+def _stop_order(folder: Path, epoch: int, why: str) -> dict[str, Any]:
     """An order to a node whose neighbour has failed; of an epoch high enough for its agent to obey."""
     standing = read_json(folder / CONTROL)
     known = standing.get("epoch", 0) if isinstance(standing, dict) else 0
-    return {"epoch": max(known, epoch), "command": "stop", "reason": reason}
+    return {"epoch": max(known, epoch), "command": "stop", "reason": why}
 
 
 def whole(ended: Sequence[tuple[str, Ended]]) -> Ended:
@@ -195,7 +196,7 @@ def whole(ended: Sequence[tuple[str, Ended]]) -> Ended:
     if len(ended) == 1:
         return end
     failure = {**end.failure, "host": host} if end.failure else None
-    return Ended(end.state, f"{host}: {end.reason}", failure)
+    return Ended(end.state, reason("on-host", host=host, why=end.reason), failure)
 
 
 def _cause(ended: Ended) -> int:

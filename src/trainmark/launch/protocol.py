@@ -15,6 +15,7 @@ from trainmark.errors import SiteError, UserError
 from trainmark.launch import agent_command
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.plugins import Registry
+from trainmark.reasons import Reason
 from trainmark.spec.site import Site, options_location
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location, convert
@@ -58,7 +59,7 @@ class Ended(msgspec.Struct, frozen=True):
     """How an attempt stands; `failure` names the first failing rank and its last lines."""
 
     state: JobState
-    reason: str = ""
+    reason: Reason | str = ""
     failure: dict[str, Any] | None = None
 
 
@@ -163,7 +164,7 @@ class Launcher(Protocol):
         """States by handle, waiting up to `seconds` for one to end. One call for all attempts."""
         ...
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
         """Make an attempt end. Returns at once; `poll` tells when it has."""
         ...
 

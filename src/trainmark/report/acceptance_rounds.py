@@ -10,6 +10,7 @@ import msgspec
 
 from trainmark.plan.fleet import hosts_of
 from trainmark.report.attempt import question
+from trainmark.report.i18n.speaker import say
 from trainmark.score.accept.contract import Step
 from trainmark.score.figures.attempt import score_run
 from trainmark.spec.columns import Columns, is_number
@@ -45,7 +46,7 @@ def read(run: RunDir, what: str) -> list[Measured]:
         outcome, reason = state.outcome(ref)
         attempt = state.rounds[ref].last()
         if outcome is not JobState.SUCCEEDED or attempt is None:
-            found.append(Measured(hosts_of(case), ref.round, None, reason or f"it is {outcome}"))
+            found.append(Measured(hosts_of(case), ref.round, None, say(reason) or f"it is {outcome}"))
             continue
         folder = run.attempt(case, ref, attempt.number)
         read = columns.read(folder, case.world)

@@ -13,6 +13,8 @@ from trainmark import __version__
 from trainmark.cache import cache_dir
 from trainmark.devices.protocol import dense_peak
 from trainmark.plan.records import CasePlan
+from trainmark.reasons import as_reason
+from trainmark.report.i18n.speaker import say
 from trainmark.report.records import RunSeries
 from trainmark.score.figures import convergence
 from trainmark.score.figures import hook_reports as told
@@ -47,7 +49,7 @@ def score_attempt(
 ) -> Scored:
     """`results`: what the agents wrote at its end. They know of other runs on their host, which samples do not."""
     found = _of_events(folder, case, series)
-    others = [str(why) for result in results for why in result.get("disturbed", [])]
+    others = [say(as_reason(why)) for result in results for why in result.get("disturbed", [])]
     if not others:
         return found
     score = msgspec.structs.replace(found.score, disturbed=[*found.score.disturbed, *others])

@@ -9,8 +9,10 @@ import msgspec
 
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import as_reason
 from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
+from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
 from trainmark.run import lease
 from trainmark.score.figures.attempt import names
@@ -173,7 +175,8 @@ def present_state(run: RunDir, state: RunState) -> JobState:
 
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:
     case = state.plan.cases[index]
-    outcome, reason = state.case_outcome(index)
+    outcome, why = state.case_outcome(index)
+    reason = say(why)
     counted = state.counted(index)
     scored, notes, sets = [], [], []
     for ref, attempt in counted:
@@ -294,7 +297,7 @@ def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[str]:
 
 def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[str]:
     """What a reader must know besides the figures."""
-    notes = [warning for result in results for warning in result.get("warnings", [])]
+    notes = [say(as_reason(warning)) for result in results for warning in result.get("warnings", [])]
     if case.data == SYNTHETIC:
         notes.append("data is synthetic")
     if case.diagnostic is not None:

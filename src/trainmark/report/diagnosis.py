@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.plan.records import CasePlan, Diagnostic
+from trainmark.report.i18n.speaker import say
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
 from trainmark.score.figures.phases import pauses
@@ -39,7 +40,9 @@ def _case(run: RunDir, state: RunState, name: str, modes: dict[str, int]) -> Dia
     asked = case.diagnostic
     assert asked is not None  # noqa: S101 - of_run looked
     outcomes = {mode: state.case_outcome(index) for mode, index in modes.items()}
-    remarks = [f"{mode}: {why}" for mode, (found, why) in outcomes.items() if found is not JobState.SUCCEEDED and why]
+    remarks = [
+        f"{mode}: {say(why)}" for mode, (found, why) in outcomes.items() if found is not JobState.SUCCEEDED and why
+    ]
     hosts: dict[int, str] = {}
     blocks = []
     for number in sorted({number for found in folders.values() for number in found}):

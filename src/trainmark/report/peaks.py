@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.plan.records import CasePlan
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.peaks import SCHEMA, Bandwidth, Matmul, Message, Peaks, Product, Scope
 from trainmark.store import columns, events
@@ -27,7 +28,7 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
     for index, case in enumerate(state.plan.cases):
         counted = state.counted(index)
         if not counted:
-            missing.append(f"{case.case}: {state.case_outcome(index)[1]}")
+            missing.append(f"{case.case}: {say(state.case_outcome(index)[1])}")
             continue
         ref, attempt = counted[-1]
         folder = run.attempt(case, ref, attempt.number)
@@ -126,26 +127,3 @@ def _messages(found: Columns, scope: Scope, missing: list[str]) -> list[Message]
                 )
             )
     return told
-
-
-def text(found: Peaks) -> str:
-    from trainmark.report import numbers
-    from trainmark.report.plain import clean
-
-    lines = [f"peaks of site {found.site}, device {found.device}, measured {numbers.moment(found.created)}", ""]
-    for one in found.matmul:
-        ranks = "1 rank" if one.nproc == 1 else f"{one.nproc} ranks"
-        shown = numbers.quantity(one.flops, "FLOP/s")
-        lines.append(f"  {one.host}  matmul {one.dtype}, {ranks}: {shown} over {one.seconds:.1f} s")
-    for band in found.bandwidths:
-        shown = numbers.quantity(band.bandwidth, "B/s")
-        lines.append(f"  {band.host}  {band.what.replace('_', ' ')}, {band.nproc} rank(s): {shown}")
-    for scope in ("within", "between"):
-        for operation in dict.fromkeys(one.operation for one in found.messages if one.scope == scope):
-            line = found.line(operation, scope)
-            best = max(o.bus_bandwidth for o in found.messages if (o.scope, o.operation) == (scope, operation))
-            latency = "" if line is None else f", latency {numbers.quantity(line.latency, 's')}"
-            name = operation.replace("_", "-")
-            lines.append(f"  {name} {scope} hosts: bus bandwidth up to {numbers.quantity(best, 'B/s')}{latency}")
-    lines += [f"  not measured: {what}" for what in found.missing]
-    return "\n".join(clean(line) for line in lines) + "\n"

@@ -6,19 +6,11 @@ from typing import Any
 
 import msgspec
 
+from trainmark.report.charts.records import Curve
 from trainmark.score.figures.measurement import Measurement
 from trainmark.score.records import Diagnosis, Goodput, Verdict
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
-
-
-class Curve(msgspec.Struct, frozen=True):
-    """A line in a chart, thinned to what a screen can show. None is a gap: unknown is never 0."""
-
-    name: str
-    unit: str
-    x: list[float]
-    y: list[float | None]
 
 
 class RunSeries(msgspec.Struct, frozen=True):

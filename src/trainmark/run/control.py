@@ -10,6 +10,7 @@ import msgspec
 
 from trainmark.errors import SiteError, UserError
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.run import campaign, lease, progress, session, stop
 from trainmark.run.campaign import Campaign
 from trainmark.run.lease import Owner
@@ -32,7 +33,7 @@ class RoundStatus(msgspec.Struct, frozen=True):
     round: int
     attempt: int
     state: JobState
-    reason: str = ""
+    reason: Reason | str = ""
     progress: Progress | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainmark.launch.protocol import Ended, How, StartedAttempt
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.spec.states import JobState
 
 # An agent keeps its own deadlines; one that is later than this is no longer trusted to.
@@ -21,9 +22,9 @@ class Following:
         self._late = now + self._allowed
         self._asked: How | None = None
         self._stop_by = float("inf")
-        self._waits_for = ""
+        self._waits_for: Reason | str = ""
 
-    def waits(self, ended: Ended, now: float) -> str:
+    def waits(self, ended: Ended, now: float) -> Reason | str:
         """News of what it waits for, if it has not begun: time in a queue is not the case's, and the launcher has a
         deadline for it."""
         if ended.state is not JobState.PENDING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
 from trainmark.spec.states import JobState
@@ -182,7 +183,7 @@ class Loop:
         now = self._clock()
         news = one.waits(ended, now)
         if news:
-            self._observer.note(f"waiting: {news}")
+            self._observer.note(f"waiting: {say(news)}")
         if one.stuck(now):
             return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
         # One that still waits in a queue is not waited for when it is no longer needed.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.states import JobState
 
 
@@ -76,4 +77,4 @@ class RunLog(Observer):
 def outcome_line(case: CasePlan, ref: RoundRef, ended: Ended) -> str:
     """How a round ended, in one line."""
     head = case.case if ended.state is JobState.SKIPPED else f"{case.case} round {ref.round}"
-    return f"{head}: {ended.state}" + (f": {ended.reason}" if ended.reason else "")
+    return f"{head}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else "")

@@ -13,6 +13,7 @@ from trainmark.errors import UserError
 from trainmark.frameworks.protocol import Command
 from trainmark.launch.protocol import AttemptSpec, Ended, Launcher, StartedAttempt, launcher_of
 from trainmark.plan.records import CasePlan, NodePlan, bare
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines
@@ -108,7 +109,7 @@ class LauncherContract:
     def test_a_failed_attempt_has_a_reason(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sh", "-c", "echo last words; exit 3")
         ended = self.wait(launcher, launcher.submit(launcher.render(spec, site)))
-        assert ended.state == "FAILED" and "code 3" in ended.reason
+        assert ended.state == "FAILED" and "code 3" in say(ended.reason)
         assert ended.failure is not None and ended.failure["last_lines"][-1] == "last words"
 
     def test_cancel_ends_it(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
@@ -117,7 +118,7 @@ class LauncherContract:
         self.begun(launcher, job)
         launcher.cancel(job, 1, "a test", "stop")
         ended = self.wait(launcher, job)
-        assert ended.state == "CANCELLED" and "a test" in ended.reason
+        assert ended.state == "CANCELLED" and "a test" in say(ended.reason)
 
     def test_an_agent_that_is_destroyed_is_lost(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sleep", "1000")

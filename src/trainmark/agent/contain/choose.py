@@ -11,11 +11,14 @@ from __future__ import annotations
 import os
 import time
 
+from trainmark.agent.reasons import ReasonedError, reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
     from trainmark.agent.linux import Proc
+    from trainmark.agent.reasons import Reason
 
 
 class Containment:
@@ -54,8 +57,8 @@ KINDS = ("pidns", "cgroup", "subreaper")
 _CLEAR_SECONDS = 10.0
 
 
-class ContainmentError(Exception):
-    """This kind of containment cannot be used here; the text says why."""
+class ContainmentError(ReasonedError):
+    """This kind of containment cannot be used here."""
 
 
 def _make(name: str, token: str, proc: Proc) -> Containment:
@@ -73,26 +76,26 @@ def _make(name: str, token: str, proc: Proc) -> Containment:
     return Subreaper(token, proc)
 
 
-def choose(asked: str, token: str, proc: Proc) -> tuple[Containment, list[str]]:
+def choose(asked: str, token: str, proc: Proc) -> tuple[Containment, list[Reason]]:
     """The strongest kind that works (or the one asked for), opened, and why no stronger one is used."""
     if asked != "auto":
         if asked not in KINDS:
-            raise ContainmentError("containment %r is not known (auto, %s)" % (asked, ", ".join(KINDS)))
+            raise ContainmentError(reason("containment-unknown", asked=asked, known=["auto", *KINDS]))
         try:
             found = _make(asked, token, proc)
             found.open()
         except ContainmentError as error:
-            raise ContainmentError("containment %s was asked for but cannot be used: %s" % (asked, error)) from error
-        return found, ["%s was asked for" % asked]
-    why: list[str] = []
+            raise ContainmentError(reason("containment-unusable", kind=asked, why=error.reason)) from error
+        return found, [reason("containment-asked-for", kind=asked)]
+    why: list[Reason] = []
     for name in KINDS:
         try:
             found = _make(name, token, proc)
             found.open()
             return found, why
         except ContainmentError as error:
-            why.append("%s: %s" % (name, error))
-    raise ContainmentError("no containment can be used: " + "; ".join(why))
+            why.append(reason("containment-not-used", kind=name, why=error.reason))
+    raise ContainmentError(reason("no-containment", why=why))
 
 
 def reap_all() -> bool:

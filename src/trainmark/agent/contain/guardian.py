@@ -14,6 +14,7 @@ from trainmark.agent import linux, result
 from trainmark.agent.contain.choose import clear, reap_all
 from trainmark.agent.ending import Ending, signal_name
 from trainmark.agent.files import read_json
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,10 +90,10 @@ def _take_over(context: Context, containment: Containment, status: int, wakeup: 
 
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        reason = "the agent was killed by signal %d" % number
-        context.log.line("%s (%s)" % (reason, signal_name(number)))
+        why = reason("agent-killed", signal=number)
+        context.log.line("the agent was killed by signal %d (%s)" % (number, signal_name(number)))
     else:
-        reason = "the agent ended with code %d and no result" % os.WEXITSTATUS(status)
+        why = reason("agent-without-result", code=os.WEXITSTATUS(status))
     summary = result.RoundSummary()
     summary.left = clear(containment, reap_all, wakeup.wait)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == result.NOT_WRITTEN:
@@ -101,7 +102,7 @@ def _take_over(context: Context, containment: Containment, status: int, wakeup: 
     summary.events = _count(context.plan.file(EVENTS))
     summary.samples = max(0, _count(context.plan.file("samples.jsonl")) - 1)
     summary.ranks = _ranks(context)
-    return result.write(context, Ending("FAILED", reason, "agent"), summary, result.INTERNAL)
+    return result.write(context, Ending("FAILED", why, "agent"), summary, result.INTERNAL)
 
 
 def _count(path: str) -> int:

@@ -7,6 +7,7 @@ import signal
 
 from trainmark.agent import linux
 from trainmark.agent.contain.choose import Containment, ContainmentError
+from trainmark.agent.reasons import reason
 from trainmark.agent.wakeup import forget_signals
 
 TYPE_CHECKING = False
@@ -47,11 +48,11 @@ class PidNamespace(Containment):
         self._gone = False
         self._lifeline = -1
         if not proc.capable(linux.CAP_SYS_ADMIN):
-            raise ContainmentError("needs CAP_SYS_ADMIN")
+            raise ContainmentError(reason("needs-capability", name="CAP_SYS_ADMIN"))
         covered = _covered(proc.read("self/mountinfo"))
         if covered:
             where = covered.decode(errors="replace")
-            raise ContainmentError("%s is a mount that the ranks would no longer see" % where)
+            raise ContainmentError(reason("mount-hidden", path=where))
 
     def open(self) -> None:
         home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -64,7 +65,7 @@ class PidNamespace(Containment):
                 linux.setns(home, linux.CLONE_NEWPID)
                 raise
         except OSError as error:
-            raise ContainmentError(str(error)) from error
+            raise ContainmentError(reason("text", text=str(error))) from error
         finally:
             os.close(home)
 
@@ -82,7 +83,7 @@ class PidNamespace(Containment):
         if answer != b"ready":
             self.close()
             os.waitpid(self._first, 0)
-            raise ContainmentError("the keeper did not start: %s" % answer.decode(errors="replace"))
+            raise ContainmentError(reason("namespace-not-started", error=answer.decode(errors="replace")))
 
     def reaped(self, pid: int) -> None:
         if pid == self._first:

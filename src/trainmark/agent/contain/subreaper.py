@@ -6,6 +6,7 @@ import os
 
 from trainmark.agent import linux
 from trainmark.agent.contain.choose import Containment, ContainmentError
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Subreaper(Containment):
         try:
             linux.become_subreaper()
         except OSError as error:
-            raise ContainmentError(str(error)) from error
+            raise ContainmentError(reason("text", text=str(error))) from error
 
     def empty(self, childless: bool) -> bool:
         return childless

@@ -13,10 +13,13 @@ import time
 
 from trainmark.agent.events.reader import LineReader
 from trainmark.agent.files import Appender, to_json
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from trainmark.agent.reasons import Reason
 
 _LONGEST = 2048  # characters of a line that is looked at
 _PATIENCE = 0.2  # seconds for one line: a bad expression may not end
@@ -117,7 +120,7 @@ class PatternReader:
             if line and len(line) <= _LONGEST:
                 self._one(line, now)
 
-    def finish(self) -> list[str]:
+    def finish(self) -> list[Reason]:
         """Reads the rest. Warns of lines that were left out."""
         self.look()
         while self._lines.moved:
@@ -130,14 +133,14 @@ class PatternReader:
         self._lines.close()
         return self._left_out()
 
-    def _left_out(self) -> list[str]:
-        found = []
+    def _left_out(self) -> list[Reason]:
+        found: list[Reason] = []
         if self._timeouts:
-            found.append("the pattern took more than %g s for a line, which was left out" % _PATIENCE)
+            found.append(reason("pattern-too-slow", seconds=_PATIENCE))
         if self._strays:
-            found.append("%d line(s) told a step before the last one: left out as another rank's" % self._strays)
+            found.append(reason("pattern-earlier-steps", count=self._strays))
         if self._jumps:
-            found.append("%d line(s) were left out: more than %d steps passed before each" % (self._jumps, _MOST_STEPS))
+            found.append(reason("pattern-later-steps", count=self._jumps, steps=_MOST_STEPS))
         return found
 
     def _one(self, line: str, now: int) -> None:

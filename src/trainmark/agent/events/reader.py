@@ -10,9 +10,13 @@ import json
 import os
 import stat
 
+from trainmark.agent.reasons import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from trainmark.agent.reasons import Reason
 
 _READ = 1 << 22
 LONGEST = 1 << 20  # of a line, in bytes: no event comes near it
@@ -153,19 +157,20 @@ class EventStream:
         """Whether the last `take` found anything new, be it whole lines or not."""
         return self._lines.moved
 
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Reason]:
         """What was left out so far."""
-        lines, found = self._lines, []
+        lines = self._lines
+        found: list[Reason] = []
         if lines.refused is not None:
-            found.append("rank %d: its events are not read: %s: %s" % (self.rank, self.path, lines.refused))
+            found.append(reason("events-not-read", rank=self.rank, path=self.path, error=lines.refused))
         if lines.long:
-            what = "a line" if lines.long == 1 else "%d lines" % lines.long
-            found.append("rank %d wrote %s of more than 1 MiB, left out" % (self.rank, what))
+            code = "long-line-left-out" if lines.long == 1 else "long-lines-left-out"
+            found.append(reason(code, rank=self.rank, count=lines.long))
         if self.foreign:
-            what = "1 event" if self.foreign == 1 else "%d events" % self.foreign
-            found.append("rank %d wrote %s in the name of another rank, left out" % (self.rank, what))
+            code = "foreign-event-left-out" if self.foreign == 1 else "foreign-events-left-out"
+            found.append(reason(code, rank=self.rank, count=self.foreign))
         if lines.torn:
-            found.append("rank %d: its last event was cut off and is dropped" % self.rank)
+            found.append(reason("last-event-cut-off", rank=self.rank))
         return found
 
     def close(self) -> None:

@@ -9,10 +9,13 @@ from trainmark.agent.events.reader import EventStream, LineReader, parsed
 from trainmark.agent.events.spools import SPOOL, make_spool, ranks_in, remove_spool, spool_file
 from trainmark.agent.files import Appender, Log, drop_reserve
 from trainmark.agent.node_plan import SPOOL_PREFIX
+from trainmark.agent.reasons import log_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterator
+
+    from trainmark.agent.reasons import Reason
 
 EVENTS = "events.jsonl"
 _LOCK = "completing"
@@ -46,7 +49,7 @@ class Shipper:
             self.shipped += data.count(b"\n")
         return any(stream.moved for stream in self.streams.values())
 
-    def finish(self) -> list[str]:
+    def finish(self) -> list[Reason]:
         """Ships the rest and removes the spool, unless events had to stay there. Warns of what was left out."""
         while self.ship(time.monotonic_ns()):
             pass
@@ -151,7 +154,7 @@ def _complete(folder: str, spool: str) -> int:
             stream = EventStream(rank, spool_file(spool, rank))
             count += _append_new(stream, events, known)
             for warning in stream.warnings():
-                log.line(warning)
+                log.line(log_text(warning))
         events.sync()
     finally:
         events.close()

@@ -9,10 +9,13 @@ import sys
 import threading
 
 from trainmark.agent.files import to_json
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from trainmark.agent.reasons import Reason
 
 _SECONDS = 60.0
 _LISTEN_SECONDS, _REACH_SECONDS = 60.0, 5.0
@@ -187,7 +190,7 @@ def look_inside(argv: list[str]) -> str | None:
         return text or "exit code %d" % code
 
 
-def clear_caches() -> list[str]:
+def clear_caches() -> list[Reason]:
     """Makes the kernel drop cached files; a warning when it could not."""
     path = "/proc/sys/vm/drop_caches"
     os.sync()
@@ -206,7 +209,7 @@ def clear_caches() -> list[str]:
         why = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
         why = str(error)
-    return ["caches were not cleared: %s" % why] if why else []
+    return [reason("caches-not-cleared", why=why)] if why else []
 
 
 def listen(token: str) -> int:

@@ -10,6 +10,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.plan.records import CasePlan
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.columns import Event
 from trainmark.spec.states import JobState
 from trainmark.store import journal
@@ -91,7 +92,7 @@ def rounds(run: RunDir) -> list[Done]:
         if last is not None:
             case = plan.cases[ref.case]
             folder = run.attempt(case, ref, last.number)
-            found.append(Done(case, ref.round, last.state, last.reason, folder))
+            found.append(Done(case, ref.round, last.state, say(last.reason), folder))
     return found
 
 

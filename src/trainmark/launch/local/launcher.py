@@ -19,6 +19,7 @@ from trainmark.launch import attempt as attempts
 from trainmark.launch import node_plan, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
+from trainmark.reasons import Reason
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
@@ -92,7 +93,7 @@ class LocalLauncher(Launcher):
             for handle in alive.values():
                 os.close(handle)
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
         handle = self._open(job)
         if handle is None:
             return

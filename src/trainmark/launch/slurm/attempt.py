@@ -12,6 +12,7 @@ from trainmark.launch.protocol import Ended
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, Allocation
 from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.slurm.states import SlurmJob, ended, failure_of, memory_kill, waiting_for
+from trainmark.reasons import Reason, as_reason
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json
 from trainmark.store.rundir import CONTROL
@@ -52,7 +53,7 @@ class SlurmAttempt:
             self.verdict = found
         return self.verdict
 
-    def withdraw(self, reason: str) -> bool:
+    def withdraw(self, reason: Reason | str) -> bool:
         """Takes it back if no steward has it yet."""
         if self.allocation.withdraw(self.order):
             self.verdict = Ended(JobState.CANCELLED, reason)
@@ -113,9 +114,9 @@ class SlurmAttempt:
             return self.agents.verdict()
         return Ended(JobState.RUNNING)
 
-    def _order_reason(self) -> str:
+    def _order_reason(self) -> Reason | None:
         found = read_json(self.nodes[0].folder / CONTROL)
-        return str(found.get("reason") or "") if isinstance(found, dict) else ""
+        return as_reason(found.get("reason")) if isinstance(found, dict) else None
 
     # ---- ends
 

@@ -27,6 +27,7 @@ from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.transport import SharedFolderTransport
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
+from trainmark.reasons import Reason
 from trainmark.spec.site import Site
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
@@ -132,7 +133,7 @@ class SlurmLauncher(Launcher):
                 return states
             time.sleep(_LOOK_SECONDS)
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
         attempt = self._attempt(job)
         if how != "destroy":
             # Agents look at their orders each second.

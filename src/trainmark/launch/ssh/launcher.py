@@ -28,6 +28,7 @@ from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.ssh.start import Starter
 from trainmark.launch.trees import Tree, pack
 from trainmark.plan.records import Plan
+from trainmark.reasons import Reason
 from trainmark.spec.site import Site, beside, options_location
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
@@ -125,7 +126,7 @@ class SshLauncher(Launcher):
         self.connections.until(news, seconds, every=_LOOK_SECONDS)
         return {handle: attempt.state() for handle, attempt in following.items()}
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
         attempt = self._attempt(job)
         if how != "destroy" and not attempts.command(job.attempt_dir, epoch, how, reason):
             return

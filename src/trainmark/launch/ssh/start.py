@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.agent.placeholders import agree_on
+from trainmark.agent.reasons import reason
 from trainmark.errors import SiteError
 from trainmark.launch.attempt import has_result
 from trainmark.launch.ssh import abandoned, images
@@ -113,7 +114,7 @@ class Starter:
         self._connections.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
         for node, reply in asked:
             why = reply.why or f"no answer within {_ANSWER_SECONDS:g} s"
-            warnings = (reply.value or {})["warnings"] if reply.ok else [f"caches were not cleared: {why}"]
+            warnings = (reply.value or {})["warnings"] if reply.ok else [reason("caches-not-cleared", why=why)]
             node.plan = {**node.plan, "warnings": warnings}
 
     def _agree_on_ports(self, nodes: list[SshNode]) -> None:

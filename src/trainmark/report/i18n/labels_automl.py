@@ -4,6 +4,25 @@ from __future__ import annotations
 
 LABELS: dict[str, tuple[str, str]] = {
     "am.title": ("AutoML benchmark report", "AutoML 基准测试报告"),
+    "am.line": ("experiment {0}  {1}  rules {2}", "实验 {0}  {1}  规则 {2}"),
+    "am.is_valid": ("VALID: every rule was met", "有效：满足所有规则"),
+    "am.is_not_valid": ("NOT VALID: {0}", "无效：{0}"),
+    "am.score_is": ("{0}  ({1} operations)", "{0}（{1} 运算）"),
+    "am.error_is": ("{0} %  (best accuracy {1} %)", "{0} %（最高正确率 {1} %）"),
+    "am.work_is": ("{0} in {1} epochs of {2} trials, {3}", "{0}，{2} 个试验的 {1} 轮，{3}"),
+    "am.busy_is": (
+        "{0} % of their time in epochs that were done to their end",
+        "{0} % 的时间用于完整完成的轮次",
+    ),
+    "am.gaps_name": ("Gaps", "间隔"),
+    "am.gaps_are": (
+        "{0}, {1} s on average, {2} s at most, {3} longer than 1 % of the trial (0.3 s for trials under 30 s)",
+        "{0} 个，平均 {1} 秒，最长 {2} 秒，{3} 个超过试验的 1 %（不足 30 秒的试验为 0.3 秒）",
+    ),
+    "am.hours": ("time (h)", "时间 (h)"),
+    "am.error_percent": ("error (%)", "错误率 (%)"),
+    "am.pflops": ("PFLOPS", "PFLOPS"),
+    "am.regulated_pflops": ("score (PFLOPS)", "分数 (PFLOPS)"),
     "am.valid": ("valid", "有效"),
     "am.not_valid": ("not valid", "无效"),
     "am.running": ("still running", "仍在运行"),

@@ -1,4 +1,4 @@
-"""Labels and reasons in one language: `say` for plain text, `Speaker` for text that a page can switch."""
+"""`say`: labels and reasons as text in one language."""
 
 from __future__ import annotations
 
@@ -6,131 +6,79 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from trainmark.reasons import TEXT, Reason
 from trainmark.report.i18n.labels import LABELS
-from trainmark.report.i18n.templates import REASONS, Field, numbered
+from trainmark.report.i18n.templates import REASONS, Field, parts
+from trainmark.report.texts import Joined, Label, Text
 
 LANGUAGES = ("en", "zh")
-
-# What records hold: a reason, several of them, or text of an older run or of another tool.
-Sayable = Reason | str | Sequence["Reason | str"] | None
+_JOINTS = {"; ": LABELS["join.list"], ": ": LABELS["join.explained"]}
 
 
-class Label(msgspec.Struct, frozen=True):
-    """Text that can change its language in the page. Without a key: text from data, which cannot."""
-
-    text: str
-    # Of LABELS, or "reason." and the code of a reason.
-    key: str = ""
-    # An argument that has words of its own is (English, Chinese).
-    args: tuple[str | tuple[str, str], ...] = ()
-    # Labels one after another, in place of a key; `text` is all of them.
-    parts: tuple[Label, ...] = ()
+def say(value: Text, language: str = "en") -> str:
+    """A label or a reason as text, several of them joined, data as it is."""
+    return _said(value, LANGUAGES.index(language))
 
 
-def say(value: Sayable, language: str = "en") -> str:
-    """A reason as text, several of them joined, text as it is."""
-    return Speaker(language).reason(value).text
+def _said(value: Any, column: int) -> str:
+    match value:
+        case str():
+            return value
+        case None:
+            return ""
+        case Label():
+            return _label(value, column)
+        case Joined():
+            joint = _JOINTS[value.joint][column] if value.joint in _JOINTS else value.joint
+            return joint.join(_said(part, column) for part in value.parts)
+        case Reason():
+            return _reason(value, column)
+        case {"code": str(code)}:
+            # As a file holds it.
+            arguments = value.get("arguments")
+            return _reason(Reason(code, arguments if isinstance(arguments, dict) else {}), column)
+        case list() | tuple():
+            return _several(value, column, _JOINTS["; "][column])
+        case _:
+            return str(value)
 
 
-class Speaker:
-    """Gives labels in one language."""
-
-    def __init__(self, language: str = "en") -> None:
-        self.language = language
-        self._column = LANGUAGES.index(language)
-
-    def __call__(self, key: str, *args: object) -> Label:
-        shown = tuple(str(arg) for arg in args)
-        return Label(_fill(LABELS[key][self._column], shown), key, shown)
-
-    def text(self, key: str, *args: object) -> str:
-        return self(key, *args).text
-
-    def named(self, group: str, name: str) -> Label:
-        """The label of a name that comes from data, or the name itself where there is none."""
-        key = f"{group}.{name}"
-        if group == "m" and name.startswith("evaluation_"):
-            return self("m.evaluation", name.removeprefix("evaluation_").replace("_", " "))
-        return self(key) if key in LABELS else Label(name.replace("_", " ") if group == "m" else name)
-
-    def reason(self, value: Sayable) -> Label:
-        """What a record holds as a reason: one, several, or text, which is shown as it is in every language."""
-        given = _given(value)
-        if isinstance(given, str):
-            return Label(given)
-        if isinstance(given, Reason):
-            return self._reason(given)
-        return self.joined([self.reason(one) for one in given])
-
-    def joined(self, labels: Sequence[Label], by: str = "join.list") -> Label:
-        """Labels one after another. `by`: the label that stands between two of them."""
-        if len(labels) == 1:
-            return labels[0]
-        parts = [part for label in labels for part in (self(by), label)][1:]
-        return Label("".join(part.text for part in parts), parts=tuple(parts))
-
-    def _reason(self, given: Reason) -> Label:
-        if given.code == TEXT or given.code not in REASONS:
-            return Label(_reason_text(given, self._column))
-        shown = []
-        for field in numbered(given.code).fields:
-            english, chinese = (_argument(given, field, column) for column in range(len(LANGUAGES)))
-            shown.append(english if english == chinese else (english, chinese))
-        own = tuple(one if isinstance(one, str) else one[self._column] for one in shown)
-        return Label(_fill(numbered(given.code).texts[self._column], own), "reason." + given.code, tuple(shown))
+def _several(values: Sequence[Any], column: int, joint: str) -> str:
+    return joint.join(_said(value, column) for value in values)
 
 
-def _given(value: Any) -> Reason | str | list[Any]:
-    """Whatever stands in a record or in the JSON of one."""
-    if value is None:
-        return ""
-    if isinstance(value, dict) and isinstance(value.get("code"), str):
-        arguments = value.get("arguments")
-        return Reason(value["code"], arguments if isinstance(arguments, dict) else {})
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    return value if isinstance(value, Reason) else str(value)
-
-
-def _reason_text(given: Reason, column: int) -> str:
-    if given.code == TEXT:
-        return str(given.arguments.get("text", ""))
-    if given.code not in REASONS:
-        # Of a newer version, or of a plug-in without words.
-        told = ", ".join(f"{name}={_value(value, '', column)}" for name, value in given.arguments.items())
-        return f"{given.code} ({told})" if told else given.code
-    template = numbered(given.code)
-    return _fill(template.texts[column], tuple(_argument(given, field, column) for field in template.fields))
-
-
-def _argument(given: Reason, field: Field, column: int) -> str:
-    if field.name not in given.arguments:
-        return "?"
-    return _value(given.arguments[field.name], field.spec, column)
-
-
-def _value(value: Any, spec: str, column: int) -> str:
-    known = _given(value)
-    if isinstance(known, Reason):
-        return _reason_text(known, column)
-    if isinstance(known, list):
-        # Reasons are sentences; anything else is listed.
-        sentences = any(isinstance(_given(one), Reason) for one in known)
-        joint = LABELS["join.list"][column] if sentences else ", "
-        return joint.join(_value(one, spec, column) for one in known)
-    if spec:
-        try:
-            return format(value, spec)
-        except (TypeError, ValueError):
-            return known
-    return known
-
-
-def _fill(template: str, args: tuple[str, ...]) -> str:
-    if not args:
-        return template
+def _label(value: Label, column: int) -> str:
+    args = [_said(arg, column) for arg in value.args]
     # Not str.format: what is filled in is data, and may hold braces itself.
-    return re.sub(r"\{(\d+)\}", lambda found: args[int(found[1])], template)
+    return (
+        re.sub(r"\{(\d+)\}", lambda found: args[int(found[1])], LABELS[value.key][column])
+        if args
+        else (LABELS[value.key][column])
+    )
+
+
+def _reason(value: Reason, column: int) -> str:
+    if value.code == TEXT:
+        return str(value.arguments.get("text", ""))
+    if value.code not in REASONS:
+        # Of a newer version, or of a plug-in without words.
+        told = ", ".join(f"{name}={_said(argument, column)}" for name, argument in value.arguments.items())
+        return f"{value.code} ({told})" if told else value.code
+    pieces = parts(REASONS[value.code][column])
+    return "".join(literal + (_argument(value, field, column) if field else "") for literal, field in pieces)
+
+
+def _argument(value: Reason, field: Field, column: int) -> str:
+    if field.name not in value.arguments:
+        return "?"
+    found = value.arguments[field.name]
+    if isinstance(found, (list, tuple)):
+        # Reasons are sentences; anything else is listed.
+        sentences = any(isinstance(one, (Reason, dict)) for one in found)
+        return _several(found, column, _JOINTS["; "][column] if sentences else ", ")
+    if field.spec:
+        try:
+            return format(found, field.spec)
+        except (TypeError, ValueError):
+            pass
+    return _said(found, column)
