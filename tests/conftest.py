@@ -25,6 +25,7 @@ _TOGETHER = {
     "tests/slurm/": "slurm",
     "tests/automl/test_experiment.py": "automl",
     "tests/report/test_browser.py": "chromium",
+    "tests/api/test_notebook.py": "notebook",
 }
 
 

@@ -76,13 +76,13 @@ def test_the_checksum_is_that_of_the_format() -> None:
 
 
 def test_tfrecords_are_read_without_tensorflow(tmp_path: Path) -> None:
+    import image_data
     import numpy as np
-    import pictures
 
     write_shards(tmp_path / "data")
-    wanted = pictures.Wanted(32, 3, 5, 0, 0)
+    wanted = image_data.Wanted(32, 3, 5, 0, 0)
     for _ in range(2):  # the second time by the index that was kept
-        train, test, kind = pictures.open_data(str(tmp_path / "data"), None, wanted, tmp_path / "index")
+        train, test, kind = image_data.open_data(str(tmp_path / "data"), None, wanted, tmp_path / "index")
         assert (kind, len(train), len(test)) == ("tfrecord", 12, 8)
         batch = train.batch(np.arange(12), None)
         assert batch.images.shape == (12, 3, 32, 32)
@@ -93,19 +93,19 @@ def test_tfrecords_are_read_without_tensorflow(tmp_path: Path) -> None:
 
 
 def test_a_broken_shard_is_named(tmp_path: Path) -> None:
-    import pictures
+    import image_data
     from trainmark_job import InputError
 
     write_shards(tmp_path / "data")
     file = tmp_path / "data" / "train-00001-of-00003"
     file.write_bytes(file.read_bytes()[:-7])
     with pytest.raises(InputError, match="train-00001-of-00003 is no TFRecord file, or cut short"):
-        pictures.open_data(str(tmp_path / "data"), None, pictures.Wanted(32, 3, 5, 0, 0), tmp_path)
+        image_data.open_data(str(tmp_path / "data"), None, image_data.Wanted(32, 3, 5, 0, 0), tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["pt", "safetensors", "h5", "foreign"])
 def test_weights_from_files(tmp_path: Path, kind: str) -> None:
-    import inheritance
+    import preparation
     import torch
 
     from trainmark.automl.graph.graph_json import load
@@ -122,7 +122,7 @@ def test_weights_from_files(tmp_path: Path, kind: str) -> None:
     else:
         # A foreign file has other names, in the order of computation.
         torch.save({f"stem.{name}" if kind == "foreign" else name: value for name, value in named.items()}, file)
-    made, taken = inheritance.from_file(str(file), graph, own)
+    made, taken = preparation.weights_of_file(str(file), graph, own)
     assert taken == len(named)
     assert all(torch.equal(made[name], value) for name, value in named.items())
 
@@ -145,7 +145,7 @@ def _write_keras(h5py: Any, file: Path, named: dict[str, Any]) -> None:
 def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     import pickle
 
-    import inheritance
+    import preparation
     from trainmark_job import InputError
 
     from trainmark.automl.graph.graph_json import load
@@ -158,7 +158,7 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     (tmp_path / "weights.pt").write_bytes(pickle.dumps({"l0.weight": Evil()}))
     graph = load(DEMO)
     with pytest.raises(InputError, match="cannot be read"):
-        inheritance.from_file(str(tmp_path / "weights.pt"), graph, build(graph).state_dict())
+        preparation.weights_of_file(str(tmp_path / "weights.pt"), graph, build(graph).state_dict())
     assert not (tmp_path / "done").exists()
 
 
@@ -201,7 +201,7 @@ def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
 def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: bool) -> None:
     """And what is made beside another training draws none of its random numbers."""
     import torch
-    from beginning import Beginnings
+    from preparation import Preparation
 
     from trainmark.automl.experiment.config import Experiment
     from trainmark.automl.graph.network import build
@@ -209,14 +209,14 @@ def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: 
     files, start, given = _heir(tmp_path)
     weights = build(start).state_dict()
     files.put_weights(0, weights)
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), files)
+    preparation = Preparation(Experiment(schema=1, name="x", data="synthetic"), files)
     torch.manual_seed(5)
     if ahead:
-        beginnings.prepare(given)
+        preparation.prepare(given)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(5))
-    trial = beginnings.trial(given)
-    beginning, network = beginnings.of(trial, given)
-    assert trial.inherited and beginning.network is network and beginning.graph == files.graph(given.entry.file)
+    trial = preparation.trial(given)
+    prepared, network = preparation.of(trial, given)
+    assert trial.inherited and prepared.network is network and prepared.graph == files.graph(given.entry.file)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(1))
     old = build(start)
     old.load_state_dict(weights)
@@ -229,30 +229,30 @@ def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: 
 def test_what_fails_beside_training_fails_when_it_is_its_turn(tmp_path: Path) -> None:
     """Only then is it known which trial it was that ended a worker."""
     import torch
-    from beginning import Beginnings
+    from preparation import Preparation
 
     from trainmark.automl.experiment.config import Experiment
 
     files, _, given = _heir(tmp_path)
     files.put_weights(0, {"strange": torch.zeros(3)})
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), files)
-    beginnings.prepare(given)
+    preparation = Preparation(Experiment(schema=1, name="x", data="synthetic"), files)
+    preparation.prepare(given)
     with pytest.raises(KeyError):
-        beginnings.of(beginnings.trial(given), given)
+        preparation.of(preparation.trial(given), given)
 
 
 def test_a_training_without_a_parent_draws_its_weights_the_same_way_each_time(tmp_path: Path) -> None:
     import msgspec
     import torch
-    from beginning import Beginnings
+    from preparation import Preparation
 
     from trainmark.automl.experiment.config import Experiment
 
     files, _, given = _heir(tmp_path)
     given = msgspec.structs.replace(given, parent=None)
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), files)
-    beginnings.prepare(given)
-    trial = beginnings.trial(given)
-    (_, first), (_, second) = beginnings.of(trial, given), beginnings.of(trial, given)
+    preparation = Preparation(Experiment(schema=1, name="x", data="synthetic"), files)
+    preparation.prepare(given)
+    trial = preparation.trial(given)
+    (_, first), (_, second) = preparation.of(trial, given), preparation.of(trial, given)
     assert not trial.inherited and first is not second
     assert all(torch.equal(one, other) for one, other in zip(first.parameters(), second.parameters(), strict=True))

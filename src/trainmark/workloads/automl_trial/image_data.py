@@ -16,7 +16,7 @@ IMAGENET_TEST = 50_000
 _IDX = "train-images-idx3-ubyte"
 
 
-class First:
+class FirstImages:
     """The first so many images of a source."""
 
     def __init__(self, source: Source, count: int) -> None:
@@ -30,7 +30,7 @@ class First:
         return self._source.batch(indices, random)
 
 
-class Made(trainmark_images.Synthetic):
+class SyntheticImages(trainmark_images.Synthetic):
     """Random pixels, as many images as wanted."""
 
     def __init__(self, size: int, channels: int, classes: int, count: int) -> None:
@@ -57,14 +57,14 @@ def open_data(data: str, val_data: str | None, wanted: Wanted, cache: Path) -> t
     """Training images, test images, and what was found."""
     if data == "synthetic":
         size, channels, classes = wanted.size, wanted.channels, wanted.classes
-        train = Made(size, channels, classes, wanted.train or trainmark_images.IMAGENET_TRAIN)
-        return train, Made(size, channels, classes, wanted.test or IMAGENET_TEST), "synthetic"
+        train = SyntheticImages(size, channels, classes, wanted.train or trainmark_images.IMAGENET_TRAIN)
+        return train, SyntheticImages(size, channels, classes, wanted.test or IMAGENET_TEST), "synthetic"
     train, test, kind = _found(Path(data), Path(val_data) if val_data else None, wanted, cache)
     if len(train.mean) != wanted.channels:
         raise InputError(f"{data} has images of {len(train.mean)} channels, `image.channels` is {wanted.channels}")
     if wanted.train:
-        train = First(train, wanted.train)
-    return train, First(test, wanted.test) if wanted.test else test, kind
+        train = FirstImages(train, wanted.train)
+    return train, FirstImages(test, wanted.test) if wanted.test else test, kind
 
 
 def _found(root: Path, other: Path | None, wanted: Wanted, cache: Path) -> tuple[Source, Source, str]:
