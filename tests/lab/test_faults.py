@@ -70,6 +70,7 @@ def test_cable_out_for_a_while_costs_nothing(cli: Cli, hosts: Lab, running: Call
     soon_clean(hosts)
 
 
+@pytest.mark.lab
 def test_power_off_in_mid_round(cli: Cli, hosts: Lab, running: Callable[..., Any], make_suite: Any) -> None:
     """The host is named, the other one is stopped, and a case that does not need it is still done."""
     suite = make_suite("  - thing:none:cpu:2:1:1\n  - thing:none:cpu:1:1:1", name="two", extra="retries: 0\nseed: 1")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import reason
 from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
@@ -154,7 +155,7 @@ class Loop:
     def _take_up(self, case: CasePlan, ref: RoundRef, attempt: Attempt) -> None:
         job = self._launcher.find(self._run.attempt(case, ref, attempt.number), attempt.token)
         if job is None:
-            self._end(case, ref, attempt.number, Ended(JobState.LOST, "the controller ended before the agent began"))
+            self._end(case, ref, attempt.number, Ended(JobState.LOST, reason("agent-never-began")))
             return
         self._observer.note(
             f"following attempt {attempt.number} of {case.case} round {ref.round}, begun by an earlier controller"

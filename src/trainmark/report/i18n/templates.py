@@ -11,6 +11,7 @@ from trainmark.report.i18n import (
     reasons_automl,
     reasons_campaign,
     reasons_common,
+    reasons_launch,
     reasons_report,
     reasons_score,
 )
@@ -21,6 +22,7 @@ CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_agent.REASONS,
     reasons_automl.REASONS,
     reasons_campaign.REASONS,
+    reasons_launch.REASONS,
     reasons_report.REASONS,
     reasons_score.REASONS,
 )
