@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import reason
 from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
@@ -154,7 +155,7 @@ class Loop:
     def _take_up(self, case: CasePlan, ref: RoundRef, attempt: Attempt) -> None:
         job = self._launcher.find(self._run.attempt(case, ref, attempt.number), attempt.token)
         if job is None:
-            self._end(case, ref, attempt.number, Ended(JobState.LOST, "the controller ended before the agent began"))
+            self._end(case, ref, attempt.number, Ended(JobState.LOST, reason("agent-never-began")))
             return
         self._observer.note(
             f"following attempt {attempt.number} of {case.case} round {ref.round}, begun by an earlier controller"
@@ -197,7 +198,7 @@ class Loop:
         """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""
         found = enough(case, self._state.pilot_speeds(index))
         self._record(journal.ENOUGH, case=index, round=found.rounds, reason=found.reason)
-        self._observer.note(f"{case.case}: {found.reason}")
+        self._observer.note(f"{case.case}: {say(found.reason)}")
 
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
         well = ended.state is JobState.SUCCEEDED
@@ -213,7 +214,7 @@ class Loop:
             reason=ended.reason,
             failure=ended.failure,
             speed=judged.speed,
-            band=judged.band or None,
+            band=judged.band,
         )
         self._observer.ended(case, ref, ended)
         rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))
