@@ -1,4 +1,4 @@
-"""Records of what runs gave (`build`, `make/`), documents of them (`kinds/`), and how these are shown (`show`, `render/`,
-`charts/`, `i18n/`). The command line, the library, `interop` and `automl` call `build.build`, the functions of `make/` and
-`show.show`.
+"""Runs → records (`build`, `make/`) → documents (`kinds/`) → text, Markdown and pages (`render/`, `charts/`, `i18n/`).
+
+The command line, the library, `interop` and `automl` call `build.build`, the functions of `make/`, and `show.show`.
 """
