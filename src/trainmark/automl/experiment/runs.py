@@ -69,7 +69,7 @@ def create(
     launcher = launcher_of(site)
     launcher.check_runs(site, runs)
     if check and not launcher.this_machine:
-        planning.check_hosts(plan)
+        launcher.check_plan(plan)
     if experiment.ledger:
         # Better found out now than by all workers.
         connect(experiment.ledger)
