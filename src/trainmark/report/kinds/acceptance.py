@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.acceptance import Acceptance
+from trainmark.report.make.acceptance import Acceptance
 from trainmark.report.texts import Joined, Text, label
 from trainmark.score.accept.nodes import NodeResult, percent
 
