@@ -12,6 +12,7 @@ from trainmark.automl.experiment.supervisor import Supervisor
 from trainmark.automl.ledger import server
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.report.build import present_state
 from trainmark.run import session
 from trainmark.run.campaign import Companion
@@ -35,7 +36,7 @@ class _Supervised(Companion):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._supervisor.ended(case, ref, ended)
 
-    def ending(self) -> str:
+    def ending(self) -> Reason | None:
         self._tend()
         return self._supervisor.ending()
 
