@@ -9,7 +9,7 @@ import pytest
 from trainmark.errors import UserError
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
-from trainmark.report.attempt import question
+from trainmark.report.make.attempt import question
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec.site import Site, VendorPeak

@@ -17,13 +17,14 @@ from trainmark.automl.experiment.result import Gaps, Result, TrialRow
 from trainmark.automl.experiment.rules import Verdict as RuleVerdict
 from trainmark.automl.experiment.score import Point as CurvePoint
 from trainmark.reasons import Reason, as_reason, reason
-from trainmark.report import why
-from trainmark.report.acceptance import Acceptance
 from trainmark.report.charts.records import Curve
-from trainmark.report.compare import Compared, Comparison, Left, Overall
-from trainmark.report.goodput import GoodputCase, GoodputRun
-from trainmark.report.history import Entry, History, LeftOut
-from trainmark.report.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.make import why
+from trainmark.report.make.acceptance import Acceptance
+from trainmark.report.make.compare import Compared, Comparison, Left, Overall
+from trainmark.report.make.goodput import GoodputCase, GoodputRun
+from trainmark.report.make.history import Entry, History, LeftOut
+from trainmark.report.make.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.make.why import Why
 from trainmark.report.records import (
     CaseReport,
     Contest,
@@ -35,7 +36,6 @@ from trainmark.report.records import (
     StudyReport,
 )
 from trainmark.report.show import show
-from trainmark.report.why import Why
 from trainmark.score.accept.contract import Held
 from trainmark.score.accept.links import Effect, LinkVerdict
 from trainmark.score.accept.nodes import NodeVerdict

@@ -52,7 +52,7 @@ def call(args: argparse.Namespace) -> int:
     launcher = launcher_of(site)
     launcher.check_runs(site, args.runs)
     if not launcher.this_machine and not args.no_check:
-        planning.check_hosts(plan)
+        launcher.check_plan(plan)
     if experiment.ledger:
         # Better found out now than by all workers.
         connect(experiment.ledger)

@@ -234,4 +234,4 @@ def _final_loss(ranks: Sequence[RankColumns]) -> Figure:
         return Figure(None, reason("no-loss"))
     values = [float(steps.loss[at[-1]]) for steps, at in told if len(at) and steps.step[at[-1]] == last]
     mean = sum(values) / len(values)
-    return Figure(mean) if is_number(mean) else Figure(None, reason("loss-not-finite", step=last))
+    return Figure(mean) if is_number(mean) else Figure(None, reason("final-loss-not-finite", step=last))

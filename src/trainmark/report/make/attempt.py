@@ -106,7 +106,7 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
     nodes = events.samples(folder)
     curves = None
     if series:
-        from trainmark.report.series import curves_of
+        from trainmark.report.make.series import curves_of
 
         curves = curves_of(read, nodes, case.band)
     resumed = {step for rank in read.ranks for step in rank.notes("resumed_from_step") if isinstance(step, int)}

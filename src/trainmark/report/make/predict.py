@@ -12,8 +12,8 @@ from trainmark.errors import UserError
 from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, reason
 from trainmark.report.build import build
+from trainmark.report.make.study import batch_of, point_of
 from trainmark.report.records import CaseReport
-from trainmark.report.study import batch_of, point_of
 from trainmark.score.stats.verdict import geometric_mean
 from trainmark.score.studies.predict import Prediction, predict
 from trainmark.score.studies.scaling import Point

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from trainmark.reasons import TEXT, Reason, reason
-from trainmark.report.acceptance_rounds import Measured
+from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.score.accept import contract as promise
 from trainmark.score.accept import links
 from trainmark.score.accept import nodes as accept

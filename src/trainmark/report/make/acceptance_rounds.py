@@ -10,7 +10,7 @@ import msgspec
 
 from trainmark.plan.fleet import hosts_of
 from trainmark.reasons import Reason, as_reason, reason
-from trainmark.report.attempt import question
+from trainmark.report.make.attempt import question
 from trainmark.score.accept.contract import Step
 from trainmark.score.figures.attempt import score_run
 from trainmark.spec.columns import Columns, is_number
