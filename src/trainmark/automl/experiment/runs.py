@@ -23,6 +23,7 @@ from trainmark.automl.search.generator import limits_of, start_models
 from trainmark.errors import UserError
 from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.report.build import present_state
 from trainmark.run import planning, session
 from trainmark.run.campaign import Companion
@@ -114,7 +115,7 @@ class _Supervised(Companion):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._supervisor.ended(case, ref, ended)
 
-    def ending(self) -> str:
+    def ending(self) -> Reason | None:
         self._tend()
         return self._supervisor.ending()
 
