@@ -126,8 +126,8 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
     promises = setting.promises
     usable = [node for node in setting.nodes if node not in setting.unusable]
     verdicts = {one.node: one for one in accept.judge(gathered.looks, usable, setting.rule, _failed(gathered.nodes))}
-    for node, told in setting.unusable.items():
-        verdicts[node] = NodeVerdict(node, "untested", [Reason(TEXT, {"text": told})])
+    for node, unusable in setting.unusable.items():
+        verdicts[node] = NodeVerdict(node, "untested", [Reason(TEXT, {"text": unusable})])
     speeds = _speeds(gathered.nodes)
     held = _held(promises.limits, promises.criterion, speeds, setting.unit, setting.rule)
     verdicts = _weighed(verdicts, held, few=len(usable) < 3)
@@ -230,11 +230,11 @@ def _links(
 
 
 def _overall(nodes: Sequence[NodeVerdict], found: LinkVerdict | None, held: Sequence[Held]) -> Word:
-    words: list[Word] = [one.word for one in nodes]
-    words += [effect.word for effect in found.effects] if found else []
-    words += ["untested"] if found and found.untested else []
-    words += ["bad"] if any(not one.kept for one in held) else []
-    return max(words, key=_ORDER.index)
+    verdicts: list[Word] = [one.word for one in nodes]
+    verdicts += [effect.word for effect in found.effects] if found else []
+    verdicts += ["untested"] if found and found.untested else []
+    verdicts += ["bad"] if any(not one.kept for one in held) else []
+    return max(verdicts, key=_ORDER.index)
 
 
 def _notes(measured: Sequence[Measured], nodes: Sequence[NodeVerdict]) -> list[Reason]:
