@@ -14,10 +14,9 @@ from trainmark.report.make import cache, environment
 from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
 from trainmark.run import lease
-from trainmark.score.figures.case import measure, odd_ones
+from trainmark.score.figures.case import measure, outlier_runs
 from trainmark.score.figures.gate import INSIDE, OUTSIDE
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Diagnosis, Goodput
+from trainmark.score.records import Diagnosis, Goodput, Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
@@ -221,7 +220,7 @@ def _runs(
     sets: list[tuple[str, ...]], counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
 ) -> list[RunReport]:
     found = []
-    apart = odd_ones([one.score for one in scored])
+    apart = outlier_runs([one.score for one in scored])
     for (ref, attempt), one, odd, hosts in zip(counted, scored, apart, sets, strict=True):
         score, window = one.score, one.score.window
         found.append(

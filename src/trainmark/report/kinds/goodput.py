@@ -10,8 +10,7 @@ from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Bar, BarChart
 from trainmark.report.make.goodput import GoodputRun
 from trainmark.report.texts import Text, label, named
-from trainmark.score.figures.figure import Figure
-from trainmark.score.records import Goodput
+from trainmark.score.records import Figure, Goodput
 from trainmark.score.studies.goodput import START, Forecast
 
 _TIMES = ("time_to_first_step", "step_time", "checkpoint_save", "checkpoint_load", "checkpoint_every")

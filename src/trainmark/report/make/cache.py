@@ -18,7 +18,7 @@ from trainmark import __version__
 from trainmark.cache import cache_dir
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.figures.case import HEADLINES
-from trainmark.score.figures.measurement import SCORER_VERSION
+from trainmark.score.records import SCORER_VERSION
 from trainmark.store import journal
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import CLAIM, EVENTS, FACTS, MANIFEST, RESULT, SAMPLES, RunDir
