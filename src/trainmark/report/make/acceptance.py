@@ -126,8 +126,8 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
     promises = setting.promises
     usable = [node for node in setting.nodes if node not in setting.unusable]
     verdicts = {one.node: one for one in accept.judge(gathered.looks, usable, setting.rule, _failed(gathered.nodes))}
-    for node, why in setting.unusable.items():
-        verdicts[node] = NodeResult(node, "untested", [Reason(TEXT, {"text": why})])
+    for node, unusable in setting.unusable.items():
+        verdicts[node] = NodeResult(node, "untested", [Reason(TEXT, {"text": unusable})])
     speeds = _speeds(gathered.nodes)
     held = _held(promises.limits, promises.criterion, speeds, setting.unit, setting.rule)
     verdicts = _weighed(verdicts, held, few=len(usable) < 3)
