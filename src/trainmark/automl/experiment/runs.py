@@ -35,7 +35,7 @@ class _Supervised(Companion):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._supervisor.ended(case, ref, ended)
 
-    def ending(self) -> str:
+    def ending(self) -> Reason | None:
         self._tend()
         return self._supervisor.ending()
 

@@ -6,7 +6,14 @@ from functools import cache
 from string import Formatter
 from typing import NamedTuple
 
-from trainmark.report.i18n import reasons_agent, reasons_automl, reasons_campaign, reasons_common, reasons_report
+from trainmark.report.i18n import (
+    reasons_agent,
+    reasons_automl,
+    reasons_campaign,
+    reasons_common,
+    reasons_report,
+    reasons_run,
+)
 
 CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_common.REASONS,
@@ -15,6 +22,7 @@ CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_automl.REASONS,
     reasons_campaign.REASONS,
     reasons_report.REASONS,
+    reasons_run.REASONS,
 )
 REASONS: dict[str, tuple[str, str]] = {code: pair for catalogue in CATALOGUES for code, pair in catalogue.items()}
 
