@@ -1,4 +1,4 @@
-"""Tells trainmark what a training process does: one file, standard library only, Python 3.7 and later.
+"""Reports to trainmark what a training process does: one file, standard library only, Python 3.7 and later.
 
     import trainmark_probe as probe
 
@@ -46,14 +46,14 @@ __all__ = [
 # A block, between two synchronisations of the device, ends at whichever is reached first.
 BLOCK_STEPS = 10
 BLOCK_NS = 1_000_000_000
-# "pid:path" of the process that writes this rank's events; its children inherit the variable and stay silent.
+# "pid:path" of the process that writes this rank's events; its children inherit the variable and write nothing.
 OWNER = "TRAINMARK_PROBE_PID"
 # Keys of a STEP_END event, which spans are added to.
 RESERVED = frozenset(("k", "rank", "seq", "t", "step", "n", "loss"))
 
 
 def config(**defaults: Any) -> dict[str, Any]:
-    """What this process shall do: {"params": {...}, "data", "checkpoint", "workdir", "seed", "device", ...}.
+    """The configuration of this process: {"params": {...}, "data", "checkpoint", "workdir", "seed", "device", ...}.
 
     `checkpoint` is a file to start from, `checkpoints` the folder to write them to and to go on from. `params` is
     `defaults`, updated by what trainmark chose; without trainmark it is `defaults`.
@@ -81,7 +81,7 @@ class _Recorder:
         self._path = path
         self._rank = rank
         self._fd = -1
-        self._open = False  # init() was called, or this process must be silent
+        self._open = False  # init() was called, or this process must not write
         self._seq = 0
         self._step = 0
         self._training = False
@@ -221,7 +221,7 @@ class _Recorder:
         self._losses = []
 
     def _attach(self) -> None:
-        """Open the file. What an earlier process of this rank wrote stays, and its numbers go on."""
+        """Opens the file. What an earlier process of this rank wrote stays, and its numbers go on."""
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             size = os.fstat(self._fd).st_size
@@ -240,7 +240,7 @@ class _Recorder:
                 continue
 
     def _dump_stacks_on_signal(self) -> None:
-        """SIGUSR1 prints where every thread is, so that a hang can be explained."""
+        """SIGUSR1 prints the stack of every thread, to explain a hang."""
         try:
             import faulthandler
 
@@ -251,7 +251,7 @@ class _Recorder:
             pass  # standard error is not a file here, or the system has no such signal
 
     def _edge(self) -> None:
-        """A block's end: wait for the device, say so, and write the losses it has made ready."""
+        """The end of a block: waits for the device, writes a BLOCK event, and the losses that are ready."""
         if self._sync is not None:
             self._sync()
             if self._step > self._edge_step:
@@ -281,7 +281,7 @@ class _Recorder:
         return None
 
     def _extras(self, loss: float | None) -> bytes:
-        """The rarer fields of a step: spans, and a loss that JSON has no number for."""
+        """The rarer fields of a step: spans, and a loss that is not finite."""
         parts = [b"%b%d" % pair for pair in self._spans.items()]
         self._spans.clear()
         if loss is not None:
@@ -328,7 +328,7 @@ class _Span:
 
 
 class _Phase:
-    """Marks a `with` block; the device is idle at both edges, so that the times are true."""
+    """Marks a `with` block; the device is idle at both edges, so the times are exact."""
 
     __slots__ = ("_name", "_recorder")
 
@@ -341,7 +341,7 @@ class _Phase:
         self._recorder._emit("PHASE_BEGIN", name=self._name)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        # After an error the device may be broken too: the first error is the one to be seen.
+        # After an error the device may be broken, too: the first error must be the one that is seen.
         if kind is None:
             self._recorder._edge()
         self._recorder._emit("PHASE_END", name=self._name)
@@ -381,7 +381,7 @@ def _dumps(value: Any) -> str:
 
 
 def _odd(value: float) -> str:
-    """A number that JSON has no word for."""
+    """A number that JSON does not have."""
     return '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
@@ -399,7 +399,7 @@ def _peak_memory() -> int | None:
 
 
 class _Nothing:
-    """A `with` block that nobody measures."""
+    """A `with` block that is not measured."""
 
     __slots__ = ()
 
@@ -454,7 +454,7 @@ if _path:
     if os.environ.get("TRAINMARK_DIAGNOSE"):  # never set in a timed round
         import trainmark_diagnose  # type: ignore[import-not-found]
 
-        globals().update(trainmark_diagnose.watch(_recorder, os.environ["TRAINMARK_DIAGNOSE"], config()["workdir"]))
+        globals().update(trainmark_diagnose.calls(_recorder, os.environ["TRAINMARK_DIAGNOSE"], config()["workdir"]))
 else:  # a program that runs without trainmark pays nothing
     init = init_end = resume = train_start = epoch_begin = epoch_end = _no_call
     evaluate = note = train_end = finish = _no_call

@@ -124,9 +124,9 @@ def _container(container: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     from trainmark.agent.relay.containers import ask, why_not_ready
 
-    why = why_not_ready(container)
-    if why:
-        return {"why": why}
+    problem = why_not_ready(container)
+    if problem:
+        return dict(problem)
     _, text = ask(container["engine"], "image", "inspect", "--format", "{{.Id}} {{.RepoDigests}}", container["image"])
     identity, _, digests = text.partition(" ")
     return {"id": identity, "digests": digests.strip("[] ").split()}

@@ -33,16 +33,17 @@ def ask(engine: str, *words: str) -> tuple[int, str]:
     return run([engine, *words], _SECONDS)
 
 
-def why_not_ready(container: dict[str, Any]) -> str | None:
-    """Why the container cannot be started, or None."""
+def why_not_ready(container: dict[str, Any]) -> dict[str, str] | None:
+    """Why the container cannot be started (`kind` is "engine" or "image"), or None."""
     engine, image = container["engine"], container["image"]
     code, text = ask(engine, "image", "inspect", "--format", "{{.Id}}", image)
     if code == 0:
         return None
     alive, said = ask(engine, "version")
     if alive != 0:
-        return "the container engine %s does not work: %s" % (engine, _last(said))
-    return "image %s is not here: load or pull it, or set `pull: missing` in the site (%s)" % (image, _last(text))
+        return {"kind": "engine", "why": "the container engine %s does not work: %s" % (engine, _last(said))}
+    cure = "load or pull it, or set `pull: missing` in the site"
+    return {"kind": "image", "why": "image %s is not here: %s (%s)" % (image, cure, _last(text))}
 
 
 def running(container: dict[str, Any]) -> bool:

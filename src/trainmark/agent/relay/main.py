@@ -195,9 +195,9 @@ class Relay:
         folder, plan = header["dir"], header["plan"]
         container = header.get("container")
         if container:
-            why = why_not_ready(container)
-            if why:
-                return {"ok": False, "why": why}
+            problem = why_not_ready(container)
+            if problem:
+                return {"ok": False, "why": problem["why"]}
         os.makedirs(folder)
         self._raise_lease(plan["lease"], header.get("lease"))
         replace_json(os.path.join(folder, _NODE_PLAN), plan)

@@ -101,7 +101,7 @@ def judge(
     yield Finding(host, "node python", True, facts["python"])
     if facts["container"]:
         why = facts["container"].get("why")
-        later = bool(why and "is not here" in why and _brings_image(site))
+        later = facts["container"].get("kind") == "image" and _brings_image(site)
         yield Finding(host, "image", None if later else not why, why or facts["container"]["id"])
     if not (facts["container"] and facts["container"].get("why")):
         yield from ssh_pythons.judge(host, facts["pythons"], site, pythons, deep=deep)

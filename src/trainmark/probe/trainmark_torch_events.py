@@ -1,6 +1,6 @@
-"""What the hooks of torch report, on its way to events: which step it is, whose rank, and when it is over.
+"""Writes events from what the hooks of torch report: steps, the rank of this process, and the end of training.
 
-No call here waits for the device or reads a tensor, except at block edges.
+No call waits for the device or reads a tensor, except at block edges.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from time import monotonic_ns
 
 import trainmark_diagnose  # type: ignore[import-not-found]
 import trainmark_probe  # type: ignore[import-not-found]
-from trainmark_ledger import Chooser, Ledger, Source, samples_in  # type: ignore[import-not-found]
+from trainmark_step_counter import LoaderState, OptimizerChoice, StepCounter, samples_in  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 _WORLDS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
-_FIRST_CHECK = 16  # steps; the count is told again each time it has doubled
+_FIRST_CHECK = 16  # steps; the count is written again each time it has doubled
 
 
-class Recorder(trainmark_probe._Recorder):  # type: ignore[misc]
-    """Writes events as the probe does; a loss of a step that the scaler skipped is no loss."""
+class HookRecorder(trainmark_probe._Recorder):  # type: ignore[misc]
+    """Writes events as the probe does, without the losses of steps that the gradient scaler skipped."""
 
     def __init__(self, path: str, rank: int) -> None:
         super().__init__(path, rank)
@@ -47,7 +47,7 @@ class Recorder(trainmark_probe._Recorder):  # type: ignore[misc]
         super()._edge()
 
     def step_of_unknown_size(self, loss: Any) -> None:
-        """Nobody said how many samples it trained, and 0 would be a lie."""
+        """The number of samples is not known, and 0 would be wrong."""
         self._step += 1
         if loss is not None:
             self._losses.append((self._step, loss))
@@ -69,28 +69,28 @@ class Recorder(trainmark_probe._Recorder):  # type: ignore[misc]
         self._emit("PHASE_END", ended_ns, name="evaluate")
 
     def continue_from(self, path: str) -> None:
-        """An earlier process of this rank wrote steps: they go on counting."""
+        """Continues the step numbers of an earlier process of this rank."""
         with open(path, "rb") as file:
             done = file.read().count(b'"k":"STEP_END"')
         if done:
             self._step = self._edge_step = done
 
 
-class Watch:
-    """All that is seen in this process; its public methods are what `trainmark_torch_hooks` calls."""
+class TorchEvents:
+    """The events of this process; `trainmark_torch_hooks` calls its public methods."""
 
     def __init__(self, torch: Any, spools: str, config: str) -> None:
         self._torch = torch
         self._spools = spools
         self._config = _read(config)
         self._settings = dict(self._config.get("exec") or {})
-        self._chooser = Chooser()
-        self._ledger = Ledger(self._settings.get("batch"))
-        self._recorder: Recorder | None = None
+        self._optimizers = OptimizerChoice()
+        self._counter = StepCounter(self._settings.get("batch"))
+        self._recorder: HookRecorder | None = None
         self._names: dict[int, tuple[str, int]] = {}  # optimizers: class and number of parameters
         self._device = "cpu"
         self._last_stepped: int | None = None
-        self._fresh = True  # a batch came since an optimizer stepped; always so where no loader gives any
+        self._fresh = True  # a batch came since an optimizer stepped; always true without a loader
         self._loads = False
         self._loss: Any = None
         self._unscaled: Any = None
@@ -108,35 +108,35 @@ class Watch:
         if size >= max([known for _, known in self._names.values()], default=0):
             self._device = parameters[0].device.type
         self._names[id(optimizer)] = (type(optimizer).__name__, size)
-        self._chooser.made(id(optimizer), size)
+        self._optimizers.made(id(optimizer), size)
 
-    def fetch(self, source: Source) -> bool:
+    def fetch(self, loader: LoaderState) -> bool:
         """A batch is asked for: whether it looks like one to train on."""
-        if self._chooser.settle():
+        if self._optimizers.settle():
             self._count()
         learning = self.training_mode and self._torch.is_grad_enabled()
-        if not learning and not source.passed and self._recorder is not None:
-            self._recorder._edge()  # what was queued before an evaluation belongs to training
+        if not learning and not loader.passed and self._recorder is not None:
+            self._recorder._edge()  # work queued before an evaluation belongs to training
         return bool(learning)
 
-    def fetched(self, source: Source, batch: Any, learning: bool, asked_ns: int) -> None:
+    def fetched(self, loader: LoaderState, batch: Any, learning: bool, asked_ns: int) -> None:
         now = monotonic_ns()
         if learning and self._recorder is None and self._names:
             self._open(asked_ns)
         self._fresh = self._loads = True
-        self._ledger.fetched(source, samples_in(batch, source), learning, now, now - asked_ns)
+        self._counter.fetched(loader, samples_in(batch, loader), learning, now, now - asked_ns)
 
-    def ended(self, source: Source) -> None:
-        self._ledger.ended(source, monotonic_ns())
+    def ended(self, loader: LoaderState) -> None:
+        self._counter.ended(loader, monotonic_ns())
 
     def backward(self, tensors: Any) -> None:
         if self._recorder is None:
             self._open(monotonic_ns())
-        self._ledger.backward()
+        self._counter.backward()
         loss, self._unscaled = self._unscaled, None
         loss = tensors if loss is None else loss
         if isinstance(loss, self._torch.Tensor) and loss.dim() == 0:
-            self._loss = loss.detach().clone()  # the program may write into it, or its memory be used again
+            self._loss = loss.detach().clone()  # the program may overwrite it
 
     def scaled(self, outputs: Any) -> None:
         self._unscaled = outputs
@@ -146,9 +146,9 @@ class Watch:
         self._last_stepped = key = id(optimizer)
         if key not in self._names:
             self.made(optimizer)
-        found = getattr(optimizer, "found_inf", None)  # while the scaler has an optimizer skip by itself
+        found = getattr(optimizer, "found_inf", None)  # set while the scaler lets the optimizer skip by itself
         fresh, self._fresh = self._fresh, not self._loads
-        for _ in range(self._chooser.stepped(key, fresh)):
+        for _ in range(self._optimizers.stepped(key, fresh)):
             self._count(skipped, found)
 
     def scaler_steps(self) -> None:
@@ -160,15 +160,15 @@ class Watch:
 
     def finish(self) -> None:
         """The process ends."""
-        if self._chooser.settle():
+        if self._optimizers.settle():
             self._count()
         recorder = self._recorder
         if recorder is None or not self.on:
             return
         self.on = False
-        self._ledger.close()
-        self._tell_idle(recorder)
-        self._tell_count(recorder)
+        self._counter.close()
+        self._write_idle(recorder)
+        self._write_count(recorder)
         recorder.train_end()
         recorder.finish()
 
@@ -178,11 +178,11 @@ class Watch:
         if self._recorder is None:
             self._open(monotonic_ns())
         recorder = self._recorder
-        found = self._ledger.step()
+        found = self._counter.step()
         if found is None or recorder is None:
             return
         samples, waited = found
-        self._tell_idle(recorder)
+        self._write_idle(recorder)
         if overflow is not None:
             recorder.overflows[recorder._step + 1] = overflow
         loss, self._loss = None if skipped else self._loss, None
@@ -193,34 +193,34 @@ class Watch:
             recorder.step_of_unknown_size(loss)
         if skipped:
             recorder.skip()
-        if self._ledger.steps >= self._next_check:
+        if self._counter.steps >= self._next_check:
             self._next_check *= 2
-            self._tell_count(recorder)
+            self._write_count(recorder)
         if self._diagnostic is not None and self._diagnostic.stepped():
             self.on = False
-            self._tell_count(recorder)
+            self._write_count(recorder)
             trainmark_diagnose.end(recorder, self._diagnostic)
-        if self._limit is not None and self._ledger.steps >= self._limit:
+        if self._limit is not None and self._counter.steps >= self._limit:
             self._end_as_asked(recorder)
 
-    def _tell_idle(self, recorder: Recorder) -> None:
-        for began_ns, ended_ns in self._ledger.idle:
-            if self._ledger.steps > 1:
+    def _write_idle(self, recorder: HookRecorder) -> None:
+        for began_ns, ended_ns in self._counter.idle:
+            if self._counter.steps > 1:
                 recorder.was_evaluating(began_ns, ended_ns)
-        self._ledger.idle = []
+        self._counter.idle = []
 
-    def _tell_count(self, recorder: Recorder) -> None:
-        name, size = self._names.get(self._chooser.chosen or 0, ("?", 0))
-        chosen = {"optimizer": name, "parameters": size, "optimizers": self._chooser.used}
-        chosen["trainings"] = self._chooser.trainings
-        recorder.note("counted", dict(self._ledger.counted(), **chosen))
+    def _write_count(self, recorder: HookRecorder) -> None:
+        name, size = self._names.get(self._optimizers.chosen or 0, ("?", 0))
+        chosen = {"optimizer": name, "parameters": size, "optimizers": self._optimizers.used}
+        chosen["trainings"] = self._optimizers.trainings
+        recorder.note("counted", dict(self._counter.counted(), **chosen))
 
-    def _end_as_asked(self, recorder: Recorder) -> None:
-        """Enough: the program ends well here. Its other threads and its clean-up are not waited for."""
+    def _end_as_asked(self, recorder: HookRecorder) -> None:
+        """Ends the process well. Its other threads and its clean-up are not waited for."""
         self.on = False
-        self._tell_count(recorder)
+        self._write_count(recorder)
         recorder.train_end()
-        recorder.finish(ended_after=self._ledger.steps)
+        recorder.finish(ended_after=self._counter.steps)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -229,18 +229,18 @@ class Watch:
         os._exit(0)
 
     def _open(self, began_ns: int) -> None:
-        """The first sign of training: from here on this process is a rank, unless another one is it already."""
+        """At the first sign of training: this process is a rank from now on, unless another process is that rank."""
         if self._torch.utils.data.get_worker_info() is not None or trainmark_probe._recorder._fd >= 0:
-            self.on = False  # a loader's worker, or a program that speaks for itself
+            self.on = False  # a worker of a loader, or a program that calls the probe itself
             return
-        rank, world = self._place()
+        rank, world = self._rank_and_world()
         path = os.path.join(self._spools, "rank%d.jsonl" % rank)
         if not self._claim(path):
             self.say("taken %d %d" % (os.getpid(), rank))
             self.on = False
             return
         self.say("rank %d %d" % (os.getpid(), rank))
-        recorder = Recorder(path, rank)
+        recorder = HookRecorder(path, rank)
         device = self._device
         sync = getattr(getattr(self._torch, device, None), "synchronize", None)
         if sync is None:
@@ -255,15 +255,15 @@ class Watch:
             self._diagnostic.begin()
         _at_end(self.finish)
 
-    def _place(self) -> tuple[int, int]:
-        """Rank and number of ranks: what torch.distributed was told, else what a launcher says."""
+    def _rank_and_world(self) -> tuple[int, int]:
+        """Rank and number of ranks, from torch.distributed or from the variables of a launcher."""
         distributed = self._torch.distributed
         if distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
         return _number(_RANKS, 0), _number(_WORLDS, 1)
 
     def _claim(self, path: str) -> bool:
-        """Whether this process is the one that writes `path`: a rank is one process at a time."""
+        """Whether this process may write `path`: a rank is one process at a time."""
         owner = path + ".pid"
         try:
             file = os.open(owner, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -278,7 +278,7 @@ class Watch:
         return True
 
     def say(self, text: str) -> None:
-        """A word to the agent that is no event."""
+        """A line for the agent that is not an event."""
         file = os.open(os.path.join(self._spools, "hello"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
         try:
             os.write(file, text.encode() + b"\n")
@@ -286,7 +286,7 @@ class Watch:
             os.close(file)
 
     def forked(self) -> None:
-        """In a child: a rank's children are no ranks."""
+        """In a forked child: children of a rank are not ranks."""
         if self._recorder is not None:
             self._recorder.mute()
             self.on = False

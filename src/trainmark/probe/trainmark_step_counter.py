@@ -1,6 +1,6 @@
-"""What counts as a step and which samples were trained in it, told from what an unmodified program does.
+"""Counts the steps of an unmodified program and the samples that each of them trained.
 
-Pure bookkeeping, without torch: the hooks report each batch a loader gives, each backward pass and each optimizer step.
+No torch is needed here: the hooks report each batch a loader gives, each backward pass and each optimizer step.
 A step is the first step of the chosen optimizer after new batches were trained on; it trained all the batches
 that came since the last one. Batches of a loader that never saw a backward pass were not trained on.
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Source:
+class LoaderState:
     """One loader's iterator: its batches that no step has taken yet, and whether they are trained on."""
 
     def __init__(self, batch_size: int | None = None) -> None:
@@ -28,8 +28,8 @@ class Source:
         self.learning = True  # nothing speaks against training: gradients are on, the model is in training mode
 
 
-class Ledger:
-    """The count so far. `batch` is what the user said that each process trains in a step."""
+class StepCounter:
+    """The count so far. `batch`: samples that each process trains in a step, as the user said."""
 
     def __init__(self, batch: int | None = None) -> None:
         self.batch = batch
@@ -37,44 +37,44 @@ class Ledger:
         self.updates = 0  # steps of the chosen optimizer, counted ones and others
         self.samples = 0
         self.evaluated = 0  # samples that were not trained on
-        self.idle: list[tuple[int, int]] = []  # when loaders were read without training; for the reader to empty
-        self._sources: list[Source] = []  # with pending batches
-        self._loaders: list[list[int]] = []  # batches and samples trained on: of the first loader of a step, the second
-        self._current: Source | None = None  # that gave the last batch
-        self._over: Source | None = None  # at its end, before anything has told whether it was trained on
+        self.idle: list[tuple[int, int]] = []  # when loaders were read without training; the caller empties it
+        self._pending: list[LoaderState] = []  # those with batches that no step has taken
+        self._loaders: list[list[int]] = []  # batches and samples trained on, per loader of a step
+        self._current: LoaderState | None = None  # the one that gave the last batch
+        self._over: LoaderState | None = None  # at its end, and not known yet whether it was trained on
         self._backwards = 0
         self._ended = False  # a loader that was trained on came to its end since the last step
-        self._may_be_ahead = True  # until the program shows that it does not read ahead
+        self._may_be_ahead = True  # until the program turns out not to read ahead
 
-    def fetched(self, source: Source, samples: int, learning: bool, now_ns: int, waited_ns: int) -> None:
+    def fetched(self, loader: LoaderState, samples: int, learning: bool, now_ns: int, waited_ns: int) -> None:
         """A loader gave a batch; it took `waited_ns` until `now_ns`."""
         self._settle_over()
         self._ended = False
-        if not source.passed:
-            source.began_ns = now_ns - waited_ns
-        source.passed += 1
-        source.last_ns = now_ns
-        source.learning = learning
-        source.pending.append(samples)
-        source.waited_ns += waited_ns
-        if source not in self._sources:
-            self._sources.append(source)
-        self._current = source
+        if not loader.passed:
+            loader.began_ns = now_ns - waited_ns
+        loader.passed += 1
+        loader.last_ns = now_ns
+        loader.learning = learning
+        loader.pending.append(samples)
+        loader.waited_ns += waited_ns
+        if loader not in self._pending:
+            self._pending.append(loader)
+        self._current = loader
 
-    def ended(self, source: Source, now_ns: int) -> None:
-        """A loader has no more. Its last batches may be trained on later: some programs read ahead."""
-        if not source.passed:
+    def ended(self, loader: LoaderState, now_ns: int) -> None:
+        """A loader has no more batches. Its last ones may be trained on later: some programs read ahead."""
+        if not loader.passed:
             return
-        source.last_ns = now_ns
-        self._ended = source.trained
-        if not source.trained:
-            self._over = source
-            if not source.learning:
+        loader.last_ns = now_ns
+        self._ended = loader.trained
+        if not loader.trained:
+            self._over = loader
+            if not loader.learning:
                 self._settle_over()
-        if self._current is source:
+        if self._current is loader:
             self._current = None
-        source.passed = 0
-        source.trained = False
+        loader.passed = 0
+        loader.trained = False
 
     def backward(self) -> None:
         """The batch that came last is trained on, and so are those of other loaders that look like training."""
@@ -82,18 +82,18 @@ class Ledger:
         self._mark()
 
     def step(self) -> tuple[int, int] | None:
-        """The chosen optimizer has stepped: samples and data wait of the step, None when it is not a new one."""
+        """The chosen optimizer has stepped: samples and data wait of the step, None when it is not a new step."""
         self.updates += 1
         if not self._backwards:
-            self._mark()  # gradients were made in another way
-        trained = [source for source in self._sources if source.trained]
-        # One that reads ahead has its loader at the end before the last backward pass; that step is one all the same.
+            self._mark()  # gradients were computed in another way
+        trained = [loader for loader in self._pending if loader.trained]
+        # A program that reads ahead reaches the end of its loader before the last backward pass; that step counts.
         if not trained and self._loaders and not (self._ended and self._backwards):
             return None
-        waited = sum(source.waited_ns for source in trained)
+        waited = sum(loader.waited_ns for loader in trained)
         # A pass that is over and the one that follows may be in one step.
-        over = sum(len(source.pending) for source in trained if not source.passed)
-        taken = sum([self._take(source, place, over) for place, source in enumerate(trained)])
+        over = sum(len(loader.pending) for loader in trained if not loader.passed)
+        taken = sum([self._take(loader, place, over) for place, loader in enumerate(trained)])
         self._drop_untrained()
         self._backwards = 0
         self._ended = False
@@ -108,7 +108,7 @@ class Ledger:
         self._drop_untrained()
 
     def counted(self) -> dict[str, Any]:
-        """The figures that a scorer checks against each other."""
+        """The figures that the scorer checks against each other."""
         return {
             "steps": self.steps,
             "updates": self.updates,
@@ -120,25 +120,25 @@ class Ledger:
 
     def _mark(self) -> None:
         self._over = None
-        for source in self._sources:
-            if source is self._current or source.learning:
-                source.trained = True
+        for loader in self._pending:
+            if loader is self._current or loader.learning:
+                loader.trained = True
 
-    def _take(self, source: Source, place: int, over: int) -> int:
+    def _take(self, loader: LoaderState, place: int, over: int) -> int:
         """The samples of a step. A loader that is one batch ahead of the backward passes has fetched the next one."""
-        fits = source.passed > 0 and self._backwards > 0 and over + len(source.pending) == self._backwards + 1
+        fits = loader.passed > 0 and self._backwards > 0 and over + len(loader.pending) == self._backwards + 1
         ahead = fits and self._may_be_ahead
-        if source.held and source.passed and not ahead:
-            self._may_be_ahead = False  # it has several batches for each backward pass
-        source.held = ahead
-        now, source.pending = (source.pending[:-1], source.pending[-1:]) if ahead else (source.pending, [])
+        if loader.held and loader.passed and not ahead:
+            self._may_be_ahead = False  # several batches for each backward pass
+        loader.held = ahead
+        now, loader.pending = (loader.pending[:-1], loader.pending[-1:]) if ahead else (loader.pending, [])
         if place == len(self._loaders):
             self._loaders.append([0, 0])
         self._loaders[place][0] += len(now)
         self._loaders[place][1] += sum(now)
-        source.waited_ns = 0
-        if not source.pending:
-            self._sources.remove(source)
+        loader.waited_ns = 0
+        if not loader.pending:
+            self._pending.remove(loader)
         return sum(now)
 
     def _settle_over(self) -> None:
@@ -147,21 +147,21 @@ class Ledger:
             self._drop(over)
 
     def _drop_untrained(self) -> None:
-        for source in [source for source in self._sources if not source.trained]:
-            self._drop(source)
+        for loader in [loader for loader in self._pending if not loader.trained]:
+            self._drop(loader)
 
-    def _drop(self, source: Source) -> None:
-        """It was read and not trained on."""
-        self.evaluated += sum(source.pending)
-        self.idle.append((source.began_ns, source.last_ns))
-        source.pending = []
-        source.waited_ns = 0
-        if source in self._sources:
-            self._sources.remove(source)
+    def _drop(self, loader: LoaderState) -> None:
+        """Counts its batches as evaluated: read, and not trained on."""
+        self.evaluated += sum(loader.pending)
+        self.idle.append((loader.began_ns, loader.last_ns))
+        loader.pending = []
+        loader.waited_ns = 0
+        if loader in self._pending:
+            self._pending.remove(loader)
 
 
-class Chooser:
-    """Which of several optimizers makes the steps: the one with most parameters that is really used.
+class OptimizerChoice:
+    """Chooses which of several optimizers makes the steps: the one with most parameters that is really used.
 
     The optimizers that step between each other's batches are one training. One that steps on a batch of its own while
     the others stand still begins another (the next fold, the next model), or goes on with an earlier one. Whether
@@ -208,7 +208,7 @@ class Chooser:
         if self.chosen is not None and size > self._sizes[self.chosen]:
             self.chosen = key
             if not fresh:
-                return 0  # the smaller one has made this step
+                return 0  # the smaller one has counted this step
         elif self.chosen is None and again:
             late = self.settle()
         elif self.chosen is None and not any(self._sizes[other] > size for other in self._now):
@@ -217,7 +217,7 @@ class Chooser:
         return late + (key == self.chosen)
 
     def settle(self) -> bool:
-        """A new batch came, or the end: True when a step that did not count yet does after all."""
+        """A new batch came, or the end: True when a step that was not counted yet counts after all."""
         if self.chosen is not None or not self._stepped:
             return False
         self.chosen = self._largest(self._stepped)
@@ -225,7 +225,7 @@ class Chooser:
         return True
 
     def _place(self, key: int, fresh: bool) -> None:
-        """One that has not stepped in the present training: is it another one's, or does it join?"""
+        """An optimizer that has not stepped in the present training: it belongs to another one, or joins this one."""
         made_late = key in self._next
         self._next.discard(key)
         earlier = next((training for training in self._past if key in training), None)
@@ -245,13 +245,13 @@ class Chooser:
         return max(keys, key=self._sizes.__getitem__)
 
 
-def samples_in(batch: Any, source: Source) -> int:
+def samples_in(batch: Any, loader: LoaderState) -> int:
     """How many samples a batch holds: the first tensor's first dimension, or the length of a list of samples."""
-    if source.how is None:
-        source.how = _how(batch, source.batch_size)
-    if source.how == "inner":
+    if loader.how is None:
+        loader.how = _how(batch, loader.batch_size)
+    if loader.how == "inner":
         return len(batch[0])
-    if source.how == "outer":
+    if loader.how == "outer":
         return len(batch)
     return _first_size(batch) or 0
 
