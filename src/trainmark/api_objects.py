@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import msgspec
 
-from trainmark.errors import SiteError, UserError
+from trainmark.errors import UserError
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
+from trainmark.report.i18n.speaker import say
+from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, control, progress, session, stop
 from trainmark.run.control import RunStatus
 from trainmark.run.lease import LostLease
-from trainmark.run.observers import Observer, Observers, RunLog
+from trainmark.run.observers import Observer
 from trainmark.run.stop import StopSwitch
 from trainmark.spec.states import JobState
-from trainmark.store.rundir import RUN_LOG, RunDir
+from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
     from trainmark.report.records import CaseReport, Report
@@ -75,23 +78,8 @@ class _Callback(Observer):
         self._ended.add(ref)
         self._update("ended", case=case.case, round=ref.round, state=ended.state, text=ended.reason)
 
-    def note(self, text: str) -> None:
-        self._update("note", text=text)
-
-
-def drive(run: RunDir, observer: Observer, work: Callable[[Observer], JobState]) -> JobState:
-    """Does `work` with an observer that also writes the run's log, where an error is recorded, too."""
-    log = RunLog(run.path / RUN_LOG)
-    try:
-        return work(Observers(log, observer))
-    except (UserError, FileNotFoundError) as error:
-        if not run.path.is_dir():
-            raise SiteError(f"the folder of the run was removed while it ran: {run.path}; start it anew") from None
-        if isinstance(error, UserError):
-            log.note(f"error: {error}")
-        raise
-    finally:
-        observer.close()
+    def note(self, note: Reason) -> None:
+        self._update("note", text=say(note))
 
 
 class _EventSwitch(StopSwitch):
@@ -167,7 +155,7 @@ class Run:
         plan, switch = self.plan, None if stop is None else _EventSwitch(stop)
         observer = _Callback(self.folder, plan, on_progress) if on_progress is not None else Observer()
         try:
-            drive(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
+            logged(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
         except (UserError, LostLease):
             raise
         except BaseException:

@@ -20,6 +20,7 @@ from trainmark.cli import common, drive
 from trainmark.errors import UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
+from trainmark.report.i18n.speaker import say
 from trainmark.run import planning, session
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.spec.site import Site
@@ -100,5 +101,5 @@ def make_plan(experiment: Experiment, site: Site) -> Plan:
     plan = plans.make(experiment, site, planning.places(site, names))
     missing = (unmet if launcher_of(site).this_machine else unmet_elsewhere)(plan.cases[0])
     if missing:
-        raise UserError(missing)
+        raise UserError(say(missing))
     return plan

@@ -156,9 +156,7 @@ class Loop:
         if job is None:
             self._end(case, ref, attempt.number, Ended(JobState.LOST, reason("controller-ended-early")))
             return
-        self._observer.note(
-            reason("following-attempt", attempt=attempt.number, case=case.case, round=ref.round)
-        )
+        self._observer.note(reason("following-attempt", attempt=attempt.number, case=case.case, round=ref.round))
         self._launcher.adopt(job, self._epoch)
         self._going.append(Following(job, case, ref, attempt.number, self._clock()))
 

@@ -12,6 +12,7 @@ from trainmark.automl.experiment.supervisor import Supervisor
 from trainmark.automl.ledger import server
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.report.build import present_state
 from trainmark.run import session
 from trainmark.run.campaign import Companion

@@ -44,7 +44,7 @@ class Supervisor(Observer):
     def ending(self) -> Reason | None:
         """Why no further worker is needed; None while some are."""
         if time.time() >= self._until:
-            return reason("automl-time-up", duration=self._experiment.max_duration)
+            return reason("automl-experiment-time-up", duration=self._experiment.max_duration)
         if not self._done and time.monotonic() - self._looked > LOOK_SECONDS:
             entries = self._ledger.entries()
             self._report(entries)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 # code → (English, Chinese)
 REASONS: dict[str, tuple[str, str]] = {
-    "automl-time-up": ("the experiment's time of {duration} is up", "实验时间 {duration} 已到"),
+    "automl-experiment-time-up": ("the experiment's time of {duration} is up", "实验时间 {duration} 已到"),
+    "automl-tunnel-again": ("{host}: the tunnel to the ledger is made again", "{host}：重新建立到账本的隧道"),
     "automl-trials-done": ("all {count} trials are done", "全部 {count} 个试验已完成"),
     "automl-progress": (
         "{trials} trials done; {minutes:.1f} min left at most",
