@@ -76,7 +76,7 @@ class _Callback(Observer):
 
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._ended.add(ref)
-        self._update("ended", case=case.case, round=ref.round, state=ended.state, text=ended.reason)
+        self._update("ended", case=case.case, round=ref.round, state=ended.state, text=say(ended.reason))
 
     def note(self, note: Reason) -> None:
         self._update("note", text=say(note))

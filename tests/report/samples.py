@@ -16,6 +16,7 @@ from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Gaps, Result, TrialRow
 from trainmark.automl.experiment.rules import Verdict as RuleVerdict
 from trainmark.automl.experiment.score import Point as CurvePoint
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report import why
 from trainmark.report.acceptance import Acceptance
 from trainmark.report.charts.records import Curve
@@ -102,26 +103,27 @@ def run(number: int, *, speed: float = 24.6, steps: int = 400, outcome: str = "s
     )
 
 
-def measured(speeds: list[float], *, unit: str = "images", reason: str = "") -> dict[str, Measurement]:
+def texts(*told: str) -> list[Reason]:
+    """Text of an older run, as it stands in records."""
+    return [found for one in told if (found := as_reason(one))]
+
+
+def measured(speeds: list[float], *, unit: str = "images", why: str = "") -> dict[str, Measurement]:
     formula = "samples of the window over all ranks ÷ longest duration of any rank, declared phases left out"
     n, mean = len(speeds), math.exp(sum(map(math.log, speeds)) / len(speeds))
-    value, low, high = (None, None, None) if reason else (mean, mean * 0.953, mean * 1.049)
+    value, low, high = (None, None, None) if why else (mean, mean * 0.953, mean * 1.049)
     if n == 1:
         low = high = None
-    method = "single run" if n == 1 else "geometric mean, 95 % t interval on the logarithm"
-    rate = Measurement("throughput", value, f"{unit}/s", n, low, high, method, formula, speeds, reason, seed=7)
+    method = [reason("single-run") if n == 1 else reason("geometric-mean")]
+    rate = Measurement("throughput", value, f"{unit}/s", n, low, high, method, formula, speeds, texts(why), seed=7)
     found = [
         rate,
         Measurement("sustained_throughput", mean * 0.93, f"{unit}/s", n, method=method, formula=formula, inputs=speeds),
-        Measurement(
-            "steps", 400.0 * n, "steps", n, method="sum", formula="steps of the slowest rank, all counted runs"
-        ),
-        Measurement("data_wait", 0.0123, "fraction", n, method="mean", formula="wait ÷ window", inputs=[0.0123] * n),
-        Measurement(
-            "matmul_fraction", 0.412, "fraction", n, method="mean", formula="model FLOP/s ÷ measured matmul FLOP/s"
-        ),
-        Measurement("peak_memory", 6.4e9, "bytes", n, method="max", formula="largest resident set of all ranks"),
-        Measurement("energy", None, "J", 0, reason="no energy counter on this machine"),
+        Measurement("steps", 400.0 * n, "steps", n, method=[reason("sum")], formula="steps of the slowest rank"),
+        Measurement("data_wait", 0.0123, "fraction", n, method=[reason("mean")], formula="wait ÷ window"),
+        Measurement("matmul_fraction", 0.412, "fraction", n, method=[reason("mean")], formula="FLOP/s ÷ matmul FLOP/s"),
+        Measurement("peak_memory", 6.4e9, "bytes", n, method=[reason("highest")], formula="largest resident set"),
+        Measurement("energy", None, "J", 0, reason=texts("no energy counter on this machine")),
     ]
     return {one.name: one for one in found}
 
@@ -133,13 +135,13 @@ def case(name: str, runs: list[RunReport], **more: object) -> CaseReport:
         "rounds": max(1, len(runs)),
         "counted": len(runs),
         "measurements": measured([one.throughput or 1.0 for one in runs]) if runs else {},
-        "variance_level": f"{len(runs)} runs, 1 allocation, node n1" if runs else "",
-        "band": "inside",
+        "variance_level": as_reason(f"{len(runs)} runs, 1 allocation, node n1" if runs else ""),
+        "band": reason("band-inside"),
         "notes": [],
     }
-    return CaseReport(
-        case=name, fingerprint="18ad9378bad1cecd", division="closed", preset="quick", runs=runs, **{**fields, **more}
-    )  # type: ignore[arg-type]
+    fields |= more
+    fields["reason"] = as_reason(str(fields["reason"]))
+    return CaseReport(case=name, fingerprint="18ad9378bad1cecd", division="closed", preset="quick", runs=runs, **fields)  # type: ignore[arg-type]
 
 
 def steady(name: str = "resnet50:pytorch:cpu:1:1:3", speed: float = 24.6, seed: int = 0) -> CaseReport:
@@ -150,20 +152,23 @@ def single() -> CaseReport:
     return case(
         "mnist:pytorch:cpu:1:2:1@batch=64,dtype=bf16",
         [run(1, speed=6120.0)],
-        band="not applicable: batch=64 is not the preset's",
+        band=reason("band-not-applicable", why="batch=64 is not the preset's"),
     )
 
 
 def drifting() -> CaseReport:
-    reason = "the speed drifts: −38 % over the window"
+    why = "the speed drifts: −38 % over the window"
     runs = [run(1, speed=11.3, outcome="drifting"), run(2, speed=11.9, outcome="drifting"), run(3, speed=11.0)]
-    runs[1] = replace(runs[1], disturbed=["steal 4.1 %", "memory pressure 12 %"], outlier=True)
-    found = measured([11.3, 11.9, 11.0], reason=reason)
+    runs[1] = replace(runs[1], disturbed=texts("steal 4.1 %", "memory pressure 12 %"), outlier=True)
+    found = measured([11.3, 11.9, 11.0], why=why)
     return case(
         "bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128",
         runs,
         measurements=found,
-        notes=["data is synthetic", "round 2: disturbed: steal 4.1 %"],
+        notes=[
+            reason("data-synthetic"),
+            reason("round-disturbed", round=2, why=texts("steal 4.1 %")[0]),
+        ],
     )
 
 
@@ -174,7 +179,7 @@ def failed(lines: list[str] | None = None) -> CaseReport:
         state=JobState.FAILED,
         reason="out of memory: rank 2 was killed and the kernel's oom_kill count rose by 1",
         rounds=3,
-        band="",
+        band=None,
         failure={
             "rank": 2,
             "kind": "oom",
@@ -192,7 +197,7 @@ def invalid() -> CaseReport:
         state=JobState.INVALID,
         reason="loss 7.31 at step 200 is outside its band (1.2 … 3.4)",
         measurements={},
-        band="outside",
+        band=reason("band-outside"),
     )
 
 
@@ -203,7 +208,7 @@ def skipped() -> CaseReport:
         state=JobState.SKIPPED,
         reason="no device `nvidia` on this site",
         rounds=3,
-        band="",
+        band=None,
     )
 
 
@@ -211,13 +216,13 @@ def hostile() -> CaseReport:
     one = run(1)
     evil = [curve(WORSE, HOSTILE, [1.0, 2.0])]
     series = RunSeries(step_time=one.series and one.series.step_time, evaluations=evil, utilisation=evil)
-    one = replace(one, hosts=[HOSTILE], disturbed=[WORSE], phases={HOSTILE: 3.0, WORSE: 2.0}, series=series)
+    one = replace(one, hosts=[HOSTILE], disturbed=texts(WORSE), phases={HOSTILE: 3.0, WORSE: 2.0}, series=series)
     return case(
         f"{HOSTILE}:{WORSE}",
         [one],
         state=JobState.FAILED,
         reason=f"=cmd|' /C calc'!A0 {HOSTILE}",
-        notes=[HOSTILE, WORSE],
+        notes=texts(HOSTILE, WORSE),
         failure={
             "rank": 0,
             "kind": HOSTILE,
@@ -225,7 +230,7 @@ def hostile() -> CaseReport:
             "signal": None,
             "last_lines": [HOSTILE, WORSE, "</pre>" + HOSTILE],
         },
-        band=f"not applicable: {HOSTILE}",
+        band=reason("band-not-applicable", why=HOSTILE),
     )
 
 
@@ -337,7 +342,7 @@ def contest() -> tuple[list[CaseReport], Contest]:
             state=JobState.FAILED,
             reason="the scheduler ended with exit code 1",
             measurements={},
-            band="",
+            band=None,
         ),
     ]
     verdict = Verdict("inconclusive", 1.02, 0.97, 1.07, 3, 3, "paired t test", "n is too small", needed=14)

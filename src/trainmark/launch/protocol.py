@@ -164,7 +164,7 @@ class Launcher(Protocol):
         """States by handle, waiting up to `seconds` for one to end. One call for all attempts."""
         ...
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         """Make an attempt end. Returns at once; `poll` tells when it has."""
         ...
 

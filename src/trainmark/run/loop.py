@@ -154,7 +154,7 @@ class Loop:
     def _take_up(self, case: CasePlan, ref: RoundRef, attempt: Attempt) -> None:
         job = self._launcher.find(self._run.attempt(case, ref, attempt.number), attempt.token)
         if job is None:
-            self._end(case, ref, attempt.number, Ended(JobState.LOST, reason("controller-ended-early")))
+            self._end(case, ref, attempt.number, Ended(JobState.LOST, reason("agent-never-began")))
             return
         self._observer.note(reason("following-attempt", attempt=attempt.number, case=case.case, round=ref.round))
         self._launcher.adopt(job, self._epoch)
@@ -211,7 +211,7 @@ class Loop:
             reason=ended.reason,
             failure=ended.failure,
             speed=judged.speed,
-            band=judged.band or None,
+            band=judged.band,
         )
         self._observer.ended(case, ref, ended)
         rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))

@@ -27,7 +27,7 @@ from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.transport import SharedFolderTransport
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
@@ -133,22 +133,22 @@ class SlurmLauncher(Launcher):
                 return states
             time.sleep(_LOOK_SECONDS)
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         attempt = self._attempt(job)
         if how != "destroy":
             # Agents look at their orders each second.
-            if attempts.command(job.attempt_dir, epoch, how, reason):
+            if attempts.command(job.attempt_dir, epoch, how, why):
                 attempt.agents.asked_to_end = True
-                attempt.withdraw(reason)
+                attempt.withdraw(why)
             return
-        if attempt.withdraw(reason):
+        if attempt.withdraw(why):
             return
         attempt.kill()
         if attempt.allocation.silent() > SILENT_SECONDS and attempt.allocation.job:
             cancel(attempt.allocation)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
 
     def collect(self, job: StartedAttempt) -> None:
         """All of it is in the run's folder already. An allocation that lost a node is given back."""

@@ -22,13 +22,13 @@ from trainmark.launch.ssh.clock import measure
 from trainmark.launch.ssh.command_line import tunnel_line
 from trainmark.launch.ssh.connection import Connection
 from trainmark.launch.ssh.connections import Connections
-from trainmark.launch.ssh.node import NEVER_BEGAN, SshNode, reach_of
+from trainmark.launch.ssh.node import SshNode, reach_of
 from trainmark.launch.ssh.options import SshOptions
 from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.ssh.start import Starter
 from trainmark.launch.trees import Tree, pack
 from trainmark.plan.records import Plan
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site, beside, options_location
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
@@ -109,7 +109,7 @@ class SshLauncher(Launcher):
             return job
         self._attach(nodes, job)
         # A host that cannot be asked may well have an agent: only a plain no from all counts.
-        never = all(node.ended and node.ended.reason == NEVER_BEGAN for node in nodes)
+        never = all(node.never_began for node in nodes)
         if never:
             del self._attempts[job.handle]
         return None if never else job
@@ -126,9 +126,9 @@ class SshLauncher(Launcher):
         self.connections.until(news, seconds, every=_LOOK_SECONDS)
         return {handle: attempt.state() for handle, attempt in following.items()}
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         attempt = self._attempt(job)
-        if how != "destroy" and not attempts.command(job.attempt_dir, epoch, how, reason):
+        if how != "destroy" and not attempts.command(job.attempt_dir, epoch, how, why):
             return
         attempt.asked_to_end = True
         for node in attempt.nodes:
@@ -140,7 +140,7 @@ class SshLauncher(Launcher):
         self.connections.step(0.0)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
         replies = [node.transport.repeat_order() for node in self._attempt(job).nodes if node.ended is None]
         self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 

@@ -14,7 +14,6 @@ REASONS: dict[str, tuple[str, str]] = {
         "已停止：终端已断开（用 `run --detach` 会继续运行）",
     ),
     "skipped": ("skipped", "已跳过"),
-    "controller-ended-early": ("the controller ended before the agent began", "控制端在代理开始之前结束"),
     "agent-stuck": (
         "the agent could not be ended; it is stuck in the kernel",
         "无法结束代理；它卡在内核中",

@@ -11,8 +11,10 @@ from trainmark.report.i18n import (
     reasons_automl,
     reasons_campaign,
     reasons_common,
+    reasons_launch,
     reasons_report,
     reasons_run,
+    reasons_score,
 )
 
 CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
@@ -21,8 +23,10 @@ CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_agent.REASONS,
     reasons_automl.REASONS,
     reasons_campaign.REASONS,
+    reasons_launch.REASONS,
     reasons_report.REASONS,
     reasons_run.REASONS,
+    reasons_score.REASONS,
 )
 REASONS: dict[str, tuple[str, str]] = {code: pair for catalogue in CATALOGUES for code, pair in catalogue.items()}
 

@@ -258,7 +258,7 @@ def _how(found: Measurement) -> list[tuple[Text, Text]]:
     if len(found.inputs) > _MOST_INPUTS:
         inputs += f" … ({len(found.inputs)})"
     facts: list[tuple[str, Text]] = [
-        ("formula", found.formula),
+        ("formula", figures.formula(found)),
         ("method", found.method),
         ("inputs", f"{inputs} {found.unit}" if inputs else ""),
         ("reason", found.reason),

@@ -34,7 +34,8 @@ def _section(one: PredictedSeries, anchor: str) -> Group:
     ]
     remarks: list[Text] = []
     for told in one.predictions:
-        remarks += [text for text in (told.method, *told.notes) if text not in remarks]
+        found: list[Text] = [told.method, *told.notes]
+        remarks += [text for text in found if text not in remarks]
     measured = ", ".join(f"{point.nodes}x{point.procs}" for point in one.points if point.speeds)
     return Group(
         [
