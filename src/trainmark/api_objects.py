@@ -266,7 +266,9 @@ def to_frame(rows: Sequence[Row], library: Library) -> Any:
         frames = importlib.import_module(library)
     except ImportError:
         raise UserError(f"{library} is not installed; `pip install {library}` adds it") from None
-    return frames.DataFrame(list(rows))
+    plain = [{name: say(value) if isinstance(value, Reason) else value for name, value in row.items()} for row in rows]
+    # polars looks at the first hundred rows only, where a column may be all unknown.
+    return frames.DataFrame(plain, **({"infer_schema_length": None} if library == "polars" else {}))
 
 
 def html_table(rows: Sequence[Row]) -> str:
@@ -283,6 +285,8 @@ def html_table(rows: Sequence[Row]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
+    if isinstance(value, Reason):
+        return say(value)
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
