@@ -266,7 +266,7 @@ def to_frame(rows: Sequence[Row], library: Library) -> Any:
         frames = importlib.import_module(library)
     except ImportError:
         raise UserError(f"{library} is not installed; `pip install {library}` adds it") from None
-    plain = [{name: say(value) if isinstance(value, Reason) else value for name, value in row.items()} for row in rows]
+    plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
     # polars looks at the first hundred rows only, where a column may be all unknown.
     return frames.DataFrame(plain, **({"infer_schema_length": None} if library == "polars" else {}))
 
@@ -285,9 +285,12 @@ def html_table(rows: Sequence[Row]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    if isinstance(value, Reason):
-        return say(value)
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else str(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """A number, or text: reasons are put into words."""
+    return value if value is None or isinstance(value, (int, float, str)) else say(value)
 
 
 def _measurements(run: str, case: CaseReport) -> list[Row]:

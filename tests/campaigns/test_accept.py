@@ -16,9 +16,9 @@ from trainmark.cli import drive
 from trainmark.cli.main import main
 from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
-from trainmark.report import acceptance, acceptance_rounds
-from trainmark.report.acceptance_rounds import Measured
 from trainmark.report.i18n.speaker import say
+from trainmark.report.make import acceptance, acceptance_rounds
+from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.report.show import show
 from trainmark.run import campaign, session
 from trainmark.run.lease import Lease

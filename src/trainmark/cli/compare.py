@@ -16,7 +16,7 @@ from trainmark.spec.notation import parse_share
 from trainmark.store import rundir
 
 if TYPE_CHECKING:
-    from trainmark.report.compare import Comparison
+    from trainmark.report.make.compare import Comparison
 
 FORMATS = ("text", "md", "html", "json")
 
@@ -91,7 +91,8 @@ def _put(args: argparse.Namespace, shown: str) -> None:
 
 
 def _why(args: argparse.Namespace) -> int:
-    from trainmark.report import build, why
+    from trainmark.report import build
+    from trainmark.report.make import why
 
     if len(args.sides) != 2:
         raise UserError(f"--why compares two runs, found {len(args.sides)}")

@@ -27,7 +27,6 @@ REASONS: dict[str, tuple[str, str]] = {
     "several-nodes": ("nodes {first}–{last}", "节点 {first}–{last}"),
     "sets-of-nodes": ("{count} sets of nodes", "{count} 组节点"),
     # Studies and contests.
-    "of-configuration": ("{configuration}: {why}", "{configuration}：{why}"),
     "baseline-without-speed": (
         "the baseline {baseline} has no speed, so no speed-up can be told: {why}",
         "基准配置 {baseline} 没有速度，因此无法给出加速比：{why}",
@@ -35,7 +34,6 @@ REASONS: dict[str, tuple[str, str]] = {
     "not-measured": ("it was not measured", "未测量"),
     "case-state": ("{state}", "{state}"),
     "nothing-measured": ("nothing was measured", "没有测量"),
-    "without-result": ("{framework}: no result: {why}", "{framework}：无结果：{why}"),
     # Diagnoses.
     "of-mode": ("{mode}: {why}", "{mode}：{why}"),
     "classes-left-out": ("round {round}: {why}; its classes are left out", "第 {round} 轮：{why}；其分类未计入"),
@@ -59,27 +57,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "（{run}：{hosts} 台主机，折算为两台，每台一个进程）",
     ),
     # Histories.
-    "run-without-speed": ("{run}: {why}", "{run}：{why}"),
     "no-speed": ("no speed", "没有速度"),
-    "changed-with": (
-        "changed with {run}: {percent:+.1f} % (p = {p:.3f})",
-        "自 {run} 起改变：{percent:+.1f} %（p = {p:.3f}）",
-    ),
-    "changed-and": ("{changed}; {more}", "{changed}；{more}"),
-    "workload-changed-too": (
-        "the workload changed too (version {before} → {after})",
-        "负载也改变了（版本 {before} → {after}）",
-    ),
-    "configuration-changed-too": (
-        "its configuration changed too (fingerprint {before} → {after})",
-        "其配置也改变了（指纹 {before} → {after}）",
-    ),
-    "few-runs-for-changes": (
-        "{runs} run(s): changes are looked for from {least} on",
-        "{runs} 次运行：从 {least} 次起才查找变化",
-    ),
-    "no-change": ("no change of level", "水平没有变化"),
-    "left-out": ("left out: {what}", "未计入：{what}"),
     # Acceptances.
     "round-state": ("it is {state}", "状态为 {state}"),
     "no-bandwidth": ("it told no bandwidth", "没有给出带宽"),

@@ -163,7 +163,6 @@ REASONS: dict[str, tuple[str, str]] = {
         "窗口边界处的能耗计数器与功率积分；所有节点的处理器封装（RAPL）",
     ),
     # Disturbances.
-    "on-host": ("{host}: {why}", "{host}：{why}"),
     "stolen-time": (
         "the hypervisor gave {percent:.0f} % of the processors' time to others (limit {limit:.0f} %)",
         "虚拟机监控器把 {percent:.0f} % 的处理器时间给了别人（上限 {limit:.0f} %）",
@@ -189,7 +188,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "处理器频率从 {high:.0f} 降到 {low:.0f} MHz（上限 {limit:.0f} %）",
     ),
     # Losses and their reference band.
-    "loss-not-finite": ("the loss is not finite at step {step}", "第 {step} 步的损失不是有限值"),
+    "final-loss-not-finite": ("the loss is not finite at step {step}", "第 {step} 步的损失不是有限值"),
     "loss-at-step": ("the loss is {loss} at step {step}", "第 {step} 步的损失是 {loss}"),
     "no-loss-in-band": (
         "no loss was told over steps {first} to {last}, where the reference band needs one",
@@ -206,6 +205,12 @@ REASONS: dict[str, tuple[str, str]] = {
     "band-inside": ("inside", "在带内"),
     "band-outside": ("outside", "在带外"),
     "band-not-applicable": ("not applicable: {why}", "不适用：{why}"),
+    "no-band-for-preset": ("there is none for preset {preset}", "预设 {preset} 没有"),
+    "starts-from-checkpoint": ("training starts from a checkpoint", "训练从检查点开始"),
+    "other-data": ("the data is not {data}", "数据不是 {data}"),
+    "other-global-batch": ("the global batch is {batch}, not {wanted}", "全局批量是 {batch}，而不是 {wanted}"),
+    "other-parameter": ("{name} is {value}, not {wanted}", "{name} 是 {value}，而不是 {wanted}"),
+    "diagnostic": ("a diagnostic round", "诊断轮"),
     # How the hooks of an unmodified program counted.
     "largest-optimizer": (
         "steps are those of {optimizer}, which has most parameters ({parameters:,}) of {count} optimizers",
@@ -223,7 +228,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "rank {rank}: {steps} step(s) were skipped by the gradient scaler",
         "进程 {rank}：梯度缩放器跳过了 {steps} 步",
     ),
-    "ended-as-asked": ("ended after {steps} steps as asked", "按要求在 {steps} 步后结束"),
+    "ended-after-steps": ("ended after {steps} steps as asked", "按要求在 {steps} 步后结束"),
     # Comparisons.
     "welch-t": ("Welch t on logarithms", "对数上的 Welch t 检验"),
     "paired-t": ("t on logarithms, paired by block", "对数上的 t 检验，按区组配对"),

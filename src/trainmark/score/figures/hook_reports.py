@@ -85,7 +85,9 @@ def remarks(ranks: Sequence[RankColumns]) -> list[Reason]:
             found.append(reason("steps-skipped", rank=rank.rank, steps=skipped))
     finished = (mark for rank in ranks for mark in rank.marks if mark.k == "FINISHED")
     ends = {mark.values.get("ended_after") for mark in finished if isinstance(mark.values, dict)}
-    return found + [reason("ended-as-asked", steps=end) for end in sorted(end for end in ends if isinstance(end, int))]
+    return found + [
+        reason("ended-after-steps", steps=end) for end in sorted(end for end in ends if isinstance(end, int))
+    ]
 
 
 def _counted(ranks: Sequence[RankColumns]) -> dict[int, dict[str, Any]]:
