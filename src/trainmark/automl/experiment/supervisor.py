@@ -44,14 +44,14 @@ class Supervisor(Observer):
     def ending(self) -> Reason | None:
         """Why no further worker is needed; None while some are."""
         if time.time() >= self._until:
-            return reason("automl-experiment-time-up", duration=self._experiment.max_duration)
+            return reason("automl-duration-over", duration=self._experiment.max_duration)
         if not self._done and time.monotonic() - self._looked > LOOK_SECONDS:
             entries = self._ledger.entries()
             self._report(entries)
             most = self._experiment.architectures
             self._done = len(entries) >= most and all(entry.ended for entry in entries[:most])
             self._looked = time.monotonic()
-        return reason("automl-trials-done", count=self._experiment.max_trials) if self._done else None
+        return reason("automl-all-trials-done", count=self._experiment.max_trials) if self._done else None
 
     def _report(self, entries: list[Entry]) -> None:
         """How far it is, now and then; from the ledger, since reading all events would cost more every time."""
