@@ -137,6 +137,14 @@ def find(run: RunDir) -> Campaign | None:
     return campaign.create(first / campaign.FOLDER, "acceptance", wanted, (), members)
 
 
+def named(run: RunDir, option: str) -> Campaign:
+    """The acceptance that a run belongs to; UserError when it belongs to none."""
+    made = find(run)
+    if made is None:
+        raise UserError(f"{option} {run.id}: it is no run of an acceptance; `trainmark accept` makes one")
+    return made
+
+
 def go(made: Campaign, driver: Driver = drive_quietly, switch: Switch | None = None) -> tuple[Setting, Gathered] | None:
     """Goes on to the last round; None if it was stopped."""
     shown = made.go(_Course(made), driver, switch)
