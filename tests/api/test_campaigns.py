@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from trainmark.testing.fake_hosts import FakeHosts
 
 import trainmark as tm
 from tests.campaigns.test_bisect import repository
@@ -16,7 +17,6 @@ from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.run.campaign import CampaignStopped
 from trainmark.spec.states import JobState
-from trainmark.testing.fake_hosts import FakeHosts
 
 HOSTS = ["n1", "n2", "n3"]
 SITE = {"name": "fake", "launcher": "ssh", "hosts": HOSTS}
