@@ -13,6 +13,7 @@ from trainmark.errors import UserError
 from trainmark.launch.protocol import Ended
 from trainmark.plan.goodput import goodput
 from trainmark.plan.records import Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.run import faults, session
 from trainmark.run.observers import Observer
 from trainmark.spec.states import JobState
@@ -48,10 +49,10 @@ def test_the_plan_saves_checkpoints_and_goes_on() -> None:
 
 class Notes(Observer):
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.codes: list[str] = []
 
-    def note(self, text: str) -> None:
-        self.texts.append(text)
+    def note(self, note: Reason) -> None:
+        self.codes.append(note.code)
 
 
 def test_a_rank_that_was_killed_is_not_killed_again(tmp_path: Path) -> None:
@@ -67,10 +68,10 @@ def test_a_rank_that_was_killed_is_not_killed_again(tmp_path: Path) -> None:
     assert faults.struck(state) == {RoundRef(0, 1)}
     notes = Notes()
     killer = faults.Killer(0, made, state, notes)
-    killer.ended(made.cases[1], RoundRef(1, 1), Ended(JobState.FAILED, "killed", SIGNAL))
+    killer.ended(made.cases[1], RoundRef(1, 1), Ended(JobState.FAILED, failure=SIGNAL))
     for index, case in enumerate(made.cases):
         killer.ended(case, RoundRef(index, 1), Ended(JobState.SUCCEEDED))
-    assert notes.texts == []
+    assert notes.codes == []
 
 
 def test_a_case_that_ended_too_soon_is_told(tmp_path: Path) -> None:
@@ -78,4 +79,4 @@ def test_a_case_that_ended_too_soon_is_told(tmp_path: Path) -> None:
     run = session.create(made, tmp_path)
     with faults.companion(run, made, notes) as killer:
         killer.ended(made.cases[0], RoundRef(0, 1), Ended(JobState.SUCCEEDED))
-    assert len(notes.texts) == 1 and "was not killed" in notes.texts[0]
+    assert notes.codes == ["rank-not-killed"]
