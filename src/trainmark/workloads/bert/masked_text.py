@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from trainmark_steps import Rank
+from trainmark_loop import Rank
 from trainmark_text import Corpus, Windows, facts
 
 # Of the tokens to be guessed, this share is hidden by the mask and this much replaced by any token; the rest stays.

@@ -24,8 +24,7 @@ def main() -> None:
     from masked_text import MaskedText
     from model import Bert
     from torch.nn.functional import cross_entropy
-    from trainmark_loop import Target, alive
-    from trainmark_steps import learning_rate
+    from trainmark_loop import Target, alive, learning_rate
     from trainmark_text import IGNORED
 
     # Data: sequences in which some tokens are hidden.

@@ -52,8 +52,7 @@ def main() -> None:
     from clicks import NUMBERS, TABLES, Batch, Synthetic, open_clicks
     from model import DLRM
     from torch.nn.functional import binary_cross_entropy_with_logits
-    from trainmark_loop import Target, alive
-    from trainmark_steps import Shards, learning_rate
+    from trainmark_loop import Shards, Target, alive, learning_rate
 
     # Data: click logs; each rank has its own share of each epoch's random order.
     train, test, kind = open_clicks(config["data"])

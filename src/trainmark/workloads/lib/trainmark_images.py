@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import trainmark_probe as probe
 from trainmark_job import InputError
-from trainmark_steps import Rank, Shards
+from trainmark_loop import Rank, Shards
 
 Random = np.random.Generator
 

@@ -1,21 +1,72 @@
-"""The timed training loop of every reference program, in every framework. It imports none of them.
+"""The timed training loop, the order of samples and the learning rate, the same for every framework; it imports none.
 
-A program iterates over it and makes one update of the weights in each turn; between two steps the loop evaluates and
-saves checkpoints, and it makes all calls of the probe. A framework's subclass saves and restores its own state.
+A program iterates over the loop and makes one update of the weights in each turn; between two steps the loop evaluates
+and saves checkpoints, and it makes all calls of the probe. A framework's subclass saves and restores its own state.
+Which samples a rank sees, and the learning rate, depend on the seed and the number of the step alone, so a resumed run
+sees what an uninterrupted one sees.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
+import numpy as np
 import trainmark_probe as probe
+from trainmark_job import InputError
 
 # During a long evaluation the agent hears this often that the process lives.
 SIGN_OF_LIFE_SECONDS = 10.0
+
+
+class Rank(Protocol):
+    """One of several processes that train together."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def world(self) -> int: ...
+
+
+class Shards:
+    """Disjoint shares of each epoch's random order: every rank has the same number of whole batches."""
+
+    def __init__(
+        self, samples: int, batch: int, ranks: Rank, seed: int, accumulate: int = 1, kind: str = "images"
+    ) -> None:
+        per_step = batch * accumulate
+        self.steps_per_epoch = samples // (per_step * ranks.world)
+        if not self.steps_per_epoch:
+            wanted = f"one step of {ranks.world} x {per_step}"
+            raise InputError(f"{samples} {kind} are fewer than {wanted}: set a smaller batch")
+        self._samples, self._batch, self._accumulate = samples, batch, accumulate
+        self._ranks, self._seed = ranks, seed
+        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+    def indices(self, number: int) -> np.ndarray[Any, Any]:
+        """The samples of this rank in its batch `number`, counted from 0; a step has `accumulate` batches."""
+        step, part = divmod(number, self._accumulate)
+        epoch, position = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._order = np.random.default_rng([self._seed, epoch]).permutation(self._samples)
+            self._epoch = epoch
+        start = ((position * self._ranks.world + self._ranks.rank) * self._accumulate + part) * self._batch
+        return self._order[start : start + self._batch]
+
+
+def learning_rate(peak: float, step: int, steps: int, warmup: int, schedule: str, floor: float = 0.0) -> float:
+    """At `step`, counted from 0: a linear rise over `warmup` steps to `peak`, then the schedule (cosine, linear or
+    constant), which ends after `steps` at the share `floor` of the peak."""
+    if step < warmup:
+        return peak * ((step + 1) / warmup)
+    passed = min(1.0, (step - warmup) / max(1, steps - warmup))
+    left = {"cosine": 0.5 * (1 + math.cos(math.pi * passed)), "linear": 1 - passed, "constant": 1.0}[schedule]
+    return peak * (floor + (1 - floor) * left)
 
 
 @dataclass(frozen=True)

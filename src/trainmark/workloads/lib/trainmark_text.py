@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import trainmark_probe as probe
 from trainmark_job import InputError
-from trainmark_steps import Rank, Shards
+from trainmark_loop import Rank, Shards
 
 # Without a val.txt, this share at the end of the text is held out.
 HELD_OUT = 10

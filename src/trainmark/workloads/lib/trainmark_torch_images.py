@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from trainmark_images import Batch, Source, Synthetic
 from trainmark_job import InputError
-from trainmark_loop import alive
-from trainmark_steps import Shards
+from trainmark_loop import Shards, alive
 from trainmark_torch import Ranks
 
 

@@ -54,8 +54,7 @@ def main() -> None:
     import trainmark_torch as lib
     from model import Llama
     from torch.nn.functional import cross_entropy
-    from trainmark_loop import Target, alive
-    from trainmark_steps import learning_rate
+    from trainmark_loop import Target, alive, learning_rate
 
     # Data: windows of the context and the token that follows; each rank has its own share of each epoch's random order.
     corpus = trainmark_text.open_corpus(config)

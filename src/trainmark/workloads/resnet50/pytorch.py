@@ -17,8 +17,7 @@ def main() -> None:
     import trainmark_torch as lib
     from model import ResNet50
     from torch.nn.functional import cross_entropy
-    from trainmark_loop import Target
-    from trainmark_steps import Shards, learning_rate
+    from trainmark_loop import Shards, Target, learning_rate
     from trainmark_torch_images import Feed
 
     # Data: each rank has its own share of each epoch's random order.

@@ -1,4 +1,4 @@
-"""ResNet-50 v1.5 as all frameworks train it: parameters, shape of the network, first weights. Names as in torchvision."""
+"""ResNet-50 v1.5 as all frameworks train it: parameters, shape of the network, first weights; torchvision's names."""
 
 from __future__ import annotations
 

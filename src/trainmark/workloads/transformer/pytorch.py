@@ -52,8 +52,7 @@ def main() -> None:
     from model import Transformer
     from pairs import KINDS, PADDING, Batch, open_pairs
     from torch.nn.functional import cross_entropy
-    from trainmark_loop import Target, alive
-    from trainmark_steps import Shards, learning_rate
+    from trainmark_loop import Shards, Target, alive, learning_rate
 
     # Data: pairs of lines; each rank has its own share of each epoch's random order.
     train, test, kind = open_pairs(config["data"], context)
