@@ -35,6 +35,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/rooms_picture.py --check
 	$(BIN)/vermin --no-tips --violations -t=3.7- $$($(BIN)/python -m trainmark.launch.node_zip)
 
 # The peers have an environment of their own: neither side's packages change what the other's cost.

@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from figures import at_most, show
-from handover import filled
+from handover import fill
 
 from trainmark.automl.experiment.config import Training
 from trainmark.automl.experiment.schedule import budget
 from trainmark.automl.experiment.score import regulated
-from trainmark.automl.experiment.supervisor import _LOOK_SECONDS
+from trainmark.automl.experiment.supervisor import LOOK_SECONDS
 from trainmark.automl.graph.flops import count, epoch
 from trainmark.automl.graph.moves import Limits
 from trainmark.automl.graph.start_networks import small_cnn
@@ -96,7 +96,7 @@ def simulate(slots: int, trials: int, seconds: float) -> Outcome:
 def controller(trials: int) -> tuple[float, float]:
     """CPU seconds of reading the whole journal once, and of one look at it."""
     with tempfile.TemporaryDirectory(prefix="trainmark-perf-") as folder:
-        filled(Path(folder), trials, 1, 1)
+        fill(Path(folder), trials)
         begin = time.process_time()
         ledger = open_ledger(f"journal:{Path(folder) / 'ledger.log'}", "handover")
         ledger.entries()
@@ -119,7 +119,7 @@ def main() -> None:
     found = simulate(args.slots, args.trials, seconds)
     spent = time.process_time() - cpu
     replay, look = controller(found.trials)
-    share = (replay + look * seconds / _LOOK_SECONDS) / seconds
+    share = (replay + look * seconds / LOOK_SECONDS) / seconds
     idle = 1 - found.busy / (args.slots * seconds)
     score = found.operations / seconds
     figures = [

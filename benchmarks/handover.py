@@ -1,7 +1,7 @@
-"""How many trials per second a ledger of 10,000 entries hands over to 64 workers: tell how one went, take the next.
+"""How many trials per second a ledger of 10,000 entries hands over to 64 workers: tell how one went, claim the next.
 
-The workers are processes with trainmark's own worker and ledger; only training takes no time, and what each trains next
-was generated before. `--workers N --history N --each N` change the size.
+The workers are processes with trainmark's own worker and ledger; only training takes no time, and a new architecture is
+made without a search. `--workers N --history N --each N` change the size.
 """
 
 from __future__ import annotations
@@ -18,54 +18,70 @@ from typing import Any
 from figures import Figure, at_least, show
 
 from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.worker import Assignment, Outcome, TrialClient
 from trainmark.automl.experiment.worker import work as run_worker
 from trainmark.automl.graph.moves import Move
 from trainmark.automl.graph.start_networks import small_cnn
-from trainmark.automl.ledger.desk import Assignment, Desk, Outcome
 from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
 
 BAR = 50.0
 _PATIENCE = 300.0  # seconds, before a benchmark that hangs is given up
-_AHEAD = 2  # a worker holds one ready, and gives it back at its end
 
 
-class Nothing:
-    """In place of the generator: all was made before."""
+def architecture(parent: int | None) -> Entry:
+    key = uuid.uuid4().hex
+    return Entry(-1, "waiting", 2 * key, key, parent, key, (Move("wider", 3, 64),))
+
+
+class WithoutSearch:
+    """In place of the generator: any key is a new architecture."""
 
     seconds = None
     _graph = small_cnn()
 
+    def __init__(self, ledger: Ledger, owner: str) -> None:
+        self._ledger, self._owner = ledger, owner
+
     def graph_of(self, _entry: Entry) -> Any:
         return self._graph
 
-    def make(self, _entries: list[Entry]) -> None:
-        raise SystemExit("a worker has used up what was made for it")
+    def make(self, _entries: list[Entry]) -> Entry | None:
+        return self._ledger.propose(architecture(1), self._owner)
 
 
 def url_in(folder: Path) -> str:
     return f"journal:{folder / 'ledger.log'}"
 
 
-def filled(folder: Path, history: int, workers: int, each: int) -> Ledger:
-    """A ledger with trials that ended, and as many waiting for each worker as it will train."""
-    ledger = open_ledger(url_in(folder), "handover")
-    key = uuid.UUID(int=1).hex * 2
-    with ledger.at_once():
-        for number in range(history):
-            owner = f"slot{number % workers}"
-            parent = number // 2 if number else None
-            entry = Entry(number, "waiting", key, key[:32], parent, key[:32], (Move("wider", 3, 64),), owner)
-            ledger.propose(entry)
-            ledger.claim(entry, owner)
-            ledger.tell(number, 0.5, best={"lr": 0.1}, epochs=15)
-        for number in range(history, history + workers * (each + _AHEAD)):
-            owner = f"slot{number % workers}"
-            ledger.propose(Entry(number, "waiting", key, key[:32], 1, key[:32], (Move("wider", 3, 64),), owner))
-    ledger.entries()
-    return ledger
+def fill(folder: Path, history: int) -> None:
+    """A ledger with trials that have ended, written through Optuna in memory and to the file at once."""
+    from optuna.storages.journal import JournalStorage
+    from optuna.storages.journal._base import BaseJournalBackend
+
+    class Memory(BaseJournalBackend):
+        def __init__(self) -> None:
+            self.logs: list[dict[str, Any]] = []
+
+        def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
+            return self.logs[log_number_from:]
+
+        def append_logs(self, logs: list[dict[str, Any]]) -> None:
+            self.logs += logs
+
+    memory = Memory()
+    ledger = Ledger(JournalStorage(memory), "handover")
+    for number in range(history):
+        entry = ledger.propose(architecture(number // 2 if number else None), "slot0")
+        if entry is None:
+            raise SystemExit("the ledger refuses a new architecture")
+        ledger.mark_begun(entry)
+        ledger.tell(entry, 0.5, best={"lr": 0.1}, epochs=15)
+    import json
+
+    (folder / "ledger.log").write_text("".join(json.dumps(log) + "\n" for log in memory.logs))
 
 
-def work(ledger: Ledger, slot: int, each: int, most: int, gate: Any, told: Any) -> None:
+def work(ledger: Ledger, slot: int, each: int, gate: Any, results: Any) -> None:
     done = 0
 
     def train(_given: Assignment) -> Outcome:
@@ -80,14 +96,15 @@ def work(ledger: Ledger, slot: int, each: int, most: int, gate: Any, told: Any) 
         return done >= each
 
     waited: list[int] = []
-    experiment = Experiment(schema=1, name="handover", data="synthetic", max_trials=most)
-    desk = Desk(experiment, ledger, Nothing(), f"slot{slot}")  # type: ignore[arg-type]
+    experiment = Experiment(schema=1, name="handover", data="synthetic", max_trials=1_000_000)
+    generator: Any = WithoutSearch(ledger, f"slot{slot}")
+    client = TrialClient(experiment, ledger, generator, f"slot{slot}")
     # A fork copies what it touches for the first time: that is no part of a hand-over.
     ledger.entries()
     gate.wait(_PATIENCE)
     begin, spent = time.monotonic(), time.process_time()
-    run_worker(desk, train, lambda *_: None, over)
-    told.put((begin, time.monotonic(), time.process_time() - spent, done))
+    run_worker(client, train, lambda *_: None, over)
+    results.put((begin, time.monotonic(), time.process_time() - spent, done))
 
 
 def main() -> None:
@@ -97,24 +114,23 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=8)
     args = parser.parse_args()
     fork = multiprocessing.get_context("fork")
-    gate, told = fork.Barrier(args.workers), fork.Queue()
+    gate, results = fork.Barrier(args.workers), fork.Queue()
     with tempfile.TemporaryDirectory(prefix="trainmark-perf-") as folder:
+        fill(Path(folder), args.history)
         begin = time.process_time()
-        ledger = filled(Path(folder), args.history, args.workers, args.each)
-        prepared = time.process_time() - begin
-        most = args.history + args.workers * (args.each + _AHEAD) + 1
+        ledger = open_ledger(url_in(Path(folder)), "handover")
+        ledger.entries()
+        replay = time.process_time() - begin
         everyone = [
-            fork.Process(target=work, args=(ledger, slot, args.each, most, gate, told), daemon=True)
+            fork.Process(target=work, args=(ledger, slot, args.each, gate, results), daemon=True)
             for slot in range(args.workers)
         ]
         for one in everyone:
             one.start()
-        ends = [told.get(timeout=_PATIENCE) for _ in everyone]
+        ends = [results.get(timeout=_PATIENCE) for _ in everyone]
         for one in everyone:
             one.join()
-        begin = time.process_time()
         entries = open_ledger(url_in(Path(folder)), "handover").entries()
-        replay = time.process_time() - begin
     done = sum(end[3] for end in ends)
     if sum(entry.ended for entry in entries) != args.history + done or done != args.workers * args.each:
         raise SystemExit(f"{done} were handed over, and the ledger has other figures")
@@ -131,12 +147,11 @@ def main() -> None:
         "handed_over": done,
         "cpu_s_each": sum(end[2] for end in ends) / done,
         "cpu_s_to_join": replay,
-        "cpu_s_to_prepare": prepared,
         "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
     }
     show(
         "handover",
-        "the worker's own loop, all at once, on a journal in a local file; training takes no time",
+        "the worker's own loop, all at once, on Optuna's journal in a local file; training takes no time",
         figures,
         details,
     )

@@ -16,14 +16,14 @@ from typing import Any
 
 from figures import at_most, show
 
-from trainmark.cli import common
-from trainmark.cli.progress import Quiet
-from trainmark.launch import REGISTRY
-from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.protocol import REGISTRY
+from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.plan.records import Plan
-from trainmark.report import build, text
-from trainmark.run import session
+from trainmark.report import build
+from trainmark.report.show import show as shown
+from trainmark.run import planning, session
+from trainmark.run.observers import Observer
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
@@ -54,7 +54,7 @@ def plan(hosts: int, ranks: int) -> Plan:
     names = [f"host{number:04}" for number in range(hosts)]
     site = Site(name="made-up", launcher="ssh", hosts=names)
     loaded = suites.single(f"noop:pytorch:cpu:{hosts}:{ranks}:1", "quick")
-    return common.plan_suite(loaded, site, {}, 1)
+    return planning.plan_suite(loaded, site, {}, 1)
 
 
 def measure(folder: Path, hosts: int = HOSTS, ranks: int = RANKS, steps: int = STEPS, seconds: float = SECONDS) -> Any:
@@ -66,13 +66,13 @@ def measure(folder: Path, hosts: int = HOSTS, ranks: int = RANKS, steps: int = S
     real, REGISTRY.get = REGISTRY.get, lambda *_: SshLauncher(made_up)  # type: ignore[method-assign]
     try:
         run = session.create(planned, folder)
-        state = session.drive(run, planned, Quiet())
+        state = session.drive(run, planned, Observer())
     finally:
         REGISTRY.get = real  # type: ignore[method-assign]
         made_up.close()
     spent["run"] = costs.since()
     report = build.build(run)
-    printed = text.render(report)
+    printed = shown(report)
     spent["report"] = costs.since()
     if state is not JobState.SUCCEEDED:
         raise SystemExit(printed)
@@ -97,7 +97,7 @@ def squeue_calls(folder: Path, jobs: int, looks: int = 3) -> int:
     (folder / "sacct.out").write_text("")
     path, os.environ["PATH"] = os.environ["PATH"], f"{folder}:{os.environ['PATH']}"
     try:
-        watch = Watch(None)
+        watch = QueueWatch(None)
         for job in range(1, jobs + 1):
             watch.want(str(job))
         for _ in range(looks):

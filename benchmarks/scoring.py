@@ -33,12 +33,13 @@ import time
 began = time.monotonic()
 import json, resource, sys
 from pathlib import Path
-from trainmark.report import build, text
+from trainmark.report import build
+from trainmark.report.show import show
 from trainmark.store.rundir import RunDir
 value = None
 for folder in sorted(Path(sys.argv[1]).iterdir()):
     report = build.build(RunDir(folder))
-    text.render(report)
+    show(report)
     value = report.cases[0].measurements["throughput"].value
 seconds, memory = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 print(json.dumps({"s": seconds, "GiB": memory, "throughput": value}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -24,6 +25,7 @@ _TOGETHER = {
     "tests/slurm/": "slurm",
     "tests/automl/test_experiment.py": "automl",
     "tests/report/test_browser.py": "chromium",
+    "tests/api/test_notebook.py": "notebook",
 }
 
 
@@ -49,7 +51,11 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 class Cli:
-    """The program as a user starts it, with its runs under the test's own folder."""
+    """The command line with its runs under the test's own folder.
+
+    `cli(...)` calls it in this process, as the library's other users do; `cli.start` and `cli.process` start the real
+    program, for what needs a process: signals, kills, streams that are closed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,8 +72,8 @@ class Cli:
             **options,
         )
 
-    def __call__(self, *argv: str, code: int | None = 0, timeout: float = 240.0) -> subprocess.CompletedProcess[str]:
-        """Runs to the end; `code` is the expected exit code, None for any."""
+    def process(self, *argv: str, code: int | None = 0, timeout: float = 240.0) -> subprocess.CompletedProcess[str]:
+        """A real process, run to its end; `code` is the expected exit code, None for any."""
         process = self.start(*argv)
         try:
             out, err = process.communicate(timeout=timeout)
@@ -75,9 +81,28 @@ class Cli:
             process.kill()
             out, err = process.communicate()
             pytest.fail(f"trainmark {' '.join(argv)} took over {timeout} s\n{out}\n{err}")
+        return self._checked(argv, process.returncode, out, err, code)
+
+    def __call__(self, *argv: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """In this process, to its end; `code` is the expected exit code, None for any."""
+        from trainmark.cli.main import main
+
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors="replace", write_through=True) for _ in range(2))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TRAINMARK_RUNS", str(self.runs))
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            patch.chdir(self.folder)
+            returned = main(list(argv))
+        texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+        return self._checked(argv, returned, *texts, code)
+
+    def _checked(
+        self, argv: tuple[str, ...], returned: int, out: str, err: str, code: int | None
+    ) -> subprocess.CompletedProcess[str]:
         if code is not None:
-            assert process.returncode == code, f"exit code {process.returncode}, expected {code}\n{out}\n{err}"
-        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+            assert returned == code, f"exit code {returned}, expected {code}\n{out}\n{err}"
+        return subprocess.CompletedProcess(argv, returned, out, err)
 
     def json(self, *argv: str, code: int | None = 0) -> Any:
         return json.loads(self(*argv, "--json", code=code).stdout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from trainmark.plan.records import SCHEMA, Plan, RoundRef
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.testing.launchers import case_plan
 

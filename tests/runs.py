@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from trainmark.plan.records import SCHEMA, CasePlan, Plan, RoundRef
-from trainmark.spec.event import Event
+from trainmark.spec.columns import Event
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store import journal, rundir

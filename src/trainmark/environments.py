@@ -7,6 +7,7 @@ was being made when its maker was killed is never taken for whole; a lock keeps 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import sys
@@ -18,9 +19,8 @@ import msgspec
 
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError, UserError, did_you_mean, one_of
-from trainmark.hashes import sha256_hex
 from trainmark.spec import yamlfile
-from trainmark.spec.convert import convert
+from trainmark.spec.yamlfile import convert
 
 _PINS = Path(__file__).resolve().parent / "frameworks" / "environments.yaml"
 _MARK = "trainmark.json"
@@ -60,7 +60,7 @@ def named(name: str) -> Environment:
 def home(name: str) -> Path:
     """Where the environment lies, or would lie: other pins lie elsewhere."""
     pins = msgspec.json.encode(named(name).packages)
-    return cache_dir() / "environments" / f"{name}-{sha256_hex(pins)[:12]}"
+    return cache_dir() / "environments" / f"{name}-{hashlib.sha256(pins).hexdigest()[:12]}"
 
 
 def python_of(name: str) -> str | None:

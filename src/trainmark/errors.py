@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 OK = 0
 CASE_FAILED = 1
 BAD_INPUT = 2
@@ -17,9 +20,14 @@ class UserError(Exception):
 
 
 class SiteError(UserError):
-    """The machine or cluster cannot be used as asked."""
+    """The machine or cluster cannot be used as asked. `findings`: what was found wrong with its hosts, if they were
+    looked at (`trainmark.launch.protocol.Finding`)."""
 
     exit_code = SITE_UNUSABLE
+
+    def __init__(self, message: str, findings: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.findings = findings
 
 
 def did_you_mean(found: str, known: object) -> str:

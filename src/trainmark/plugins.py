@@ -18,9 +18,13 @@ class Registry:
         self.group = f"trainmark.{what}s"
         self._built_in = built_in
 
+    def knows(self, name: str) -> bool:
+        """Whether there is such a one, without importing it."""
+        return name in self._built_in or name in self.names()
+
     def check(self, name: str, place: str) -> None:
         """That there is such a one, without importing it."""
-        if name not in self._built_in and name not in self.names():
+        if not self.knows(name):
             raise self._unknown(name, place)
 
     def get(self, name: str, place: str = "") -> Any:

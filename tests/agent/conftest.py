@@ -11,7 +11,7 @@ import pytest
 
 from .harness import Node, agent_says, carriers
 
-RUNGS = ("pidns", "cgroup", "subreaper")
+KINDS = ("pidns", "cgroup", "subreaper")
 
 
 @functools.cache
@@ -19,10 +19,10 @@ def selftest() -> dict[str, Any]:
     return agent_says("selftest")
 
 
-@pytest.fixture(params=RUNGS)
-def rung(request: pytest.FixtureRequest) -> str:
-    """Every kind of containment this machine allows."""
-    found = selftest()["rungs"][request.param]
+@pytest.fixture(params=KINDS)
+def containment(request: pytest.FixtureRequest) -> str:
+    """Every containment of containment this machine allows."""
+    found = selftest()["kinds"][request.param]
     if not found["usable"]:
         pytest.skip(f"containment {request.param} cannot be used here: {found['why']}")
     name: str = request.param

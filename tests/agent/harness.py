@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import trainmark.agent
+from trainmark.reasons import as_reason
+from trainmark.report.i18n.speaker import say
 
 PROGRAM = Path(trainmark.agent.__file__).parent / "__main__.py"
 PATIENCE = 120.0
@@ -150,7 +152,7 @@ class Node:
         assert result["containment"]["left"] == 0
         assert carriers(self.token) == {}
         assert not (self.dir / "reserve").exists()
-        return result
+        return in_words(result)
 
     def log(self) -> str:
         path = self.dir / "agent.log"
@@ -185,6 +187,17 @@ class Node:
     def signal(self, number: int = signal.SIGTERM) -> None:
         assert self.agent is not None
         os.kill(self.agent.pid, number)
+
+
+def words(reasons: list[dict[str, Any]]) -> list[str]:
+    return [say(as_reason(why)) for why in reasons]
+
+
+def in_words(result: dict[str, Any]) -> dict[str, Any]:
+    """A result with its reasons as a reader sees them."""
+    lists = {name: words(result[name]) for name in ("warnings", "disturbed")}
+    contained = {**result["containment"], "why": words(result["containment"]["why"])}
+    return {**result, **lists, "containment": contained, "reason": say(as_reason(result["reason"]))}
 
 
 def agent_says(*words: str) -> dict[str, Any]:

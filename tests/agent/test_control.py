@@ -25,8 +25,8 @@ def test_stop_by_the_controller(node: Node) -> None:
     assert (result["first_failure"], result["ranks"][0]["signal"]) == (None, signal.SIGTERM)
 
 
-def test_a_controller_that_lost_the_run_is_not_obeyed(node: Node, rung: str) -> None:
-    node.ranks(SLEEP).start(probe=False, containment=rung)
+def test_a_controller_that_lost_the_run_is_not_obeyed(node: Node, containment: str) -> None:
+    node.ranks(SLEEP).start(probe=False, containment=containment)
     node.until_running()
     node.control(epoch=3, command="adopt")
     until(lambda: node.status()["epoch"] == 3)
@@ -53,8 +53,8 @@ def test_kill_does_not_wait(node: Node) -> None:
     assert result["ranks"][0]["signal"] == signal.SIGKILL
 
 
-def test_a_second_sigterm_does_not_wait(node: Node, rung: str) -> None:
-    node.ranks(STUBBORN).start(probe=False, containment=rung, deadlines={"stop": 600.0})
+def test_a_second_sigterm_does_not_wait(node: Node, containment: str) -> None:
+    node.ranks(STUBBORN).start(probe=False, containment=containment, deadlines={"stop": 600.0})
     until(lambda: "deaf" in node.output())
     node.signal(signal.SIGINT)
     time.sleep(0.3)

@@ -19,8 +19,8 @@ def helped(node: Node, text: str, rank: str) -> Node:
     return node.ranks(node.script(rank))
 
 
-def test_a_helper_ends_with_the_ranks_and_is_no_stray(node: Node, rung: str) -> None:
-    result = helped(node, PATIENT, SHORT).run(containment=rung)
+def test_a_helper_ends_with_the_ranks_and_is_no_stray(node: Node, containment: str) -> None:
+    result = helped(node, PATIENT, SHORT).run(containment=containment)
     assert (result["state"], [rank["rank"] for rank in result["ranks"]]) == ("SUCCEEDED", [0])
     assert not any("left by the ranks" in warning for warning in result["warnings"])
     assert (node.dir / "scheduler.out.log").read_text() == f"here:{result['ports'][0]}\n"
@@ -38,8 +38,8 @@ def test_a_helper_that_cannot_be_started_is_named(node: Node) -> None:
     assert result["reason"] == "the scheduler cannot be started: the program /nowhere/python does not exist"
 
 
-def test_a_helper_dies_with_a_killed_agent(node: Node, rung: str) -> None:
-    helped(node, PATIENT, LONG).start(containment=rung)
+def test_a_helper_dies_with_a_killed_agent(node: Node, containment: str) -> None:
+    helped(node, PATIENT, LONG).start(containment=containment)
     until(lambda: len(carriers(node.token)) == 2)
     os.kill(node.worker(), signal.SIGKILL)
     node.wait()

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.agent.lines import LONGEST
-from trainmark.agent.ship import Shipper, complete
-from trainmark.agent.stream import Stream
+from trainmark.agent.events.reader import LONGEST, EventStream
+from trainmark.agent.events.shipper import Shipper, complete
 
-from .harness import Node
-from .test_ship import keys, line
+from .harness import Node, words
+from .test_events import keys, line
 
 SPEAK = "begin(); step(1); spool_file = os.environ['TRAINMARK_SPOOL']; folder = os.path.dirname(spool_file)\n"
 
@@ -41,7 +40,7 @@ def test_a_spool_that_is_no_plain_file_is_ignored(tmp_path: Path, kind: str) -> 
     shipper = Shipper(str(tmp_path), str(tmp_path / "spool"), [0])
     no_plain_file(kind, tmp_path / "spool" / "rank0.jsonl")
     assert [shipper.ship(1), shipper.ship(2)] == [False, False]
-    (warning,) = shipper.finish()
+    (warning,) = words(shipper.finish())
     assert warning.startswith("rank 0: its events are not read: ")
     assert not (tmp_path / "spool").exists()
 
@@ -49,7 +48,7 @@ def test_a_spool_that_is_no_plain_file_is_ignored(tmp_path: Path, kind: str) -> 
     no_plain_file(kind, tmp_path / "spool" / "rank0.jsonl")
     (tmp_path / "spool" / "rank1.jsonl").write_bytes(line(1, 0))
     assert complete(str(tmp_path)) == 1
-    assert "rank 0: its events are not read" in (tmp_path / "agent.log").read_text()
+    assert "events-not-read rank=0" in (tmp_path / "agent.log").read_text()
 
 
 def test_pipes_in_the_place_of_other_files_are_not_waited_for(tmp_path: Path) -> None:
@@ -85,8 +84,8 @@ def test_a_round_ends_well_whatever_lies_about(node: Node, mischief: str) -> Non
     "os.makedirs(os.path.dirname(folder) + '/result.json/x')",
     "import shutil; shutil.rmtree(os.path.dirname(folder))",
 ])  # fmt: skip
-def test_a_result_that_cannot_be_written(node: Node, rung: str, mischief: str) -> None:
-    assert node.ranks(node.script(SPEAK + mischief)).start(containment=rung).wait() == 70
+def test_a_result_that_cannot_be_written(node: Node, containment: str, mischief: str) -> None:
+    assert node.ranks(node.script(SPEAK + mischief)).start(containment=containment).wait() == 70
 
 
 @pytest.mark.parametrize(("ending", "state", "reason"), [
@@ -94,11 +93,11 @@ def test_a_result_that_cannot_be_written(node: Node, rung: str, mischief: str) -
     ("sys.exit(1)", "FAILED", "the agent failed: OSError: [Errno 27] File too large: "),
     ("time.sleep(60)", "CANCELLED", "stopped by a signal"),
 ])  # fmt: skip
-def test_a_fault_at_the_end_is_a_verdict(node: Node, rung: str, ending: str, state: str, reason: str) -> None:
+def test_a_fault_at_the_end_is_a_verdict(node: Node, containment: str, ending: str, state: str, reason: str) -> None:
     """The file of samples has grown past what the agent may write, so that the last sample cannot be added."""
     go = node.root / "go"
     wait = f"begin(); step(1)\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
-    node.ranks(node.script("import sys\n" + wait + ending)).start(containment=rung, sample_seconds=60.0)
+    node.ranks(node.script("import sys\n" + wait + ending)).start(containment=containment, sample_seconds=60.0)
     node.until_running()
     time.sleep(0.3)  # sooner, no last sample is taken
     os.truncate(node.dir / "samples.jsonl", 1 << 20)
@@ -150,7 +149,7 @@ def test_a_line_that_is_too_long_is_left_out_alone(tmp_path: Path, size: int) ->
     content = b"".join(good[:2]) + line(0, 9, "NOTE", value="x" * size) + b"".join(good[2:])
     _, warnings = ship(tmp_path, content)
     assert (tmp_path / "events.jsonl").read_bytes() == b"".join(good)
-    assert warnings == ["rank 0 wrote a line of more than 1 MiB, left out"]
+    assert words(warnings) == ["rank 0 wrote a line of more than 1 MiB, left out"]
     (tmp_path / "spool").mkdir()
     (tmp_path / "spool" / "rank0.jsonl").write_bytes(content + good[0][:5])
     (tmp_path / "events.jsonl").unlink()
@@ -161,7 +160,7 @@ def test_long_lines_that_are_not_too_long_and_one_without_end(tmp_path: Path) ->
     good = [line(0, seq, "NOTE", value="x" * (LONGEST - 100)) for seq in range(9)]
     _, warnings = ship(tmp_path, b"".join(good) + b"x" * (9 << 20))
     assert (tmp_path / "events.jsonl").read_bytes() == b"".join(good)
-    assert warnings == ["rank 0 wrote a line of more than 1 MiB, left out"]
+    assert words(warnings) == ["rank 0 wrote a line of more than 1 MiB, left out"]
 
 
 def test_a_rank_speaks_for_itself_alone(tmp_path: Path) -> None:
@@ -173,7 +172,7 @@ def test_a_rank_speaks_for_itself_alone(tmp_path: Path) -> None:
     others.append(b'{"k":"NOTE","rank":1,"seq":0,"t":1,"r\\u0061nk":7}\n')
     shipper, warnings = ship(tmp_path, own[0] + b"".join(others) + b"".join(own[1:]), rank=1)
     assert (tmp_path / "events.jsonl").read_bytes() == b"".join(own)
-    assert warnings == ["rank 1 wrote 5 events in the name of another rank, left out"]
+    assert words(warnings) == ["rank 1 wrote 5 events in the name of another rank, left out"]
     assert (shipper.streams[1].events, shipper.streams[1].samples, shipper.shipped) == (5, 12, 5)
     (tmp_path / "spool").mkdir()
     (tmp_path / "spool" / "rank1.jsonl").write_bytes(others[0] + line(1, 5))
@@ -192,6 +191,6 @@ def test_a_rank_speaks_for_itself_alone(tmp_path: Path) -> None:
 def test_losses_too_large_to_be_numbers(tmp_path: Path, text: bytes, found: tuple[int, str] | None) -> None:
     path = tmp_path / "s"
     path.write_bytes(text)
-    stream = Stream(0, str(path))
+    stream = EventStream(0, str(path))
     stream.take(10)
     assert stream.nonfinite == found

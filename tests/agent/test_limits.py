@@ -35,20 +35,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_full_disk_is_named(node: Node, rung: str, small_disk: Path) -> None:
+def test_full_disk_is_named(node: Node, containment: str, small_disk: Path) -> None:
     node.dir = small_disk / "node"
     spool = node.root / "spool-elsewhere"
-    result = node.ranks(node.script(SPEAK_A_LOT)).run(containment=rung, dir=str(node.dir), spool=str(spool))
+    result = node.ranks(node.script(SPEAK_A_LOT)).run(containment=containment, dir=str(node.dir), spool=str(spool))
     assert (result["state"], result["first_failure"]["kind"]) == ("FAILED", "disk")
     assert result["reason"] == f"the disk is full: {node.dir / 'events.jsonl'} could not be written"
     assert [event["seq"] for event in node.events()] == list(range(result["events"]))
     assert list(spool.glob("*/rank0.jsonl")), "events that did not fit stay in the spool"
 
 
-def test_a_disk_that_is_full_before_the_start(node: Node, rung: str, small_disk: Path) -> None:
+def test_a_disk_that_is_full_before_the_start(node: Node, containment: str, small_disk: Path) -> None:
     (small_disk / "ballast").write_bytes(b"x" * (1024 * 1024 - 8 * 4096))
     node.dir = small_disk / "node"
-    result = node.ranks(["/bin/true"]).run(containment=rung, dir=str(node.dir), probe=False)
+    result = node.ranks(["/bin/true"]).run(containment=containment, dir=str(node.dir), probe=False)
     assert (result["state"], result["first_failure"]["kind"]) == ("FAILED", "disk")
     assert "reserve could not be written" in result["reason"]
 
@@ -87,7 +87,7 @@ def memory_cgroup() -> Iterator[Path]:
     pytest.skip("needs a memory cgroup to write to")
 
 
-def test_the_kernel_kills_for_memory(node: Node, rung: str, memory_cgroup: Path) -> None:
+def test_the_kernel_kills_for_memory(node: Node, containment: str, memory_cgroup: Path) -> None:
     argv = node.script(
         f"""
         with open({str(memory_cgroup / "cgroup.procs")!r}, "w") as file:
@@ -96,8 +96,8 @@ def test_the_kernel_kills_for_memory(node: Node, rung: str, memory_cgroup: Path)
         held = [bytearray(b"x" * (1 << 20)) for _ in range(512)]
         """
     )
-    if rung == "cgroup" and memory_cgroup.parent == Path("/sys/fs/cgroup"):
+    if containment == "cgroup" and memory_cgroup.parent == Path("/sys/fs/cgroup"):
         pytest.skip("a process cannot be in two version 2 cgroups")
-    result = node.ranks(argv).run(containment=rung)
+    result = node.ranks(argv).run(containment=containment)
     assert (result["state"], result["first_failure"]["kind"]) == ("FAILED", "oom")
     assert result["reason"].startswith("out of memory: rank 0 was killed and the kernel's oom_kill count rose by ")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.agent.ship import complete
+from trainmark.agent.events.shipper import complete
 
 from .harness import Node, agent_says, carriers, until
 
@@ -20,11 +20,13 @@ FUGITIVES = """
     quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     subprocess.Popen(sleeper, start_new_session=True, **quiet)
-    if os.fork() == 0:
+    middle = os.fork()
+    if middle == 0:
         os.setsid()
         if os.fork() == 0:
             os.execv(sleeper[0], [*sleeper, "double"])
         os._exit(0)
+    os.waitpid(middle, 0)
     subprocess.Popen([*sleeper, "MARK-" + token], env={}, start_new_session=True, **quiet)
     begin()
     step(1)
@@ -59,8 +61,8 @@ def cgroup_is_gone(node: Node) -> bool:
     return not any(node.token in folder for folder, _, _ in os.walk("/sys/fs/cgroup"))
 
 
-def test_children_that_outlive_their_rank(node: Node, rung: str) -> None:
-    result = node.ranks(fugitives(node, "leave")).run(containment=rung)
+def test_children_that_outlive_their_rank(node: Node, containment: str) -> None:
+    result = node.ranks(fugitives(node, "leave")).run(containment=containment)
     assert result["state"] == "SUCCEEDED"
     assert result["warnings"] == ["3 processes were left by the ranks and killed"]
     assert cgroup_is_gone(node)
@@ -76,7 +78,7 @@ while time.monotonic() < end:
 """
 
 
-def test_a_process_that_forks_and_exits_all_the_time(node: Node, rung: str) -> None:
+def test_a_process_that_forks_and_exits_all_the_time(node: Node, containment: str) -> None:
     argv = [node.python, "-I", "-S", "-c", COMET]
     text = f"""
         if os.fork() == 0:
@@ -84,13 +86,13 @@ def test_a_process_that_forks_and_exits_all_the_time(node: Node, rung: str) -> N
         begin()
         time.sleep(0.2)
         """
-    result = node.ranks(node.script(text)).run(containment=rung)
+    result = node.ranks(node.script(text)).run(containment=containment)
     assert result["state"] == "SUCCEEDED"
     assert "left by the ranks and killed" in result["warnings"][0]
 
 
-def test_children_of_a_rank_that_is_stopped(node: Node, rung: str) -> None:
-    node.ranks(fugitives(node, "stay")).start(containment=rung)
+def test_children_of_a_rank_that_is_stopped(node: Node, containment: str) -> None:
+    node.ranks(fugitives(node, "stay")).start(containment=containment)
     until_all_run(node)
     node.signal()
     assert node.wait() == 0
@@ -98,14 +100,14 @@ def test_children_of_a_rank_that_is_stopped(node: Node, rung: str) -> None:
     assert cgroup_is_gone(node)
 
 
-def test_the_agent_is_killed(node: Node, rung: str) -> None:
-    node.ranks(fugitives(node, "stay")).start(containment=rung)
+def test_the_agent_is_killed(node: Node, containment: str) -> None:
+    node.ranks(fugitives(node, "stay")).start(containment=containment)
     until_all_run(node, shipped=True)
     kill(node.worker())
     code = node.wait()
     until(lambda: not carriers(node.token))
     assert cgroup_is_gone(node)
-    if rung == "pidns":  # the kernel has ended everything; who collects the folder completes it
+    if containment == "pidns":  # the kernel has ended everything; who collects the folder completes it
         assert code == -signal.SIGKILL
         assert not (node.dir / "result.json").exists()
         assert (complete(str(node.dir)), complete(str(node.dir))) == (0, 0)
@@ -120,7 +122,7 @@ def test_the_agent_is_killed(node: Node, rung: str) -> None:
     assert not (node.dir / "spool").exists()
 
 
-def test_events_the_killed_agent_had_not_shipped(node: Node, rung: str) -> None:
+def test_events_the_killed_agent_had_not_shipped(node: Node, containment: str) -> None:
     argv = node.script(
         """
         begin()
@@ -132,7 +134,7 @@ def test_events_the_killed_agent_had_not_shipped(node: Node, rung: str) -> None:
         time.sleep(600)
         """
     )
-    node.ranks(argv).start(containment=rung)
+    node.ranks(argv).start(containment=containment)
     until(lambda: (node.dir / "config.json.done").exists())
     kill(node.worker())
     node.wait()
@@ -141,9 +143,9 @@ def test_events_the_killed_agent_had_not_shipped(node: Node, rung: str) -> None:
     assert seqs(node) == list(range(2001))
 
 
-@pytest.mark.parametrize("rung", ["cgroup", "subreaper"], indirect=True)  # a pid namespace needs no guardian
-def test_the_guardian_is_killed(node: Node, rung: str) -> None:
-    node.ranks(fugitives(node, "stay")).start(containment=rung)
+@pytest.mark.parametrize("containment", ["cgroup", "subreaper"], indirect=True)  # a pid namespace needs no guardian
+def test_the_guardian_is_killed(node: Node, containment: str) -> None:
+    node.ranks(fugitives(node, "stay")).start(containment=containment)
     until_all_run(node)
     worker = node.worker()
     assert node.agent is not None
@@ -156,8 +158,8 @@ def test_the_guardian_is_killed(node: Node, rung: str) -> None:
     until(lambda: not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text())
 
 
-def test_agent_and_guardian_are_killed_then_the_sweep(node: Node, rung: str) -> None:
-    node.ranks(fugitives(node, "stay")).start(containment=rung)
+def test_agent_and_guardian_are_killed_then_the_sweep(node: Node, containment: str) -> None:
+    node.ranks(fugitives(node, "stay")).start(containment=containment)
     until_all_run(node)
     worker = node.worker()
     assert node.agent is not None
@@ -169,7 +171,7 @@ def test_agent_and_guardian_are_killed_then_the_sweep(node: Node, rung: str) -> 
     swept = agent_says("sweep", node.token)
     assert swept["left"] == 0
     left = carriers(node.token)
-    if rung == "subreaper":  # without namespace, cgroup and agent, a child that hid its environment is out of reach
+    if containment == "subreaper":  # a child that hid its environment is out of reach
         assert all("MARK-" in command for command in left.values())
         for pid in left:
             kill(pid)
@@ -180,9 +182,9 @@ def test_agent_and_guardian_are_killed_then_the_sweep(node: Node, rung: str) -> 
     assert seqs(node) == [0, 1, 2, 3]
 
 
-def test_ranks_see_a_proc_of_their_own(node: Node, rung: str) -> None:
+def test_ranks_see_a_proc_of_their_own(node: Node, containment: str) -> None:
     text = "import os; print(os.getpid() == int(os.readlink('/proc/self')), os.path.exists('/proc/1/stat'))"
-    result = node.ranks([node.python, "-c", text]).run(containment=rung, probe=False)
+    result = node.ranks([node.python, "-c", text]).run(containment=containment, probe=False)
     assert node.output() == "True True\n"
     assert result["ranks"][0]["pid"] > 1
     assert json.loads((node.dir / "agent.json").read_text())["start_ticks"] > 0

@@ -20,10 +20,10 @@ def listener(port: int = 0, reuse: bool = False) -> socket.socket:
     return made
 
 
-def test_a_fixed_port_that_is_taken(node: Node, rung: str) -> None:
+def test_a_fixed_port_that_is_taken(node: Node, containment: str) -> None:
     with listener() as taken:
         port = taken.getsockname()[1]
-        result = node.ranks(["/bin/true"]).run(ports=[port], containment=rung)
+        result = node.ranks(["/bin/true"]).run(ports=[port], containment=containment)
     assert (result["state"], result["first_failure"]["kind"]) == ("FAILED", "port")
     assert result["reason"].startswith(f"port {port} is taken by pid {os.getpid()} (")
     assert "python" in result["reason"]

@@ -1,62 +1,39 @@
-"""The small parts: JSON without `json`, cgroup paths, files that are whole or not there, the host."""
+"""The small parts: JSON lines, cgroup paths, files that are whole or not there, the host."""
 
 from __future__ import annotations
 
+import errno
 import json
-import math
 import os
 import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from trainmark.agent import lean, record
+from trainmark.agent import ending, files, linux
 from trainmark.agent.contain import cgroup
-from trainmark.devices import host, host_tables
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
-)
-
-
-@given(VALUES)
-def test_json_is_the_same_as_the_full_module(value: object) -> None:
-    text = lean.dumps(value)
-    assert text == json.dumps(value, separators=(",", ":"))
-    assert lean.loads(" \n" + text + "\r\n") == lean.loads(text.encode()) == value
-    assert lean.loads(json.dumps(value, indent=2)) == value
-
-
-@given(st.text())
-def test_what_is_not_json_is_refused_alike(text: str) -> None:
-    try:
-        wanted = json.loads(text)
-    except ValueError:
-        with pytest.raises(ValueError):
-            lean.loads(text)
-    else:
-        assert lean.loads(text) == wanted or math.isnan(wanted)
+from trainmark.devices.cpu import node as host
+from trainmark.devices.cpu import tables as host_tables
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": -float("inf")}])
 def test_numbers_that_json_does_not_have(value: object) -> None:
     with pytest.raises(ValueError):
-        lean.dumps(value)
-    assert math.isnan(lean.loads("NaN"))
+        files.to_json(value)
 
 
 def test_c_functions_tell_what_failed() -> None:
-    with pytest.raises(OSError, match="chdir: No such file") as caught:
-        lean.c_function("chdir")(b"/no/such/place")
-    assert caught.value.errno == 2
+    with pytest.raises(OSError, match="setns: Bad file descriptor") as caught:
+        linux.setns(-1, 0)
+    assert caught.value.errno == errno.EBADF
 
 
 def test_names_of_signals() -> None:
-    assert (lean.signal_name(9), lean.signal_name(15), lean.signal_name(63)) == ("SIGKILL", "SIGTERM", "signal 63")
+    assert (ending.signal_name(9), ending.signal_name(15), ending.signal_name(63)) == (
+        "SIGKILL",
+        "SIGTERM",
+        "signal 63",
+    )
 
 
 MOUNTS = b"""\
@@ -85,7 +62,7 @@ def test_no_version_two_cgroup() -> None:
 def test_an_append_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
     import resource
 
-    appender = record.Appender(str(tmp_path / "f"))
+    appender = files.Appender(str(tmp_path / "f"))
     appender.append(b"one\n")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (6, hard))
@@ -99,19 +76,19 @@ def test_an_append_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
 
 
 def test_replacing_leaves_no_draft(tmp_path: Path) -> None:
-    record.replace_json(str(tmp_path / "a.json"), {"x": 1}, durable=True)
+    files.replace_json(str(tmp_path / "a.json"), {"x": 1}, durable=True)
     with pytest.raises(OSError, match=r"gone/a\.json"):
-        record.replace_json(str(tmp_path / "gone" / "a.json"), {})
+        files.replace_json(str(tmp_path / "gone" / "a.json"), {})
     assert os.listdir(tmp_path) == ["a.json"]
-    assert record.read_json(str(tmp_path / "a.json")) == {"x": 1}
-    assert record.read_json(str(tmp_path / "b.json")) is None
+    assert files.read_json(str(tmp_path / "a.json")) == {"x": 1}
+    assert files.read_json(str(tmp_path / "b.json")) is None
 
 
 def test_the_host_is_known() -> None:
     facts = host.detect()
     assert facts["cpu"]["allowed"] == sorted(os.sched_getaffinity(0))
     assert facts["memory_bytes"] > 1 << 20
-    assert json.loads(lean.dumps(facts)) == facts
+    assert json.loads(files.to_json(facts)) == facts
 
 
 def test_the_host_is_sampled() -> None:
@@ -128,7 +105,7 @@ def test_the_host_is_sampled() -> None:
     assert sample["ranks"]["7"]["cpu"] > least and sample["ranks"]["7"]["rss"] > 1 << 20
     assert sample["ranks"]["8"] == {"cpu": None, "rss": None}
     assert 0 < sample["cpu"] <= 1 and sample["agent_cpu"] > least
-    assert lean.dumps(sample)
+    assert files.to_json(sample)
 
 
 def test_shares_of_the_processors() -> None:

@@ -57,7 +57,7 @@ def test_two_workers_search_train_and_report(cli: Cli) -> None:
     pictures.write(cli.folder / "data")
     space = {"kernel_size": {"choices": [3, 5]}, "dropout": {"low": 0.0, "high": 0.3}}
     file = write(cli.folder, workers=2, max_trials=6, hpo={"from_round": 1, "searches": 1, "space": space})
-    ended = cli("automl", "run", file, code=1, timeout=300)
+    ended = cli("automl", "run", file, code=1)
     assert "NOT VALID" in ended.stdout and "Report_Failed.html" in ended.stdout
     run = newest(cli)
     found = record.read(run)
@@ -92,7 +92,7 @@ def _best_needs_torch_alone(cli: Cli, accuracy: float) -> None:
 def test_data_that_no_worker_can_read_is_said_once(cli: Cli) -> None:
     """It would be as bad the next time: nobody is started again."""
     (cli.folder / "data").mkdir()
-    ended = cli("automl", "run", write(cli.folder, workers=1, max_trials=2), code=1, timeout=200)
+    ended = cli("automl", "run", write(cli.folder, workers=1, max_trials=2), code=1)
     assert "holds no class folders" in ended.stdout and "attempt 2" not in ended.stdout
 
 
@@ -109,7 +109,7 @@ def test_a_killed_worker_goes_on_from_its_last_epoch(cli: Cli) -> None:
     found = record.read(newest(cli))
     done = [(0, epoch) for epoch in range(1, 21)] + [(1, 1)]
     assert sorted((e.trial, e.epoch) for e in found.epochs) == done
-    assert found.told_again >= 1 and sum(begin.number == 0 for begin in found.begins) == 2
+    assert found.repeated >= 1 and sum(begin.number == 0 for begin in found.begins) == 2
 
 
 def _await_epochs(cli: Cli, count: int, going: subprocess.Popen[str] | None = None) -> None:
@@ -140,10 +140,10 @@ def test_time_is_up_and_a_network_without_room(cli: Cli) -> None:
         data="synthetic",
         workers=1,
         max_trials=50,
-        max_duration="25s",
+        max_duration="12s",
         training={"epochs": [1000], "images": 640, "test_images": 64},
     )
-    ended = cli("automl", "run", file, "--json", code=1, timeout=200)
+    ended = cli("automl", "run", file, "--json", code=1)
     told = json.loads(ended.stdout)
     assert told["synthetic"] and not told["valid"] and told["seconds"] < 60
     assert {"data"} <= {one["rule"] for one in told["verdicts"] if one["met"] is False}
@@ -166,9 +166,9 @@ def test_a_network_that_does_not_fit_is_a_result(cli: Cli) -> None:
         max_trials=2,
         training={"batch": 4000, "images": 4000, "epochs": [1]},
     )
-    told = json.loads(cli("automl", "run", file, "--json", code=1, timeout=200).stdout)
+    told = json.loads(cli("automl", "run", file, "--json", code=1).stdout)
     assert [trial["state"] for trial in told["trials"]] == ["FAILED", "SUCCEEDED"]
-    assert told["trials"][0]["why"].startswith("out of memory") and told["trials"][0]["attempts"] == 1
+    assert told["trials"][0]["why"]["code"] == "automl-out-of-memory" and told["trials"][0]["attempts"] == 1
 
 
 def test_ranks_train_together_stop_and_go_on(cli: Cli) -> None:
@@ -185,7 +185,7 @@ def test_ranks_train_together_stop_and_go_on(cli: Cli) -> None:
     assert not left
     plain = cli("resume", code=2)
     assert "automl resume" in plain.stderr
-    cli("automl", "resume", code=1, timeout=300)
+    cli("automl", "resume", code=1)
     found = record.read(newest(cli))
     assert sorted((e.trial, e.epoch) for e in found.epochs) == [(t, e) for t in range(3) for e in range(1, 4)]
     assert {epoch.images for epoch in found.epochs} == {1280} and found.workers[0].ranks == 2

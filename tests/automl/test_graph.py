@@ -16,7 +16,7 @@ from tests.automl.graphs import networks
 from tests.conftest import Cli
 from trainmark.automl.graph.aiperf_json import to_aiperf
 from trainmark.automl.graph.graph import OPS, Graph
-from trainmark.automl.graph.own_json import decode, encode
+from trainmark.automl.graph.graph_json import decode, encode
 from trainmark.automl.graph.start_networks import resnet50, small_cnn, start
 from trainmark.errors import UserError
 

@@ -1,167 +1,279 @@
-"""The ledger: one entry is one worker's, told once, and never lost; with every kind of storage."""
+"""The ledger: an entry is one worker's, its result counts once, and nothing is lost; with every kind of storage."""
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import random
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
+from optuna.storages.journal import JournalStorage
 
-from trainmark.automl.experiment.config import Experiment
-from trainmark.automl.experiment.worker import MOST_BEGUN, work
+from tests.automl.interleave import Interleaving, Killed, Memory
 from trainmark.automl.graph.moves import Move
-from trainmark.automl.graph.own_json import load
-from trainmark.automl.ledger.desk import Aide, Assignment, Desk, Outcome
-from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.ledger import journal
 from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
-from trainmark.automl.ledger.storage import connect
-from trainmark.automl.search.generator import Generator
+from trainmark.automl.ledger.server import serve
+from trainmark.automl.ledger.storage import connect, quiet
+from trainmark.errors import SiteError
+from trainmark.reasons import reason
 
-DEMO = Path(__file__).parents[2] / "src" / "trainmark" / "automl" / "demo" / "start.json"
-
-
-def new(key: str = "k", owner: str = "slot0") -> Entry:
-    return Entry(number=-1, state="waiting", key=key, owner=owner, moves=(Move("wider", 0, 12),))
+_INTERLEAVINGS, _MANY = 2000, 150
 
 
-@pytest.mark.parametrize("kind", ["journal", "sqlite"])
-def test_an_entry_is_claimed_and_told_once(tmp_path: Path, kind: str) -> None:
-    url = f"journal:{tmp_path}/l.log" if kind == "journal" else f"sqlite:///{tmp_path}/l.db"
+def new(key: str = "k") -> Entry:
+    return Entry(number=-1, state="waiting", key=key, moves=(Move("wider", 0, 12),))
+
+
+def proposed(ledger: Ledger, key: str, owner: str = "slot0") -> Entry:
+    entry = ledger.propose(new(key), owner)
+    assert entry is not None
+    return entry
+
+
+@pytest.fixture(params=["journal", "grpc", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A file that all see, one behind the proxy that other hosts reach, and a database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/l.db"
+    file = f"journal:{tmp_path}/l.log"
+    return file if request.param == "journal" else f"grpc://127.0.0.1:{serve(file)}"
+
+
+def test_an_entry_is_claimed_by_one_and_its_result_counts_once(url: str) -> None:
     first, second = open_ledger(url, "run"), open_ledger(url, "run")
-    assert first.propose(new()) == 0
+    mine = proposed(first, "k")
     (seen,) = second.entries()
-    assert (seen.key, seen.moves, seen.state) == ("k", (Move("wider", 0, 12),), "waiting")
-    assert not second.claim(seen, "slot1") and first.claim(seen, "slot0") and not second.claim(seen, "slot0")
-    first.mark_begun(seen)
+    assert seen == mine and (seen.number, seen.owner, seen.state) == (0, "slot0", "running")
+    assert seen.moves == (Move("wider", 0, 12),)
+    first.mark_begun(mine)
     # Its worker is lost: the controller gives it back, and another goes on with it.
-    assert second.release("slot0") == [0]
-    (again,) = second.entries()
-    assert (again.owner, again.begun) == ("", 1) and second.claim(again, "slot1")
+    assert second.release("slot0") == [0] and second.release("slot0") == []
+    (waiting,) = first.entries()
+    assert (waiting.owner, waiting.begun, waiting.state) == ("", 1, "waiting")
+    again = second.claim(waiting, "slot1")
+    assert again is not None and (again.owner, again.attempt) == ("slot1", 2)
+    assert first.claim(waiting, "slot2") is None
     second.mark_begun(again)
-    assert second.tell(0, 0.5, best={"lr": 0.1}, file="f") and not first.tell(0, 0.9)
-    (told,) = first.entries()
-    assert (told.value, told.best, told.file, told.begun, told.state) == (0.5, {"lr": 0.1}, "f", 2, "done")
-    assert first.release("slot1") == []
+    # The worker that was taken for lost comes too late.
+    assert not first.tell(mine, 0.9)
+    assert second.tell(again, 0.5, best={"lr": 0.1}, file="f") and not second.tell(again, 0.7)
+    (ended,) = first.entries()
+    assert (ended.value, ended.best, ended.file, ended.begun, ended.state) == (0.5, {"lr": 0.1}, "f", 2, "done")
+    assert first.release("slot1") == [] and first.claim(ended, "slot2") is None
+    assert open_ledger(url, "run").entries() == [ended]
 
 
-class Dying(Ledger):
-    """Of a worker that ends between its claim and its name."""
-
-    def _set(self, identity: int, **attrs: Any) -> None:
-        if attrs.get("owner"):
-            raise KeyboardInterrupt
-        super()._set(identity, **attrs)
-
-
-@pytest.mark.parametrize("kind", ["journal", "sqlite"])
-def test_who_died_while_claiming_gives_back_that_and_nothing_else(tmp_path: Path, kind: str) -> None:
-    url = f"journal:{tmp_path}/l.log" if kind == "journal" else f"sqlite:///{tmp_path}/l.db"
+def test_a_failed_training_is_a_result(url: str) -> None:
     ledger = open_ledger(url, "run")
-    for key in "ab":
-        ledger.propose(new(key, ""))
-    for owner, entry in zip(("slot0", "slot1"), ledger.entries(), strict=True):
-        with pytest.raises(KeyboardInterrupt):
-            Dying(connect(url), "run").claim(entry, owner)
-    assert [(entry.state, entry.owner) for entry in ledger.entries()] == [("running", "")] * 2
-    assert ledger.release("slot2") == []
-    assert ledger.release("slot1") == [1] and ledger.release("slot1") == []
-    assert ledger.release("slot0") == [0]
-    assert all(ledger.claim(entry, "slot3") for entry in ledger.entries())
+    assert ledger.tell(proposed(ledger, "a"), None, why=reason("automl-time-up"))
+    assert ledger.tell(proposed(ledger, "b"), 0.2, pruned=True)
+    ended = [(entry.state, entry.value, entry.why) for entry in ledger.entries()]
+    assert ended == [("failed", None, reason("automl-time-up")), ("pruned", 0.2, None)]
 
 
-def experiment(**changes: object) -> Experiment:
-    return Experiment(schema=1, name="x", data="synthetic", rules="demo", workers=2, max_trials=8, **changes)  # type: ignore[arg-type]
+def test_equal_architectures_count_once_unless_said_otherwise(url: str) -> None:
+    first, second = open_ledger(url, "run", 3), open_ledger(url, "run", 3)
+    assert proposed(first, "a").number == 0 and second.propose(new("a"), "slot1") is None
+    repeated = second.propose(new("a"), "slot1", repeated=True)
+    assert repeated is not None and repeated.number == 1
+    assert first.propose(new("a"), "slot0") is None and proposed(first, "b").number == 2
+    # There may be three.
+    assert second.propose(new("c"), "slot1") is None
+    assert [entry.key for entry in first.entries()] == ["a", "a", "b"] == [e.key for e in second.entries()]
 
 
-class Bench:
-    """A worker with a trainer that only pretends."""
-
-    def __init__(self, tmp_path: Path, owner: str, aide: Aide | None = None, **changes: object) -> None:
-        given = experiment(**changes)
-        self.ledger = open_ledger(f"journal:{tmp_path}/l.log", "run")
-        self.generator = Generator(given, [load(DEMO)], self.ledger, Shelf(tmp_path), owner)
-        self.desk = Desk(given, self.ledger, self.generator, owner, aide)
-        self.seen: list[Assignment] = []
-        self.told: list[str] = []
-
-    def train(self, given: Assignment) -> Outcome:
-        self.seen.append(given)
-        return Outcome(0.1 + 0.01 * given.entry.number)
-
-    def run(self) -> None:
-        work(self.desk, self.train, lambda name, value: self.told.append(name), lambda: False)
+def test_a_training_that_is_behind_at_a_rung_ends_there(url: str) -> None:
+    ledger = open_ledger(url, "x")
+    entries = [proposed(ledger, str(number)) for number in range(4)]
+    values = (0.5, 0.6, 0.2, 0.7)
+    behind = [ledger.falls_behind(entry, 1, value, 1, 2) for entry, value in zip(entries, values, strict=True)]
+    assert behind == [False, False, True, False]
+    assert ledger.tell(entries[2], 0.2, pruned=True) and ledger.falls_behind(entries[2], 2, 0.9, 1, 2)
+    assert [entry.state for entry in ledger.entries()] == ["running", "running", "pruned", "running"]
+    # What was reported is known of the next claim, and is not counted twice.
+    ledger.release("slot0")
+    again = ledger.claim(ledger.entries()[3], "slot1")
+    assert again is not None and not ledger.falls_behind(again, 2, 0.75, 1, 2)
 
 
-def test_a_search_makes_as_many_different_architectures_as_asked_for(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "slot0", architectures_per_trial=2)
-    bench.run()
-    entries = bench.ledger.entries()
-    assert [entry.state for entry in entries] == ["done"] * 16 and len({entry.key for entry in entries}) == 16
-    assert [entry.value for entry in entries] == pytest.approx([0.1 + 0.01 * number for number in range(16)])
-    # Two architectures make a trial and two trials a round; all come from the one start model of 10 layers.
-    assert [(one.entry.number, one.round) for one in bench.seen] == [(n, n // 4) for n in range(16)]
-    assert {one.body for one in bench.seen} == {10}
-    assert bench.told.count("automl_begin") == bench.told.count("automl_end") == 16
+def test_optuna_reads_it_as_a_study(tmp_path: Path) -> None:
+    url = f"journal:{tmp_path}/l.log"
+    ledger = open_ledger(url, "x")
+    ledger.tell(proposed(ledger, "a"), 0.7)
+    study = optuna.load_study(study_name="x", storage=connect(url))
+    assert study.best_value == 0.7 and len(study.trials) == 1
 
 
-def test_what_is_left_behind_comes_first_and_what_crashes_workers_is_given_up(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "slot1")
-    assert bench.generator.make([]) == 0 and bench.ledger.release("slot1") == [0]
-    for _ in range(MOST_BEGUN):
-        (entry,) = bench.ledger.entries()
-        assert bench.ledger.claim(entry, "slot9")
-        bench.ledger.mark_begun(entry)
-        bench.ledger.release("slot9")
-    bench.run()
-    entries = bench.ledger.entries()
-    assert entries[0].state == "failed" and "crashed 3 workers" in entries[0].why
-    assert [one.entry.number for one in bench.seen] == list(range(1, 8))
-    assert all(entry.ended for entry in entries) and len(entries) == 8
+def test_ledgers_of_the_first_version_are_read(tmp_path: Path) -> None:
+    """One trial for each entry, which waited for its owner; equal architectures were not marked."""
+    url = f"journal:{tmp_path}/l.log"
+    with quiet():
+        study = optuna.create_study(storage=connect(url), study_name="x", direction="maximize")
+    states = optuna.trial.TrialState
+    made: list[tuple[Any, float | None, dict[str, Any]]] = [
+        (states.COMPLETE, 0.5, {"key": "a", "owner": "slot0", "told": {"best": {"lr": 0.1}, "file": "g"}}),
+        (states.FAIL, None, {"key": "a", "owner": "slot1", "told": {"why": "too large"}}),
+        (states.WAITING, None, {"key": "b", "owner": "slot0"}),
+    ]
+    for state, value, attrs in made:
+        study.add_trial(optuna.trial.create_trial(state=state, value=value, user_attrs=attrs))
+    ledger = open_ledger(url, "x")
+    assert [(entry.state, entry.value) for entry in ledger.entries()] == [
+        ("done", 0.5),
+        ("failed", None),
+        ("waiting", None),
+    ]
+    assert ledger.entries()[0].best == {"lr": 0.1} and ledger.claim(ledger.entries()[2], "slot3") is not None
 
 
-def test_of_two_who_make_the_last_one_only_the_faster_does(tmp_path: Path) -> None:
-    first, second = Bench(tmp_path, "slot0"), Bench(tmp_path, "slot1")
-    for _ in range(7):
-        first.generator.make(first.ledger.entries())
-    seen = first.ledger.entries(), second.ledger.entries()
-    assert (first.generator.make(seen[0]), second.generator.make(seen[1])) == (7, None)
-    assert len(first.ledger.entries()) == 8
+class Course:
+    """Workers and a controller on one ledger, one step of any of them at a time."""
+
+    def __init__(self, seed: int) -> None:
+        self.logs: list[dict[str, Any]] = []
+        self.interleaving, self.dice = Interleaving(seed), random.Random(seed)
+        self.counted: Counter[int] = Counter()
+        self.controller = self.ledger()
+        for key in "ab":
+            proposed(self.controller, key)
+        self.controller.release("slot0")
+
+    def ledger(self) -> Ledger:
+        return Ledger(JournalStorage(Memory(self.logs, self.interleaving.step)), "x")
+
+    def worker(self, owner: str, ledger: Ledger, life: int) -> None:
+        """Claims what waits, proposes the same as others do, and tells results, until it is killed."""
+        for turn in range(life):
+            waiting = ledger.waiting()
+            claimed = ledger.claim(self.dice.choice(waiting), owner) if waiting else ledger.propose(new("c"), owner)
+            if claimed is None:
+                continue
+            if turn + 1 == life and self.dice.random() < 0.5:
+                raise Killed
+            ledger.mark_begun(claimed)
+            if ledger.tell(claimed, 0.5):
+                self.counted[claimed.number] += 1
+
+    def control(self) -> None:
+        """Takes workers for lost, rightly or not."""
+        for _ in range(3):
+            self.controller.release(self.dice.choice(("slot1", "slot2")))
+
+    def run(self) -> list[Entry]:
+        ledgers = self.ledger(), self.ledger()
+        # The first has had an entry before that it gave back: Optuna's own claims are not safe against that.
+        before = ledgers[0].claim(ledgers[0].entries()[0], "slot1")
+        assert before is not None
+        ledgers[0].release("slot1")
+        self.interleaving.run(
+            [
+                lambda: self.worker("slot1", ledgers[0], 3),
+                lambda: self.worker("slot2", ledgers[1], 3),
+                self.control,
+            ]
+        )
+        # The controller notices who is gone, and a worker does what is left.
+        for owner in ("slot1", "slot2"):
+            self.controller.release(owner)
+        self.worker("slot3", self.controller, 4)
+        return self.controller.entries()
 
 
-def test_of_two_with_the_same_idea_one_thinks_again(tmp_path: Path) -> None:
-    first, second = Bench(tmp_path, "slot0"), Bench(tmp_path, "slot1")
-    assert (first.generator.make([]), second.generator.make([])) == (0, 1)
-    assert len({entry.key for entry in first.ledger.entries()}) == 2
+def test_whatever_the_order_of_steps_each_entry_counts_once() -> None:
+    orders: set[tuple[Any, ...]] = set()
+    seed = 0
+    while len(orders) < _INTERLEAVINGS:
+        seed += 1
+        course = Course(seed)
+        entries = course.run()
+        assert [(entry.key, entry.state) for entry in entries] == [(key, "done") for key in "abc"], seed
+        assert course.counted == {0: 1, 1: 1, 2: 1}, seed
+        # What another reads who comes later is the same.
+        assert course.ledger().entries() == entries, seed
+        writers = [log["worker_id"].rpartition("-")[0] for log in course.logs]
+        orders.add(tuple((writers.index(one), log["op_code"]) for one, log in zip(writers, course.logs, strict=True)))
 
 
-def test_what_was_held_ready_is_given_back(tmp_path: Path) -> None:
-    """When the time is up, the next entry was claimed already."""
-    bench = Bench(tmp_path, "slot0")
-    work(bench.desk, bench.train, lambda name, value: None, lambda: len(bench.seen) == 2)
-    states = [entry.state for entry in bench.ledger.entries()]
-    assert states[:2] == ["done", "done"] and set(states[2:]) <= {"waiting"}
+def _hand_over(url: str, slot: int, grace: float, results: Any) -> None:
+    """As a worker does, until it is killed: every result that counted is reported before the next is begun."""
+    journal.GRACE_SECONDS = grace
+    ledger, owner = open_ledger(url, "x", _MANY), f"slot{slot}"
+    key = 0
+    while True:
+        claimed = next((ledger.claim(entry, owner) for entry in ledger.waiting()), None)
+        if claimed is None:
+            key = max(key + 1, len(ledger.entries()))
+            claimed = ledger.propose(new(str(key)), owner)
+        if claimed is None:
+            if all(entry.ended for entry in ledger.entries()) and len(ledger.entries()) == _MANY:
+                return
+            continue
+        ledger.mark_begun(claimed)
+        results.send((claimed.number, ledger.tell(claimed, slot / 10)))
 
 
-def test_what_is_next_is_prepared_and_what_ended_is_saved_before_it_is_told(tmp_path: Path) -> None:
-    class Watching(Aide):
-        def __init__(self) -> None:
-            self.prepared: list[int] = []
-            self.saved: list[tuple[int, bool]] = []
-            self.heard: list[tuple[int, bool]] = []
+def test_workers_that_are_killed_at_any_moment_lose_nothing_and_tell_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "GRACE_SECONDS", 0.2)
+    url, dice = f"journal:{tmp_path / 'ledger.log'}", random.Random(8)
+    # Forks of a process without threads, which has imported all that is needed.
+    fork = multiprocessing.get_context("forkserver")
+    fork.set_forkserver_preload([__name__])
+    ledger = open_ledger(url, "x", _MANY)
+    results: list[tuple[int, bool]] = []
+    deadline, life = time.monotonic() + 240, 0.15
+    while sum(entry.ended for entry in ledger.entries()) < _MANY and time.monotonic() < deadline:
+        pipes, workers = [], []
+        for slot in range(4):
+            receiver, sender = fork.Pipe(duplex=False)
+            workers.append(fork.Process(target=_hand_over, args=(url, slot, 0.2, sender), daemon=True))
+            workers[-1].start()
+            sender.close()
+            pipes.append(receiver)
+        for one in workers:
+            one.join(dice.uniform(0, life))
+            one.kill()
+        # On a busy machine a short life may be too short for anything.
+        life *= 1.02
+        for one in workers:
+            one.join()
+        for slot, receiver in enumerate(pipes):
+            with contextlib.suppress(EOFError):
+                while True:
+                    results.append(receiver.recv())
+            ledger.release(f"slot{slot}")
+    entries = ledger.entries()
+    assert [entry.state for entry in entries] == ["done"] * _MANY
+    assert len({entry.key for entry in entries}) == _MANY
+    assert all(first for _, first in results) and len({number for number, _ in results}) == len(results)
+    assert open_ledger(url, "x", _MANY).entries() == entries
 
-        def prepare(self, given: Assignment) -> None:
-            assert given.entry.number not in [one.entry.number for one in bench.seen]
-            self.prepared.append(given.entry.number)
 
-        def save(self, number: int) -> None:
-            self.saved.append((number, bench.ledger.entries()[number].ended))
+def test_half_a_line_on_a_full_disk_spoils_nothing(tmp_path: Path) -> None:
+    url, path = f"journal:{tmp_path / 'ledger.log'}", tmp_path / "ledger.log"
+    first, second = open_ledger(url, "x"), open_ledger(url, "x")
+    proposed(first, "a")
+    with path.open("ab") as file:
+        file.write(b'{"op_code":8,"trial_id":0,"user_at')
+    assert [entry.key for entry in second.entries()] == ["a"]
+    assert proposed(second, "b").number == 1
+    assert [entry.key for entry in first.entries()] == ["a", "b"] == [e.key for e in open_ledger(url, "x").entries()]
+    with path.open("ab") as file:
+        file.write(b"no json\n{}\n")
+    with pytest.raises(SiteError, match=r"ledger\.log: is damaged"):
+        first.entries()
 
-        def told(self, number: int, entries: list[Entry]) -> None:
-            self.heard.append((number, entries[number].ended))
 
-    aide = Watching()
-    bench = Bench(tmp_path, "slot0", aide)
-    bench.run()
-    assert aide.prepared == [one.entry.number for one in bench.seen] == list(range(8))
-    assert aide.saved == [(number, False) for number in range(8)]
-    assert aide.heard == [(number, True) for number in range(8)]
+def test_the_lock_of_a_writer_that_died_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "GRACE_SECONDS", 0.05)
+    lock = tmp_path / "ledger.log.lock"
+    ledger = open_ledger(f"journal:{tmp_path / 'ledger.log'}", "x")
+    lock.touch()
+    assert proposed(ledger, "a").number == 0 and not lock.exists()

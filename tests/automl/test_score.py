@@ -43,7 +43,7 @@ def test_an_epoch_counts_once_however_often_it_was_told() -> None:
     told = [epoch(t, e, 10.0 * e + t, 0.1) for t in range(3) for e in range(1, 5)]
     twice = told + random.Random(1).sample(told, 7)
     found = _once(Record(epochs=twice))
-    assert len(found.epochs) == 12 and found.told_again == 7
+    assert len(found.epochs) == 12 and found.repeated == 7
     assert sum(one.flops["trainmark"] for one in found.epochs) == 12e12
 
 

@@ -76,13 +76,13 @@ def test_the_checksum_is_that_of_the_format() -> None:
 
 
 def test_tfrecords_are_read_without_tensorflow(tmp_path: Path) -> None:
+    import image_data
     import numpy as np
-    import pictures
 
     write_shards(tmp_path / "data")
-    wanted = pictures.Wanted(32, 3, 5, 0, 0)
+    wanted = image_data.Wanted(32, 3, 5, 0, 0)
     for _ in range(2):  # the second time by the index that was kept
-        train, test, kind = pictures.open_data(str(tmp_path / "data"), None, wanted, tmp_path / "index")
+        train, test, kind = image_data.open_data(str(tmp_path / "data"), None, wanted, tmp_path / "index")
         assert (kind, len(train), len(test)) == ("tfrecord", 12, 8)
         batch = train.batch(np.arange(12), None)
         assert batch.images.shape == (12, 3, 32, 32)
@@ -93,23 +93,23 @@ def test_tfrecords_are_read_without_tensorflow(tmp_path: Path) -> None:
 
 
 def test_a_broken_shard_is_named(tmp_path: Path) -> None:
-    import pictures
+    import image_data
     from trainmark_job import InputError
 
     write_shards(tmp_path / "data")
     file = tmp_path / "data" / "train-00001-of-00003"
     file.write_bytes(file.read_bytes()[:-7])
     with pytest.raises(InputError, match="train-00001-of-00003 is no TFRecord file, or cut short"):
-        pictures.open_data(str(tmp_path / "data"), None, pictures.Wanted(32, 3, 5, 0, 0), tmp_path)
+        image_data.open_data(str(tmp_path / "data"), None, image_data.Wanted(32, 3, 5, 0, 0), tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["pt", "safetensors", "h5", "foreign"])
 def test_weights_from_files(tmp_path: Path, kind: str) -> None:
-    import inheritance
+    import preparation
     import torch
 
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
 
     graph = load(DEMO)
     given, own = build(graph).state_dict(), build(graph).state_dict()
@@ -122,7 +122,7 @@ def test_weights_from_files(tmp_path: Path, kind: str) -> None:
     else:
         # A foreign file has other names, in the order of computation.
         torch.save({f"stem.{name}" if kind == "foreign" else name: value for name, value in named.items()}, file)
-    made, taken = inheritance.from_file(str(file), graph, own)
+    made, taken = preparation.weights_of_file(str(file), graph, own)
     assert taken == len(named)
     assert all(torch.equal(made[name], value) for name, value in named.items())
 
@@ -145,11 +145,11 @@ def _write_keras(h5py: Any, file: Path, named: dict[str, Any]) -> None:
 def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     import pickle
 
-    import inheritance
+    import preparation
     from trainmark_job import InputError
 
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
 
     class Evil:
         def __reduce__(self) -> Any:
@@ -158,16 +158,16 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     (tmp_path / "weights.pt").write_bytes(pickle.dumps({"l0.weight": Evil()}))
     graph = load(DEMO)
     with pytest.raises(InputError, match="cannot be read"):
-        inheritance.from_file(str(tmp_path / "weights.pt"), graph, build(graph).state_dict())
+        preparation.weights_of_file(str(tmp_path / "weights.pt"), graph, build(graph).state_dict())
     assert not (tmp_path / "done").exists()
 
 
 def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
     from trainmark.automl.graph.flops import count
-    from trainmark.automl.graph.moves import Move, apply
+    from trainmark.automl.graph.graph_json import load
+    from trainmark.automl.graph.moves import Move, apply, tuned
     from trainmark.automl.graph.network import build
-    from trainmark.automl.graph.own_json import load
-    from trainmark.automl.graph.tuned import fitted, tuned
+    from trainmark.automl.graph.weights import fitted
 
     start = load(DEMO)
     child = apply(start, Move("deeper", 2, 3))
@@ -182,41 +182,41 @@ def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
 
 
 def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
-    """A shelf, and on it a parent without weights and its child, which is to be trained."""
+    """Trial files with a parent without weights and its child, which is to be trained."""
+    from trainmark.automl.experiment.worker import Assignment
+    from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.moves import Move, apply
-    from trainmark.automl.graph.own_json import load
-    from trainmark.automl.ledger.desk import Assignment
-    from trainmark.automl.ledger.files import Shelf
+    from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import Entry
 
-    shelf, start = Shelf(tmp_path), load(DEMO)
+    files, start = TrialFiles(tmp_path), load(DEMO)
     # Its new batch norm begins with another's numbers: they must not be the same memory.
     move = Move("deeper", 2, 3)
-    parent = Entry(0, "done", "a", shelf.put_graph(start), value=0.5)
-    child = Entry(1, "running", "b", shelf.put_graph(apply(start, move)), 0, parent.file, (move,))
-    return shelf, start, Assignment(child, 0, len(start.layers), parent)
+    parent = Entry(0, "done", "a", files.put_graph(start), value=0.5)
+    child = Entry(1, "running", "b", files.put_graph(apply(start, move)), 0, parent.file, (move,))
+    return files, start, Assignment(child, 0, len(start.layers), parent)
 
 
 @pytest.mark.parametrize("ahead", [True, False], ids=["beside training", "at once"])
 def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: bool) -> None:
     """And what is made beside another training draws none of its random numbers."""
     import torch
-    from beginning import Beginnings
+    from preparation import Preparation
 
     from trainmark.automl.experiment.config import Experiment
     from trainmark.automl.graph.network import build
 
-    shelf, start, given = _heir(tmp_path)
+    files, start, given = _heir(tmp_path)
     weights = build(start).state_dict()
-    shelf.put_weights(0, weights)
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
+    files.put_weights(0, weights)
+    preparation = Preparation(Experiment(schema=1, name="x", data="synthetic"), files)
     torch.manual_seed(5)
     if ahead:
-        beginnings.prepare(given)
+        preparation.prepare(given)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(5))
-    trial = beginnings.trial(given)
-    beginning, network = beginnings.of(trial, given)
-    assert trial.inherited and beginning.network is network and beginning.graph == shelf.graph(given.entry.file)
+    trial = preparation.trial(given)
+    prepared, network = preparation.of(trial, given)
+    assert trial.inherited and prepared.network is network and prepared.graph == files.graph(given.entry.file)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(1))
     old = build(start)
     old.load_state_dict(weights)
@@ -229,30 +229,30 @@ def test_a_training_begins_with_what_its_parent_computes(tmp_path: Path, ahead: 
 def test_what_fails_beside_training_fails_when_it_is_its_turn(tmp_path: Path) -> None:
     """Only then is it known which trial it was that ended a worker."""
     import torch
-    from beginning import Beginnings
+    from preparation import Preparation
 
     from trainmark.automl.experiment.config import Experiment
 
-    shelf, _, given = _heir(tmp_path)
-    shelf.put_weights(0, {"strange": torch.zeros(3)})
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
-    beginnings.prepare(given)
+    files, _, given = _heir(tmp_path)
+    files.put_weights(0, {"strange": torch.zeros(3)})
+    preparation = Preparation(Experiment(schema=1, name="x", data="synthetic"), files)
+    preparation.prepare(given)
     with pytest.raises(KeyError):
-        beginnings.of(beginnings.trial(given), given)
+        preparation.of(preparation.trial(given), given)
 
 
 def test_a_training_without_a_parent_draws_its_weights_the_same_way_each_time(tmp_path: Path) -> None:
     import msgspec
     import torch
-    from beginning import Beginnings
+    from preparation import Preparation
 
     from trainmark.automl.experiment.config import Experiment
 
-    shelf, _, given = _heir(tmp_path)
+    files, _, given = _heir(tmp_path)
     given = msgspec.structs.replace(given, parent=None)
-    beginnings = Beginnings(Experiment(schema=1, name="x", data="synthetic"), shelf)
-    beginnings.prepare(given)
-    trial = beginnings.trial(given)
-    (_, first), (_, second) = beginnings.of(trial, given), beginnings.of(trial, given)
+    preparation = Preparation(Experiment(schema=1, name="x", data="synthetic"), files)
+    preparation.prepare(given)
+    trial = preparation.trial(given)
+    (_, first), (_, second) = preparation.of(trial, given), preparation.of(trial, given)
     assert not trial.inherited and first is not second
     assert all(torch.equal(one, other) for one, other in zip(first.parameters(), second.parameters(), strict=True))

@@ -74,7 +74,7 @@ def test_a_comment_for_a_pull_request_and_a_page(cli: Cli) -> None:
     comment = (cli.folder / "comment.md").read_text()
     rows = [line for line in comment.splitlines() if line.startswith("| 🔴") or line.startswith("| 🟢")]
     assert len(rows) == 2 and "`one:none:cpu:1:1:3`" in rows[0] and "0.900" in rows[0], "what got slower comes first"
-    assert "**1 case(s) lost more than 5 %**" in comment
+    assert r"**1 case\(s\) lost more than 5 %**" in comment
     cli("compare", "a", "b", "-o", "page.html", code=4)
     page = (cli.folder / "page.html").read_text()
     assert "<svg" in page and "slower" in page

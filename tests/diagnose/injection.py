@@ -15,7 +15,7 @@ import trainmark
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.causes import RoundTrace
 from trainmark.score.stats.confidence import plain_t
-from trainmark.spec.trace import Trace
+from trainmark.spec.columns import Trace
 from trainmark.store import traces
 
 PROBE = Path(trainmark.__file__).parent / "probe"

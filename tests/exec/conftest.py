@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
+from trainmark.report.i18n.speaker import say
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -52,7 +53,7 @@ class Measured:
 
     @property
     def state(self) -> tuple[str, str]:
-        return self.case["state"], self.case["reason"]
+        return self.case["state"], say(self.case["reason"])
 
     def value(self, name: str) -> float | None:
         return self.case["measurements"][name]["value"]
@@ -69,7 +70,7 @@ class Exec:
         """`words` up to `--` are options; "python" is the one that runs the tests."""
         cut = words.index("--") + 1
         command = [sys.executable if word == "python" else word for word in words[cut:]]
-        done = self.cli("exec", "--json", *words[:cut], *command, code=code, timeout=600)
+        done = self.cli("exec", "--json", *words[:cut], *command, code=code)
         return Measured(json.loads(done.stdout))
 
     def script(self, name: str, text: str) -> str:

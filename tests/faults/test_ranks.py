@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import Cli, processes_with
 from tests.faults.conftest import case_named, good_case
+from trainmark.report.i18n.speaker import say
 
 Make = Callable[..., Path]
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 def test_a_bad_rank(cli: Cli, misbehave: Make, mode: str, state: str, reason: str, rank: int, last: str | None) -> None:
     report = cli.json("run", str(misbehave(mode)), code=1)
     bad = case_named(report, mode)
-    assert (bad["state"], reason in bad["reason"]) == (state, True), bad
+    assert (bad["state"], reason in say(bad["reason"])) == (state, True), bad
     assert bad["failure"]["rank"] == rank
     if last:
         assert any(last in line for line in bad["failure"]["last_lines"]), bad["failure"]
@@ -45,7 +46,7 @@ def test_a_bad_rank(cli: Cli, misbehave: Make, mode: str, state: str, reason: st
 def test_a_rank_that_spoils_the_result(cli: Cli, misbehave: Make, mode: str, reason: str) -> None:
     report = cli.json("run", str(misbehave(mode)), code=1)
     bad = case_named(report, mode)
-    assert (bad["state"], bad["reason"].startswith(reason)) == ("LOST", True), bad
+    assert (bad["state"], say(bad["reason"]).startswith(reason)) == ("LOST", True), bad
     assert good_case(report)["state"] == "SUCCEEDED"
 
 
@@ -64,7 +65,7 @@ def test_hangs(
         monkeypatch.setenv("STEPS", "1000")
     report = cli.json("run", str(misbehave(mode, extra=deadlines)), code=1)
     bad = case_named(report, mode)
-    assert (bad["state"], reason in bad["reason"]) == ("TIMEOUT", True), bad
+    assert (bad["state"], reason in say(bad["reason"])) == ("TIMEOUT", True), bad
     if mode == "hang-step":
         assert any("time.sleep" in line or "main.py" in line for line in bad["failure"]["last_lines"]), bad["failure"]
 
@@ -93,7 +94,7 @@ def test_out_of_memory(cli: Cli, misbehave: Make) -> None:
     import json
 
     bad = case_named(json.loads(out), "memory")
-    assert bad["state"] == "FAILED" and bad["failure"]["kind"] == "oom" and "out of memory" in bad["reason"], bad
+    assert bad["state"] == "FAILED" and bad["failure"]["kind"] == "oom" and "out of memory" in say(bad["reason"]), bad
 
 
 def test_more_ranks_than_cores_is_allowed_and_said(cli: Cli, misbehave: Make) -> None:
@@ -101,4 +102,6 @@ def test_more_ranks_than_cores_is_allowed_and_said(cli: Cli, misbehave: Make) ->
     report = cli.json("run", str(misbehave("good-enough", procs=ranks)))
     case = case_named(report, "good-enough")
     assert case["state"] == "SUCCEEDED"
-    assert any(f"{ranks} ranks" in note for note in case["notes"]), case["notes"]
+    assert any(f"{ranks} ranks" in note for note in [say(one) for one in case["notes"]]), [
+        say(one) for one in case["notes"]
+    ]

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from trainmark.plan.records import CasePlan, bare
-from trainmark.report import contest_text
 from trainmark.report.contest import contests
-from trainmark.report.records import CaseReport, RunReport
-from trainmark.report.words import Speaker
+from trainmark.report.i18n.speaker import say
+from trainmark.report.kinds.contest import answer
+from trainmark.report.records import CaseReport, Contest, Report, RunReport
+from trainmark.report.show import show
 from trainmark.score.figures.measurement import Measurement
 from trainmark.score.stats.verdict import geometric_mean
 from trainmark.spec.case_id import CaseId
@@ -33,13 +34,13 @@ cases:
 @pytest.mark.frameworks
 def test_a_suite_of_two_frameworks_ends_with_a_verdict(cli, whole_cache, digits):
     (cli.folder / "race.yaml").write_text(SUITE.format(data=digits))
-    report = json.loads(cli("run", "race.yaml", "--json", timeout=600).stdout)
+    report = json.loads(cli("run", "race.yaml", "--json").stdout)
     (contest,) = report["contests"]
     first, second = contest["rivals"]
     assert {first["framework"], second["framework"]} == {"pytorch", "jax"}
     assert first["word"] == "fastest" and first["share"] == 1.0
     assert second["word"] in ("slower", "equivalent", "inconclusive") and 0 < second["share"] <= 1
-    assert "paired" in second["verdict"]["method"], "rounds of one block belong together"
+    assert "paired" in say(second["verdict"]["method"]), "rounds of one block belong together"
     said = cli("report").stdout
     assert "Which framework is faster: mnist:*:cpu:1:1" in said and "fastest" in said
     cli("report", "--format", "html", "-o", "report.html")
@@ -69,23 +70,24 @@ def test_the_fastest_is_named_and_the_others_are_judged_against_it():
     (contest,) = contests(plan, [report for _, report in entries])
     words = {rival.framework: rival.word for rival in contest.rivals}
     assert words == {"jax": "fastest", "tensorflow": "equivalent", "pytorch": "slower", "mindspore": "none"}
-    cases = {report.case: report for _, report in entries}
-    speak = Speaker("en")
-    assert (
-        contest_text.answer(contest, speak).text == "jax and tensorflow are equally fast: they differ by less than 3 %."
-    )
-    told = contest_text.text(contest, cases, speak)
-    rows = [line.split() for line in told if line.startswith("  ")]
-    assert rows[2][0] == "jax" and rows[2][-1] == "fastest"
-    assert rows[4][:2] == ["pytorch", "5/5"] and rows[4][-1] == "slower" and "66.8" in rows[4]
-    assert told[-1] == "  mindspore: no result: the scheduler ended with exit code 1"
+    assert say(answer(contest)) == "jax and tensorflow are equally fast: they differ by less than 3 %."
+    told = shown(entries, contest)
+    rows = {line.split()[0]: line.split() for line in told if line}
+    assert rows["jax"][-1] == "fastest"
+    assert rows["pytorch"][:2] == ["pytorch", "5/5"] and rows["pytorch"][-1] == "slower" and "66.8" in rows["pytorch"]
+    assert "  mindspore: no result: the scheduler ended with exit code 1" in told
+
+
+def shown(entries: list[tuple[CasePlan, CaseReport]], contest: Contest) -> list[str]:
+    report = Report("a", JobState.SUCCEEDED, "race", [case for _, case in entries], contests=[contest])
+    return show(report).partition("Which framework is faster")[2].splitlines()
 
 
 def test_nobody_is_called_the_fastest_while_that_is_open():
     entries = [entry("pytorch", [100.0, 150.0]), entry("jax", [140.0, 120.0])]
     plan: Any = SimpleNamespace(cases=[planned for planned, _ in entries])
     (contest,) = contests(plan, [report for _, report in entries])
-    told = contest_text.text(contest, {report.case: report for _, report in entries}, Speaker("en"))
+    told = shown(entries, contest)
     assert any("may be as fast or faster: pytorch" in line for line in told)
     assert not any(line.endswith("fastest") for line in told)
 

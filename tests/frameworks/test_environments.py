@@ -144,7 +144,7 @@ def test_what_cannot_be_run_is_refused(cli, case, code, words):
 
 
 def test_every_pin_is_exact_and_every_framework_with_an_environment_is_known():
-    from trainmark.frameworks import REGISTRY
+    from trainmark.frameworks.protocol import REGISTRY
 
     for name, environment in environments.catalogue().items():
         REGISTRY.check(name, "pins")

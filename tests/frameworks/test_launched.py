@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
-from trainmark.frameworks import REGISTRY, Start, Topology
+from trainmark.frameworks.protocol import REGISTRY, Start, Topology
 
 TWO = ("n1", "n2")
 
 
 def start(framework: str, **more: Any) -> Start:
-    topology = Topology(**{"hosts": TWO, "nproc": 8, "backend": "", "launcher": "ssh", **more})
+    topology = Topology(**{"hosts": TWO, "nproc": 8, "backend": "", **more})
     made: Start = REGISTRY.get(framework).start(topology, ("python3", "-u", "train.py"))
     return made
 
@@ -24,7 +24,7 @@ def launcher(made: Start) -> list[str]:
     """The words that the first node starts, as the head takes them apart."""
     ((command,), *_) = made.nodes
     agent, verb, _port, _doors, count, *words = command.argv
-    assert (agent, verb) == ("%AGENT%", "head") and words[int(count) :] == ["python3", "-u", "train.py"]
+    assert (agent, verb) == ("%AGENT%", "mpi-head") and words[int(count) :] == ["python3", "-u", "train.py"]
     return list(words[: int(count)])
 
 
@@ -38,7 +38,7 @@ def test_mpirun() -> None:
     assert "--mca btl_tcp_if_include ib0" in text and "--mca oob_tcp_if_include ib0" in text
     assert made.launched and made.ports == 1
     ((door,),) = made.nodes[1:]
-    assert door.argv[:5] == ("%AGENT%", "door", "n1", "%PORT0%", "n2") and door.rank == 8
+    assert door.argv[:5] == ("%AGENT%", "mpi-member", "n1", "%PORT0%", "n2") and door.rank == 8
 
 
 def test_what_the_site_says_comes_first() -> None:
@@ -55,11 +55,11 @@ def test_one_node_needs_no_network() -> None:
 
 def test_a_second_step_under_slurm() -> None:
     for framework in ("mpi", "horovod"):
-        words = launcher(start(framework, launcher="slurm", options=("--hint=nomultithread",)))
+        words = launcher(start(framework, starter="srun", options=("--hint=nomultithread",)))
         assert words[:3] == ["srun", "--mpi=pmix", "--overlap"] and words[-1] == "trainmark-rank"
         assert {"--nodes=2", "--ntasks=16", "--ntasks-per-node=8", "--hint=nomultithread"} <= set(words)
         assert words[words.index("--nodelist") + 1] == "n1,n2"
-    assert "--mpi=pmix" not in launcher(start("mpi", launcher="slurm", options=("--mpi=pmi2",)))
+    assert "--mpi=pmix" not in launcher(start("mpi", starter="srun", options=("--mpi=pmi2",)))
 
 
 def test_horovodrun() -> None:

@@ -29,7 +29,7 @@ def trained(workload: str, framework: str, ranks: int, data: str, folder: Path) 
     values = {**SETTINGS[workload], **({"data": data} if data else {})}
     sets = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
     case = f"{workload}:{framework}:cpu:1:{ranks}:1"
-    cli("run", case, "--preset", "smoke", "--seed", "7", *sets, timeout=600)
+    cli("run", case, "--preset", "smoke", "--seed", "7", *sets)
     return Told(cli)
 
 

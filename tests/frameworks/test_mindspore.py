@@ -19,7 +19,7 @@ pytestmark = pytest.mark.frameworks
 def test_resnet50_takes_the_names_and_settings_of_other_tools(cli, whole_cache):
     sets = ["batch_size=2", "train_steps=4", "data_sink_steps=2", "classes=10"]
     words = [word for one in sets for word in ("--set", one)]
-    said = cli("run", "resnet50:mindspore:cpu:1:1:1", "--preset", "smoke", "--json", *words, timeout=600).stdout
+    said = cli("run", "resnet50:mindspore:cpu:1:1:1", "--preset", "smoke", "--json", *words).stdout
     case = json.loads(said)["cases"][0]
     assert case["case"] == "resnet50:mindspore:cpu:1:1:1@batch=2,classes=10,data_sink_steps=2,steps=4"
     told = Told(cli)

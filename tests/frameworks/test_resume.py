@@ -28,7 +28,7 @@ def test_a_killed_round_goes_on_from_its_checkpoint(cli, whole_cache, dim, text,
         workload, data, own = ("bert", text, ("max_steps=150",))
     sets = [word for value in (f"data={data}", f"checkpoint_every={EVERY}", *own) for word in ("--set", value)]
     case = f"{workload}:{framework}:cpu:1:2:1"
-    said = cli("goodput", case, "--preset", "smoke", "--kill", "1", *sets, "--json", code=None, timeout=900)
+    said = cli("goodput", case, "--preset", "smoke", "--kill", "1", *sets, "--json", code=None)
     run = Path(json.loads(said.stdout)["dir"])
     first, second = (Told.at(next(run.glob(f"*/round1/attempt{number}/*_noderank0"))) for number in (1, 2))
     assert second.of(0, "FINISHED") and second.of(1, "FINISHED")

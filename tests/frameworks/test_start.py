@@ -7,7 +7,7 @@ import json
 import pytest
 
 from trainmark.agent.placeholders import agree_on, fill_hosts
-from trainmark.frameworks import REGISTRY, Topology
+from trainmark.frameworks.protocol import REGISTRY, Topology
 from trainmark.testing.frameworks import ARGV, FrameworkContract
 
 TWO = Topology(("a", "b"), 2, "")
@@ -59,16 +59,16 @@ def test_paddles_endpoints_differ():
 
 
 def test_hosts_and_ports_that_are_known_late_are_filled_in_everywhere():
-    start = REGISTRY.get("tensorflow").start(Topology(("any0", "any1"), 1, ""), ARGV)
-    scheduler = REGISTRY.get("mindspore").start(Topology(("any0", "any1"), 1, ""), ARGV).helpers[0]
+    start = REGISTRY.get("tensorflow").start(Topology(("%HOST0%", "%HOST1%"), 1, ""), ARGV)
+    scheduler = REGISTRY.get("mindspore").start(Topology(("%HOST0%", "%HOST1%"), 1, ""), ARGV).helpers[0]
     plan = {
         "node": 1,
-        "host": "any1",
+        "host": "",
         "env": {},
         "ranks": [{"argv": list(command.argv), "env": command.env} for node in start.nodes for command in node],
         "helpers": [{"argv": list(scheduler.argv), "env": scheduler.env}],
     }
-    filled = agree_on(fill_hosts(plan, {"any0": "n7", "any1": "any0"}), [4711])
-    assert json.loads(filled["ranks"][0]["env"]["TF_CONFIG"])["cluster"]["worker"] == ["n7:4711", "any0:4711"]
+    filled = agree_on(fill_hosts(plan, ["n7", "n8"]), [4711])
+    assert json.loads(filled["ranks"][0]["env"]["TF_CONFIG"])["cluster"]["worker"] == ["n7:4711", "n8:4711"]
     assert filled["helpers"][0]["env"]["MS_SCHED_HOST"] == "n7"
     assert filled["helpers"][0]["env"]["MS_SCHED_PORT"] == "4711"

@@ -16,10 +16,11 @@ from tests.interop import flagperf_logs
 from tests.interop.dlperf_logs import Run, put
 from trainmark.interop.dlperf import DlPerf, result
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
-from trainmark.interop.format import defaults
-from trainmark.interop.reading.bring import bring
+from trainmark.interop.protocol import defaults
+from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import End, Flag, Verbatim
 from trainmark.report.dlperf import table
+from trainmark.report.i18n.speaker import say
 from trainmark.testing.formats import FormatContract, check, read
 
 
@@ -231,7 +232,7 @@ def test_the_same_bytes_under_another_case_are_another_run(tmp_path: Path) -> No
     log = logs.ngc_pytorch_resnet(Run(150))
     options = defaults(DlPerf.import_options)
     one, eight, again = (
-        bring("dlperf", put(tmp_path / top, log, case), tmp_path / "runs", options)
+        import_results("dlperf", put(tmp_path / top, log, case), tmp_path / "runs", options)
         for top, case in (("a", "1n1g"), ("b", "1n8g"), ("c", "1n1g"))
     )
     assert one.run != eight.run and again.run == one.run and again.again
@@ -279,7 +280,7 @@ def test_the_program(cli: Cli) -> None:
     case = {case["case"]: case for case in report["cases"]}["resnet50:mindspore:V100:1:2:3@batch=128,dtype=fp32"]
     assert case["measurements"]["throughput"]["value"] == pytest.approx(640.0)
     assert case["measurements"]["data_wait"]["value"] is None, "unknown is never 0"
-    assert "imported from dlperf" in case["notes"] and report["imported"]["missing"]
+    assert "imported from dlperf" in [say(one) for one in case["notes"]] and report["imported"]["missing"]
     assert "not told: hardware" in cli("report").stdout
 
     assert "was imported" in cli("resume", code=2).stderr

@@ -13,9 +13,8 @@ import pytest
 
 from tests.interop import dlperf_logs as logs
 from tests.interop.dlperf_logs import Run, put
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import defaults
-from trainmark.interop.reading.bring import bring
+from trainmark.interop.protocol import REGISTRY, defaults
+from trainmark.interop.reading.importing import import_results
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract
 
@@ -27,7 +26,7 @@ def imported(tmp_path: Path) -> RunDir:
     cut = logs.ngc_pytorch_resnet(Run(50, 1024)) + 'Traceback <&"\x00=1+1\n'
     folder = put(tmp_path / "logs", cut, "1n8g")
     options = {**defaults(REGISTRY.get("dlperf").import_options), "device": "V100"}
-    return RunDir(Path(bring("dlperf", folder, tmp_path / "runs", options).dir))
+    return RunDir(Path(import_results("dlperf", folder, tmp_path / "runs", options).dir))
 
 
 @pytest.mark.parametrize("name", ["csv", "dlperf", "junit", "prometheus"])

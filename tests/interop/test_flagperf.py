@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,12 +17,11 @@ from hypothesis import strategies as st
 from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
-from trainmark.interop.flagperf import blocks, perflog
+from trainmark.interop.flagperf import perflog
 from trainmark.interop.flagperf.export import FINISHED_KEYS
-from trainmark.interop.format import defaults
-from trainmark.interop.reading.bring import Brought, bring
-from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, Sampled, Told
+from trainmark.interop.protocol import REGISTRY, defaults
+from trainmark.interop.reading.importing import ImportResult, import_results
+from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, LoggedEvent, LoggedSample
 from trainmark.report import build
 from trainmark.report.records import CaseReport
 from trainmark.store.rundir import RunDir
@@ -38,8 +36,8 @@ def items(path: Path, **options: Any) -> list[Item]:
     return found
 
 
-def imported(path: Path, runs: Path, **options: Any) -> Brought:
-    return bring("flagperf", path, runs, {**defaults(REGISTRY.get("flagperf").import_options), **options})
+def imported(path: Path, runs: Path, **options: Any) -> ImportResult:
+    return import_results("flagperf", path, runs, {**defaults(REGISTRY.get("flagperf").import_options), **options})
 
 
 def cases(path: Path, runs: Path, **options: Any) -> list[CaseReport]:
@@ -110,7 +108,7 @@ def test_the_real_lines(tmp_path: Path) -> None:
         "sequences",
         ("10.1.2.3",),
     )
-    told = {item.k: item for item in found if isinstance(item, Told)}
+    told = {item.k: item for item in found if isinstance(item, LoggedEvent)}
     assert told["STEP_END"].more == {"step": 3397, "n": 869632, "loss": 2.679504871368408}
     values = told["FINISHED"].more["values"]
     assert values["converged"] is True
@@ -133,7 +131,7 @@ def test_every_node_finishes_and_is_counted_once(tmp_path: Path) -> None:
     (folder / "rank16.out.log").write_text(logs.log())
     found = items(tmp_path)
     assert kinds(found) == {"nodes disagree": 1, "other rank": 1, "outside the case": 1}
-    told = [item for item in found if isinstance(item, Told)]
+    told = [item for item in found if isinstance(item, LoggedEvent)]
     assert [item.more["values"]["converged"] for item in told if item.k == "FINISHED"] == [True]
     assert [item.more["value"]["converged"] for item in told if item.more.get("name") == "FINISHED of rank 8"] == [
         False
@@ -176,7 +174,7 @@ def test_a_round_without_an_end_failed(tmp_path: Path, tail: str, reason: str) -
 def test_any_other_file_is_no_round(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear reader,\n")
     with pytest.raises(UserError, match="no line of a training in it"):
-        bring("flagperf", tmp_path / "letter.txt", tmp_path / "runs", {})
+        import_results("flagperf", tmp_path / "letter.txt", tmp_path / "runs", {})
     assert not list((tmp_path / "runs").glob("*"))
 
 
@@ -208,7 +206,7 @@ def test_hostile_lines_are_flagged_one_by_one(tmp_path: Path) -> None:
     (counted,) = [item for item in found if isinstance(item, Counted)]
     whole = good.count("\n") + len(odd) + 3
     assert (counted.lines, counted.flagged) == (whole, 9)
-    told = [item for item in found if isinstance(item, Told)]
+    told = [item for item in found if isinstance(item, LoggedEvent)]
     assert [item.more.get("loss") for item in told if item.k == "STEP_END"][-1] == "NaN"
     assert [item.k for item in told][-2:] == ["EPOCH_END", "EPOCH_BEGIN"]
 
@@ -228,7 +226,7 @@ def test_a_log_in_utf_16_is_said_to_be_one(tmp_path: Path) -> None:
 
 def test_monitors_are_on_the_clock_of_the_events(tree: Path) -> None:
     found = items(tree)
-    samples = [item for item in found if isinstance(item, Sampled)]
+    samples = [item for item in found if isinstance(item, LoggedSample)]
     assert len(samples) == 12
     # They began 30 s before the first step; FlagPerf writes local time, here eight hours ahead.
     assert samples[0].t == (logs.START_MS - 30_000) * 1_000_000
@@ -256,7 +254,7 @@ def test_megatron_text(tmp_path: Path) -> None:
     (folder / "rank0.log.txt").write_text("".join(rows) + tail)
     (report,) = cases(tmp_path / "r", tmp_path / "runs")
     assert report.state == "SUCCEEDED" and speed(report) == pytest.approx(256.0)
-    (finished,) = [item for item in items(tmp_path / "r") if isinstance(item, Told) and item.k == "FINISHED"]
+    (finished,) = [item for item in items(tmp_path / "r") if isinstance(item, LoggedEvent) and item.k == "FINISHED"]
     assert finished.more["values"]["Tokens/p/s"] == 8192.0 and finished.more["values"]["MFU"] == 0.4
 
 
@@ -285,7 +283,7 @@ def test_there_and_back(tree: Path, tmp_path: Path) -> None:
     (before,) = build.build(first).cases
     (after,) = cases(tmp_path / "out", tmp_path / "again")
     assert after.case == before.case and speed(after) == pytest.approx(speed(before))
-    assert [item for item in items(tmp_path / "out") if isinstance(item, Sampled)]
+    assert [item for item in items(tmp_path / "out") if isinstance(item, LoggedSample)]
 
 
 _LINES = st.lists(
@@ -334,11 +332,7 @@ def test_any_monitor_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, 
 
 @pytest.mark.parametrize("odd", ["", "noise without end", "broken line in the middle"])
 def test_columns_are_the_same_however_they_are_read(tmp_path: Path, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By helpers from a plain file, and in order from a compressed one, with lines across the edges of blocks."""
-    monkeypatch.setattr(blocks, "BLOCK", 5000)
-    monkeypatch.setattr(perflog, "_SLICE", 1500)
-    monkeypatch.setattr(blocks, "_WORTH_HELPERS", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    """In one block, and in many with lines across their edges, from a plain file and from a compressed one."""
     text = logs.log(count=3000)
     if odd == "broken line in the middle":
         text = (
@@ -349,8 +343,11 @@ def test_columns_are_the_same_however_they_are_read(tmp_path: Path, odd: str, mo
     plain, packed = tmp_path / "plain", tmp_path / "packed"
     plain.write_text(text)
     packed.write_bytes(gzip.compress(text.encode()))
-    assert _joined(plain) == _joined(packed)
-    assert len(_joined(plain)[0]) >= 299
+    whole = _joined(plain)
+    monkeypatch.setattr(perflog, "BLOCK", 5000)
+    monkeypatch.setattr(perflog, "_SLICE", 1500)
+    assert _joined(plain) == _joined(packed) == whole
+    assert len(whole[0]) >= 299
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -373,24 +370,11 @@ def test_an_import_that_is_ended_leaves_nothing(cli: Cli, number: signal.Signals
 
 
 def _joined(path: Path) -> tuple[Any, ...]:
-    found = list(blocks.blocks(path))
+    found = list(perflog.blocks(path))
     columns = [b"".join(getattr(block, name) for block in found) for name in ("step", "t_ms", "total", "n")]
     steps = memoryview(columns[0]).cast("q").tolist()
     counts = [sum(getattr(block, name) for block in found) for name in ("lines", "other", "taken")]
     return steps, columns, counts, [payload for block in found for _, _, payload in block.rare]
-
-
-def test_a_helper_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 5000)
-    monkeypatch.setattr(blocks, "_WORTH_HELPERS", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    file = tmp_path / "log"
-    file.write_text(logs.log(count=2000))
-    whole = _joined(file)
-    me = os.getpid()
-    real = msgspec.msgpack.encode
-    monkeypatch.setattr(msgspec.msgpack, "encode", lambda block: real(block) if os.getpid() == me else os._exit(9))
-    assert _joined(file) == whole
 
 
 _STEP = (

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from trainmark.cli import main
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
 from trainmark.interop.flagperf import static
-from trainmark.interop.reading.bring import bring
+from trainmark.interop.protocol import REGISTRY
+from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import Flag
 from trainmark.testing.formats import check, read
 
@@ -79,7 +79,7 @@ def test_what_could_not_be_read_is_listed(tree: Path) -> None:
 def test_several_hosts_are_entered_by_ssh(tree: Path, tmp_path: Path) -> None:
     config = tree / "run_benchmarks" / "config" / "cluster_conf.py"
     config.write_text('HOSTS = ["n1", "n2"]\nSSH_PORT = "2222"\nHOSTS[0] = "x; rm -rf /"\n')
-    brought = bring("flagperf-config", tree, tmp_path / "runs", {"preset": "full"})
+    brought = import_results("flagperf-config", tree, tmp_path / "runs", {"preset": "full"})
     (site,) = [one.content for one in brought.verbatim if one.name == "site.yaml"]
     assert yaml.safe_load(site) == {
         "schema": 1, "name": "flagperf", "launcher": "ssh", "hosts": ["n1", "n2"], "ssh": {"port": 2222},
@@ -140,7 +140,7 @@ def test_anything_can_be_read(text: bytes) -> None:
 def test_a_folder_without_configuration_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config_common.py").write_text("a = 1\n")
     with pytest.raises(UserError, match="no round"):
-        bring("flagperf-config", tmp_path, tmp_path / "runs", {})
+        import_results("flagperf-config", tmp_path, tmp_path / "runs", {})
 
 
 def test_a_file_whose_compression_is_broken_is_flagged(tree: Path) -> None:

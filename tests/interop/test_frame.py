@@ -17,12 +17,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainmark import interop
 from trainmark.errors import UserError
-from trainmark.interop.format import Option
+from trainmark.interop import protocol
+from trainmark.interop.protocol import Option
 from trainmark.interop.reading import source
-from trainmark.interop.reading.bring import bring
-from trainmark.interop.reading.records import Begin, CaseFields, End, Flag, Item, Kept, Told
+from trainmark.interop.reading.importing import import_results
+from trainmark.interop.reading.records import Begin, CaseFields, End, Flag, Item, Kept, LoggedEvent
 from trainmark.report import build
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
@@ -49,8 +49,8 @@ class Toy:
                 if found and found[2].count(".") < 2 and len(found[1]) < 9 and found[2] != "." and not lines.torn:
                     lines.take()
                     t += int(float(found[2]) * 1e9)
-                    yield Told("STEP_END", t, {"step": int(found[1]), "n": options["batch"]})
-                    yield Told("BLOCK", t, {"step": int(found[1])})
+                    yield LoggedEvent("STEP_END", t, {"step": int(found[1]), "n": options["batch"]})
+                    yield LoggedEvent("BLOCK", t, {"step": int(found[1])})
                 elif "took" in text:
                     lines.flag("odd", text[:80])
                 yield from lines.said()
@@ -64,7 +64,7 @@ class Toy:
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> Toy:
-    monkeypatch.setattr(interop.REGISTRY, "_built_in", {"toy": f"{__name__}:Toy"})
+    monkeypatch.setattr(protocol.REGISTRY, "_built_in", {"toy": f"{__name__}:Toy"})
     return Toy()
 
 
@@ -85,7 +85,7 @@ class TestToy(FormatContract):
 
 def test_the_speed_of_an_imported_run_is_right(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(LOG)
-    brought = bring("toy", tmp_path / "a.log", tmp_path / "runs", {"batch": 4})
+    brought = import_results("toy", tmp_path / "a.log", tmp_path / "runs", {"batch": 4})
     (case,) = build.build(RunDir(Path(brought.dir))).cases
     assert case.measurements["throughput"].value == pytest.approx(8.0)
     assert case.case == "toy:none:unknown:1:1:1@batch=4"
@@ -134,7 +134,7 @@ def test_compression_is_told_from_content_and_a_cut_is_said(tmp_path: Path, toy:
     packed.write_bytes(pack(long_log.encode())[:-1000])
     items = read(toy, packed)
     assert [item.kind for item in items if isinstance(item, Flag) and item.rows == 0] == ["cut off"]
-    assert any(isinstance(item, Told) for item in items)
+    assert any(isinstance(item, LoggedEvent) for item in items)
 
 
 def test_two_frames_of_zstd_are_one_file(tmp_path: Path) -> None:
@@ -169,10 +169,10 @@ def test_what_cannot_be_imported_leaves_nothing(tmp_path: Path, data: bytes | No
     file = tmp_path / "a.log"
     if data is not None:
         file.write_bytes(data)
-    interop.REGISTRY._built_in = {"toy": f"{__name__}:_nothing"}  # type: ignore[assignment]
+    protocol.REGISTRY._built_in = {"toy": f"{__name__}:_nothing"}  # type: ignore[assignment]
     globals()["_nothing"] = Nothing
     with pytest.raises(UserError, match=complaint):
-        bring("toy", file, tmp_path / "runs", {"batch": 4})
+        import_results("toy", file, tmp_path / "runs", {"batch": 4})
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
 
 

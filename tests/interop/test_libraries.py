@@ -10,9 +10,8 @@ import pytest
 
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import defaults
-from trainmark.interop.reading.bring import bring
+from trainmark.interop.protocol import REGISTRY, defaults
+from trainmark.interop.reading.importing import import_results
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract
 
@@ -21,7 +20,7 @@ def imported(tmp_path: Path) -> RunDir:
     for number in (1, 2):
         logs.put(tmp_path / "logs", "resnet50:pytorch:A100:1:8:2", logs.log(), round=number)
     options = defaults(REGISTRY.get("flagperf").import_options)
-    return RunDir(Path(bring("flagperf", tmp_path / "logs", tmp_path / "runs", options).dir))
+    return RunDir(Path(import_results("flagperf", tmp_path / "logs", tmp_path / "runs", options).dir))
 
 
 @pytest.mark.parametrize("name", ["parquet", "tensorboard"])

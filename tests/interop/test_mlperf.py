@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from tests.interop import flagperf_logs
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import defaults
 from trainmark.interop.mlperf.export import UNCHECKED, olympic
-from trainmark.interop.reading.bring import bring
-from trainmark.interop.reading.records import Begin, End, Flag, Told
+from trainmark.interop.protocol import REGISTRY, defaults
+from trainmark.interop.reading.importing import import_results
+from trainmark.interop.reading.records import Begin, End, Flag, LoggedEvent
 from trainmark.report import build
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract, FormatContract, check, read
@@ -85,7 +84,7 @@ class TestReadOne(FormatContract):
 
 
 def test_speed_and_quality(submission: Path, tmp_path: Path) -> None:
-    brought = bring("mlperf", submission, tmp_path / "runs", defaults(REGISTRY.get("mlperf").import_options))
+    brought = import_results("mlperf", submission, tmp_path / "runs", defaults(REGISTRY.get("mlperf").import_options))
     (case,) = build.build(RunDir(Path(brought.dir))).cases
     assert case.case == "resnet50:pytorch:NVIDIA-H100-80GB:2:8:2@batch=100"
     # 1000 images in 2 s; evaluation is left out, and counts in the sustained figure.
@@ -102,7 +101,7 @@ def test_bad_lines_and_bad_ends(tmp_path: Path) -> None:
     assert [item.kind for item in items if isinstance(item, Flag)] == ["broken line"] * 3
     (end,) = [item for item in items if isinstance(item, End)]
     assert end.state == "FAILED" and "aborted" in end.reason
-    assert sum(isinstance(item, Told) and item.k == "EVALUATE" for item in items) == 3
+    assert sum(isinstance(item, LoggedEvent) and item.k == "EVALUATE" for item in items) == 3
     assert sum(isinstance(item, Begin) for item in items) == 1
 
 
@@ -118,7 +117,7 @@ def evaluated(tmp_path: Path, case: str, rounds: int = 3) -> RunDir:
     for number in range(1, rounds + 1):
         flagperf_logs.put(tmp_path / "logs", case, flagperf_logs.log(count=600 + 20 * number), round=number)
     options = defaults(REGISTRY.get("flagperf").import_options)
-    return RunDir(Path(bring("flagperf", tmp_path / "logs", tmp_path / "runs", options).dir))
+    return RunDir(Path(import_results("flagperf", tmp_path / "logs", tmp_path / "runs", options).dir))
 
 
 class TestWrite(ExportContract):
@@ -169,7 +168,7 @@ def test_a_run_that_did_not_evaluate_is_not_called_checked(tmp_path: Path) -> No
     text = "".join(row for row in flagperf_logs.log().splitlines(keepends=True) if "EVALUATE" not in row)
     flagperf_logs.put(tmp_path / "logs", "resnet50:pytorch:A100:1:8:1", text)
     options = defaults(REGISTRY.get("flagperf").import_options)
-    run = RunDir(Path(bring("flagperf", tmp_path / "logs", tmp_path / "runs", options).dir))
+    run = RunDir(Path(import_results("flagperf", tmp_path / "logs", tmp_path / "runs", options).dir))
     written = REGISTRY.get("mlperf").write([run], tmp_path / "out", {})
     score = json.loads(next(file for file in written if file.name == "score.json").read_text())
     assert score["label"] == UNCHECKED == "MLLOG format, not compliance-checked"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trainmark.launch.protocol import Launcher
+from trainmark.launch.sites import load_site
 from trainmark.launch.ssh.launcher import SshLauncher
-from trainmark.spec import site as sites
 from trainmark.spec.site import Site
 from trainmark.testing.launchers import LauncherContract
 
@@ -19,8 +19,8 @@ class TestSsh(LauncherContract):
     def launcher(self) -> Iterator[Launcher]:
         made = SshLauncher()
         yield made
-        made.fleet.close()
+        made.connections.close()
 
     @pytest.fixture
-    def site(self, site_file: Callable[..., Path]) -> Site:
-        return sites.load(site_file(), "here")
+    def site(self, site_file: Callable[..., Path], light_torch: Path) -> Site:
+        return load_site(site_file(env={"PYTHONPATH": str(light_torch)}), "here")

@@ -16,6 +16,7 @@ from tests.conftest import WORKLOAD, Cli
 from tests.diagnose import injection
 from tests.diagnose.injection import BITS_PER_SECOND, BYTES
 from tests.faults.conftest import wait_for
+from trainmark.report.i18n.speaker import say
 from trainmark.score.diagnosis import causes as diagnosis
 
 pytestmark = pytest.mark.lab
@@ -74,11 +75,11 @@ def test_a_slow_wire_is_transfer(
     yaml = yaml.replace("probe: {probe}", f"probe: {{probe}}\npath: [{library}]")
     make_workload(PROGRAM, yaml=yaml.replace("total: 60", "total: 240").replace("start: 20", "start: 120"))
     suite = make_suite("  - thing:pytorch:cpu:2:1:1")
-    done = cli("diagnose", str(suite), "--site", str(site_file()), "--rounds", "5", "--json", timeout=900)
+    done = cli("diagnose", str(suite), "--site", str(site_file()), "--rounds", "5", "--json")
     (found,) = json.loads(done.stdout)["diagnoses"]
     assert found["rounds"] == 5
     first = found["causes"][0]
-    assert first["kind"] == "transfer" and "node1, node2" in first["place"]
+    assert first["kind"] == "transfer" and "node1, node2" in say(first["place"])
     for value in (found["classes"]["transfer"], found["by_ablation"]):
         assert value["low"] <= 1.2 * INJECTED and value["high"] >= 0.8 * INJECTED and value["low"] > 0, value
 
@@ -134,7 +135,7 @@ def test_a_host_that_dies_is_recovered_from(
 
 def test_peaks_of_wires_between_hosts(cli: Cli, site_file: Callable[..., Path], tmp_path: Path) -> None:
     site = site_file("pair")
-    cli("peaks", "--site", str(site), "--preset", "smoke", timeout=400)
+    cli("peaks", "--site", str(site), "--preset", "smoke")
     kept = json.loads((tmp_path / "pair.peaks.json").read_text())
     assert sorted({one["host"] for one in kept["matmul"]}) == ["node1", "node2"]
     assert {one["scope"] for one in kept["messages"] if one["operation"] == "all_reduce"} == {"within", "between"}

@@ -37,7 +37,7 @@ def notes(cli: Cli, name: str) -> dict[int, Any]:
 
 def trains_on_both(cli: Cli, where: Path, case: str, data: Path | str) -> None:
     """DDP over two hosts: every rank ends with the same weights, and each host had the ranks it should."""
-    cli("run", case, "--preset", "smoke", "--set", f"data={data}", "--site", str(where), timeout=240)
+    cli("run", case, "--preset", "smoke", "--set", f"data={data}", "--site", str(where))
     assert only_case(cli)["state"] == "SUCCEEDED"
     nproc = int(case.split(":")[4])
     weights = notes(cli, "weights_sha256")
@@ -80,9 +80,9 @@ def test_resnet50(cli: Cli, hosts: Lab, site_file: Callable[..., Path], engine: 
 @pytest.mark.lab
 def test_reports_have_the_same_shape(cli: Cli, hosts: Lab, digits: Path, site_file: Callable[..., Path]) -> None:
     options = ("--preset", "smoke", "--set", f"data={digits}")
-    cli("run", "mnist:pytorch:cpu:1:2:1", *options, timeout=240)
+    cli("run", "mnist:pytorch:cpu:1:2:1", *options)
     here = only_case(cli)
-    cli("run", "mnist:pytorch:cpu:2:1:1", *options, "--site", str(site_file()), timeout=240)
+    cli("run", "mnist:pytorch:cpu:2:1:1", *options, "--site", str(site_file()))
     there = only_case(cli)
     assert set(here) == set(there) and set(here["measurements"]) == set(there["measurements"])
 

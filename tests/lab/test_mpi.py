@@ -33,7 +33,7 @@ def ranks_by_host(cli: Cli) -> dict[str, list[int]]:
 
 
 def test_mpirun(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
-    cli("run", CASE, "--preset", "smoke", "--site", str(site_file()), timeout=240)
+    cli("run", CASE, "--preset", "smoke", "--site", str(site_file()))
     case = only_case(cli)
     assert case["state"] == "SUCCEEDED" and case["measurements"]
     assert ranks_by_host(cli) == {"node1": [0, 1], "node2": [2, 3]}
@@ -46,7 +46,7 @@ def test_mpirun(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
 
 @pytest.mark.usefixtures("lab")  # for its packages
 def test_mpirun_on_this_machine(cli: Cli) -> None:
-    cli("run", "allreduce:mpi:cpu:1:2:1", "--preset", "smoke", timeout=240)
+    cli("run", "allreduce:mpi:cpu:1:2:1", "--preset", "smoke")
     assert only_case(cli)["state"] == "SUCCEEDED"
     (node,) = attempt_dirs(cli)[-1].glob("*/node.json")
     token = json.loads(node.read_text())["token"]
@@ -160,7 +160,7 @@ def test_horovod(
     make_workload(HOROVOD, yaml=HOROVOD_YAML)
     suite = make_suite("  - thing:horovod:cpu:2:2:1", extra="retries: 0")
     where = site_file(env={"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin"}, mpi_starter=starter)
-    cli("run", str(suite), "--site", str(where), timeout=240)
+    cli("run", str(suite), "--site", str(where))
     assert only_case(cli)["state"] == "SUCCEEDED"
     assert ranks_by_host(cli) == {"node1": [0, 1], "node2": [2, 3]}
     soon_clean(hosts)
@@ -175,7 +175,7 @@ def test_mpirun_in_containers(cli: Cli, hosts: Lab, site_file: Callable[..., Pat
     assert "mpirun  BAD  not in the container" in said and not list(cli.runs.glob("*/*/round1"))
     # The lab's image has /usr of the machine; what Debian's mpirun is, and its settings, lies in /etc.
     container["mounts"] += ["/etc/alternatives:/etc/alternatives:ro", "/etc/openmpi:/etc/openmpi:ro"]
-    cli("run", CASE, "--preset", "smoke", "--site", str(site_file(container=container)), timeout=240)
+    cli("run", CASE, "--preset", "smoke", "--site", str(site_file(container=container)))
     assert only_case(cli)["state"] == "SUCCEEDED"
     assert ranks_by_host(cli) == {"node1": [0, 1], "node2": [2, 3]}
     soon_clean(hosts)

@@ -32,7 +32,7 @@ def test_from_one_process_to_two_nodes(
     file = tmp_path / "study.yaml"
     file.write_text(SUITE.format(digits=digits))
     site = site_file(env={"OMP_WAIT_POLICY": "passive"})
-    cli("run", str(file), "--site", str(site), timeout=1800)
+    cli("run", str(file), "--site", str(site))
     report = json.loads(cli("report", "--format", "json").stdout)
     assert [study["name"].split()[0] for study in report["studies"]] == ["mnist", "resnet50"]
     for study in report["studies"]:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from trainmark.launch import Ended
-from trainmark.launch.outcome import PEER_SECONDS
-from trainmark.launch.ssh.attempt import Attempt, Node
-from trainmark.launch.ssh.command_line import Reach
+from trainmark.launch.attempt import PEER_SECONDS, AttemptNodes
+from trainmark.launch.protocol import Ended
+from trainmark.launch.ssh.command_line import SshTarget
+from trainmark.launch.ssh.node import SshNode
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.states import JobState
 
 
@@ -20,7 +21,7 @@ class FakeLink(SimpleNamespace):
 
     def __init__(self) -> None:
         super().__init__(users=1, ready=True, down=False, tries=0, why="cut", on_ready=[], asked=[])
-        self.reach = Reach("x", lost_seconds=30)
+        self.reach = SshTarget("x", lost_seconds=30)
 
     def ask(self, op: str, **fields: Any) -> None:
         self.asked.append((op, fields))
@@ -31,30 +32,30 @@ def failed(rank: int, *lines: str) -> Ended:
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> list[Node]:
+def nodes(tmp_path: Path) -> list[SshNode]:
     made = []
     for index in range(3):
         folder = tmp_path / "run/case/round1/attempt1" / f"n{index}_noderank{index}"
         folder.mkdir(parents=True)
         reach = {"ssh": {"host": f"n{index}"}, "container": None}
         plan = {"host": f"n{index}", "dir": "/d", "token": "t", "lease": "/l", "epoch": 1, "reach": reach}
-        made.append(Node(folder, plan, FakeLink()))  # type: ignore[arg-type]
+        made.append(SshNode(folder, plan, FakeLink()))  # type: ignore[arg-type]
     return made
 
 
-def test_the_cause_is_named_and_not_its_consequence(nodes: list[Node]) -> None:
-    attempt = Attempt(nodes)
+def test_the_cause_is_named_and_not_its_consequence(nodes: list[SshNode]) -> None:
+    attempt = AttemptNodes(nodes)
     nodes[0].end(failed(0, "RuntimeError: Connection closed by peer"))
     attempt.follow(100.0)
     nodes[2].end(failed(5, "ValueError: bad batch"))
     nodes[1].end(Ended(JobState.CANCELLED, "stopped"))
     attempt.follow(101.0)
     ended = attempt.state()
-    assert ended.reason == "n2: rank 5 exited" and ended.failure and ended.failure["host"] == "n2"
+    assert say(ended.reason) == "n2: rank 5 exited" and ended.failure and ended.failure["host"] == "n2"
 
 
-def test_others_are_stopped_after_a_moment(nodes: list[Node]) -> None:
-    attempt = Attempt(nodes)
+def test_others_are_stopped_after_a_moment(nodes: list[SshNode]) -> None:
+    attempt = AttemptNodes(nodes)
     nodes[0].end(failed(0))
     attempt.follow(100.0)
     assert not any(node.link.asked for node in nodes)  # type: ignore[attr-defined]
@@ -65,8 +66,8 @@ def test_others_are_stopped_after_a_moment(nodes: list[Node]) -> None:
     assert asked[1][0][1]["control"]["command"] == "stop"
 
 
-def test_a_silent_host_is_given_up_at_its_limit(nodes: list[Node]) -> None:
-    attempt = Attempt(nodes)
+def test_a_silent_host_is_given_up_at_its_limit(nodes: list[SshNode]) -> None:
+    attempt = AttemptNodes(nodes)
     for node in nodes[:2]:
         node.end(Ended(JobState.SUCCEEDED, "all ranks ended well"))
     nodes[2].link.ready = False
@@ -78,15 +79,15 @@ def test_a_silent_host_is_given_up_at_its_limit(nodes: list[Node]) -> None:
     nodes[2].link.ready = False
     attempt.follow(130.0)
     attempt.follow(161.0)
-    assert attempt.state().state is JobState.LOST and "n2: no contact for 31 s: cut" in attempt.state().reason
+    assert attempt.state().state is JobState.LOST and "n2: no contact for 31 s: cut" in say(attempt.state().reason)
 
 
-def test_pieces_of_files_come_in_any_number_of_times(nodes: list[Node]) -> None:
+def test_pieces_of_files_come_in_any_number_of_times(nodes: list[SshNode]) -> None:
     node, file = nodes[0], nodes[0].folder / "events.jsonl"
-    node.take({"name": "events.jsonl", "at": 0}, b"one\ntwo\n")
-    node.take({"name": "events.jsonl", "at": 4}, b"two\nthree\n")
-    node.take({"name": "events.jsonl", "at": 0}, b"one\n")
-    assert file.read_bytes() == b"one\ntwo\nthree\n" and node.have() == {"events.jsonl": 14}
-    node.take({"name": "../escaped", "at": 0}, b"x")
-    node.take({"name": "/tmp/escaped", "at": 0}, b"x")
+    node.transport.take({"name": "events.jsonl", "at": 0}, b"one\ntwo\n")
+    node.transport.take({"name": "events.jsonl", "at": 4}, b"two\nthree\n")
+    node.transport.take({"name": "events.jsonl", "at": 0}, b"one\n")
+    assert file.read_bytes() == b"one\ntwo\nthree\n" and node.transport.have() == {"events.jsonl": 14}
+    node.transport.take({"name": "../escaped", "at": 0}, b"x")
+    node.transport.take({"name": "/tmp/escaped", "at": 0}, b"x")
     assert not (node.folder.parent / "escaped").exists() and not Path("/tmp/escaped").exists()

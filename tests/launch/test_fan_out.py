@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trainmark.agent
 from trainmark.launch import node_zip
-from trainmark.launch.ssh.command_line import Reach
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.command_line import SshTarget
+from trainmark.launch.ssh.connections import Connections
 
 LIMIT, HOSTS = 3, 8
 # In the place of ssh: tells that it has begun, waits until as many as may begin have, and becomes a real relay.
@@ -22,35 +22,38 @@ exec "$@"
 """
 
 
-class Entered(Fleet):
+class Entered(Connections):
     def __init__(self, folder: Path) -> None:
         super().__init__(LIMIT)
         self.log, self._folder = folder / "log", folder
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+    def open(self, reach: SshTarget, argv: list[str]) -> subprocess.Popen[bytes]:
         program = Path(trainmark.agent.__file__).with_name("__main__.py")
-        relay = [sys.executable, "-I", "-S", str(program), "serve", str(self._folder / reach.host)]
+        relay = [sys.executable, "-I", "-S", str(program), "relay", str(self._folder / reach.host)]
         self.processes.append(super().open(reach, ["sh", "-c", ENTER, "enter", str(self.log), str(LIMIT), *relay]))
         return self.processes[-1]
 
 
 def test_no_more_hosts_are_entered_at_once_than_the_limit_says(tmp_path: Path) -> None:
     """As many as that are, and all of them are reached in the end."""
-    fleet = Entered(tmp_path)
-    links = [fleet.link(Reach(f"h{number}", connect_seconds=120), node_zip.write(tmp_path)) for number in range(HOSTS)]
+    connections = Entered(tmp_path)
+    links = [
+        connections.link(SshTarget(f"h{number}", connect_seconds=120), node_zip.write(tmp_path))
+        for number in range(HOSTS)
+    ]
     for link in links:
         link.users += 1
     try:
-        fleet.reach(links)
+        connections.reach(links)
         assert [link.why for link in links if not link.ready] == []
     finally:
-        fleet.close()
-        for process in fleet.processes:
+        connections.close()
+        for process in connections.processes:
             process.kill()
             process.wait()
     at_work = [0]
-    for line in fleet.log.read_text().split():
+    for line in connections.log.read_text().split():
         at_work.append(at_work[-1] + (1 if line == "+" else -1))
-    assert len(fleet.processes) == HOSTS and at_work[-1] == 0
+    assert len(connections.processes) == HOSTS and at_work[-1] == 0
     assert max(at_work) == LIMIT

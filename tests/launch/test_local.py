@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
-from trainmark.launch.local.launcher import LocalLauncher
+from trainmark.launch.local.launcher import LocalLauncher, start_agent
 from trainmark.launch.protocol import Launcher
 from trainmark.spec.site import Site
+from trainmark.store.rundir import NODE_PLAN
 from trainmark.testing.launchers import LauncherContract
 
 
@@ -20,55 +20,40 @@ class TestLocal(LauncherContract):
         return LocalLauncher()
 
     @pytest.fixture
-    def site(self) -> Site:
+    def site(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+        # Its check imports PyTorch; the real one takes seconds.
+        (tmp_path / "torch.py").write_text('__version__ = "1.0"\n\ndef get_num_threads():\n    return 1\n')
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
         return Site(hosts=[os.uname().nodename])
 
 
-@pytest.mark.parametrize("threads", [False, True], ids=["forked", "with threads"])
-def test_an_agent_holds_nothing_of_its_controller(tmp_path: Path, threads: bool) -> None:
-    """Session, name, files, signals: those of a process of its own, however it was started."""
-    program = tmp_path / "controller.py"
-    program.write_text(CONTROLLER)
-    argv = [sys.executable, str(program), str(tmp_path / "attempt"), str(int(threads))]
-    said = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout)
-    assert said["session"] == said["pid"], "it would get the controller's Ctrl-C"
-    assert (said["name"] == "trainmark-agent") != threads
-    assert said["controller's"] == [], "a lock or a journal is held by two"
-    assert said["masked"] == said["catches"] == 0
-
-
-# A controller with an open file and a handler; its agent waits at a pipe, where it is looked at.
-CONTROLLER = """
-import json, os, signal, sys, threading, time
-from pathlib import Path
-from trainmark.launch import local_start
-from trainmark.store.rundir import NODE_PLAN
-
-folder, threads = Path(sys.argv[1]), sys.argv[2] == "1"
-folder.mkdir()
-os.mkfifo(folder / NODE_PLAN)
-held = (folder / "held").open("w")
-os.set_inheritable(held.fileno(), False)
-signal.signal(signal.SIGTERM, lambda *_: None)
-if threads:
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-pid = local_start.start(folder)
-while True:
+def test_an_agent_holds_nothing_of_its_controller(tmp_path: Path) -> None:
+    """Session, files, signals: those of a process of its own. It waits at a pipe, where it is looked at."""
+    os.mkfifo(tmp_path / NODE_PLAN)
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        plan = os.open(folder / NODE_PLAN, os.O_WRONLY | os.O_NONBLOCK)
-        break
-    except OSError:  # nobody reads it yet
-        time.sleep(0.01)
-proc = Path(f"/proc/{pid}")
-status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-links = [os.readlink(link) for link in (proc / "fd").iterdir()]
-bit = 1 << (signal.SIGTERM - 1)
-print(json.dumps({
-    "pid": pid, "session": os.getsid(pid), "name": (proc / "comm").read_text().strip(),
-    "controller's": [link for link in links if link == held.name],
-    "masked": int(status["SigBlk"], 16), "catches": int(status["SigCgt"], 16) & bit,
-}))
-os.kill(pid, signal.SIGKILL)
-os.waitpid(pid, 0)
-os._exit(0)
-"""
+        with (tmp_path / "held").open("w") as held:
+            agent = start_agent(tmp_path)
+            plan = _opened(tmp_path / NODE_PLAN)
+            proc = Path(f"/proc/{agent.pid}")
+            status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+            links = [os.readlink(link) for link in (proc / "fd").iterdir()]
+            session = os.getsid(agent.pid)
+            agent.kill()
+            agent.wait()
+            os.close(plan)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert session == agent.pid, "it would get the controller's Ctrl-C"
+    assert held.name not in links, "a lock or a journal is held by two"
+    assert int(status["SigBlk"], 16) == 0
+    assert not int(status["SigCgt"], 16) & 1 << (signal.SIGTERM - 1)
+
+
+def _opened(fifo: Path) -> int:
+    """The pipe's end for writing, once the agent reads at the other."""
+    while True:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.01)

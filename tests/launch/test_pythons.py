@@ -11,18 +11,21 @@ import pytest
 
 from tests.conftest import Cli
 from trainmark.agent.relay import check as relay_check
-from trainmark.cli import common
 from trainmark.errors import UserError
-from trainmark.launch import Finding
+from trainmark.launch.protocol import Finding
+from trainmark.launch.sites import load_site
 from trainmark.launch.ssh import pythons as ssh_pythons
 from trainmark.plan.records import Plan
-from trainmark.spec import site as sites
+from trainmark.run import planning
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Prepare, Site
 
+# The real one takes seconds to import.
+TORCH = '__version__ = "1.0"\n\ndef get_num_threads():\n    return 1\n'
+
 
 def plan_of(case: str, site: Site) -> Plan:
-    return common.plan_suite(suites.single(case, "smoke"), site, {}, 1)
+    return planning.plan_suite(suites.single(case, "smoke"), site, {}, 1)
 
 
 def found(site: Site, plan: Plan | None, work: Path, answers: dict[str, Any] | None = None) -> dict[str, Finding]:
@@ -71,8 +74,11 @@ def test_the_wrong_python_for_it(tmp_path: Path) -> None:
 
 
 def test_doctor_looks_into_every_python_that_the_site_names(tmp_path: Path) -> None:
-    site = there(pythons={"mindspore": "/usr/bin/env", "paddle": sys.executable})
+    (tmp_path / "torch.py").write_text(TORCH)
+    env = {"PYTHONPATH": str(tmp_path)}
+    site = there(pythons={"mindspore": "/usr/bin/env", "paddle": sys.executable}, env=env)
     seen = found(site, None, tmp_path)
+    assert seen["pytorch"].good is True and seen["pytorch"].found == "1.0"
     assert seen["paddle"].good is False and "mindspore" not in seen
     assert seen["python"].good is False and "/usr/bin/env" in seen["python"].found
 
@@ -81,6 +87,7 @@ def test_a_rank_table_that_is_not_on_the_host(tmp_path: Path) -> None:
     table = tmp_path / "hccl.json"
     site = there(rank_table=str(table), env={"PYTHONPATH": str(tmp_path)})
     (tmp_path / "mindspore.py").write_text("")
+    (tmp_path / "torch.py").write_text(TORCH)
     plan = plan_of("mnist:mindspore:cpu:2:1:1", site)
     seen = found(site, plan, tmp_path)
     assert seen["rank table"].good is False and str(table) in seen["rank table"].found
@@ -95,9 +102,9 @@ def test_a_rank_table_that_is_not_here(cli: Cli, monkeypatch: pytest.MonkeyPatch
     (cli.folder / "mindspore.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(cli.folder), prepend=os.pathsep)
     where.write_text(f"schema: 1\nname: here\npython: {sys.executable}\nrank_table: {cli.folder}/hccl.json\n")
-    said = cli("run", "mnist:mindspore:cpu:1:2:1", "--preset", "smoke", "--site", str(where), code=3).stderr
+    said = cli.process("run", "mnist:mindspore:cpu:1:2:1", "--preset", "smoke", "--site", str(where), code=3).stderr
     assert f"rank_table: {cli.folder}/hccl.json: no file" in said and "trainmark ranktable" in said
     assert not cli.runs.exists()
     where.write_text("schema: 1\nname: here\nrank_table: hccl.json\n")
     with pytest.raises(UserError, match=r"rank_table: found 'hccl.json', allowed is an absolute path"):
-        sites.load(where, "here")
+        load_site(where, "here")

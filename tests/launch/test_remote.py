@@ -13,10 +13,12 @@ import pytest
 from trainmark.agent.placeholders import agree_on
 from trainmark.agent.relay.frames import Decoder, FrameError, encode
 from trainmark.errors import UserError
-from trainmark.launch import AttemptSpec, container, remote_plan, trees
-from trainmark.launch.ssh.command_line import Reach, command_line, explain
-from trainmark.spec import hostlist
-from trainmark.spec import site as sites
+from trainmark.launch import agent_command, trees
+from trainmark.launch.protocol import AttemptSpec
+from trainmark.launch.sites import load_site
+from trainmark.launch.ssh import plan as ssh_plan
+from trainmark.launch.ssh.command_line import SshTarget, command_line, explain
+from trainmark.spec import notation
 from trainmark.spec.site import Container, Site
 from trainmark.testing.launchers import case_plan
 
@@ -26,7 +28,7 @@ HOSTILE = ["a b", "it's", 'say "x"', "$(touch oops)", "`id`", "line\nbreak", "*?
 def test_arguments_are_quoted_once() -> None:
     """What a shell on the other side makes of the command is what was meant."""
     for odd in HOSTILE:
-        reach = Reach("node1", work_dir=odd, node_python="/bin/echo")
+        reach = SshTarget("node1", work_dir=odd, node_python="/bin/echo")
         remote = command_line(reach, odd, 1)[-1]
         assert "\n" not in remote or "\n" in odd
         said = subprocess.run(["/bin/sh", "-c", remote], capture_output=True, text=True, check=True).stdout
@@ -34,7 +36,7 @@ def test_arguments_are_quoted_once() -> None:
 
 
 def test_options_of_ssh_come_before_the_host() -> None:
-    words = command_line(Reach("node1", user="bench", port=2222, config="/c"), "z", 1)
+    words = command_line(SshTarget("node1", user="bench", port=2222, config="/c"), "z", 1)
     assert words[words.index("--") + 1] == "node1" and {"-l", "-p", "-F"} < set(words[: words.index("--")])
     assert "BatchMode=yes" in words and "StrictHostKeyChecking=yes" in words
 
@@ -60,22 +62,22 @@ def test_frames_in_any_pieces() -> None:
 
 
 def test_host_names() -> None:
-    assert hostlist.expand(["n[1-3]", "gpu[08-10,12]-ib", "x"], "f") == [
+    assert notation.expand_hosts(["n[1-3]", "gpu[08-10,12]-ib", "x"], "f") == [
         *("n1", "n2", "n3", "gpu08-ib", "gpu09-ib", "gpu10-ib", "gpu12-ib", "x")
     ]
-    assert hostlist.expand(["r[1-2]n[1-2]"], "f") == ["r1n1", "r1n2", "r2n1", "r2n2"]
+    assert notation.expand_hosts(["r[1-2]n[1-2]"], "f") == ["r1n1", "r1n2", "r2n1", "r2n2"]
     for bad in ("n[3-1]", "n[a]", "n[1-2", "n[1-999999999]"):
         with pytest.raises(UserError, match=r"f: hosts: found"):
-            hostlist.expand([bad], "f")
+            notation.expand_hosts([bad], "f")
 
 
 def test_sites_that_cannot_be_meant(tmp_path: Path) -> None:
     file = tmp_path / "site.yaml"
     (tmp_path / "hosts").write_text("# ours\nn1 slots=8\n\nn[2-3]\n")
     file.write_text("launcher: ssh\nhosts_file: hosts\nvenv: /opt/v/\nssh: {config: my_config}\n")
-    site = sites.load(file, "here")
+    site = load_site(file, "here")
     assert site.hosts == ["n1", "n2", "n3"] and site.python == "/opt/v/bin/python"
-    assert site.ssh.config == str(tmp_path / "my_config")
+    assert site.launcher_options["config"] == str(tmp_path / "my_config")
     for text, match in {
         "hosts: [a, a]": "a named twice",
         "hosts: [a]\nwork_dir: relative": "absolute path on the hosts",
@@ -87,7 +89,7 @@ def test_sites_that_cannot_be_meant(tmp_path: Path) -> None:
     }.items():
         file.write_text(f"launcher: ssh\n{text}\n")
         with pytest.raises(UserError, match=match):
-            sites.load(file, "here")
+            load_site(file, "here")
 
 
 def spec(tmp_path: Path, argv: tuple[str, ...]) -> AttemptSpec:
@@ -102,11 +104,11 @@ def test_paths_become_those_of_the_host(tmp_path: Path) -> None:
     (work / "main.py").write_text("print(1)")
     tree = trees.pack((str(work),))
     asked = spec(tmp_path, (sys.executable, str(work / "main.py"), "--like", f"{work}er/main.py"))
-    job = remote_plan.render(asked, asked.case.nodes[1], Site(launcher="ssh", hosts=["n1", "n2"]), tree, "z.pyz")
+    job = ssh_plan.render(asked, asked.case.nodes[1], Site(launcher="ssh", hosts=["n1", "n2"]), tree, "z.pyz")
     argv = job.plan["ranks"][0]["argv"]
-    assert argv[1] == f"{remote_plan.WORK}/trees/{tree.name}/0-work load/main.py" and argv[3] == f"{work}er/main.py"
+    assert argv[1] == f"{ssh_plan.WORK}/trees/{tree.name}/0-work load/main.py" and argv[3] == f"{work}er/main.py"
     assert job.dir == tmp_path / "run/case/round1/attempt1/n2_noderank1"
-    assert job.plan["dir"].startswith(f"{remote_plan.WORK}/runs/r-") and job.plan["dir"].endswith("/n2_noderank1")
+    assert job.plan["dir"].startswith(f"{ssh_plan.WORK}/runs/r-") and job.plan["dir"].endswith("/n2_noderank1")
     (work / "__pycache__").mkdir()
     (work / "__pycache__" / "x.pyc").write_bytes(b"x")
     assert trees.pack((str(work),)).name == tree.name
@@ -117,7 +119,7 @@ def test_paths_become_those_of_the_host(tmp_path: Path) -> None:
 def test_the_first_node_holds_the_port_and_the_others_know_it(tmp_path: Path) -> None:
     asked = spec(tmp_path, ("train", "--port=%PORT0%"))
     site = Site(launcher="ssh", hosts=["n1", "n2"])
-    plans = [remote_plan.render(asked, node, site, None, "z.pyz").plan for node in asked.case.nodes]
+    plans = [ssh_plan.render(asked, node, site, None, "z.pyz").plan for node in asked.case.nodes]
     first, second = (agree_on(plan, [4711]) for plan in plans)
     assert first["ports"] == [4711] and first["ranks"][0]["argv"][1] == "--port=%PORT0%"
     assert second["ports"] == [] and second["ranks"][0]["argv"][1] == "--port=4711"
@@ -126,20 +128,20 @@ def test_the_first_node_holds_the_port_and_the_others_know_it(tmp_path: Path) ->
 def test_the_command_of_a_container() -> None:
     asked = Container(image="my/image:1", mounts=["/data", "/a:/b:ro"], ulimits={"memlock": "-1"}, shm_size="1g")
     plan: dict[str, Any] = {"token": "ab" * 16, "node": 1, "run": "r1", "config": {"data": "/set"}}
-    made = container.command(asked, plan, ["python3", "agent"], "/work", "my/image:1")
+    made = agent_command.in_container(asked, plan, ["python3", "agent"], "/work", "my/image:1")
     words = made.argv
     assert words[:4] == ["docker", "run", "--rm", "--pull=never"] and words[-3:] == ["my/image:1", "python3", "agent"]
     assert {"--volume=/data:/data", "--volume=/a:/b:ro", "--volume=/set:/set:ro", "--volume=/work:/work"} < set(words)
     assert {"--label=trainmark.run=r1", f"--name={made.name}", "--ulimit=memlock=-1", "--shm-size=1g"} < set(words)
-    other = container.command(asked, {**plan, "node": 0}, ["python3"], "/work", "my/image:1")
+    other = agent_command.in_container(asked, {**plan, "node": 0}, ["python3"], "/work", "my/image:1")
     assert other.name != made.name
     assert "--ipc=private" in words
-    plain = container.command(Container(image="i", ipc="host", shm_size="1g"), plan, [], "/work", "i").argv
+    plain = agent_command.in_container(Container(image="i", ipc="host", shm_size="1g"), plan, [], "/work", "i").argv
     assert "--ipc=host" in plain and "--shm-size=1g" not in plain, "podman refuses both"
 
 
 def test_modules_are_arguments_of_a_fixed_text(tmp_path: Path) -> None:
     (tmp_path / ".bash_profile").write_text('module() { echo "loads $2"; }\n')
-    argv = remote_plan.with_modules(["cuda/12", "odd $(id)"], ["/bin/echo", "agent", "a b"])
+    argv = agent_command.with_modules(["cuda/12", "odd $(id)"], ["/bin/echo", "agent", "a b"])
     done = subprocess.run(argv, capture_output=True, text=True, env={"HOME": str(tmp_path), "PATH": "/bin:/usr/bin"})
     assert done.stdout == "loads cuda/12\nloads odd $(id)\nagent a b\n", done.stderr

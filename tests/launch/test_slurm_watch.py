@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainmark.launch.slurm import queue as slurm_watch
-from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.slurm.queue import QueueWatch
 
 
 class Slurm:
@@ -44,7 +44,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
     return made
 
 
-def serve(watch: Watch, slurm: Slurm, until: Callable[[], object], seconds: float = 0.0) -> None:
+def serve(watch: QueueWatch, slurm: Slurm, until: Callable[[], object], seconds: float = 0.0) -> None:
     """Lets `seconds` of the watch's own time pass, then waits for the answers it asked for."""
     slurm.now += seconds
     deadline = time.monotonic() + 20
@@ -57,7 +57,7 @@ def serve(watch: Watch, slurm: Slurm, until: Callable[[], object], seconds: floa
 
 def test_one_question_for_all_jobs_and_ever_fewer(slurm: Slurm) -> None:
     slurm.says("squeue", "".join(f"{number}|RUNNING|None|N/A|n1\n" for number in range(1, 1001)))
-    watch = Watch(None)
+    watch = QueueWatch(None)
     for number in range(1, 1001):
         watch.want(str(number))
     serve(watch, slurm, lambda: watch.job("1000"))
@@ -73,7 +73,7 @@ def test_one_question_for_all_jobs_and_ever_fewer(slurm: Slurm) -> None:
 
 def test_what_was_known_stays_while_slurmctld_is_away(slurm: Slurm) -> None:
     slurm.says("squeue", "7|RUNNING|None|N/A|n1\n")
-    watch = Watch(None)
+    watch = QueueWatch(None)
     watch.want("7")
     serve(watch, slurm, lambda: watch.job("7"))
     slurm.says("squeue", None)
@@ -86,7 +86,7 @@ def test_accounting_lags_behind(slurm: Slurm) -> None:
     """squeue has forgotten the job, accounting has it running: nothing is decided until it says more."""
     slurm.says("squeue", "")
     slurm.says("sacct", "7|RUNNING|0:0|a|Unknown|n1|None\n")
-    watch = Watch(None)
+    watch = QueueWatch(None)
     watch.want("7")
     serve(watch, slurm, lambda: slurm.calls("sacct") and not watch._calls)
     assert watch.end("7") is None
@@ -99,7 +99,7 @@ def test_accounting_lags_behind(slurm: Slurm) -> None:
 def test_without_accounting_the_queue_is_believed_after_a_while(slurm: Slurm) -> None:
     slurm.says("squeue", "7|TIMEOUT|TimeLimit|N/A|n1\n")
     slurm.says("sacct", None)
-    watch = Watch(None)
+    watch = QueueWatch(None)
     watch.want("7")
     serve(watch, slurm, lambda: watch.job("7") and slurm.calls("sacct") and not watch._calls)
     assert watch.end("7") is None

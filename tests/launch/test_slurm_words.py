@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from trainmark.errors import UserError
+from trainmark.launch.sites import load_site
 from trainmark.launch.slurm import command_line as slurm_words
+from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.plan import check_runs, key, sbatch_of
-from trainmark.spec import site as sites
 from trainmark.spec.site import Site
-from trainmark.spec.slurm import Slurm
 
 
 def load(folder: Path, slurm: dict[str, Any] | None = None, **more: Any) -> Site:
     content = {"name": "hpc", "launcher": "slurm", "hosts": ["n[1-2]"], "shared_dir": "/home/me", "slurm": slurm or {}}
     file = folder / "site.yaml"
     file.write_text(json.dumps({name: value for name, value in {**content, **more}.items() if value is not None}))
-    return sites.load(file, "here")
+    return load_site(file, "here")
 
 
 def ask(site: Site, **more: Any) -> list[str]:
@@ -62,7 +62,7 @@ def test_everything_a_site_asks_for(tmp_path: Path) -> None:
     ):
         assert word in words
     script = words.index("/home/me/run/slurm/suite.1/job.sh")
-    assert words[script + 1 :] == ["python3", "-I", "-S", "/z/node.pyz", "steward", "/home/me/run/slurm/suite.1"]
+    assert words[script + 1 :] == ["python3", "-I", "-S", "/z/node.pyz", "slurm-job", "/home/me/run/slurm/suite.1"]
     step = slurm_words.srun(site, "mnist-1", 2, "/z/node.pyz")
     expected = ["--cpus-per-task=48", "--gpus-per-node=8", "--gres=nvme:1", "--cpu-bind=none", "--kill-on-bad-exit=1"]
     assert set(expected) <= set(step) and "--network=sn_all" in step and "--hint=nomultithread" not in step
@@ -110,7 +110,7 @@ def test_a_lost_node_is_done_without() -> None:
 
 
 def test_which_rounds_share_a_job() -> None:
-    keys = {how: key(Slurm(allocation=how), 3) for how in ("suite", "block", "round")}  # type: ignore[arg-type]
+    keys = {how: key(SlurmOptions(allocation=how), 3) for how in ("suite", "block", "round")}  # type: ignore[arg-type]
     assert keys == {"suite": "suite", "block": "block3", "round": "round"}
 
 

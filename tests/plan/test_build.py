@@ -11,6 +11,7 @@ from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
 from trainmark.report.attempt import question
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.site import Site, VendorPeak
 
 Make = Callable[..., Path]
@@ -20,7 +21,7 @@ PLACES = Places(python="/python", probe="/probe", data={"fashion-mnist": "/cache
 def make_plan(file: Path, site: Site | None = None, seed: int = 1) -> Plan:
     site = site or Site(hosts=["n1", "n2"])
     loaded = suites.load(file)
-    return build(loaded.suite.name, "closed", 1, suites.expand(loaded, site, {}), site, PLACES, seed)
+    return build(loaded.suite.name, "closed", 1, suite_cases.expand(loaded, site, {}), site, PLACES, seed)
 
 
 def test_blocks_are_complete_and_in_random_order(make_workload: Make, make_suite: Make) -> None:
@@ -37,7 +38,7 @@ def test_blocks_are_complete_and_in_random_order(make_workload: Make, make_suite
 
 
 def test_ranks_know_who_and_where_they_are() -> None:
-    from trainmark.frameworks import REGISTRY, Topology
+    from trainmark.frameworks.protocol import REGISTRY, Topology
 
     start = REGISTRY.get("pytorch").start(Topology(("n1", "n2"), 2, "gloo"), ("python", "x.py"))
     envs = [command.env for node in start.nodes for command in node]
@@ -85,7 +86,7 @@ def test_paths_do_not_depend_on_where_ranks_are(make_workload: Make, make_suite:
     loaded = suites.load(make_suite("  - {case: thing:none:cpu:1:1:1, data: mine, checkpoint: start.pt}"))
     site = Site(hosts=["n1"])
     places = msgspec.structs.replace(PLACES, here="/home/me")
-    (case,) = build("s", "closed", 1, suites.expand(loaded, site, {}), site, places, 1).cases
+    (case,) = build("s", "closed", 1, suite_cases.expand(loaded, site, {}), site, places, 1).cases
     assert (case.data, case.checkpoint) == ("/home/me/mine", "/home/me/start.pt")
 
 

@@ -4,13 +4,51 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
-from trainmark.report.records import CaseReport, Curve, Report, RunReport, RunSeries
+from trainmark.automl.experiment.document import document
+from trainmark.automl.experiment.monitoring import Series
+from trainmark.automl.experiment.result import Gaps, Result, TrialRow
+from trainmark.automl.experiment.rules import Verdict as RuleVerdict
+from trainmark.automl.experiment.score import Point as CurvePoint
+from trainmark.reasons import Reason, as_reason, reason
+from trainmark.report import why
+from trainmark.report.acceptance import Acceptance
+from trainmark.report.charts.records import Curve
+from trainmark.report.compare import Compared, Comparison, Left, Overall
+from trainmark.report.goodput import GoodputCase, GoodputRun
+from trainmark.report.history import Entry, History, LeftOut
+from trainmark.report.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.records import (
+    CaseReport,
+    Contest,
+    Report,
+    Rival,
+    RunReport,
+    RunSeries,
+    StudyCell,
+    StudyReport,
+)
+from trainmark.report.show import show
+from trainmark.report.why import Why
+from trainmark.score.accept.contract import Held
+from trainmark.score.accept.links import Effect, LinkVerdict
+from trainmark.score.accept.nodes import NodeVerdict
+from trainmark.score.figures.figure import Figure
 from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Cause, Diagnosis, Goodput, Recovery, Value, Verdict
+from trainmark.score.stats.change_points import Change
+from trainmark.score.studies.goodput import Forecast
+from trainmark.score.studies.predict import Prediction
+from trainmark.score.studies.scaling import Point
+from trainmark.spec.peaks import Bandwidth, Matmul, Message, Peaks, Product
 from trainmark.spec.states import JobState
+from trainmark.store.rundir import Imported
 
 HOSTILE = "<script>alert(1)</script>"
 WORSE = "\"'><img src=x onerror=alert(2)>&lt;\u202e{0}\x1b[31m|`@user #1"
@@ -65,26 +103,27 @@ def run(number: int, *, speed: float = 24.6, steps: int = 400, outcome: str = "s
     )
 
 
-def measured(speeds: list[float], *, unit: str = "images", reason: str = "") -> dict[str, Measurement]:
+def texts(*told: str) -> list[Reason]:
+    """Text of an older run, as it stands in records."""
+    return [found for one in told if (found := as_reason(one))]
+
+
+def measured(speeds: list[float], *, unit: str = "images", why: str = "") -> dict[str, Measurement]:
     formula = "samples of the window over all ranks ÷ longest duration of any rank, declared phases left out"
     n, mean = len(speeds), math.exp(sum(map(math.log, speeds)) / len(speeds))
-    value, low, high = (None, None, None) if reason else (mean, mean * 0.953, mean * 1.049)
+    value, low, high = (None, None, None) if why else (mean, mean * 0.953, mean * 1.049)
     if n == 1:
         low = high = None
-    method = "single run" if n == 1 else "geometric mean, 95 % t interval on the logarithm"
-    rate = Measurement("throughput", value, f"{unit}/s", n, low, high, method, formula, speeds, reason, seed=7)
+    method = [reason("single-run") if n == 1 else reason("geometric-mean")]
+    rate = Measurement("throughput", value, f"{unit}/s", n, low, high, method, formula, speeds, texts(why), seed=7)
     found = [
         rate,
         Measurement("sustained_throughput", mean * 0.93, f"{unit}/s", n, method=method, formula=formula, inputs=speeds),
-        Measurement(
-            "steps", 400.0 * n, "steps", n, method="sum", formula="steps of the slowest rank, all counted runs"
-        ),
-        Measurement("data_wait", 0.0123, "fraction", n, method="mean", formula="wait ÷ window", inputs=[0.0123] * n),
-        Measurement(
-            "matmul_fraction", 0.412, "fraction", n, method="mean", formula="model FLOP/s ÷ measured matmul FLOP/s"
-        ),
-        Measurement("peak_memory", 6.4e9, "bytes", n, method="max", formula="largest resident set of all ranks"),
-        Measurement("energy", None, "J", 0, reason="no energy counter on this machine"),
+        Measurement("steps", 400.0 * n, "steps", n, method=[reason("sum")], formula="steps of the slowest rank"),
+        Measurement("data_wait", 0.0123, "fraction", n, method=[reason("mean")], formula="wait ÷ window"),
+        Measurement("matmul_fraction", 0.412, "fraction", n, method=[reason("mean")], formula="FLOP/s ÷ matmul FLOP/s"),
+        Measurement("peak_memory", 6.4e9, "bytes", n, method=[reason("highest")], formula="largest resident set"),
+        Measurement("energy", None, "J", 0, reason=texts("no energy counter on this machine")),
     ]
     return {one.name: one for one in found}
 
@@ -96,13 +135,13 @@ def case(name: str, runs: list[RunReport], **more: object) -> CaseReport:
         "rounds": max(1, len(runs)),
         "counted": len(runs),
         "measurements": measured([one.throughput or 1.0 for one in runs]) if runs else {},
-        "variance_level": f"{len(runs)} runs, 1 allocation, node n1" if runs else "",
-        "band": "inside",
+        "variance_level": as_reason(f"{len(runs)} runs, 1 allocation, node n1" if runs else ""),
+        "band": reason("band-inside"),
         "notes": [],
     }
-    return CaseReport(
-        case=name, fingerprint="18ad9378bad1cecd", division="closed", preset="quick", runs=runs, **{**fields, **more}
-    )  # type: ignore[arg-type]
+    fields |= more
+    fields["reason"] = as_reason(str(fields["reason"]))
+    return CaseReport(case=name, fingerprint="18ad9378bad1cecd", division="closed", preset="quick", runs=runs, **fields)  # type: ignore[arg-type]
 
 
 def steady(name: str = "resnet50:pytorch:cpu:1:1:3", speed: float = 24.6, seed: int = 0) -> CaseReport:
@@ -113,20 +152,23 @@ def single() -> CaseReport:
     return case(
         "mnist:pytorch:cpu:1:2:1@batch=64,dtype=bf16",
         [run(1, speed=6120.0)],
-        band="not applicable: batch=64 is not the preset's",
+        band=reason("band-not-applicable", why="batch=64 is not the preset's"),
     )
 
 
 def drifting() -> CaseReport:
-    reason = "the speed drifts: −38 % over the window"
+    why = "the speed drifts: −38 % over the window"
     runs = [run(1, speed=11.3, outcome="drifting"), run(2, speed=11.9, outcome="drifting"), run(3, speed=11.0)]
-    runs[1] = replace(runs[1], disturbed=["steal 4.1 %", "memory pressure 12 %"], outlier=True)
-    found = measured([11.3, 11.9, 11.0], reason=reason)
+    runs[1] = replace(runs[1], disturbed=texts("steal 4.1 %", "memory pressure 12 %"), outlier=True)
+    found = measured([11.3, 11.9, 11.0], why=why)
     return case(
         "bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128",
         runs,
         measurements=found,
-        notes=["data is synthetic", "round 2: disturbed: steal 4.1 %"],
+        notes=[
+            reason("data-synthetic"),
+            reason("round-disturbed", round=2, why=texts("steal 4.1 %")[0]),
+        ],
     )
 
 
@@ -137,7 +179,7 @@ def failed(lines: list[str] | None = None) -> CaseReport:
         state=JobState.FAILED,
         reason="out of memory: rank 2 was killed and the kernel's oom_kill count rose by 1",
         rounds=3,
-        band="",
+        band=None,
         failure={
             "rank": 2,
             "kind": "oom",
@@ -155,7 +197,7 @@ def invalid() -> CaseReport:
         state=JobState.INVALID,
         reason="loss 7.31 at step 200 is outside its band (1.2 … 3.4)",
         measurements={},
-        band="outside",
+        band=reason("band-outside"),
     )
 
 
@@ -166,7 +208,7 @@ def skipped() -> CaseReport:
         state=JobState.SKIPPED,
         reason="no device `nvidia` on this site",
         rounds=3,
-        band="",
+        band=None,
     )
 
 
@@ -174,13 +216,13 @@ def hostile() -> CaseReport:
     one = run(1)
     evil = [curve(WORSE, HOSTILE, [1.0, 2.0])]
     series = RunSeries(step_time=one.series and one.series.step_time, evaluations=evil, utilisation=evil)
-    one = replace(one, hosts=[HOSTILE], disturbed=[WORSE], phases={HOSTILE: 3.0, WORSE: 2.0}, series=series)
+    one = replace(one, hosts=[HOSTILE], disturbed=texts(WORSE), phases={HOSTILE: 3.0, WORSE: 2.0}, series=series)
     return case(
         f"{HOSTILE}:{WORSE}",
         [one],
         state=JobState.FAILED,
         reason=f"=cmd|' /C calc'!A0 {HOSTILE}",
-        notes=[HOSTILE, WORSE],
+        notes=texts(HOSTILE, WORSE),
         failure={
             "rank": 0,
             "kind": HOSTILE,
@@ -188,7 +230,7 @@ def hostile() -> CaseReport:
             "signal": None,
             "last_lines": [HOSTILE, WORSE, "</pre>" + HOSTILE],
         },
-        band=f"not applicable: {HOSTILE}",
+        band=reason("band-not-applicable", why=HOSTILE),
     )
 
 
@@ -245,3 +287,302 @@ ALL = {
     "nasty": nasty,
     "empty": lambda: report(state=JobState.LOST, environment={}, created=None),
 }
+
+
+def study() -> StudyReport:
+    speeds = {(1, 1): [369.8, 371.3, 369.0], (1, 8): [2789.0, 2762.3, 2778.1], (2, 8): [5483.2, 5480.7, 5484.0]}
+    cells = []
+    for (nodes, procs), found in speeds.items():
+        ratio = sum(found) / sum(speeds[1, 1])
+        share = ratio / (nodes * procs)
+        cells.append(
+            StudyCell(
+                case=f"resnet50:pytorch:cpu:{nodes}:{procs}:3",
+                nodes=nodes,
+                procs=procs,
+                batch=128,
+                state=JobState.SUCCEEDED,
+                speeds=found,
+                average=sum(found) / 3,
+                median=sorted(found)[1],
+                ci_low=0.99 * found[0],
+                ci_high=1.01 * found[0],
+                speedup=ratio,
+                speedup_low=0.98 * ratio,
+                speedup_high=1.02 * ratio,
+                efficiency=share,
+                efficiency_low=0.98 * share,
+                efficiency_high=1.02 * share,
+            )
+        )
+    cells.append(
+        StudyCell(
+            "resnet50:pytorch:cpu:4:8:3", 4, 8, 128, JobState.FAILED, [], value="OOM", note="rank 3: out of memory"
+        )
+    )
+    return StudyReport(
+        "resnet50 pytorch cpu batch 128",
+        "weak",
+        "1x1",
+        128,
+        "fp32",
+        "images/s",
+        cells,
+        note="128 is the largest multiple of 8 that fits (136 ran out of memory)",
+    )
+
+
+def contest() -> tuple[list[CaseReport], Contest]:
+    cases = [
+        case("mnist:jax:cpu:1:1:3", [run(n, speed=150.0 + n) for n in (1, 2, 3)]),
+        case("mnist:pytorch:cpu:1:1:3", [run(n, speed=140.0 + 9 * n) for n in (1, 2, 3)]),
+        case(
+            "mnist:mindspore:cpu:1:1:3",
+            [],
+            state=JobState.FAILED,
+            reason="the scheduler ended with exit code 1",
+            measurements={},
+            band=None,
+        ),
+    ]
+    verdict = Verdict("inconclusive", 1.02, 0.97, 1.07, 3, 3, "paired t test", "n is too small", needed=14)
+    rivals = [
+        Rival("jax", cases[0].case, "fastest", 152.0, 1.0),
+        Rival("pytorch", cases[1].case, "inconclusive", 149.0, 0.98, verdict),
+        Rival("mindspore", cases[2].case, "none", reason="the scheduler ended with exit code 1"),
+    ]
+    return cases, Contest("mnist:*:cpu:1:1", "images/s", 0.03, rivals)
+
+
+def diagnosis(name: str = "resnet50:pytorch:cpu:1:2:3") -> Diagnosis:
+    parts = {
+        "compute": 0.04,
+        "transfer": 0.006,
+        "waiting": 0.004,
+        "copies": 0.0,
+        "data": 0.03,
+        "host": 0.002,
+        "launch": 0.001,
+        "unexplained": 0.0005,
+    }
+    classes = {key: Value(value, 0.9 * value, 1.1 * value) for key, value in parts.items()}
+    whole = sum(parts.values())
+    return Diagnosis(
+        name,
+        3,
+        classes,
+        Value(whole, 0.95 * whole, 1.05 * whole),
+        Value(0.9 * whole),
+        Value(0.1, 0.08, 0.12),
+        Value(None, reason="no rank communicates"),
+        Value(0.01),
+        Value(0.012, 0.01, 0.014),
+        "trace and ablation differ by 20 %",
+        [Cause("data", Value(0.03, 0.027, 0.033), 0.36, "rank 0 on n1"), Cause("transfer", Value(0.006), 0.07, "n1")],
+        operators={"aten::addmm": 0.02, "aten::copy_": 0.003},
+        remarks=["round 2: no trace of rank 1; its classes are left out"],
+    )
+
+
+def goodput() -> Goodput:
+    start = {"queue": Figure(0.5), "process": Figure(1.2), "import": Figure(2.2), "build": Figure(0.8)}
+    start |= {"image": Figure(None, "no container"), "first_step": Figure(0.7)}
+    return Goodput(
+        "resnet50:pytorch:cpu:1:2:1",
+        2,
+        start,
+        Figure(5.4),
+        Figure(0.31, how="the probe's marks"),
+        Figure(None, "nothing was loaded"),
+        Figure(20.0),
+        Figure(0.012),
+        [Recovery(9.4, 3.1, 4.4, 1.9, 12)],
+        Figure(0.83),
+        Figure(0.16),
+    )
+
+
+def peaks() -> Peaks:
+    products = [
+        Product("n1", 1, "fp32", size, size / 6, 1e11 * min(1.0, size / 1024)) for size in (64, 256, 1024, 4096)
+    ]
+    messages = [
+        Message("within", operation, size, 2, 1e-5 + size / 5e9, size / (1e-5 + size / 5e9), size / (1e-5 + size / 5e9))
+        for operation in ("all_reduce", "all_gather")
+        for size in (1024, 65536, 1 << 20, 1 << 25)
+    ]
+    return Peaks(
+        1,
+        "mine",
+        "cpu",
+        1794786358.0,
+        "earlier",
+        ["n1"],
+        [Matmul("n1", 1, "fp32", 1.02e11, 1.1e11, 12.0, 4)],
+        [Bandwidth("memory", "n1", 1, 2.1e10)],
+        products,
+        messages,
+        ["bf16: this CPU has no bf16 units (amx_bf16) and would emulate them"],
+    )
+
+
+def whole() -> Report:
+    """A run with a study, a contest, a diagnosis, goodput and peaks."""
+    cases, found = contest()
+    return report(
+        steady(),
+        *cases,
+        studies=[study()],
+        contests=[found],
+        diagnoses=[diagnosis()],
+        goodput=[goodput()],
+        peaks=to_builtins(peaks()),
+        imported=Imported("perflog", "log.txt", "0" * 64, 1, 99, {}, {}, ["step times"], {"a step twice": 3}),
+    )
+
+
+def comparison(b: str = "20261116-b") -> Comparison:
+    def one(name: str, word: str, ratio: float, **more: object) -> Compared:
+        verdict = Verdict(
+            word,
+            ratio,
+            ratio * 0.97,
+            ratio * 1.03,
+            5,
+            5,
+            "Welch's t test on logs",
+            "the interval lies outside",
+            **more,
+        )  # type: ignore[arg-type]
+        return Compared(
+            name,
+            name,
+            50.0,
+            50.0 * ratio,
+            "images/s",
+            verdict,
+            ["A: round 1 was disturbed: steal 9 %"],
+            ratio < 1,
+        )
+
+    cases = [
+        one("resnet50:pytorch:cpu:1:1:5", "faster", 1.21),
+        one("mnist:pytorch:cpu:1:1:5@batch=64", "slower", 0.8, past_threshold=True),
+        one("bert:pytorch:cpu:1:1:5", "inconclusive", 1.01, needed=40),
+    ]
+    left = [Left("llama:pytorch:cpu:1:1:*", "only in A")]
+    overall = Overall("incomplete", ["llama:pytorch:cpu:1:1:*"], cases[0].verdict)
+    return Comparison("20261115-a", b, "throughput", 0.03, 0.05, cases, left, overall, ["torch: 2.12.0 → 2.13.0"])
+
+
+def history() -> list[History]:
+    values = [50.0, 50.4, 49.8, 50.1, 42.0, 42.3, 41.9]
+    entries = [
+        Entry(f"run-{n}", 1794786358.0 + 86400 * n, value, 0.98 * value, 1.02 * value, 5, "f" if n < 4 else "g", "1")
+        for n, value in enumerate(values)
+    ]
+    change = Change(4, 0.84, 0.002)
+    levels = [50.07] * 4 + [42.07] * 3
+    return [
+        History(
+            "mnist:pytorch:cpu:1:1:*",
+            ["n1"],
+            "images/s",
+            entries,
+            [change],
+            levels,
+            [LeftOut("run-9", "out of memory")],
+        ),
+        History("mnist:pytorch:cpu:1:2:*", ["n1"], "images/s", entries[:2], [], levels[:2], []),
+    ]
+
+
+def prediction() -> PredictedRun:
+    points = [Point(1, 8, [2780.0, 2770.0]), Point(2, 8, [5480.0, 5490.0])]
+    found = [
+        Prediction(nodes, 8, nodes * 2600.0, nodes * 2400.0, nodes * 2800.0, 0.93, "from 2x8 by a fade of 0.6", ["far"])
+        for nodes in (4, 16)
+    ]
+    series = PredictedSeries("resnet50 batch 128", "images/s", found, points)
+    return PredictedRun("20261115-a", [series], [Refusal("bert", "not enough points")])
+
+
+def acceptance() -> Acceptance:
+    nodes = [
+        NodeVerdict("n1", "good", "no loss beyond 3 %", 0.001, -0.01, 0.012, 5, 0.5, 0.04, 101.0, 1.1e11, 0.5),
+        NodeVerdict("n2", "bad", "a loss of 20 % beyond doubt", 0.2, 0.18, 0.22, 5, 1e-6, 0.04, 80.0),
+        NodeVerdict("n3", "untested", "it cannot be reached"),
+    ]
+    effect = Effect("link", ("n1", "n2"), "bad", 0.7, 0.6, 0.8, 1e-5, "a loss of 70 % beyond doubt")
+    links = LinkVerdict([effect], {"n1–n2": 3e8, "n1–n3": 1e9}, untested=["n2–n3: no route"])
+    return Acceptance(
+        site="mine",
+        case="noop:none:cpu:1:2:5",
+        unit="samples",
+        verdict="bad",
+        margin=0.03,
+        level=0.01,
+        link_margin=0.1,
+        nodes=nodes,
+        links=links,
+        held=[Held("n2", "throughput", False, "80 samples/s, promised are 105")],
+        notes=["2 of 15 rounds were disturbed; they count"],
+        drain=["n2"],
+        scontrol='scontrol update NodeName=n2 State=DRAIN Reason="trainmark accept"',
+        runs=["20261115-a"],
+    )
+
+
+def automl(*, valid: bool = False) -> tuple[Result, list[Series]]:
+    curve = [CurvePoint(60.0 * n, 0.9 / n, 1e12 * n, 1e11 * n, 1e15 * n, 3 * n) for n in range(1, 60)]
+    trials = [
+        TrialRow(
+            n, "COMPLETE", n // 8, n // 2 if n else None, [["deepen", n]], "", 0.3 + 0.01 * n, 4, 1, 1e14, ["n1"],
+            30.0 * n, 30.0 * n + 25, 1,
+        )
+        for n in range(30)
+    ]  # fmt: skip
+    verdicts = [
+        RuleVerdict("accuracy", valid, "at least 70 %", "59.00 %"),
+        RuleVerdict("time", True, "at least 1 h", "1 h"),
+        RuleVerdict("precision", None, "fp16 or wider", "unknown"),
+    ]
+    result = Result(
+        "20261115-search", "search", "me", "RUNNING", "aiperf", "AIPerf 1.0", "analytical", valid, verdicts,
+        1794786358.0, 3600.0, 0.59, 0.41, 5.9e13, 5.9e12, 5.9e16, 177, 10**6, curve, trials, 29, 8,
+        ["n1", "n2"], Gaps(22, 0.12, 0.4, 0.01, 1), 0.3, 0.97, True, False, ["data is synthetic"], "morph", "synthetic",
+    )  # fmt: skip
+    seconds = [10.0 * n for n in range(200)]
+    series = [
+        Series(h, "cpu", "fraction", seconds, [0.5 + 0.4 * ((n % 7) / 7) for n in range(200)]) for h in ("n1", "n2")
+    ]
+    return result, series
+
+
+def goodput_run() -> GoodputRun:
+    return GoodputRun("20261115-a", "/srv/runs", [GoodputCase(goodput(), Forecast(2, 720, 600, 0.9, 300, 0.92))])
+
+
+def why_slower() -> list[Why]:
+    sides = [report(diagnoses=[diagnosis()], run=name) for name in "ab"]
+    return why.why(sides[0], sides[1], None, None)
+
+
+# Every kind of report, as records or documents.
+PAGES: dict[str, Callable[[], Any]] = {
+    **ALL,
+    "whole": whole,
+    "compare": lambda: [comparison(), comparison("20261117-c")],
+    "history": history,
+    "predict": prediction,
+    "acceptance": acceptance,
+    "diagnosis": lambda: [diagnosis()],
+    "why": why_slower,
+    "goodput": goodput_run,
+    "peaks": peaks,
+    "automl": lambda: document(*automl()),
+}
+
+
+def page(record: Any, language: str | None = None) -> str:
+    return show(record, "html", language)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.report import samples
-from trainmark.report.page.render import render
+from tests.report.samples import page as page_of
 
 WIDTHS = (1280, 390)
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -75,16 +75,19 @@ class Opened:
         self.context.close()
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", samples.ALL)
-def test_shows_without_errors_overflow_or_overlap(browser: Any, tmp_path: Path, name: str, width: int) -> None:
-    opened = Opened(browser, render(samples.ALL[name]()), tmp_path, width, locale="en-US")
-    assert opened.overflow() <= 0
-    for language in ("en", "zh"):
-        opened.page.click(f"[data-lang={language}]")
-        opened.open_all()
+@pytest.mark.parametrize("name", samples.PAGES)
+def test_shows_without_errors_overflow_or_overlap(browser: Any, tmp_path: Path, name: str) -> None:
+    opened = Opened(browser, page_of(samples.PAGES[name]()), tmp_path, locale="en-US")
+    for width in WIDTHS:
+        opened.page.set_viewport_size({"width": width, "height": 900})
         assert opened.overflow() <= 0
-        assert opened.page.evaluate(OVERLAPS) == []
+    opened.open_all()
+    for language in ("zh", "en"):
+        opened.page.click(f"[data-lang={language}]")
+        for width in WIDTHS:
+            opened.page.set_viewport_size({"width": width, "height": 900})
+            assert opened.overflow() <= 0
+            assert opened.page.evaluate(OVERLAPS) == []
     assert opened.complaints == []
     assert len(opened.requests) == 1, "a page asks for nothing but itself"
     opened.close()
@@ -96,24 +99,24 @@ def test_language_follows_the_browser_until_told(browser: Any, tmp_path: Path) -
     def heading(opened: Opened) -> str:
         return str(opened.page.text_content("#summary h2"))
 
-    chinese = Opened(browser, render(report), tmp_path, locale="zh-CN")
+    chinese = Opened(browser, page_of(report), tmp_path, locale="zh-CN")
     assert heading(chinese) == "摘要"
     assert "第 2 轮" in chinese.page.inner_text("#case-1")
     chinese.page.click("[data-lang=en]")
     assert heading(chinese) == "Summary" and chinese.page.get_attribute("html", "lang") == "en"
     assert "摘要" not in chinese.page.inner_text("body")
     chinese.close()
-    forced = Opened(browser, render(report, "en"), tmp_path, locale="zh-CN")
+    forced = Opened(browser, page_of(report, "en"), tmp_path, locale="zh-CN")
     assert heading(forced) == "Summary"
     forced.close()
-    plain = Opened(browser, render(report, "zh"), tmp_path, java_script_enabled=False)
+    plain = Opened(browser, page_of(report, "zh"), tmp_path, java_script_enabled=False)
     assert heading(plain) == "摘要"
     assert not plain.page.is_visible(".switches")
     plain.close()
 
 
 def test_theme_follows_the_system_until_told(browser: Any, tmp_path: Path) -> None:
-    opened = Opened(browser, render(samples.everything()), tmp_path, color_scheme="dark")
+    opened = Opened(browser, page_of(samples.everything()), tmp_path, color_scheme="dark")
 
     def ground() -> str:
         return str(opened.page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -131,7 +134,7 @@ def test_theme_follows_the_system_until_told(browser: Any, tmp_path: Path) -> No
 
 def test_pointer_reads_values_back(browser: Any, tmp_path: Path) -> None:
     """Accuracy is 30 % at step 100 and 66 % at step 400; the tip must say so."""
-    opened = Opened(browser, render(samples.report(samples.steady()), "en"), tmp_path)
+    opened = Opened(browser, page_of(samples.report(samples.steady()), "en"), tmp_path)
     drawing = opened.page.locator("figure", has_text="Evaluation: accuracy").locator("svg")
     drawing.scroll_into_view_if_needed()
     box = drawing.bounding_box()
@@ -145,7 +148,7 @@ def test_pointer_reads_values_back(browser: Any, tmp_path: Path) -> None:
 
 
 def test_link_in_the_summary_opens_its_case(browser: Any, tmp_path: Path) -> None:
-    opened = Opened(browser, render(samples.report(*samples.everything().cases, *samples.many(4).cases)), tmp_path)
+    opened = Opened(browser, page_of(samples.report(*samples.everything().cases, *samples.many(4).cases)), tmp_path)
     assert opened.page.get_attribute("#case-7", "open") is None
     opened.page.click("#summary a[href='#case-7']")
     opened.page.wait_for_selector("#case-7[open]")

@@ -12,19 +12,34 @@ from hypothesis import strategies as st
 
 from tests.report import samples
 from trainmark.report import numbers
-from trainmark.report.charts import axes, histogram, intervals, lines, palette, stacked
-from trainmark.report.charts.thin import thin
-from trainmark.report.records import Curve
-from trainmark.report.words import LANGUAGES, WORDS, Speaker
+from trainmark.report.charts import axes, palette, plots, rows
+from trainmark.report.charts.axes import thin
+from trainmark.report.charts.records import (
+    Band,
+    Bar,
+    BarChart,
+    Bins,
+    Curve,
+    Histogram,
+    Line,
+    LineChart,
+    Row,
+    RowChart,
+)
+from trainmark.report.i18n.labels import LABELS
+from trainmark.report.i18n.speaker import LANGUAGES, say
+from trainmark.report.render.markup import Markup
+from trainmark.report.show import show
+from trainmark.report.texts import label
 from trainmark.score.figures.measurement import Measurement
 
-SPEAK = Speaker("en")
-TITLE = SPEAK("chart.loss")
+TITLE = label("chart.loss")
 
 
 def drawn(*values: float | None, unit: str = "s", **more: object) -> str:
     curve = Curve("x", unit, [float(index) for index in range(len(values))], list(values))
-    return lines.chart(SPEAK, TITLE, [lines.Line("", curve)], x_title="step", **more)  # type: ignore[arg-type]
+    chart = LineChart(title=TITLE, lines=[Line("", curve)], x_title="step", **more)  # type: ignore[arg-type]
+    return plots.line_chart(Markup(), chart)
 
 
 def texts(markup: str) -> list[str]:
@@ -85,7 +100,7 @@ def test_thinning_keeps_peaks_and_gaps() -> None:
 def test_warm_up_does_not_flatten_the_window() -> None:
     values = [9.0] * 5 + [0.010, 0.011] * 50
     shown = drawn(*values, window=(6.0, 104.0))
-    assert "ms" in "".join(texts(shown)) and SPEAK.text("chart.cut") in shown
+    assert "ms" in "".join(texts(shown)) and say(label("chart.cut")) in shown
 
 
 values = st.floats(allow_nan=True, allow_infinity=True) | st.none()
@@ -96,24 +111,29 @@ values = st.floats(allow_nan=True, allow_infinity=True) | st.none()
 def test_drawings_are_well_formed_whatever_the_data(ys: list[float | None], name: str) -> None:
     curve = Curve(name, name, [float(index) for index in range(len(ys))], ys)
     points = axes.known(ys)
+    page = Markup()
+    bars = [Bar(label("round"), {name: abs(points[0])})] if points else []
     parts = [
-        lines.chart(
-            SPEAK, TITLE, [lines.Line(name, curve)], x_title=name, window=(1.0, 3.0), band=lines.Band(curve, curve)
+        plots.line_chart(
+            page,
+            LineChart(
+                title=TITLE,
+                lines=[Line(name, curve)],
+                x_title=name,
+                window=(1.0, 3.0),
+                band=Band(name, curve, curve),
+            ),
         ),
-        histogram.chart(SPEAK, TITLE, [histogram.Bins(name, [0.0, 1.0, 2.0], [3, 0])], name, TITLE, TITLE),
-        stacked.chart(
-            SPEAK,
-            TITLE,
-            [stacked.Bar(SPEAK("round"), {name: abs(points[0])})] if points else [],
-            "s",
-            TITLE,
-            "phase",
-            (),
+        plots.histogram(
+            page,
+            Histogram(title=TITLE, bins=[Bins(name, [0.0, 1.0, 2.0], [3, 0])], unit=name, x_title=TITLE, y_title=TITLE),
         ),
+        rows.bar_chart(page, BarChart(title=TITLE, bars=bars, unit="s", x_title=TITLE, names={}, known=())),
     ]
     if points:
-        rows = [intervals.Row(name, points, points[0], min(points), max(points), "case-1", name)]
-        parts += [intervals.svg(SPEAK, TITLE, rows, name, TITLE, wide=wide) for wide in (True, False)]
+        row = Row(name, points, points[0], min(points), max(points), "case-1", name)
+        for wide in (True, False):
+            parts.append(rows.row_chart(page, RowChart(title=TITLE, rows=[row], unit=name, x_title=TITLE, wide=wide)))
     for part in filter(None, parts):
         root = ElementTree.fromstring(closed(part))
         for svg in root.iter("svg"):
@@ -146,16 +166,14 @@ def test_colours_can_be_read(theme: dict[str, str]) -> None:
 
 
 def test_both_languages_say_everything() -> None:
-    for key, said in WORDS.items():
+    for key, said in LABELS.items():
         assert len(said) == len(LANGUAGES) and all(said), key
         assert len({tuple(sorted(re.findall(r"\{\d\}", text))) for text in said}) == 1, key
-    zh = Speaker("zh")
-    assert zh.text("use", "{1}", "{0}") == "{0}，第 {1} 轮"
+    assert say(label("use", "{1}", "{0}"), "zh") == "{0}，第 {1} 轮"
 
 
-def test_all_samples_draw_in_both_languages() -> None:
-    from trainmark.report.page.render import render
-
-    for make in samples.ALL.values():
-        for language in LANGUAGES:
-            assert render(make(), language).endswith("</html>\n")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_all_samples_show_in_both_languages(language: str) -> None:
+    for make in samples.PAGES.values():
+        for kind in ("text", "md", "html"):
+            assert show(make(), kind, language).endswith("\n")

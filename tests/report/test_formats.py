@@ -13,34 +13,35 @@ import pytest
 
 from tests.conftest import Cli
 from tests.report import samples
-from trainmark.report import markdown, sheet, text
+from trainmark.report.render import data
+from trainmark.report.show import show
 
 
 def test_text_shows_figures_and_what_went_wrong() -> None:
-    said = text.render(samples.everything())
+    said = show(samples.everything())
     assert re.search(r"resnet50:pytorch:cpu:1:1:3 +SUCCEEDED +3/3 +24\.58 images/s +23\.42 … 25\.78 \(±4\.9 %\)", said)
     assert "(11.4 images/s)" in said, "what is no result stands in brackets"
     assert "last lines of rank 2:\n    | epoch 1 step 12" in said
-    assert "\x1b" not in text.render(samples.nasty()), "a log cannot move the reader's cursor"
-    chinese = text.render(samples.everything(), "zh").splitlines()
+    assert "\x1b" not in show(samples.nasty()), "a log cannot move the reader's cursor"
+    chinese = show(samples.everything(), "text", "zh").splitlines()
     assert chinese[2].startswith("用例") and "进程 2 的最后输出" in "\n".join(chinese)
 
 
 def test_markdown_is_a_table_that_data_cannot_break() -> None:
     for report in (samples.everything(), samples.nasty()):
-        said = markdown.render(report)
+        said = show(report, "md")
         rows = [line for line in said.splitlines() if line.startswith("| ")]
         assert len(rows) == 2 + len(report.cases)
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
     outside = re.sub(r"(`+).*?\1", "", said, flags=re.S)
     assert "<script" not in outside and "<img" not in outside and "@user" not in outside
-    assert "24.58 images/s" in markdown.render(samples.everything())
-    assert markdown.render(samples.report()).count("|") == 0
+    assert "24.58 images/s" in show(samples.everything(), "md")
+    assert show(samples.report(), "md").count("|") == 0
 
 
 def test_csv_has_numbers_as_numbers_and_no_formulas() -> None:
-    rows = list(csv.DictReader(io.StringIO(sheet.render(samples.everything()))))
-    assert tuple(rows[0]) == sheet.HEAD
+    rows = list(csv.DictReader(io.StringIO(data.to_csv(samples.everything()))))
+    assert tuple(rows[0]) == data.HEAD
     speed = next(row for row in rows if row["measurement"] == "throughput")
     assert float(speed["ci_low"]) < float(speed["value"]) < float(speed["ci_high"]) and speed["n"] == "3"
     energy = next(row for row in rows if row["measurement"] == "energy")
@@ -48,7 +49,7 @@ def test_csv_has_numbers_as_numbers_and_no_formulas() -> None:
     failed = next(row for row in rows if row["state"] == "FAILED")
     assert failed["measurement"] == "" and failed["reason"].startswith("out of memory")
     invented = samples.case("-2+3:x", [], reason="=HYPERLINK(1)", state=samples.JobState.SKIPPED)
-    (row,) = csv.DictReader(io.StringIO(sheet.render(samples.report(invented))))
+    (row,) = csv.DictReader(io.StringIO(data.to_csv(samples.report(invented))))
     assert (row["case"], row["reason"]) == ("'-2+3:x", "'=HYPERLINK(1)")
 
 

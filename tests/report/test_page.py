@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from tests.report import samples
-from trainmark.report.page.render import render
+from tests.report.samples import page
 
 _VOID = {"meta", "link", "wbr", "br", "img", "input"}
 
@@ -41,9 +41,9 @@ class Reader(HTMLParser):
             self.text.append(data)
 
 
-@pytest.mark.parametrize("name", samples.ALL)
+@pytest.mark.parametrize("name", samples.PAGES)
 def test_page_is_whole_and_in_order(name: str) -> None:
-    found = Reader(render(samples.ALL[name]()))
+    found = Reader(page(samples.PAGES[name]()))
     levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
@@ -55,7 +55,7 @@ def test_page_is_whole_and_in_order(name: str) -> None:
 
 
 def test_page_asks_nothing_of_the_network() -> None:
-    html = render(samples.everything())
+    html = page(samples.everything())
     found = Reader(html)
     policy = next(attrs["content"] for _, attrs in found.tags if attrs.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None and policy.startswith("default-src 'none'") and "unsafe" not in policy
@@ -64,7 +64,7 @@ def test_page_asks_nothing_of_the_network() -> None:
 
 
 def test_text_from_data_stays_text() -> None:
-    html = render(samples.nasty())
+    html = page(samples.nasty())
     found = Reader(html)
     assert [tag for tag, _ in found.tags].count("script") == 2
     assert not any(tag == "img" or any(name.startswith("on") for name in attrs) for tag, attrs in found.tags)
@@ -73,7 +73,7 @@ def test_text_from_data_stays_text() -> None:
 
 
 def test_page_says_what_a_reader_needs() -> None:
-    text = " ".join(" ".join(Reader(render(samples.everything())).text).split())
+    text = " ".join(" ".join(Reader(page(samples.everything())).text).split())
     for needed in (
         "20261115-234558-quick-aacd",
         "2026-11-15 23:45 UTC",
@@ -85,7 +85,8 @@ def test_page_says_what_a_reader_needs() -> None:
         "samples of the window over all ranks ÷ longest duration of any rank",
         "First failing rank 2",
         "allocating 4,096 MiB …",
-        "steal 4.1 %; memory pressure 12 %",
+        "steal 4.1 %",
+        "memory pressure 12 %",
         "loss 7.31 at step 200 is outside its band",
         "no device `nvidia` on this site",
         "no energy counter on this machine",
@@ -96,9 +97,9 @@ def test_page_says_what_a_reader_needs() -> None:
 
 
 def test_a_case_that_computed_wrongly_shows_no_speed() -> None:
-    html = render(samples.report(samples.invalid()))
+    html = page(samples.report(samples.invalid()))
     assert "images/s" not in html and "5,900" not in html
 
 
 def test_many_cases_make_a_page_that_can_be_sent_around() -> None:
-    assert len(render(samples.many(200)).encode()) <= 5_500_000
+    assert len(page(samples.many(200)).encode()) <= 5_500_000

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.plans import plan
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, NodeJob, Request
+from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, NodeStart, Request, StartedAttempt
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run.judge import Judged
 from trainmark.run.loop import Loop
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import RepeatAuto
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.store import journal
@@ -76,9 +76,9 @@ class FakeLauncher:
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         hosts = [node.host for node in spec.case.nodes]
-        return Request(spec.attempt_dir, spec.token, tuple(NodeJob(host, spec.attempt_dir, {}) for host in hosts))
+        return Request(spec.attempt_dir, spec.token, tuple(NodeStart(host, spec.attempt_dir, {}) for host in hosts))
 
-    def submit(self, request: Request) -> Job:
+    def submit(self, request: Request) -> StartedAttempt:
         world = self.world
         world.moment()
         hosts = {node.host for node in request.nodes}
@@ -89,26 +89,26 @@ class FakeLauncher:
         world.agents[request.token] = Agent(request.token, 0, ends, 3.0 + len(world.started) % 2, world.now, hosts)
         world.started.append(request.token)
         world.moment()
-        return Job(f"fake://{request.token}", request.attempt_dir, request.token)
+        return StartedAttempt(f"fake://{request.token}", request.attempt_dir, request.token)
 
-    def find(self, attempt_dir: Path, token: str) -> Job | None:
-        return Job(f"fake://{token}", attempt_dir, token) if token in self.world.agents else None
+    def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
+        return StartedAttempt(f"fake://{token}", attempt_dir, token) if token in self.world.agents else None
 
-    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+    def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
         self.world.moment()
         self.world.now += seconds
         self.world.running()
         return {job.handle: self.world.agents[job.token].result or Ended(JobState.RUNNING) for job in jobs}
 
-    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
         agent = self.world.agents[job.token]
         if agent.result is None and epoch >= agent.epoch:
             agent.result = Ended(JobState.CANCELLED, reason)
 
-    def adopt(self, job: Job, epoch: int) -> None:
+    def adopt(self, job: StartedAttempt, epoch: int) -> None:
         self.world.agents[job.token].epoch = epoch
 
-    def collect(self, job: Job) -> None:
+    def collect(self, job: StartedAttempt) -> None:
         self.world.moment()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,21 @@ def test_a_dead_owner_does_not(tmp_path: Path) -> None:
     code = f"from pathlib import Path; from trainmark.run import lease; lease.take(Path({str(tmp_path)!r}))"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert lease.take(tmp_path).epoch == 2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, lease.LostLease, None])
+def test_it_is_released_on_every_way_out(tmp_path: Path, error: type[BaseException] | None) -> None:
+    with contextlib.suppress(KeyboardInterrupt, OSError, lease.LostLease), lease.take(tmp_path):
+        if error is not None:
+            raise error
+    assert lease.take(tmp_path).epoch == 2
+
+
+def test_one_that_was_taken_over_is_left_alone(tmp_path: Path) -> None:
+    with lease.take(tmp_path) as mine:
+        other = msgspec.structs.replace(mine.owner, epoch=7, pid=1)
+        (tmp_path / LEASE).write_bytes(msgspec.json.encode(other))
+    assert lease.read(tmp_path) == other
 
 
 def test_a_pid_used_again_is_somebody_else(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trainmark.cli import common
-from trainmark.cli.progress import Quiet
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.report.build import build
-from trainmark.run import session
+from trainmark.run import planning, session
+from trainmark.run.observers import Observer
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.testing.fake_hosts import FakeHosts
@@ -24,12 +24,12 @@ HOSTS = [f"host{number}" for number in range(50)]
 def test_fifty_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All 400 ranks start, beat, and are counted; a host twice as slow as the others sets the pace of all."""
     site = Site(name="made-up", launcher="ssh", hosts=HOSTS)
-    plan = common.plan_suite(suites.single("noop:pytorch:cpu:50:8:1", "quick"), site, {}, 1)
+    plan = planning.plan_suite(suites.single("noop:pytorch:cpu:50:8:1", "quick"), site, {}, 1)
     fleet = FakeHosts(HOSTS, seconds=0.3, beat_seconds=0.1, speeds={"host7": 0.5})
     monkeypatch.setattr(REGISTRY, "get", lambda *_: SshLauncher(fleet))
     try:
         run = session.create(plan, tmp_path)
-        assert session.drive(run, plan, Quiet()) is JobState.SUCCEEDED
+        assert session.drive(run, plan, Observer()) is JobState.SUCCEEDED
     finally:
         fleet.close()
     (case,) = build(run).cases
@@ -43,11 +43,11 @@ def test_rounds_of_a_block_run_side_by_side(tmp_path: Path, monkeypatch: pytest.
     from trainmark.plan.fleet import on_nodes
 
     site = Site(name="made-up", launcher="ssh", hosts=HOSTS)
-    (case,) = suites.expand(suites.single("noop:none:cpu:1:1:5", "quick"), site, {})
-    plan = on_nodes(case, site, common.places(site, set()), HOSTS[:6], 3, 1, together=True)
+    (case,) = suite_cases.expand(suites.single("noop:none:cpu:1:1:5", "quick"), site, {})
+    plan = on_nodes(case, site, planning.places(site, set()), HOSTS[:6], 3, 1, together=True)
     seen: list[tuple[str, int]] = []
 
-    class Watched(Quiet):
+    class Watched(Observer):
         def started(self, *args: object) -> None:
             seen.append(("started", args[1].round))  # type: ignore[attr-defined]
 

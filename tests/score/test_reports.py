@@ -13,8 +13,11 @@ import pytest
 
 import trainmark
 from tests.conftest import Cli
-from trainmark.report import attempt, build, text
-from trainmark.report.charts.thin import MOST, thin
+from trainmark.report import attempt, build
+from trainmark.report.charts.axes import thin
+from trainmark.report.charts.records import MOST_POINTS as MOST
+from trainmark.report.i18n.speaker import say
+from trainmark.report.show import show
 from trainmark.score.figures.definitions import DEFINITIONS, EVALUATION
 from trainmark.store.rundir import EVENTS
 from trainmark.testing.synthetic import Load, Shape, write_run
@@ -29,9 +32,11 @@ def test_a_report_has_rounds_curves_and_what_stands_behind_the_headline(tmp_path
     (case,) = report.cases
     headline = case.measurements["throughput"]
     assert headline.value == pytest.approx(320, rel=0.02) and headline.n == 3
-    assert "3 of 4 rounds succeeded" in headline.reason and "3 of 3 rounds were disturbed" in headline.reason
-    assert "round 1 was disturbed: n1: other programs kept 1.00 processors busy (limit 0.25); 1 more" in case.notes
-    assert case.variance_level == "3 runs, 1 allocation, nodes n1–n2"
+    assert "3 of 4 rounds succeeded" in say(headline.reason) and "3 of 3 rounds were disturbed" in say(headline.reason)
+    assert "round 1 was disturbed: n1: other programs kept 1.00 processors busy (limit 0.25); 1 more" in [
+        say(one) for one in case.notes
+    ]
+    assert say(case.variance_level) == "3 runs, 1 allocation, nodes n1–n2"
     first = case.runs[0]
     assert (first.round, first.hosts, first.outcome) == (1, ["n1", "n2"], "steady")
     assert first.window_first is not None and abs(first.window_first - 61) <= 60 and first.window_last == 1200
@@ -46,7 +51,7 @@ def test_a_report_has_rounds_curves_and_what_stands_behind_the_headline(tmp_path
     assert series.loss.y[-1] == pytest.approx(1.0) and series.evaluations[0].x == [400, 800, 1200]
     assert [curve.name for curve in series.utilisation][:2] == ["n1 cpu", "n1 mem_used"]
     assert report.environment["python"] == {"version": "3.11.0"}
-    assert "3/4" in text.render(report)
+    assert "3/4" in show(report)
 
 
 def test_without_being_asked_a_report_has_no_curves(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from trainmark.score.stats.confidence import log_t
 from trainmark.score.stats.power import needed, stein
 from trainmark.score.stats.verdict import Pair, decide, estimate, judge
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import RepeatAuto
 
 PAIRS = 2000
 Runs = np.ndarray[tuple[int, int], np.dtype[np.float64]]

@@ -52,7 +52,7 @@ def test_a_slow_node_is_named_though_the_controller_is_killed(four: Lab, asked: 
         wait_for(lambda: len(list(cli.runs.glob(second))) > 1, 300, process=killed)
         killed.kill()
         killed.communicate()
-        found: Any = json.loads(cli("resume", cli.run_id(), "--json", code=1, timeout=600).stdout)
+        found: Any = json.loads(cli("resume", cli.run_id(), "--json", code=1).stdout)
     finally:
         slowness.slow_host(four, "node3", None)
     assert {node for node, word in words(found).items() if word == "bad"} == {"node3"} == set(found["drain"])
@@ -66,7 +66,7 @@ def test_good_nodes_are_not_blamed_and_one_that_is_down_is_untested(four: Lab, a
     cli, argv = asked
     four.on(HEAD, "scontrol", "update", "nodename=node4", "state=down", "reason=broken")
     try:
-        found = json.loads(cli(*argv, "--no-links", "--looks", "1", code=None, timeout=600).stdout)
+        found = json.loads(cli(*argv, "--no-links", "--looks", "1", code=None).stdout)
     finally:
         four.on(HEAD, "scontrol", "update", "nodename=node4", "state=resume")
     assert "bad" not in words(found).values() and found["drain"] == []

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trainmark.launch.protocol import Launcher
+from trainmark.launch.sites import load_site
 from trainmark.launch.slurm.launcher import SlurmLauncher
-from trainmark.spec import site as sites
 from trainmark.spec.site import Site
 from trainmark.store.rundir import LEASE
 from trainmark.testing.launchers import LauncherContract
@@ -32,4 +32,4 @@ class TestSlurm(LauncherContract):
 
     @pytest.fixture
     def site(self, slurm_site: Callable[..., Path]) -> Site:
-        return sites.load(slurm_site(), "here")
+        return load_site(slurm_site(), "here")

@@ -26,7 +26,7 @@ def left(lab: Lab) -> list[str]:
 
 @pytest.mark.parametrize("asked", [None, {"nodes": 2}], ids=["named nodes", "any nodes"])
 def test_two_nodes(cluster: Lab, slurm_cli: Cli, slurm_site: Callable[..., Path], asked: dict[str, int] | None) -> None:
-    slurm_cli("run", CASE, "--preset", "smoke", "--site", str(slurm_site(asked)), timeout=240)
+    slurm_cli("run", CASE, "--preset", "smoke", "--site", str(slurm_site(asked)))
     assert only_case(slurm_cli)["state"] == "SUCCEEDED"
     if asked is None:
         assert ranks_by_host(slurm_cli) == {"node1": [0, 1], "node2": [2, 3]}

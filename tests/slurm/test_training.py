@@ -36,7 +36,7 @@ def test_nodes_that_slurm_chooses(
     case = "mnist:pytorch:cpu:2:1:2"
     (shared / "digits").mkdir()
     data = write_digits(shared / "digits")
-    slurm_cli("run", case, "--preset", "smoke", "--set", f"data={data}", "--site", where, timeout=240)
+    slurm_cli("run", case, "--preset", "smoke", "--set", f"data={data}", "--site", where)
     assert only_case(slurm_cli)["state"] == "SUCCEEDED"
     run = slurm_cli.runs / slurm_cli.run_id()
     hosts = [json.loads(file.read_text())["host"] for file in sorted(run.glob("*/round1/attempt1/*/agent.json"))]

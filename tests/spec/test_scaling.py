@@ -9,6 +9,7 @@ import pytest
 
 from trainmark.errors import UserError
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.case import Case
 from trainmark.spec.scaling import Fitted
 from trainmark.spec.site import Site
@@ -19,8 +20,8 @@ CASE = "  - thing:none:cpu:1:1:3"
 
 def expand(file: Path, fits: dict[str, Fitted] | None = None, **overrides: str) -> list[Case]:
     loaded = suites.load(file)
-    loaded = suites.Loaded(loaded.suite, loaded.file, loaded.folders, fits=fits or {})
-    return suites.expand(loaded, Site(hosts=["a", "b", "c", "d"]), overrides)
+    loaded = suites.Loaded(loaded.suite, loaded.where, loaded.folders, fits=fits or {})
+    return suite_cases.expand(loaded, Site(hosts=["a", "b", "c", "d"]), overrides)
 
 
 def test_dlperfs_grid_over_batches_and_formats(make_workload: Make, make_suite: Make) -> None:
@@ -55,7 +56,7 @@ def test_studies_that_meet_share_a_case(make_workload: Make, make_suite: Make) -
 def test_the_largest_batch_is_asked_for_before_the_plan(make_workload: Make, make_suite: Make) -> None:
     make_workload()
     file = make_suite(CASE, extra="scaling: {grid: [1x1, 1x2, 2x2], batch: max, batch_step: 16, memory: 1GiB}")
-    (wanted,) = suites.wanted_batches(suites.load(file))
+    (wanted,) = suite_cases.wanted_batches(suites.load(file))
     assert (wanted.case.nnodes, wanted.case.nproc, wanted.step, wanted.memory) == (1, 2, 16, 2**30)
     with pytest.raises(UserError, match="only `trainmark run` does"):
         expand(file)

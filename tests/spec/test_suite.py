@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from trainmark.errors import UserError
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.case import Case
 from trainmark.spec.site import Site
 
@@ -16,7 +17,7 @@ Make = Callable[..., Path]
 
 
 def expand(file: Path, overrides: dict[str, str] | None = None, site: Site | None = None) -> list[Case]:
-    return suites.expand(suites.load(file), site or Site(hosts=["here"]), overrides or {})
+    return suite_cases.expand(suites.load(file), site or Site(hosts=["here"]), overrides or {})
 
 
 def ids(file: Path) -> list[str]:
@@ -196,3 +197,32 @@ def test_missing_and_binary_files(tmp_path: Path) -> None:
 def test_built_in_suites_expand() -> None:
     for name in suites.built_in_names():
         assert expand(suites.find(name))
+
+
+def test_a_suite_needs_nothing_but_cases(tmp_path: Path) -> None:
+    file = tmp_path / "my first suite.yaml"
+    file.write_text("cases:\n  - noop:none:cpu:1:1:2\n")
+    loaded = suites.load(file)
+    assert (loaded.suite.schema, loaded.suite.name, loaded.suite.preset) == (1, "my-first-suite", "quick")
+    (case,) = suite_cases.expand(loaded, Site(hosts=["here"]), {})
+    assert str(case.id) == "noop:none:cpu:1:1:2"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "path"),
+    [
+        ("cases:\n  - noop:none:cpu:1:1:1\nrepeats: 3\n", 3, ""),
+        ("cases:\n  - noop:none:cpu:1:1:1\nretries: -1\n", 3, "retries"),
+        ("name: ok\ncases:\n  - noop:none:cpu:1:1:1\n  - noop:none:cpu:0:1:1\n", 4, "cases[1]"),
+        ("cases:\n  - case: noop:none:cpu:1:1:1\n    deadlines:\n      frist_step: 3\n", 2, "cases[0].deadlines"),
+        ("cases:\n  - case: noop:none:cpu:1:1:1\n\n    datas: /d\n", 4, "cases[0]"),
+        ("set:\n  batch: 1\n  bathc: 2\ncases: [mnist:pytorch:cpu:1:1:1]\n", 3, "set.bathc"),
+        ("cases:\n  - noop:none:cpu:1:1:1\n  - noop:none:cpu:1:1:1\n", 3, "cases[1]"),
+    ],
+)
+def test_errors_name_the_line(tmp_path: Path, text: str, line: int, path: str) -> None:
+    file = tmp_path / "suite.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError) as error:
+        suite_cases.expand(suites.load(file), Site(hosts=["here"]), {})
+    assert str(error.value).startswith(f"{file}: line {line}: {path}".rstrip())

@@ -1,10 +1,8 @@
-"""Linux itself: a few system calls Python has no name for, and /proc read through a directory that stays open."""
+"""System calls that Python has no function for, and /proc read through a directory that stays open."""
 
 from __future__ import annotations
 
 import os
-
-from trainmark.agent.lean import c_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,25 +13,37 @@ CLONE_NEWPID = 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 0x80000
 CAP_SYS_ADMIN = 21
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _CHUNK = 65536
 _SIGKILL = 9
 
-_prctl = c_function("prctl")
-_mount = c_function("mount")
-unshare = c_function("unshare")
-setns = c_function("setns")
+
+def _libc_function(name: str) -> Callable[..., None]:
+    """A function of the C library that returns -1 on failure, as one that raises OSError.
+
+    Arguments: int, bytes, None."""
+
+    def call(*arguments: int | bytes | None) -> None:
+        import ctypes  # most verbs make no such call
+
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+        # All integers as long: some of these functions need it, the others accept it.
+        if function(*[ctypes.c_ulong(each) if isinstance(each, int) else each for each in arguments]) == -1:
+            number = ctypes.get_errno()
+            raise OSError(number, "%s: %s" % (name, os.strerror(number)))
+
+    return call
+
+
+_prctl = _libc_function("prctl")
+_mount = _libc_function("mount")
+unshare = _libc_function("unshare")
+setns = _libc_function("setns")
 
 
 def die_with_parent(signal: int) -> None:
     """The kernel sends this process `signal` when its parent dies."""
     _prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0)
-
-
-def name_process(name: str) -> None:
-    """What `ps` and `top` call this process."""
-    _prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def become_subreaper() -> None:
@@ -46,23 +56,23 @@ def mount(source: str, target: str, kind: str, flags: int) -> None:
 
 
 def seal_descriptors() -> None:
-    """What the launcher left open stays with the agent: ranks must not hold it."""
+    """Ranks do not inherit the descriptors that the launcher left open."""
     for name in os.listdir("/proc/self/fd"):
         try:
             if int(name) > 2:
                 os.set_inheritable(int(name), False)
         except OSError:
-            pass  # the one that was listing
+            pass  # the descriptor of the listing itself
 
 
 def try_in_child(act: Callable[[], None]) -> str | None:
-    """Does `act` in a forked child only to learn whether it can be done: None, or why not."""
+    """Calls `act` in a forked child to find out whether it works: None, or why not."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             act()
-        except BaseException as error:  # whatever it was, the parent must hear of it
+        except BaseException as error:  # reported to the parent
             os.write(write_end, (str(error) or type(error).__name__).encode())
         finally:
             os._exit(0)
@@ -146,12 +156,12 @@ class Proc:
         return line
 
     def with_token(self, token: str) -> list[int]:
-        """The processes that carry TRAINMARK_TOKEN=`token` in their environment, without our own line."""
+        """The processes that carry TRAINMARK_TOKEN=`token` in their environment, except our own ancestors."""
         wanted = b"TRAINMARK_TOKEN=" + token.encode()
-        spared = self.ancestors(os.getpid())
+        own = self.ancestors(os.getpid())
         found = []
         for pid in self.pids():
-            if pid in spared:
+            if pid in own:
                 continue
             try:
                 if wanted in self.read("%d/environ" % pid).split(b"\0"):
@@ -161,8 +171,8 @@ class Proc:
         return found
 
     def destroy(self, pids: list[int]) -> None:
-        """SIGKILL to these processes and to their groups, except our own line's. The groups come first: a process
-        that forks and exits all the time is gone before its pid can be used, but its group is hit as a whole."""
+        """SIGKILL to these processes and to their groups, except those of this process and its ancestors. The groups
+        come first: a process that forks and exits all the time is gone before its pid can be used, its group is not."""
         groups = self._groups(pids) - self._groups(self.ancestors(os.getpid())) - {0, 1}
         for target in [-group for group in groups] + pids:
             try:

@@ -1,46 +1,53 @@
-"""What is known of an attempt only when it starts: the ports its ranks agreed on, and the hosts it got."""
+"""Placeholders in a node plan for what is known only when an attempt starts: its folder, ports, hosts, the agent."""
 
 from __future__ import annotations
 
-from trainmark.agent.ranks import fill_ports
+import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-_PORT = ":%PORT"
-_BEFORE_A_HOST = '", '
+FOLDER, AGENT = "%DIR%", "%AGENT%"
+
+
+def fill_ports(text: str, ports: list[int]) -> str:
+    """%PORT0%, %PORT1%, … become numbers."""
+    if "%PORT" in text:
+        for index, port in enumerate(ports):
+            text = text.replace("%%PORT%d%%" % index, str(port))
+    return text
+
+
+def fill(text: str, folder: str, ports: list[int]) -> str:
+    """Fills in the folder of the node and the ports."""
+    return fill_ports(text.replace(FOLDER, folder) if FOLDER in text else text, ports)
+
+
+def agent_command(argv: list[str]) -> list[str]:
+    """A command that runs this agent with another verb gets its Python and file."""
+    if argv[0] != AGENT:
+        return argv
+    return [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), *argv[1:]]
 
 
 def agree_on(plan: dict[str, Any], ports: list[int]) -> dict[str, Any]:
-    """The agreed ports: held by the agent of the first node, plain numbers for all others."""
+    """Fills in the agreed ports: the agent of the first node holds them, the others only get the numbers."""
     if plan["node"] == 0:
         return dict(plan, ports=ports)
     return dict(_mapped(plan, lambda text: fill_ports(text, ports)), ports=[])
 
 
-def fill_hosts(plan: dict[str, Any], hosts: dict[str, str]) -> dict[str, Any]:
-    """Planned names of hosts become those that the scheduler gave: whole values, lists of them, or before a port."""
+def fill_hosts(plan: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
+    """`%HOST0%` and the others become the hosts that a scheduler gave, in the order of the plan's nodes."""
 
     def fill(text: str) -> str:
-        names = text.split(",")
-        if all(name in hosts for name in names):
-            return ",".join(hosts[name] for name in names)
-        return _addresses(text, hosts)
-
-    filled = _mapped(plan, fill)
-    return dict(filled, host=hosts.get(plan["host"], plan["host"]))
-
-
-def _addresses(text: str, hosts: dict[str, str]) -> str:
-    """`any0:%PORT0%`, alone or in a list, with the host's real name."""
-    if _PORT not in text:
+        for index, host in enumerate(hosts):
+            text = text.replace("%%HOST%d%%" % index, host)
         return text
-    pieces = text.split(_PORT)
-    for number, piece in enumerate(pieces[:-1]):
-        at = 1 + max(piece.rfind(letter) for letter in _BEFORE_A_HOST)
-        pieces[number] = piece[:at] + hosts.get(piece[at:], piece[at:])
-    return _PORT.join(pieces)
+
+    return dict(_mapped(plan, fill), host=hosts[plan["node"]])
 
 
 def _mapped(plan: dict[str, Any], fill: Callable[[str], str]) -> dict[str, Any]:

@@ -1,15 +1,18 @@
-"""Ports of the round: chosen and held, so that nobody else is given them before the ranks listen."""
+"""Ports of the round: chosen and held, so that no other program gets them before the ranks listen."""
 
 from __future__ import annotations
 
 import errno
 import os
 
+from trainmark.agent.reasons import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import _socket as sockets
+    import socket
 
     from trainmark.agent.linux import Proc
+    from trainmark.agent.reasons import Reason
 
 _LOWEST = 20000
 _TRIES = 64
@@ -17,16 +20,20 @@ _TIME_WAIT = b"06"
 
 
 class PortTaken(Exception):
-    """A port the plan fixed belongs to somebody else."""
+    """A port that the plan names cannot be used. The text is for `doctor` and for errors of a site."""
+
+    def __init__(self, text: str, why: Reason) -> None:
+        super().__init__(text)
+        self.reason = why
 
 
 class Ports:
     """Sockets that are bound but never listen. Linux lets a rank bind the same port as long as both sides allow
-    reuse (the stores of the frameworks do) and gives it to nobody who does not ask for it by number."""
+    reuse (the stores of the frameworks do) and gives it to no program that does not ask for it by number."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
-        self._held: list[sockets.socket] = []
+        self._held: list[socket.socket] = []
         self.numbers: list[int] = []
 
     def hold(self, wanted: list[int]) -> None:
@@ -39,18 +46,18 @@ class Ports:
         while self._held:
             self._held.pop().close()
 
-    def _free(self) -> sockets.socket:
+    def _free(self) -> socket.socket:
         """Below the range of outgoing connections where possible: those take their ports at any time."""
         low = self._ephemeral_low()
         if low > _LOWEST:
             for _ in range(_TRIES):
                 port = _LOWEST + int.from_bytes(os.urandom(4), "big") % (low - _LOWEST)
                 try:
-                    return _bind(port)
+                    return bind(port)
                 except OSError as error:
                     if error.errno != errno.EADDRINUSE:
                         raise
-        return _bind(0)
+        return bind(0)
 
     def _ephemeral_low(self) -> int:
         try:
@@ -58,16 +65,21 @@ class Ports:
         except (OSError, ValueError, IndexError):
             return 0
 
-    def _fixed(self, port: int) -> sockets.socket:
+    def _fixed(self, port: int) -> socket.socket:
         try:
-            return _bind(port)
+            return bind(port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                raise PortTaken("port %d cannot be used: %s" % (port, error.strerror)) from error
-        # Closed connections of the round before keep a port for a minute; they hinder nobody who allows reuse.
+                text = "port %d cannot be used: %s" % (port, error.strerror)
+                raise PortTaken(text, reason("port-unusable", port=port, error=error.strerror)) from error
+        # Closed connections of the round before keep a port for a minute; they do not prevent a bind with reuse.
         if self._states(port) == {_TIME_WAIT}:
-            return _bind(port, reuse_first=True)
-        raise PortTaken("port %d is taken%s" % (port, self._owner(port)))
+            return bind(port, reuse_first=True)
+        owner = self._owner(port)
+        if owner is None:
+            raise PortTaken("port %d is taken" % port, reason("port-taken", port=port))
+        text = "port %d is taken by pid %d (%s)" % (port, owner[0], owner[1])
+        raise PortTaken(text, reason("port-taken-by", port=port, pid=owner[0], command=owner[1]))
 
     def _lines(self, port: int) -> list[list[bytes]]:
         """The rows of the kernel's connection tables whose local port it is."""
@@ -84,8 +96,8 @@ class Ports:
     def _states(self, port: int) -> set[bytes]:
         return {row[3] for row in self._lines(port)}
 
-    def _owner(self, port: int) -> str:
-        """' by pid 12 (python train.py)' where /proc shows it, else ''."""
+    def _owner(self, port: int) -> tuple[int, str] | None:
+        """Pid and command of the process that has the port, where /proc shows it."""
         links = {"socket:[%s]" % row[9].decode() for row in self._lines(port)}
         for pid in self._proc.pids() if links else ():
             try:
@@ -95,10 +107,10 @@ class Ports:
                 continue
             try:
                 if any(_link(name, descriptor) in links for name in os.listdir(descriptor)):
-                    return " by pid %d (%s)" % (pid, self._command(pid))
+                    return pid, self._command(pid)
             finally:
                 os.close(descriptor)
-        return ""
+        return None
 
     def _command(self, pid: int) -> str:
         try:
@@ -115,7 +127,32 @@ def _link(name: str, folder: int) -> str:
         return ""
 
 
-def _bind(port: int, reuse_first: bool = False) -> sockets.socket:
-    from trainmark.agent.bind import bind  # most rounds of one process need no port
+def bind(port: int, reuse_first: bool = False) -> socket.socket:
+    """A socket bound on every address, of both families where there are two."""
+    import socket  # most rounds on one node need no port
 
-    return bind(port, reuse_first)
+    try:
+        return _bind_family(socket.AF_INET6, "::", port, reuse_first)
+    except OSError as error:
+        if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENOPROTOOPT):
+            raise
+    return _bind_family(socket.AF_INET, "0.0.0.0", port, reuse_first)  # noqa: S104
+
+
+def _bind_family(family: int, address: str, port: int, reuse_first: bool) -> socket.socket:
+    """Bound without reuse, so that two agents never get the same port; only then is reuse allowed, so that the
+    rank can have it."""
+    import socket
+
+    held = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family == socket.AF_INET6:
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if reuse_first:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((address, port))
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except BaseException:
+        held.close()
+        raise
+    return held

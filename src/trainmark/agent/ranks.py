@@ -1,32 +1,48 @@
-"""Ranks as processes: their environment, their start, their end."""
+"""Ranks as processes: environment, working folder, start and end."""
 
 from __future__ import annotations
 
 import os
 import select
-import sys
+import signal
 
 from trainmark.agent import linux
-from trainmark.agent.lean import signals
-from trainmark.agent.wake import SIGKILL, SIGUSR1, forget_signals
+from trainmark.agent.reasons import ReasonedError, reason
+from trainmark.agent.wakeup import forget_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
     from trainmark.agent.contain.choose import Containment
+    from trainmark.agent.events.reader import EventStream
     from trainmark.agent.linux import Proc
-    from trainmark.agent.nodeplan import NodePlan, RankPlan
-    from trainmark.agent.stream import Stream
+    from trainmark.agent.node_plan import NodePlan, RankPlan
+    from trainmark.agent.reasons import Reason
     from trainmark.agent.tuning import Settings
 
-FOLDER, AGENT = "%DIR%", "%AGENT%"
+CODE, ENV_LOG = "code", "env.log"
+_HIDDEN = "***"
+# Parts of variable names, in capitals, and beginnings of values that are not written to env.log.
+_SECRET_NAMES = (
+    "TOKEN",
+    "SECRET",
+    "PASSW",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "AUTH",
+    "COOKIE",
+    "SESSION",
+    "KEY",
+    "SIGNATURE",
+)
+_SECRET_VALUES = ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "AKIA", "xox", "sk-", "hf_", "eyJ")
 _START_SECONDS = 60.0
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-class SpawnError(Exception):
-    """The program of a rank could not be started; the text names it."""
+class SpawnError(ReasonedError):
+    """The program of a rank could not be started."""
 
 
 class Rank:
@@ -52,15 +68,15 @@ class Rank:
         self.cpu_s = round(usage.ru_utime + usage.ru_stime, 6)
         self.max_rss_bytes = usage.ru_maxrss * 1024
 
-    def tell(self, signal: int) -> None:
-        """Signals the rank's process group."""
+    def send_signal(self, number: int) -> None:
+        """To the rank's process group."""
         if self.pid is not None:
             try:
-                os.killpg(self.pid, signal)
+                os.killpg(self.pid, number)
             except OSError:
                 pass  # gone already
 
-    def record(self, stream: Stream) -> dict[str, Any]:
+    def record(self, stream: EventStream) -> dict[str, Any]:
         return {
             "rank": self.rank,
             "pid": self.pid,
@@ -90,26 +106,6 @@ def environment(
     return env
 
 
-def fill_ports(text: str, ports: list[int]) -> str:
-    """%PORT0%, %PORT1%, … become numbers."""
-    if "%PORT" in text:
-        for index, port in enumerate(ports):
-            text = text.replace("%%PORT%d%%" % index, str(port))
-    return text
-
-
-def fill(text: str, folder: str, ports: list[int]) -> str:
-    """What only the node knows: its folder, and the ports."""
-    return fill_ports(text.replace(FOLDER, folder) if FOLDER in text else text, ports)
-
-
-def own_words(argv: list[str]) -> list[str]:
-    """A command that is this agent itself, with another verb."""
-    if argv[0] != AGENT:
-        return argv
-    return [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), *argv[1:]]
-
-
 def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:
     """The file to execute, found as a shell would; SpawnError names what is wrong."""
     if "/" in name:
@@ -120,14 +116,14 @@ def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:
         path = os.path.join(cwd, folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
-    raise SpawnError("the program %s is not on PATH" % name)
+    raise SpawnError(reason("program-not-on-path", name=name))
 
 
 def _check_program(path: str) -> None:
     if not os.path.exists(path):
-        raise SpawnError("the program %s does not exist" % path)
+        raise SpawnError(reason("program-missing", path=path))
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise SpawnError("the program %s is not executable" % path)
+        raise SpawnError(reason("program-not-executable", path=path))
 
 
 class Launch:
@@ -139,7 +135,7 @@ class Launch:
         self, argv: list[str], env: Mapping[str, str], cwd: str, cpus: list[int] | None, memory: int | None = None
     ) -> None:
         if not os.path.isdir(cwd):
-            raise SpawnError("the working folder %s does not exist" % cwd)
+            raise SpawnError(reason("folder-missing", path=cwd))
         self.program = find_program(argv[0], env, cwd)
         self.argv = argv
         self.env = env
@@ -154,49 +150,49 @@ def start(rank: Rank, launch: Launch, containment: Containment) -> None:
     agent = os.getpid()
     rank.pid = os.fork()
     if rank.pid == 0:
-        _become(launch, rank.log, containment, agent, write_end)
+        _exec_program(launch, rank.log, containment, agent, write_end)
     rank.running = True
     os.close(write_end)
-    said = _hear(read_end)
+    why = _start_error(read_end)
     os.close(read_end)
-    if said:
-        raise SpawnError("%s: %s" % (launch.program, said))
+    if why:
+        raise SpawnError(reason("program-failed", path=launch.program, why=why))
 
 
 def ask_for_stacks(rank: Rank, proc: Proc) -> bool:
     """SIGUSR1 to the first process of the rank's tree that listens to it (a rank may begin with a wrapper)."""
     for pid in [] if rank.pid is None else [rank.pid, *proc.descendants(rank.pid)]:
-        if proc.catches(pid, SIGUSR1):
-            os.kill(pid, SIGUSR1)
+        if proc.catches(pid, signal.SIGUSR1):
+            os.kill(pid, signal.SIGUSR1)
             return True
     return False
 
 
-def _hear(read_end: int) -> str:
-    """What the child says went wrong; '' once its program runs."""
+def _start_error(read_end: int) -> Reason | str:
+    """Why the child could not start its program; '' once it runs."""
     if not select.select([read_end], [], [], _START_SECONDS)[0]:
-        return "its process did not get ready within %g s" % _START_SECONDS
+        return reason("process-not-ready", seconds=_START_SECONDS)
     return os.read(read_end, 4096).decode(errors="replace")
 
 
 def _limit(memory: int) -> None:
-    """What the process may write to, shared memory and files left out: past it, allocations fail as on a full device,
-    and only its own. A limit on addresses would count what is merely reserved."""
+    """Limits the process's private writable memory: past it, its own allocations fail. A limit on the address space
+    would count what is only reserved."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 
-def _become(launch: Launch, log: str, containment: Containment, agent: int, tell: int) -> None:
-    """The forked child on its way to the program. Never returns."""
+def _exec_program(launch: Launch, log: str, containment: Containment, agent: int, report: int) -> None:
+    """In the forked child: becomes the program. Never returns."""
     try:
         forget_signals()
         os.setsid()
-        for name in ("SIGHUP", "SIGPIPE", "SIGXFSZ"):  # ignored here, and an ignored signal survives exec
-            signals.signal(getattr(signals, name), signals.SIG_DFL)
-        linux.die_with_parent(SIGKILL)
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):  # ignored here, which would survive exec
+            signal.signal(number, signal.SIG_DFL)
+        linux.die_with_parent(signal.SIGKILL)
         if containment.guarded and os.getppid() != agent:
-            os._exit(127)  # the agent died before it could take this child along
+            os._exit(127)  # the agent died before this child could be bound to it
         containment.enter()
         if launch.cpus:
             os.sched_setaffinity(0, launch.cpus)
@@ -208,7 +204,46 @@ def _become(launch: Launch, log: str, containment: Containment, agent: int, tell
         os.dup2(output, 2)
         os.chdir(launch.cwd)
         os.execve(launch.program, launch.argv, launch.env)  # noqa: S606
-    except BaseException as error:  # whatever it was, the agent must hear of it
-        os.write(tell, (getattr(error, "strerror", None) or str(error) or type(error).__name__).encode())
+    except BaseException as error:  # reported to the agent
+        os.write(report, (getattr(error, "strerror", None) or str(error) or type(error).__name__).encode())
     finally:
         os._exit(127)
+
+
+def make_rank_folder(folder: str, rank: int, code: str | None, env: Mapping[str, str]) -> str:
+    """The folder rankN in `folder`, the node's own: ranks do not share one even on a shared disk. It has a link to the
+    program's folder and a list of the environment variables."""
+    path = os.path.join(folder, "rank%d" % rank)
+    try:
+        os.mkdir(path)
+        if code:
+            os.symlink(code, os.path.join(path, CODE))
+    except FileExistsError:
+        pass  # a rank that was started again
+    descriptor = os.open(os.path.join(path, ENV_LOG), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(descriptor, environment_text(env).encode("utf-8", "surrogateescape"))
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def environment_text(env: Mapping[str, str]) -> str:
+    """One variable a line, sorted; without the values of those that look like secrets."""
+    lines = []
+    for name in sorted(env):
+        value = env[name]
+        lines.append("%s=%s\n" % (name, _HIDDEN if is_secret(name, value) else value.replace("\n", "\\n")))
+    return "".join(lines)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether the name or the value of a variable looks like a secret."""
+    upper = name.upper()
+    for part in _SECRET_NAMES:
+        if part in upper:
+            return True
+    if value.startswith(_SECRET_VALUES) or "-----BEGIN" in value:
+        return True
+    # A password in an address: scheme://user:password@host
+    return "://" in value and "@" in value and ":" in value.split("://", 1)[1].split("@", 1)[0]

@@ -1,29 +1,31 @@
-"""result.json: the last word on a round, and the context everybody who may have to write it shares."""
+"""result.json: how a round ended, and the context that every writer of it needs."""
 
 from __future__ import annotations
 
 import os
 import time
 
-from trainmark.agent.record import Log, drop_reserve, is_disk_full, replace_json
+from trainmark.agent.files import Log, drop_reserve, is_disk_full, replace_json
+from trainmark.agent.reasons import log_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from trainmark.agent.contain.choose import Containment
+    from trainmark.agent.ending import Ending
     from trainmark.agent.linux import Proc
-    from trainmark.agent.neighbours import Neighbours
-    from trainmark.agent.nodeplan import NodePlan
+    from trainmark.agent.node_plan import NodePlan
+    from trainmark.agent.other_attempts import OtherAttempts
+    from trainmark.agent.reasons import Reason
     from trainmark.agent.tuning import Settings
-    from trainmark.agent.verdict import Verdict
 
 RESULT = "result.json"
 WRITTEN, INTERNAL, NOT_WRITTEN, OUTRANKED = 0, 70, 75, 76
 
 
-class Job:
-    """A claimed plan on its way: what has been prepared so far."""
+class Context:
+    """A claimed plan and what has been prepared for it so far."""
 
     def __init__(self, plan: NodePlan, proc: Proc) -> None:
         self.plan = plan
@@ -33,16 +35,16 @@ class Job:
         self.started = time.monotonic()
         self.epoch = plan.epoch
         self.cpu_before = 0.0  # processor seconds spent before a fork
-        self.warnings: list[str] = list(plan.warnings)
+        self.warnings: list[Reason | str] = list(plan.warnings)  # those of the plan may be text
         self.containment: Containment | None = None
-        self.why: list[str] = []
+        self.why: list[Reason] = []
         self.settings: Settings | None = None
         self.ports: list[int] = []
-        self.neighbours: Neighbours | None = None
+        self.other_attempts: OtherAttempts | None = None
 
 
-class Tally:
-    """What the round itself adds to the result."""
+class RoundSummary:
+    """What the round adds to the result."""
 
     def __init__(self) -> None:
         self.ranks: list[dict[str, Any]] = []
@@ -52,41 +54,41 @@ class Tally:
         self.samples = 0
 
 
-def build(job: Job, verdict: Verdict, tally: Tally) -> dict[str, Any]:
-    plan = job.plan
+def build(context: Context, ending: Ending, summary: RoundSummary) -> dict[str, Any]:
+    plan = context.plan
     return {
         "schema": 1,
         "token": plan.token,
-        "epoch": job.epoch,
-        "state": verdict.state,
-        "reason": verdict.reason,
-        "started": job.started_wall,
+        "epoch": context.epoch,
+        "state": ending.state,
+        "reason": ending.reason,
+        "started": context.started_wall,
         "ended": time.time_ns(),
-        "duration": round(time.monotonic() - job.started, 6),
-        "first_failure": verdict.first_failure(tally.lines),
-        "ranks": tally.ranks,
+        "duration": round(time.monotonic() - context.started, 6),
+        "first_failure": ending.first_failure(summary.lines),
+        "ranks": summary.ranks,
         "containment": {
-            "used": job.containment.name if job.containment else None,
-            "why": job.why,
-            "left": tally.left,
+            "used": context.containment.name if context.containment else None,
+            "why": context.why,
+            "left": summary.left,
         },
-        "settings": job.settings.record() if job.settings else None,
-        "ports": job.ports,
-        "overhead": {"agent_cpu_s": round(job.cpu_before + time.process_time(), 6)},
-        "warnings": job.warnings,
-        "disturbed": job.neighbours.leave() if job.neighbours else [],
-        "events": tally.events,
-        "samples": tally.samples,
+        "settings": context.settings.record() if context.settings else None,
+        "ports": context.ports,
+        "overhead": {"agent_cpu_s": round(context.cpu_before + time.process_time(), 6)},
+        "warnings": context.warnings,
+        "disturbed": context.other_attempts.leave() if context.other_attempts else [],
+        "events": summary.events,
+        "samples": summary.samples,
     }
 
 
-def write(job: Job, verdict: Verdict, tally: Tally, code: int = WRITTEN) -> int:
+def write(context: Context, ending: Ending, summary: RoundSummary, code: int = WRITTEN) -> int:
     """Writes the result, on the reserve's space if need be, and returns the agent's exit code."""
-    drop_reserve(job.plan.dir)
-    job.log.line("%s: %s" % (verdict.state, verdict.reason))
+    drop_reserve(context.plan.dir)
+    context.log.line("%s: %s" % (ending.state, log_text(ending.reason)))
     try:
-        replace_json(os.path.join(job.plan.dir, RESULT), build(job, verdict, tally), durable=True)
+        replace_json(os.path.join(context.plan.dir, RESULT), build(context, ending, summary), durable=True)
     except OSError as error:
-        job.log.line("the result cannot be written: %s" % error)
+        context.log.line("the result cannot be written: %s" % error)
         return NOT_WRITTEN if is_disk_full(error) else INTERNAL
     return code

@@ -1,23 +1,24 @@
-"""One round on this node: the ranks are started, watched until they end or must end, and judged."""
+"""One round on this node: starts the ranks, watches them until they end or must be ended, writes the result."""
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from trainmark.agent import ranks as processes
 from trainmark.agent import result
 from trainmark.agent.contain.choose import clear
-from trainmark.agent.control import Control
-from trainmark.agent.foreign_ranks import Guests, present
-from trainmark.agent.rank_folder import make_workplace
-from trainmark.agent.record import is_disk_full, make_reserve, replace_json, write_file
-from trainmark.agent.ship import Shipper, spool_file
-from trainmark.agent.status import Reporter
-from trainmark.agent.stopping import Stopping
-from trainmark.agent.verdict import Ended, Verdict, blame, disk_verdict, last_lines
-from trainmark.agent.wake import SIGINT, SIGKILL, SIGTERM
-from trainmark.agent.watch import Seen, overdue
+from trainmark.agent.deadlines import RankProgress, Stopping, overdue
+from trainmark.agent.ending import Ending, FailedRank, agent_failed, blame, disk_full, last_lines
+from trainmark.agent.events.shipper import Shipper
+from trainmark.agent.events.spools import spool_file
+from trainmark.agent.external_ranks import ExternalRanks, present
+from trainmark.agent.files import is_disk_full, make_reserve, replace_json, write_file
+from trainmark.agent.node_plan import Control
+from trainmark.agent.placeholders import agent_command, fill
+from trainmark.agent.reasons import reason
+from trainmark.agent.status import StatusWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,45 +26,46 @@ if TYPE_CHECKING:
 
     from trainmark.agent.contain.choose import Containment
     from trainmark.agent.ranks import Rank
-    from trainmark.agent.result import Job
+    from trainmark.agent.reasons import Reason
+    from trainmark.agent.result import Context
     from trainmark.agent.tuning import Settings
-    from trainmark.agent.wake import Wakeup
+    from trainmark.agent.wakeup import Wakeup
 
 _TICK = 1.0
 _FIRST_TICK = 0.02  # a round that is over by then needs no status and no samples
-_GRACE = 2.0  # for the others, after one rank has failed: what they say may tell more
+_GRACE = 2.0  # for the other ranks after one has failed: their output may say more
 _STACKS = 1.0  # for a hung rank to write its stacks
 
 
 class Round:
-    """Files are opened when it is made, ranks are started by `run`, and it ends with result.json."""
+    """The constructor opens files, `run` starts the ranks and returns after result.json was written."""
 
-    def __init__(self, job: Job, containment: Containment, settings: Settings, wakeup: Wakeup) -> None:
-        plan = job.plan
-        self._job = job
+    def __init__(self, context: Context, containment: Containment, settings: Settings, wakeup: Wakeup) -> None:
+        plan = context.plan
+        self._context = context
         self._plan = plan
         self._containment = containment
         self._settings = settings
         self._wakeup = wakeup
-        self._control = Control(plan.file("control.json"), plan.epoch, job.log)
+        self._control = Control(plan.file("control.json"), plan.epoch, context.log)
         self._stopping = Stopping(plan.deadlines["stop"])
         self._ranks = [processes.Rank(rank, plan.file("rank%d.out.log" % rank.rank)) for rank in plan.ranks]
         self._helpers = [
             (helper.name, processes.Rank(helper.process, plan.file("%s.out.log" % helper.name)))
             for helper in plan.helpers
         ]
-        self._failures: list[Ended] = []
-        self._verdict: Verdict | None = None
+        self._failures: list[FailedRank] = []
+        self._ending: Ending | None = None
         self._started = time.monotonic()
         self._terms = 0
-        self._ending = False
-        self._oom_before = job.proc.oom_kills()
+        self._finishing = False
+        self._oom_before = context.proc.oom_kills()
         make_reserve(plan.dir)
         replace_json(plan.file("config.json"), plan.config)
         self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open)
-        self._guests = Guests(plan, self._ranks[0], self._shipper.streams) if plan.open else None
-        self._reporter = Reporter(job, self._ranks, self._shipper.streams)
-        self._reporter.status("STARTING", plan.epoch)
+        self._external = ExternalRanks(plan, self._ranks[0], self._shipper.streams) if plan.open else None
+        self._status = StatusWriter(context, self._ranks, self._shipper.streams)
+        self._status.status("STARTING", plan.epoch)
 
     def run(self, lifeline: int | None = None) -> int:
         """The whole round; returns the agent's exit code. `lifeline` closes when the guardian dies."""
@@ -74,7 +76,7 @@ class Round:
             if self._start():
                 self._loop()
         except Exception as error:
-            code = self._broken(error)
+            code = self._agent_failed(error)
         return self._finish(code)
 
     def _start(self) -> bool:
@@ -86,36 +88,36 @@ class Round:
             try:
                 self._spawn(helper, {}, None, plan.dir)
             except processes.SpawnError as error:
-                self._verdict = Verdict("FAILED", "the %s cannot be started: %s" % (name, error), "spawn")
+                self._ending = Ending("FAILED", reason("helper-not-started", name=name, why=error.reason), "spawn")
                 return False
         for index, rank in enumerate(self._ranks):
-            if plan.open:  # who is which rank is decided below the command
+            if plan.open:  # the command decides which process is which rank
                 own = {"TRAINMARK_SPOOLS": plan.spool}
             else:
                 own = {"TRAINMARK_SPOOL": spool_file(plan.spool, rank.rank), "TRAINMARK_RANK": str(rank.rank)}
             try:
                 self._spawn(rank, own, settings.cpus[index] if settings.pinned else None, plan.cwd)
             except processes.SpawnError as error:
-                reason = "rank %d cannot be started: %s" % (rank.rank, error)
-                self._verdict = Verdict("FAILED", reason, "spawn", rank.rank)
+                why = reason("rank-not-started", rank=rank.rank, why=error.reason)
+                self._ending = Ending("FAILED", why, "spawn", rank.rank)
                 return False
         self._started = time.monotonic()
         return True
 
     def _spawn(self, process: Rank, own: dict[str, str], cpus: list[int] | None, cwd: str | None) -> None:
-        plan, ports = self._plan, self._job.ports
+        plan, ports = self._plan, self._context.ports
         own.update({"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file("config.json")})
         env = processes.environment(plan, process.plan, self._settings, os.environ, own)
-        env = {name: processes.fill(value, plan.dir, ports) for name, value in env.items()}
-        argv = processes.own_words([processes.fill(word, plan.dir, ports) for word in process.plan.argv])
-        cwd = cwd or self._workplace(process.rank, env)
+        env = {name: fill(value, plan.dir, ports) for name, value in env.items()}
+        argv = agent_command([fill(word, plan.dir, ports) for word in process.plan.argv])
+        cwd = cwd or self._rank_folder(process.rank, env)
         launch = processes.Launch(argv, env, cwd, cpus, self._settings.memory)
         processes.start(process, launch, self._containment)
 
-    def _workplace(self, rank: int, env: dict[str, str]) -> str:
-        """Where ranks are started by others, these make their own."""
+    def _rank_folder(self, rank: int, env: dict[str, str]) -> str:
+        """External ranks make their own in `trainmark-rank`."""
         plan = self._plan
-        return plan.dir if plan.open else make_workplace(plan.dir, rank, plan.config.get("code"), env)
+        return plan.dir if plan.open else processes.make_rank_folder(plan.dir, rank, plan.config.get("code"), env)
 
     # ---- loop
 
@@ -128,31 +130,31 @@ class Round:
             now = time.monotonic()
             if now >= next_tick:
                 self._tick(now)
-                self._reporter.begin(now)
+                self._status.begin(now)
                 next_tick = now + _TICK
-            self._reporter.sample(now)
-            if self._guests is not None:
-                self._guests.look()
+            self._status.sample(now)
+            if self._external is not None:
+                self._external.look()
             if self._escalate(now):
                 return
             self._wait(next_tick)
 
     def _wait(self, next_tick: float) -> None:
-        look = None if self._guests is None else self._guests.next_look(time.monotonic())
-        times = (next_tick, self._stopping.next(), self._reporter.next_sample, look)
+        look = None if self._external is None else self._external.next_look(time.monotonic())
+        times = (next_tick, self._stopping.next(), self._status.next_sample, look)
         numbers, ready = self._wakeup.wait(min(at for at in times if at is not None) - time.monotonic())
         for number in numbers:
-            if number in (SIGTERM, SIGINT):
-                self._asked_to_end(time.monotonic())
+            if number in (signal.SIGTERM, signal.SIGINT):
+                self._on_signal(time.monotonic())
         if ready:
             self._wakeup.forget_all()
-            self._end("FAILED", "the guardian of the agent was killed", "agent")
+            self._end("FAILED", reason("guardian-killed"), "agent")
 
     def _tick(self, now: float) -> None:
         self._ship()
-        self._obey(now)
-        self._watch(now)
-        self._reporter.status("STOPPING" if self._stopping.begun else "RUNNING", self._control.epoch)
+        self._follow_control(now)
+        self._check_deadlines(now)
+        self._status.status("STOPPING" if self._stopping.begun else "RUNNING", self._control.epoch)
 
     def _ship(self) -> None:
         self._shipper.ship(time.monotonic_ns())
@@ -163,63 +165,65 @@ class Round:
         if due == "ask":
             for rank in self._ranks:
                 if rank.running:
-                    rank.tell(SIGTERM)
+                    rank.send_signal(signal.SIGTERM)
         return due == "kill"
 
-    # ---- what is heard
+    # ---- commands, signals and deadlines
 
-    def _obey(self, now: float) -> bool:
+    def _follow_control(self, now: float) -> bool:
         command = self._control.look(now)
         if command is None:
             return False
-        self._end("CANCELLED", "stopped by the controller" + (": " + command.reason if command.reason else ""))
+        given = command.reason
+        why = reason("stopped-by-controller-because", why=given) if given else reason("stopped-by-controller")
+        self._end("CANCELLED", why)
         if command.name == "kill":
             self._stopping.hurry(now)
         return True
 
-    def _asked_to_end(self, now: float) -> None:
+    def _on_signal(self, now: float) -> None:
         """SIGTERM or SIGINT: the controller's signal, or somebody else's."""
-        if not self._obey(now):
+        if not self._follow_control(now):
             if self._control.stale(now):
                 return
-            self._end("CANCELLED", "stopped by a signal")
+            self._end("CANCELLED", reason("stopped-by-signal"))
         self._terms += 1
         if self._terms > 1:
             self._stopping.hurry(now)
 
-    def _end(self, state: str, reason: str, kind: str | None = None) -> None:
-        """Begins stopping for a reason that is no rank's fault; what was decided before stands."""
-        if self._verdict is None and not self._failures:
-            self._verdict = Verdict(state, reason, kind)
+    def _end(self, state: str, why: Reason, kind: str | None = None) -> None:
+        """Begins stopping for a reason that no rank caused; an earlier ending stays."""
+        if self._ending is None and not self._failures:
+            self._ending = Ending(state, why, kind)
         self._stopping.begin(time.monotonic())
 
-    def _watch(self, now: float) -> None:
+    def _check_deadlines(self, now: float) -> None:
         if self._stopping.begun:
             return
-        asked = self._guests.ended_as_asked() if self._guests is not None else None
+        asked = self._external.ended_as_asked() if self._external is not None else None
         if asked is not None:
-            self._verdict = asked
+            self._ending = asked
             self._stopping.begin(now, _GRACE)
             return
         running = []
         for rank in present(self._ranks, self._shipper.streams):
             if rank.running:
                 stream = self._shipper.streams[rank.rank]
-                quiet = self._reporter.quiet(stream)
-                running.append(Seen(rank.rank, stream.events, stream.started, stream.step, quiet))
+                quiet = self._status.quiet(stream)
+                running.append(RankProgress(rank.rank, stream.events, stream.started, stream.step, quiet))
         hang = overdue(now - self._started, self._plan.deadlines, self._plan.probe, running)
         if hang:
-            self._verdict = Verdict("TIMEOUT", hang.reason, hang.kind, hang.rank)
+            self._ending = Ending("TIMEOUT", hang.reason, hang.kind, hang.rank)
             self._stopping.begin(now, _STACKS if self._ask_for_stacks(hang.rank) else 0.0)
 
     def _ask_for_stacks(self, number: int | None) -> bool:
         rank = next((rank for rank in self._ranks if rank.rank == number), None)
-        return rank is not None and processes.ask_for_stacks(rank, self._job.proc)
+        return rank is not None and processes.ask_for_stacks(rank, self._context.proc)
 
     # ---- ends
 
     def _collect(self) -> bool:
-        """Reaps what has ended; whether there is no child left at all."""
+        """Reaps what has ended. Returns whether no child is left."""
         ended: list[Rank] = []
         childless = False
         while True:
@@ -236,113 +240,115 @@ class Round:
                 ended.append(rank)
             if not found and not self._helper_ended(pid, status, usage):
                 self._containment.reaped(pid)
-        if ended and not self._ending and not self._stopping.asked:
-            self._judge(ended)
+        if ended and not self._finishing and not self._stopping.asked:
+            self._note_failures(ended)
         return childless
 
     def _helper_ended(self, pid: int, status: int, usage: Any) -> bool:
-        """Whether it was a helper. One that fails while ranks run takes them along: they would wait for nothing."""
+        """Whether it was a helper. One that fails while ranks run ends the round: they would wait for it in vain."""
         found = [(name, helper) for name, helper in self._helpers if helper.pid == pid]
         for name, helper in found:
             helper.ended(status, usage)
-            if helper.exit != 0 and not self._ending and any(rank.running for rank in self._ranks):
-                how = "signal %s" % helper.signal if helper.exit is None else "exit code %d" % helper.exit
-                said = last_lines(helper.log)[-1:]
-                self._end("FAILED", ": ".join(["the %s ended with %s" % (name, how), *said]), "helper")
+            if helper.exit != 0 and not self._finishing and any(rank.running for rank in self._ranks):
+                why = reason("helper-exited", name=name, code=helper.exit)
+                if helper.exit is None:
+                    why = reason("helper-killed", name=name, signal=helper.signal)
+                for line in last_lines(helper.log)[-1:]:
+                    why = reason("said-last", what=why, line=line)
+                self._end("FAILED", why, "helper")
         return bool(found)
 
-    def _dismiss_helpers(self) -> None:
-        """Nobody needs them any more, and they are nobody's stray processes."""
+    def _kill_helpers(self) -> None:
+        """They are not needed any more, and not counted as stray processes."""
         for _, helper in self._helpers:
             if helper.running and helper.pid is not None:
-                helper.tell(SIGKILL)
+                helper.send_signal(signal.SIGKILL)
                 _, status, usage = os.wait4(helper.pid, 0)
                 helper.ended(status, usage)
 
-    def _judge(self, ended: list[Rank]) -> None:
-        """Notes ranks that ended badly and gives the others a moment."""
+    def _note_failures(self, ended: list[Rank]) -> None:
+        """Notes ranks that failed and gives the others a moment to end."""
         self._ship()
         for rank in ended:
-            speaks = self._plan.probe and not self._plan.open
-            mute = speaks and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
+            has_probe = self._plan.probe and not self._plan.open
+            mute = has_probe and rank.exit == 0 and self._shipper.streams[rank.rank].events == 0
             if rank.exit != 0 or mute:
-                who = "the command" if self._plan.open else None
-                self._failures.append(Ended(rank.rank, rank.exit, rank.signal, mute, who))
+                self._failures.append(FailedRank(rank.rank, rank.exit, rank.signal, mute, self._plan.open))
         if self._failures:
             self._stopping.begin(time.monotonic(), _GRACE)
 
-    def _broken(self, error: Exception) -> int:
-        """The agent itself cannot go on: a full disk, or a fault of its own. What was decided before stands."""
+    def _agent_failed(self, error: Exception) -> int:
+        """The agent cannot go on: a full disk, or a fault of its own. An earlier ending stays."""
         if is_disk_full(error):
-            self._verdict = self._verdict or disk_verdict(error)
+            self._ending = self._ending or disk_full(error)
             return result.WRITTEN
         import traceback
 
-        self._job.log.line(traceback.format_exc())
-        reason = "the agent failed: %s: %s" % (type(error).__name__, error)
-        self._verdict = self._verdict or Verdict("FAILED", reason, "agent")
+        self._context.log.line(traceback.format_exc())
+        self._ending = self._ending or agent_failed(error)
         return result.INTERNAL
 
     def _finish(self, code: int) -> int:
-        """Leaves nothing behind, then says how it went."""
-        self._ending = True
+        """Kills what is left, then writes the result."""
+        self._finishing = True
         self._wakeup.forget_all()
-        tally = result.Tally()
-        self._dismiss_helpers()
+        summary = result.RoundSummary()
+        self._kill_helpers()
         self._count_strays()
-        tally.left = clear(self._containment, self._collect, self._wakeup.wait)
+        summary.left = clear(self._containment, self._collect, self._wakeup.wait)
         if self._plan.sweep:
             from trainmark.agent.contain.sweep import sweep
 
-            tally.left += sweep(self._plan.token, self._job.proc)["left"]
-        code = max(code, self._settle(tally))
+            summary.left += sweep(self._plan.token, self._context.proc)["left"]
+        code = max(code, self._write_last_records(summary))
         try:
-            verdict = self._decide()
-            tally.lines = self._lines(verdict.rank) if verdict.rank is not None else []
+            ending = self._decide()
+            summary.lines = self._lines(ending.rank) if ending.rank is not None else []
         except Exception as error:
-            code = max(code, self._broken(error))
-            verdict = self._decide()  # that the agent failed, unless more was known before
-        self._job.epoch = self._control.epoch
-        return result.write(self._job, verdict, tally, code)
+            code = max(code, self._agent_failed(error))
+            ending = self._decide()  # that the agent failed, unless there was an earlier ending
+        self._context.epoch = self._control.epoch
+        return result.write(self._context, ending, summary, code)
 
     def _count_strays(self) -> None:
-        """Processes that outlived all ranks are told of: a user may have meant them to finish."""
+        """Warns of processes that outlived all ranks: the user may have expected them to finish."""
         if any(rank.running for rank in self._ranks) or self._containment.empty(self._collect()):
             return
         strays = self._containment.count()
         if strays > 0:
-            text = "1 process was" if strays == 1 else "%d processes were" % strays
-            self._job.warnings.append(text + " left by the ranks and killed")
+            left = reason("process-left") if strays == 1 else reason("processes-left", count=strays)
+            self._context.warnings.append(left)
 
-    def _settle(self, tally: result.Tally) -> int:
-        """The last events and samples; what cannot be shipped stays in the spool. Returns the agent's exit code."""
+    def _write_last_records(self, summary: result.RoundSummary) -> int:
+        """Ships the last events and samples; the rest stays in the spool. Returns the agent's exit code."""
         code = result.WRITTEN
-        guests = [] if self._guests is None else [self._guests.finish]
-        for last in [self._reporter.finish, *guests, self._shipper.finish]:
+        external = [] if self._external is None else [self._external.finish]
+        for last in [self._status.finish, *external, self._shipper.finish]:
             try:
-                self._job.warnings += last()
+                self._context.warnings += last()
             except Exception as error:
-                code = max(code, self._broken(error))
-        tally.samples = self._reporter.count
-        tally.events = self._shipper.shipped
+                code = max(code, self._agent_failed(error))
+        summary.samples = self._status.count
+        summary.events = self._shipper.shipped
         streams = self._shipper.streams
-        tally.ranks = [rank.record(streams[rank.rank]) for rank in present(self._ranks, streams)]
+        summary.ranks = [rank.record(streams[rank.rank]) for rank in present(self._ranks, streams)]
         return code
 
-    def _decide(self) -> Verdict:
-        good = self._guests.ended_as_asked() if self._guests is not None else None
-        if self._verdict is not None and self._verdict.state != "SUCCEEDED":
-            return self._verdict
+    def _decide(self) -> Ending:
+        good = self._external.ended_as_asked() if self._external is not None else None
+        if self._ending is not None and self._ending.state != "SUCCEEDED":
+            return self._ending
         if self._failures and good is None:
-            before, after = self._oom_before, self._job.proc.oom_kills()
+            before, after = self._oom_before, self._context.proc.oom_kills()
             risen = after - before if before is not None and after is not None else 0
             return blame(self._failures, self._lines, risen)
         for rank, stream in sorted(self._shipper.streams.items()):
             if stream.nonfinite:
-                reason = "loss is %s at step %d on rank %d" % (stream.nonfinite[1], stream.nonfinite[0], rank)
-                return Verdict("INVALID", reason, "nonfinite", rank)
-        silent = self._guests.silence() if self._guests is not None else None
-        return good or silent or Verdict("SUCCEEDED", "all ranks ended well")
+                step, value = stream.nonfinite
+                why = reason("loss-not-finite", value=value, step=step, rank=rank)
+                return Ending("INVALID", why, "nonfinite", rank)
+        silent = self._external.silence() if self._external is not None else None
+        return good or silent or Ending("SUCCEEDED", reason("all-ranks-ended-well"))
 
     def _lines(self, number: int) -> list[str]:
         for rank in self._ranks:

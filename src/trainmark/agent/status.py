@@ -1,47 +1,47 @@
-"""What the round shows while it runs: status.json, samples.jsonl, facts.json."""
+"""The files that show a running round: status.json, samples.jsonl, facts.json."""
 
 from __future__ import annotations
 
 import time
 
-from trainmark.agent.foreign_ranks import present
-from trainmark.agent.lean import dumps
-from trainmark.agent.record import Appender, replace_json
-from trainmark.devices import host
+from trainmark.agent.external_ranks import present
+from trainmark.agent.files import Appender, replace_json, to_json
+from trainmark.devices.cpu import node as host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from trainmark.agent.foreign_ranks import Guest
+    from trainmark.agent.events.reader import EventStream
+    from trainmark.agent.external_ranks import ExternalRank
     from trainmark.agent.ranks import Rank
-    from trainmark.agent.result import Job
-    from trainmark.agent.stream import Stream
+    from trainmark.agent.reasons import Reason
+    from trainmark.agent.result import Context
 
-_RATE_SECONDS = 5.0
+_RATE_SECONDS, _SHORTEST_RATE = 5.0, 0.5
 _SHORTEST_SAMPLE = 0.25
 
 
-class Reporter:
-    """Writes the node's view of the round: the state each second, samples at their own pace."""
+class StatusWriter:
+    """Writes the state each second and samples at their own interval."""
 
-    def __init__(self, job: Job, ranks: list[Rank], streams: dict[int, Stream]) -> None:
-        """`streams` may grow: ranks that were not started here are shown from their first event on."""
-        self._job = job
+    def __init__(self, context: Context, ranks: list[Rank], streams: dict[int, EventStream]) -> None:
+        """`streams` may grow: external ranks are shown from their first event on."""
+        self._context = context
         self._ranks = ranks
         self._streams = streams
         self._began_ns = time.monotonic_ns()
         self._history: list[tuple[float, int]] = []
-        replace_json(job.plan.file("facts.json"), host.detect(job.proc.fd))
-        self._every = job.plan.sample_seconds
+        replace_json(context.plan.file("facts.json"), host.detect(context.proc.fd))
+        self._every = context.plan.sample_seconds
         self._sampler: host.Sampler | None = None
-        self._samples = Appender(job.plan.file("samples.jsonl"))
-        self._samples.append((dumps({"schema": 1, "units": host.UNITS}) + "\n").encode())
+        self._samples = Appender(context.plan.file("samples.jsonl"))
+        self._samples.append((to_json({"schema": 1, "units": host.UNITS}) + "\n").encode())
         self._sampled_at = 0.0
         self.count = 0
         self.next_sample: float | None = None
 
-    def quiet(self, stream: Stream) -> float:
+    def quiet(self, stream: EventStream) -> float:
         """Seconds since the rank's last event, or since the ranks were started."""
         return (time.monotonic_ns() - (stream.last_ns or self._began_ns)) / 1e9
 
@@ -51,14 +51,14 @@ class Reporter:
             "t": time.monotonic_ns(),
             "wall": time.time_ns(),
             "state": state,
-            "uptime": round(now - self._job.started, 3),
+            "uptime": round(now - self._context.started, 3),
             "epoch": epoch,
             "ranks": [self._rank(rank) for rank in present(self._ranks, self._streams)],
             "rate": self._rate(now),
         }
-        replace_json(self._job.plan.file("status.json"), record)
+        replace_json(self._context.plan.file("status.json"), record)
 
-    def _rank(self, rank: Rank | Guest) -> dict[str, Any]:
+    def _rank(self, rank: Rank | ExternalRank) -> dict[str, Any]:
         stream = self._streams[rank.rank]
         return {
             "rank": rank.rank,
@@ -75,31 +75,31 @@ class Reporter:
         while len(self._history) > 2 and now - self._history[1][0] >= _RATE_SECONDS:
             del self._history[0]
         first, last = self._history[0], self._history[-1]
-        if last[0] <= first[0] or not last[1]:
+        if last[0] - first[0] < _SHORTEST_RATE or not last[1]:
             return None
         return round((last[1] - first[1]) / (last[0] - first[0]), 3)
 
     def begin(self, now: float) -> None:
-        """The first look, which later samples are compared with; does nothing when called again."""
+        """Takes the first readings, which later samples are compared with; does nothing when called again."""
         if self._sampler is None and self._every > 0:
-            self._sampler = host.Sampler(self._job.proc.fd)
+            self._sampler = host.Sampler(self._context.proc.fd)
             self._sampled_at = now
             self.next_sample = now + self._every
 
     def sample(self, now: float) -> None:
-        """Takes a sample when its time has come."""
+        """Takes a sample when one is due."""
         if self._sampler is not None and self.next_sample is not None and now >= self.next_sample:
             self._take(self._sampler, now)
             self.next_sample = max(self.next_sample + self._every, now)
 
     def _take(self, sampler: host.Sampler, now: float) -> None:
         pids = {rank.rank: rank.pid for rank in self._ranks if rank.running and rank.pid is not None}
-        self._samples.append((dumps(sampler.sample(pids)) + "\n").encode())
+        self._samples.append((to_json(sampler.sample(pids)) + "\n").encode())
         self._sampled_at = now
         self.count += 1
 
-    def finish(self) -> list[str]:
-        """A last sample unless one was just taken; there is never anything to warn of."""
+    def finish(self) -> list[Reason]:
+        """Takes a last sample unless one was just taken. Never has warnings."""
         now = time.monotonic()
         if self._sampler is not None and now - self._sampled_at >= _SHORTEST_SAMPLE:
             self._take(self._sampler, now)

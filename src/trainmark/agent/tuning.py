@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 
+from trainmark.agent.reasons import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
-    from trainmark.agent.nodeplan import NodePlan
+    from trainmark.agent.node_plan import NodePlan
+    from trainmark.agent.reasons import Reason
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # Big tensors are otherwise mapped and unmapped at every step, which costs millions of page faults.
@@ -56,7 +59,7 @@ class Settings:
         self.memory: int | None = None  # bytes each rank may use
         self.env: dict[str, str] = {}
         self.visible: str | None = None  # the variable that gets the number of each local rank's device
-        self.warnings: list[str] = []
+        self.warnings: list[Reason] = []
 
     def record(self) -> dict[str, Any]:
         env = dict(self.env)
@@ -115,7 +118,7 @@ def _threads(settings: Settings, plan: NodePlan, machine: Machine, asked: dict[s
     usable = len(machine.cpus)
     if machine.quota is not None and machine.quota < usable:
         usable = max(1, int(machine.quota))
-        settings.warnings.append("a quota of %.3g processors limits %d cores" % (machine.quota, len(machine.cpus)))
+        settings.warnings.append(reason("quota-limits-cores", quota=machine.quota, cores=len(machine.cpus)))
     usable = max(1, (usable - int(plan.tuning.get("spare_cores", 0))) // int(plan.tuning.get("share", 1)))
     count = max(1, usable // max(1, len(plan.ranks))) if wanted == "auto" else int(wanted)
     # A number in the plan is newer than whatever the shell happened to have; "auto" respects both.
@@ -126,15 +129,17 @@ def _threads(settings: Settings, plan: NodePlan, machine: Machine, asked: dict[s
     effective = user.get(_THREAD_VARIABLES[0], str(count)).split(",")[0].strip()
     settings.threads = int(effective) if effective.isdigit() else None
     if _THREAD_VARIABLES[0] in user:
-        settings.warnings.append("OMP_NUM_THREADS=%s was set by the user" % user[_THREAD_VARIABLES[0]])
+        settings.warnings.append(
+            reason("threads-set-by-user", name=_THREAD_VARIABLES[0], value=user[_THREAD_VARIABLES[0]])
+        )
 
 
 def _cpus(settings: Settings, plan: NodePlan, machine: Machine) -> None:
     count = len(plan.ranks)
     if plan.cpus is not None and len(machine.cpus) < plan.cpus:
-        settings.warnings.append("%d cores were planned, %d may be used" % (plan.cpus, len(machine.cpus)))
+        settings.warnings.append(reason("fewer-cores-than-planned", planned=plan.cpus, cores=len(machine.cpus)))
     if count > len(machine.cpus):
-        settings.warnings.append("%d ranks share %d cores" % (count, len(machine.cpus)))
+        settings.warnings.append(reason("ranks-share-cores", ranks=count, cores=len(machine.cpus)))
     split = count > 1 and count <= len(machine.cpus) and plan.tuning.get("affinity", "auto") == "auto"
     settings.pinned = split
     settings.cpus = slices(machine, count) if split else [machine.cpus] * count
@@ -164,7 +169,7 @@ def _allocator(settings: Settings, plan: NodePlan, machine: Machine, user: dict[
         if "TCMALLOC_RELEASE_RATE" not in user:
             settings.env["TCMALLOC_RELEASE_RATE"] = "0"
     elif wanted == "tcmalloc":
-        settings.warnings.append("tcmalloc was asked for, but no libtcmalloc was found: the default is used")
+        settings.warnings.append(reason("tcmalloc-not-found"))
     elif machine.glibc:
         settings.allocator = "glibc"
         # Room asked for in advance would count against a limit.

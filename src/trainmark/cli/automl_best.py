@@ -21,9 +21,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     """`model.py` and `weights.pt` need torch alone; `graph.json` is the architecture, `trial.json` its story."""
     from trainmark.automl.graph import network
-    from trainmark.automl.ledger.files import Shelf
+    from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import open_ledger
-    from trainmark.cli.automl_server import url_here
+    from trainmark.automl.ledger.server import url_here
+    from trainmark.launch.protocol import launcher_of
 
     run, plan, experiment = automl_common.find(args)
     found = automl_common.look(run, plan, experiment)
@@ -31,10 +32,10 @@ def call(args: argparse.Namespace) -> int:
     trial = next((one for one in found.trials if one.number == number), None)
     if trial is None or trial.accuracy is None:
         raise UserError(f"experiment {run.id} has no trial {number if number is not None else ''} with an accuracy yet")
-    shelf = Shelf(run.path / "automl")
+    files = TrialFiles(run.path / "automl")
     entry = open_ledger(url_here(run, plan), run.id).entries()[trial.number]
-    weights = shelf.weights(trial.number)
-    if weights is None and plan.site.launcher == "ssh":
+    weights = files.weights(trial.number)
+    if weights is None and not launcher_of(plan.site).shared_folder:
         home = plan.cases[0].params["home"] or "their own checkpoint folders"
         raise UserError(f"the weights of trial {trial.number} are on the hosts, in {home}: copy them from there")
     if weights is None:
@@ -42,7 +43,7 @@ def call(args: argparse.Namespace) -> int:
             f"the weights of trial {trial.number} are not kept, only those of the best {experiment.keep_weights}"
         )
     out = args.out or run.path / "results" / "best"
-    network.save(shelf.graph(entry.file, entry.graph), weights, out)
+    network.save(files.graph(entry.file, entry.graph), weights, out)
     (out / "trial.json").write_bytes(msgspec.json.encode(trial) + b"\n")
     sys.stdout.write(f"trial {trial.number}, accuracy {100 * trial.accuracy:.2f} %: {out}\n")
     return 0

@@ -8,13 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
-
-from trainmark.automl.experiment import text
+from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.result import Result
 from trainmark.cli import automl_common, common
-from trainmark.errors import UserError
+from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan.records import Plan
+from trainmark.report import show as reports
 from trainmark.run.progress import duration
 from trainmark.store.rundir import RunDir
 
@@ -42,9 +41,9 @@ def call(args: argparse.Namespace) -> int:
     out = args.out or run.path / "results"
     page = write(run, found, out, args.language)
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        sys.stdout.write(reports.show(found, "json-line"))
     else:
-        sys.stdout.write(text.render(found) + f"\n{page}\n")
+        sys.stdout.write(reports.show(document(found)) + f"\n{page}\n")
     if args.logs:
         if found.state == "RUNNING":
             sys.stderr.write("warning: the experiment still runs: copying its logs costs it disk and network\n")
@@ -66,30 +65,31 @@ def _check_time(found: Result, least: float) -> None:
         )
 
 
-def show(run: RunDir, args: argparse.Namespace) -> None:
-    """The end of `automl run`: the same as `automl report`, whenever it ended."""
+def show(run: RunDir, args: argparse.Namespace) -> int:
+    """The end of `automl run`: the same as `automl report`, whenever it ended. 1 where the score does not count."""
     from trainmark.automl.experiment.plan import experiment_of
 
     plan: Plan = run.manifest().plan
     found = automl_common.look(run, plan, experiment_of(plan))
     page = write(run, found, run.path / "results", None)
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        sys.stdout.write(reports.show(found, "json-line"))
     else:
-        sys.stdout.write("\n" + text.render(found) + f"\n{page}\n")
+        sys.stdout.write("\n" + reports.show(document(found)) + f"\n{page}\n")
+    return OK if found.valid else CASE_FAILED
 
 
 def write(run: RunDir, found: Result, out: Path, language: str | None) -> Path:
     """The page, `results.txt` and `results.json`. A page of an earlier verdict does not stay beside it."""
-    from trainmark.automl.experiment import monitoring, page
+    from trainmark.automl.experiment import monitoring
 
     nodes = monitoring.read(run, found.start, found.seconds) if found.start is not None else []
     out.mkdir(parents=True, exist_ok=True)
     kept, gone = (SUCCEED, FAILED) if found.valid else (FAILED, SUCCEED)
     (out / gone).unlink(missing_ok=True)
-    (out / kept).write_text(page.render(found, nodes, language), encoding="utf-8")
-    (out / "results.txt").write_text(text.render(found), encoding="utf-8")
-    (out / "results.json").write_bytes(msgspec.json.encode(found) + b"\n")
+    (out / kept).write_text(reports.show(document(found, nodes), "html", language), encoding="utf-8")
+    (out / "results.txt").write_text(reports.show(document(found)), encoding="utf-8")
+    (out / "results.json").write_text(reports.show(found, "json"), encoding="utf-8")
     return out / kept
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from trainmark.cli import automl_common, automl_drive, common, drive
+from trainmark.cli import automl_common, common, drive
 from trainmark.run import session
 
 EPILOG = """\
@@ -26,4 +26,4 @@ def call(args: argparse.Namespace) -> int:
     if session.nothing_left(run, plan) or (over and not session.state_of(run, plan).open_attempts()):
         what = f"its time of {experiment.max_duration} is up" if over else "all trials are done"
         sys.stderr.write(f"experiment {run.id} has nothing left to do: {what}\n")
-    return automl_drive.go(run, plan, args)
+    return drive.drive(run, plan, args)

@@ -13,13 +13,14 @@ from trainmark.automl.experiment import plan as plans
 from trainmark.automl.experiment.config import SYNTHETIC, Experiment
 from trainmark.automl.experiment.reading import load, to_yaml
 from trainmark.automl.experiment.rules import RULES
+from trainmark.automl.ledger import server
 from trainmark.automl.ledger.storage import connect
 from trainmark.automl.search.generator import limits_of, start_models
-from trainmark.cli import automl_drive, automl_server, common, drive
+from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
-from trainmark.run import session
+from trainmark.run import planning, session
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.spec.site import Site
 from trainmark.store import rundir
@@ -48,35 +49,31 @@ def call(args: argparse.Namespace) -> int:
         return 0
     site = common.load_site(args)
     plan = make_plan(experiment, site)
-    if site.launcher == "slurm":
-        from trainmark.launch.slurm import plan as slurm_plan
-
-        slurm_plan.check_runs(site, args.runs)
-    if site.launcher != "local" and not args.no_check:
-        from trainmark.cli.run import check_site
-
-        check_site(plan)
+    launcher = launcher_of(site)
+    launcher.check_runs(site, args.runs)
+    if not launcher.this_machine and not args.no_check:
+        planning.check_hosts(plan)
     if experiment.ledger:
         # Better found out now than by all workers.
         connect(experiment.ledger)
-    if site.launcher == "ssh" and experiment.slot.nodes > 1 and not site.shared_dir:
+    if not launcher.shared_folder and experiment.slot.nodes > 1 and not site.shared_dir:
         raise UserError("slot.nodes: workers of several nodes need `shared_dir` in the site, for their checkpoints")
     run = rundir.create(args.runs.resolve(), plan.suite)
     until = time.time() + experiment.seconds
     start = start_models(experiment)
     plan = plans.at_home(plan, experiment, start, run.id, *_places(experiment, site, run), until)
-    session.describe(run, plan)
+    session.describe(run, plan, drive.command(args), Path.cwd())
     sys.stderr.write(f"experiment {run.id}: {plan.width} workers, {experiment.max_duration} at most\n")
-    return automl_drive.go(run, plan, args)
+    return drive.drive(run, plan, args)
 
 
 def _places(experiment: Experiment, site: Site, run: RunDir) -> tuple[str, str]:
-    """The workers' folder, and their ledger's URL. Over ssh they share a folder only where the site says so."""
-    if site.launcher != "ssh":
+    """The workers' folder, and their ledger's URL. Where they do not see the run's, the site may name one."""
+    if launcher_of(site).shared_folder:
         home = str(run.path / FOLDER)
         return home, experiment.ledger or f"journal:{home}/ledger.log"
     home = f"{site.shared_dir}/trainmark-{FOLDER}/{run.id}" if site.shared_dir else ""
-    return home, experiment.ledger or f"grpc://127.0.0.1:{automl_server.free_port()}"
+    return home, experiment.ledger or f"grpc://127.0.0.1:{server.free_port()}"
 
 
 def read(path: Path, rules: str | None) -> Experiment:
@@ -98,11 +95,10 @@ def make_plan(experiment: Experiment, site: Site) -> Plan:
     """Everything is looked at before anything is started: start models, options, data."""
     from trainmark.automl.search import policy
 
-    REGISTRY.check(site.launcher, f"site `{site.name}`")
     policy.make(experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options)
     names = {experiment.data} - {SYNTHETIC}
-    plan = plans.make(experiment, site, common.places(site, names))
-    missing = (unmet if site.launcher == "local" else unmet_elsewhere)(plan.cases[0])
+    plan = plans.make(experiment, site, planning.places(site, names))
+    missing = (unmet if launcher_of(site).this_machine else unmet_elsewhere)(plan.cases[0])
     if missing:
         raise UserError(missing)
     return plan

@@ -9,8 +9,8 @@ import msgspec
 
 from trainmark.cli import automl_common, automl_top, common
 from trainmark.cli.list import table
-from trainmark.cli.status import rounds, run_state
-from trainmark.run import session
+from trainmark.cli.status import rows, shown_state
+from trainmark.run import control
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,13 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     run, plan, experiment = automl_common.find(args)
-    state = session.state_of(run, plan)
+    status = control.status(run)
     found = automl_common.look(run, plan, experiment)
-    workers = rounds(run, state)
+    workers, state = rows(status), shown_state(run, status)
     if args.json:
-        told = {"run": run.id, "state": run_state(run, state), "workers": workers, "trials": found.trials}
+        told = {"run": run.id, "state": state, "workers": workers, "trials": found.trials}
         sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
         return 0
     lines = automl_top.head(found, plan.site.name)
-    sys.stdout.write("\n".join(lines) + f"\n{run_state(run, state)}\n\n" + table(workers))
+    sys.stdout.write("\n".join(lines) + f"\n{state}\n\n" + table(workers))
     return 0

@@ -11,6 +11,7 @@ from trainmark.automl.experiment.result import Result, TrialRow
 from trainmark.cli import automl_common, common
 from trainmark.cli.list import table
 from trainmark.report import numbers
+from trainmark.report.i18n.speaker import say
 from trainmark.run.progress import duration
 
 _MOST = 30
@@ -69,5 +70,5 @@ def row(found: Result, trial: TrialRow) -> dict[str, Any]:
         "epochs": trial.epochs,
         "parent": "–" if trial.parent is None else trial.parent,
         "node": ", ".join(trial.hosts),
-        "what": trial.why,
+        "what": say(trial.why),
     }

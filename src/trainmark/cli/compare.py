@@ -7,18 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from trainmark.cli import common
-from trainmark.cli.list import table
 from trainmark.cli.report import write
 from trainmark.errors import OK, THRESHOLD_CROSSED, UserError, did_you_mean, one_of
-from trainmark.report import formats
-from trainmark.spec import share
+from trainmark.report.show import format_of, show
+from trainmark.spec.notation import parse_share
 from trainmark.store import baselines, rundir
 
 if TYPE_CHECKING:
-    from trainmark.report.compare import Compared, Comparison, Side
+    from trainmark.report.compare import Comparison, Side
 
 FORMATS = ("text", "md", "html", "json")
 BASELINE = "baseline"
@@ -70,8 +67,8 @@ def call(args: argparse.Namespace) -> int:
         return _why(args)
     from trainmark.report.compare import METRICS, compare_many
 
-    margin = share.parse(args.margin, "--margin")
-    threshold = share.parse(args.threshold, "--fail-over", zero=True)
+    margin = parse_share(args.margin, "--margin")
+    threshold = parse_share(args.threshold, "--fail-over", zero=True)
     if args.metric not in METRICS:
         raise UserError(
             f"--metric: found `{args.metric}`{did_you_mean(args.metric, METRICS)}, allowed is {one_of(METRICS)}"
@@ -89,20 +86,9 @@ def call(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, found: list[Comparison]) -> None:
-    kind = formats.chosen(args.format, args.output)
-    if kind == "json":
-        shown = msgspec.json.encode(found[0] if len(found) == 1 else {"comparisons": found}).decode() + "\n"
-    elif kind == "md":
-        from trainmark.report import compare_markdown
-
-        shown = compare_markdown.render(found)
-    elif kind == "html":
-        from trainmark.report import compare_page
-
-        shown = compare_page.render(found)
-    else:
-        shown = "\n".join(text(one) for one in found)
-    _put(args, shown)
+    kind = format_of(args.format, args.output)
+    several = {"comparisons": found} if kind == "json" and len(found) > 1 else found
+    _put(args, show(found[0] if len(found) == 1 else several, kind))
 
 
 def _put(args: argparse.Namespace, shown: str) -> None:
@@ -132,13 +118,13 @@ def _why(args: argparse.Namespace) -> int:
 
     if len(args.sides) != 2:
         raise UserError(f"--why compares two runs, found {len(args.sides)}")
-    kind = formats.chosen(args.format, args.output)
+    kind = format_of(args.format, args.output)
     if kind not in ("text", "json"):
         raise UserError(f"--why is told as text or JSON, found `{kind}`")
     (run_a, _, case_a), (run_b, _, case_b) = (name.partition(":") for name in args.sides)
     reports = [build.build(rundir.find(args.runs, name)) for name in (run_a, run_b)]
     found = why.why(reports[0], reports[1], case_a or None, case_b or None)
-    _put(args, msgspec.json.encode(found).decode() + "\n" if kind == "json" else why.text(found))
+    _put(args, show(found, kind))
     return OK
 
 
@@ -163,52 +149,3 @@ def _side(args: argparse.Namespace, name: str) -> Side:
             )
         identity = found[0]
     return Side(headlines(run), manifest, identity)
-
-
-def text(found: Comparison) -> str:
-    margin, threshold = 100 * found.margin, 100 * found.threshold
-    lines = [f"A  {found.a}", f"B  {found.b}", f"{found.metric}, margin ±{margin:g} %, threshold {threshold:g} %", ""]
-    if found.cases:
-        lines.append(table([_row(one) for one in found.cases]))
-    for one in found.cases:
-        lines += [f"{one.name}:", *(f"  {remark}" for remark in _remarks(one, found)), ""]
-    if found.left:
-        lines += ["not compared:", *(f"  {left.case}: {left.reason}" for left in found.left), ""]
-    if found.notes:
-        lines += ["A and B were not made alike:", *(f"  {note}" for note in found.notes), ""]
-    return "\n".join([*lines, _overall(found)]) + "\n"
-
-
-def _row(one: Compared) -> dict[str, str]:
-    from trainmark.report.compare import ratio_text
-
-    verdict = one.verdict
-    return {
-        "case": one.name,
-        "A": f"{one.a:,.4g}",
-        "B": f"{one.b:,.4g}",
-        "unit": one.unit,
-        "B ÷ A": ratio_text(verdict),
-        "runs": f"{verdict.n_a}/{verdict.n_b}",
-        "verdict": verdict.word,
-        "needed": str(verdict.needed) if verdict.needed else "–",
-    }
-
-
-def _remarks(one: Compared, found: Comparison) -> list[str]:
-    remarks = [f"{one.verdict.reason} ({one.verdict.method})", *one.notes]
-    if one.forced:
-        remarks.insert(0, "compared by force: versions of the workload differ")
-    if one.verdict.past_threshold:
-        remarks.insert(0, f"lost more than {100 * found.threshold:g} %")
-    return remarks
-
-
-def _overall(found: Comparison) -> str:
-    from trainmark.report.compare import ratio_text
-
-    overall = found.overall
-    said = f"overall: {overall.word}"
-    if overall.verdict is not None:
-        said += f", {overall.verdict.method} {ratio_text(overall.verdict)}, {overall.verdict.reason}"
-    return said + (f"\n  without a result on one side: {', '.join(overall.missing)}" if overall.missing else "")

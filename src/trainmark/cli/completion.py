@@ -1,81 +1,35 @@
-"""`trainmark completion`: a script for the shell, made from the verbs' own parsers.
-
-All it needs is in the script or in the names of folders: a key pressed twice must not start Python.
-"""
+"""`trainmark completion`: a script for the shell, made by shtab from the verbs' own parsers."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 EPILOG = """\
 bash:  eval "$(trainmark completion bash)"        (put it into ~/.bashrc)
 zsh:   eval "$(trainmark completion zsh)"         (put it into ~/.zshrc)
 """
 
-# What is offered where a parser shows this word. Functions of the script look at the folders of runs.
-_KINDS = {
-    "RUN": "$(_trainmark_runs)",
-    "A": "$(_trainmark_runs)",
-    "B": "$(_trainmark_runs)",
-    "SUITE": "$suites $cases",
-    "CASE": "$cases",
-    "--case": "$(_trainmark_ran)",
-    "--suite": "$suites",
-}
+# What is offered where a parser shows this word: a function of the script.
+_OFFERED = {"RUN": "_trainmark_runs", "SUITE": "_trainmark_suites", "CASE": "_trainmark_cases"}
 
-# The shell expands a list of words: a folder whose name is a command would be run. So only plain names are taken.
-_SCRIPT = """\
-_trainmark_folder() {{
-  local i folder="${{TRAINMARK_RUNS:-runs}}"
-  for ((i = 2; i < COMP_CWORD; i++)); do
-    [[ "${{COMP_WORDS[i]}}" == --runs ]] && folder="${{COMP_WORDS[i + 1]}}"
-  done
-  echo "$folder"
-}}
+# A key must not start Python: suites and cases are in the script, runs are names of folders. The shell expands a list
+# of words, and a folder whose name is a command would be run: only plain names are taken.
+_BASH = """\
 _trainmark_runs() {{
   local run
-  for run in "$(_trainmark_folder)"/*/manifest.json; do
+  for run in "${{TRAINMARK_RUNS:-runs}}"/*/manifest.json; do
     run="${{run%/manifest.json}}" run="${{run##*/}}"
-    [[ "$run" == *[!A-Za-z0-9._-]* ]] || echo "$run"
+    [[ "$run" == *[!A-Za-z0-9._-]* ]] || compgen -W "$run" -- "$1"
   done
 }}
-_trainmark_ran() {{
-  local folder="$(_trainmark_folder)" run ran
-  for run in $(_trainmark_runs); do [[ " ${{COMP_WORDS[*]}} " == *" $run "* ]] && break; done
-  for ran in "$folder/$run"/*/round1; do
-    ran="${{ran%/round1}}" ran="${{ran##*/}}"
-    [[ "$ran" == *[!A-Za-z0-9._+-]* ]] || echo "${{ran//+/:}}"
-  done
-}}
-_trainmark() {{
-  local line="${{COMP_LINE:0:COMP_POINT}}" verb="${{COMP_WORDS[1]}}" words="" flags="" word before last
-  local suites="{suites}" cases="{cases}"
-  word="${{line##*[[:space:]]}}" before="${{line%"${{line##*[[:space:]]}}"}}"
-  before="${{before%"${{before##*[![:space:]]}}"}}" last="${{before##*[[:space:]]}}"
-  if [[ "$COMP_WORDBREAKS" == *=* && "$word" == --*=* ]]; then
-    last="${{word%%=*}}" word="${{word#*=}}"
-  fi
-  if [[ "$COMP_CWORD" -eq 1 ]]; then
-    words="{verbs}"
-  else
-    case "$verb $last" in
-{values}
-      *) case "$verb" in
-{verb_words}
-        esac ;;
-    esac
-  fi
-  [[ "$word" == -* ]] && words="$flags"
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
-  # Bash takes words apart at colons and replaces only the last part.
-  if [[ "$COMP_WORDBREAKS" == *:* && "$word" == *:* ]]; then
-    before="${{word%"${{word##*:}}"}}"
-    COMPREPLY=("${{COMPREPLY[@]#"$before"}}")
-  fi
-}}
-complete -o default -F _trainmark trainmark
+_trainmark_suites() {{ compgen -W "{suites} {cases}" -- "$1"; }}
+_trainmark_cases() {{ compgen -W "{cases}" -- "$1"; }}
+"""
+_ZSH = """\
+_trainmark_runs() {{ local -a found=(${{TRAINMARK_RUNS:-runs}}/*/manifest.json(N:h:t)); compadd -a found }}
+_trainmark_suites() {{ compadd {suites} {cases} }}
+_trainmark_cases() {{ compadd {cases} }}
 """
 
 
@@ -84,51 +38,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.cli.main import VERBS, parser
+    import shtab
+
     from trainmark.spec.suite import built_in_names
 
-    values, words = [], []
-    for verb in VERBS:
-        actions = parser(verb)._actions
-        values += [line for action in actions if (line := _value(verb, action))]
-        flags = " ".join(option for action in actions for option in action.option_strings if option.startswith("--"))
-        places = " ".join(_offered(action) for action in actions if not action.option_strings).strip()
-        words.append(f'        {verb}) flags="{flags}" words="{places}" ;;')
-    head = "autoload -Uz bashcompinit && bashcompinit\n" if args.shell == "zsh" else ""
-    filled = _SCRIPT.format(
-        verbs=" ".join(VERBS),
-        suites=" ".join(built_in_names()),
-        cases=" ".join(_cases()),
-        values="\n".join(values),
-        verb_words="\n".join(words),
-    )
-    sys.stdout.write(head + filled)
+    words = {"suites": " ".join(built_in_names()), "cases": " ".join(_cases())}
+    functions = {"bash": _BASH, "zsh": _ZSH}[args.shell].format(**words)
+    sys.stdout.write(shtab.complete(_whole_parser(), args.shell, preamble=functions) + "\n")
     return 0
 
 
-def _value(verb: str, action: argparse.Action) -> str:
-    """What may follow an option; empty when it takes no value. Where nothing is known, the shell offers files."""
-    if not action.option_strings or action.nargs == 0:
-        return ""
-    patterns = "|".join(f'"{verb} {option}"' for option in action.option_strings)
-    return f'      {patterns}) words="{_offered(action)}" ;;'
+def _whole_parser() -> argparse.ArgumentParser:
+    """All verbs as one parser; the program itself imports only the verb that is called."""
+    from trainmark.cli import main
+
+    whole = argparse.ArgumentParser(prog="trainmark")
+    verbs = whole.add_subparsers()
+    for verb, (_, summary) in main.VERBS.items():
+        made = verbs.add_parser(verb, help=summary)
+        main.configure(made, verb)
+        for action in made._actions:
+            offered = _OFFERED.get(str(action.metavar))
+            if offered is not None and action.choices is None:
+                action.complete = dict.fromkeys(("bash", "zsh"), offered)  # type: ignore[attr-defined]
+            elif "--preset" in action.option_strings:
+                action.choices = _presets()
+    return whole
 
 
-def _offered(action: argparse.Action) -> str:
-    if action.choices is not None:
-        return " ".join(map(str, action.choices))
-    if "--preset" in action.option_strings:
-        from trainmark.cli.common import PRESETS
+def _presets() -> tuple[str, ...]:
+    from trainmark.run.planning import PRESETS
 
-        return " ".join(PRESETS)
-    named = [*action.option_strings[-1:], str(action.metavar)]
-    return next((_KINDS[name] for name in named if name in _KINDS), "")
+    return PRESETS
 
 
 def _cases() -> list[str]:
     """The smallest case of each workload that ships with trainmark, in each of its frameworks."""
     from trainmark.spec.workload import BUILT_IN, read
 
-    folders: list[Path] = sorted(file.parent for file in BUILT_IN.glob("*/workload.yaml"))
-    found = [read(folder).workload for folder in folders]
+    found = [read(file.parent).workload for file in sorted(BUILT_IN.glob("*/workload.yaml"))]
     return [f"{workload.name}:{framework}:cpu:1:1:1" for workload in found for framework in workload.frameworks]

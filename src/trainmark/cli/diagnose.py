@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from trainmark.cli import common, drive
 from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan import diagnose as plans
-from trainmark.plan.records import Plan
-from trainmark.run import session
+from trainmark.run import planning, session
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -48,27 +44,22 @@ def call(args: argparse.Namespace) -> int:
     else:
         found, case = named
         plan = found.manifest().plan
-        if plan.suite == plans.KEY:
-            return _show(found, args)
-    seed = args.seed if args.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
-    made = plans.diagnostic(_alone(plan, case), args.rounds, args.skip, args.steps, seed)
+        if plan.kind == "diagnosis":
+            return OK if all(one.traced_step.value is not None for one in _write(found, args)) else CASE_FAILED
+    seed = planning.random_seed() if args.seed is None else args.seed
+    made = plans.diagnostic(plans.distinct(plan, case), args.rounds, args.skip, args.steps, seed)
     common.check_runs(made, args)
-    run = session.create(made, args.runs.resolve())
-    return drive.drive(run, made, args, show=_write)
+    return drive.drive(drive.create(made, args), made, args)
 
 
-def _alone(plan: Plan, begins: str) -> Plan:
-    """Of the cases that are meant, those that are alike but for how often they run are diagnosed once."""
-    kept = {case.id.identity: case for case in plan.cases if case.case.startswith(begins)}
-    return msgspec.structs.replace(plan, cases=tuple(kept.values()))
-
-
-def _show(run: RunDir, args: argparse.Namespace) -> int:
-    return OK if all(one.traced_step.value is not None for one in _write(run, args)) else CASE_FAILED
+def show(run: RunDir, args: argparse.Namespace) -> int:
+    _write(run, args)
+    return OK
 
 
 def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
-    from trainmark.report import diagnosis, diagnosis_text
+    from trainmark.report import diagnosis
+    from trainmark.report.show import show
 
     state = session.state_of(run, run.manifest().plan)
     found = diagnosis.of_run(run, state)
@@ -77,9 +68,9 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
     folder = diagnosis.gather(run, state)
     if args.json:
         told = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
-        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+        sys.stdout.write(show(told, "json-line"))
         return found
-    sys.stdout.write("\n" + "\n".join(diagnosis_text.render(one) for one in found))
+    sys.stdout.write("\n" + show(found))
     sys.stdout.write(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
     if folder is not None:
         sys.stdout.write(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from trainmark.cli import common
 from trainmark.cli.list import table
 from trainmark.errors import OK, SITE_UNUSABLE
-from trainmark.launch import REGISTRY, Finding
+from trainmark.launch.protocol import Finding, launcher_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     site = common.load_site(args)
-    findings: list[Finding] = REGISTRY.get(site.launcher, f"site `{site.name}`").check(site, None)
+    findings = launcher_of(site).check(site, None)
     if args.json:
         sys.stdout.buffer.write(msgspec.json.encode(findings) + b"\n")
     else:
@@ -34,7 +35,7 @@ def bad(findings: list[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.good is False]
 
 
-def text(findings: list[Finding]) -> str:
+def text(findings: Sequence[Finding]) -> str:
     words = {True: "ok", False: "BAD", None: "note"}
     rows = [{"host": f.host, "what": f.what, "": words[f.good], "found": f.found} for f in findings]
     cures = [f"{f.host}: {f.what}: {f.cure}\n" for f in findings if f.cure]

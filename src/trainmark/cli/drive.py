@@ -1,28 +1,34 @@
-"""Driving a run from the command line: in the foreground or detached, with the result at the end."""
+"""Driving a run from the command line: in the foreground or in the background, with the result at the end."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from trainmark.errors import CASE_FAILED, OK, STOPPED, SiteError, UserError
 from trainmark.plan.records import Plan
-from trainmark.run import session
+from trainmark.run import background, campaign, session
 from trainmark.run.lease import LostLease
-from trainmark.run.views import Both, LogView
+from trainmark.run.observers import Observer, Observers, RunLog
+from trainmark.run.stop import StopSwitch, Switch, on_signals
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RUN_LOG, RunDir
 
-if TYPE_CHECKING:
-    from trainmark.run.stop import Signals
-    from trainmark.run.words import View
+# Shows the result of a run; gives the exit code of a run whose rounds all succeeded.
+Show = Callable[[RunDir, argparse.Namespace], int]
+# Runs of these kinds tell of other things than speeds.
+_SHOWS = {
+    "automl": "trainmark.cli.automl_report:show",
+    "diagnosis": "trainmark.cli.diagnose:show",
+    "goodput": "trainmark.cli.goodput:show",
+    "peaks": "trainmark.cli.peaks:show",
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -31,54 +37,39 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
 
 
-# What drives a run, seen by a view; and what shows its result.
-Work = Callable[["View"], JobState]
-Show = Callable[[RunDir, argparse.Namespace], object]
+def create(plan: Plan, args: argparse.Namespace) -> RunDir:
+    """A new run in `--runs`. Nothing is started."""
+    return session.create(plan, args.runs.resolve(), command(args), Path.cwd())
 
 
-def drive(
-    run: RunDir,
-    plan: Plan,
-    args: argparse.Namespace,
-    work: Work | None = None,
-    show: Show | None = None,
-    watch: View | None = None,
-    beside: View | None = None,
-) -> int:
-    """`work`, `show`, `watch`: for runs that need more than the loop, or tell of other things than rounds. `beside`
-    watches, too."""
-    work = work or (lambda view: session.drive(run, plan, view))
+def command(args: argparse.Namespace) -> list[str]:
+    """The command line, as a run's manifest records it."""
+    return ["trainmark", *args.argv]
+
+
+def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+    """Drives a run of any kind, new or resumed, and shows what came of it."""
     if args.detach:
-        return _detached(run, args, work, show or _show, beside)
-    view = watch or _terminal_view(run, plan, args)
-    return _foreground(run, args, view if beside is None else Both(view, beside), work, show or _show)
+        return _detach(run, args)
+    switch = StopSwitch()
+    with on_signals(switch):
+        final = watched(run, plan, args, switch)
+        if final is None:
+            return STOPPED
+        code = _show_result(run, plan, args)
+        return exit_code(final, allow_skip=args.allow_skip) or code
 
 
-def watched(run: RunDir, plan: Plan, args: argparse.Namespace, heard: Signals) -> JobState | None:
+def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -> JobState | None:
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
-    return _driven(run, _terminal_view(run, plan, args), lambda view: session.drive(run, plan, view, heard=heard))
+    observer = _terminal_observer(run, plan, args)
+    return _driven(run, observer, lambda observer: campaign.drive(run, plan, observer, switch))
 
 
-def _foreground(run: RunDir, args: argparse.Namespace, view: View, work: Work, show: Show) -> int:
-    final = _driven(run, view, work)
-    if final is None:
-        return STOPPED
-    # Whoever wanted the result may have gone: what happened to the run is still told by the exit code.
-    with contextlib.suppress(OSError):
-        try:
-            show(run, args)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            pass
-        except OSError as error:
-            sys.stderr.write(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
-    return exit_code(final, allow_skip=args.allow_skip)
-
-
-def _driven(run: RunDir, view: View, work: Work) -> JobState | None:
-    log = LogView(run.path / RUN_LOG)
+def _driven(run: RunDir, observer: Observer, work: Callable[[Observer], JobState]) -> JobState | None:
+    log = RunLog(run.path / RUN_LOG)
     try:
-        return work(Both(log, view))
+        return work(Observers(log, observer))
     except LostLease as error:
         sys.stderr.write(f"trainmark: {error}; this controller ends\n")
         return None
@@ -89,9 +80,27 @@ def _driven(run: RunDir, view: View, work: Work) -> JobState | None:
             log.note(f"error: {error}")
         raise
     finally:
-        close = getattr(view, "close", None)
-        if close is not None:
-            close()
+        observer.close()
+
+
+def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
+    """Nobody may be there any more to see it: what happened to the run is still in the exit code."""
+    with contextlib.suppress(OSError):
+        try:
+            code = _show_of(plan)(run, args)
+            sys.stdout.flush()
+            return code
+        except BrokenPipeError:
+            pass
+        except OSError as error:
+            sys.stderr.write(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
+    return OK
+
+
+def _show_of(plan: Plan) -> Show:
+    module, _, name = _SHOWS.get(plan.kind, "").partition(":")
+    show: Show = getattr(importlib.import_module(module), name) if module else _show
+    return show
 
 
 def exit_code(final: JobState, *, allow_skip: bool) -> int:
@@ -100,83 +109,35 @@ def exit_code(final: JobState, *, allow_skip: bool) -> int:
     return STOPPED if final is JobState.CANCELLED else CASE_FAILED
 
 
-def _show(run: RunDir, args: argparse.Namespace) -> None:
-    from trainmark.report import build, text
+def _show(run: RunDir, args: argparse.Namespace) -> int:
+    from trainmark.report.build import build
+    from trainmark.report.show import show
 
-    report = build.build(run)
-    if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-    else:
-        sys.stdout.write("\n" + text.render(report))
+    report = build(run)
+    sys.stdout.write(show(report, "json-line") if args.json else "\n" + show(report))
+    return OK
 
 
-def _terminal_view(run: RunDir, plan: Plan, args: argparse.Namespace) -> View:
+def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Observer:
+    out = sys.stderr if args.json else sys.stdout
+    if plan.kind == "automl":
+        from trainmark.cli.automl_progress import Progress
+
+        return Progress(out)
     from trainmark.cli import progress
 
-    out = sys.stderr if args.json else sys.stdout
     quiet = args.log_level in ("warning", "error")
     return progress.choose(out, run, plan, quiet=quiet)
 
 
-def _detached(run: RunDir, args: argparse.Namespace, work: Work, show: Show, beside: View | None) -> int:
-    """A controller in a session of its own. The parent returns once it is known to own the run."""
-    ready, told = os.pipe()
-    sys.stdout.flush()
-    if os.fork():
-        os.close(told)
-        if os.read(ready, 1) != b"+":
-            raise UserError(f"the background controller could not start; see {run.path / RUN_LOG}")
-        _announce(run, args)
-        return OK
-    os.close(ready)
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    _redirect(run.path / RUN_LOG)
-    view = _Ready(told)
-    code = _foreground(run, args, view if beside is None else Both(view, beside), work, show)
-    view.tell()  # there may have been nothing to do
-    sys.stdout.flush()
-    os._exit(code)
-
-
-def _announce(run: RunDir, args: argparse.Namespace) -> None:
+def _detach(run: RunDir, args: argparse.Namespace) -> int:
+    """The run is made; a process of its own drives it, as `resume` would, and writes only to the run's log."""
+    background.start(run, ["resume", "--log-level", "warning", str(run.path)])
     if args.json:
         sys.stdout.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "detached": True}).decode() + "\n")
-        return
+        return OK
     sys.stdout.write(
         f"{run.id}\nruns in the background: `trainmark status {run.id}`, `trainmark logs -f {run.id}`, "
         f"`trainmark stop {run.id}`\n"
     )
-
-
-def _redirect(log: Path) -> None:
-    null = os.open(os.devnull, os.O_RDONLY)
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for source, target in ((null, 0), (out, 1), (out, 2)):
-        os.dup2(source, target)
-
-
-class _Ready:
-    """Tells the waiting parent that the loop is under way; watches nothing else."""
-
-    def __init__(self, told: int) -> None:
-        self._told: int | None = told
-
-    def tell(self) -> None:
-        if self._told is not None:
-            os.write(self._told, b"+")
-            os.close(self._told)
-            self._told = None
-
-    def started(self, *_: object) -> None:
-        self.tell()
-
-    def tick(self, *_: object) -> None:
-        self.tell()
-
-    def ended(self, *_: object) -> None:
-        self.tell()
-
-    def note(self, *_: object) -> None:
-        """Notes may come before the lease is held."""
+    return OK

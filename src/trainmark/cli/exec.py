@@ -10,7 +10,8 @@ from typing import Any
 
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.run import session
+from trainmark.launch.protocol import launcher_of
+from trainmark.run import planning
 from trainmark.spec import suite as suites
 
 EPILOG = """\
@@ -49,10 +50,10 @@ def call(args: argparse.Namespace) -> int:
     if not cwd.is_dir():
         raise UserError(f"--cwd {args.cwd}: no such folder")
     site = common.load_site(args)
-    if site.launcher == "local":
+    if launcher_of(site).this_machine:
         _check_program(args.command[0], cwd)
-    plan = common.plan_suite(suites.of_command(_entry(args), cwd), site, {}, args.seed)
-    run = session.create(plan, args.runs.resolve())
+    plan = planning.plan_suite(suites.of_command(_entry(args), cwd), site, {}, args.seed)
+    run = drive.create(plan, args)
     return drive.drive(run, plan, args)
 
 

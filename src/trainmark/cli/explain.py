@@ -11,6 +11,7 @@ import msgspec
 from trainmark.cli import common
 from trainmark.errors import UserError, did_you_mean
 from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import value_text
 
@@ -47,10 +48,10 @@ def _find(args: argparse.Namespace) -> Case:
     site = common.load_site(args)
     if args.suite is None:
         loaded = suites.single(args.case, args.preset or "quick")
-        return suites.expand(loaded, site, common.overrides(args))[0]
+        return suite_cases.expand(loaded, site, common.overrides(args))[0]
     if args.preset is not None:
         raise UserError("--preset is for a case that is in no suite; a suite names its own preset")
-    cases = suites.expand(suites.load(suites.find(args.suite)), site, common.overrides(args))
+    cases = suite_cases.expand(suites.load(suites.find(args.suite)), site, common.overrides(args))
     for case in cases:
         if args.case in (str(case.id), case.id.identity) or args.case == case.id.workload:
             return case

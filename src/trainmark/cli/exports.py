@@ -7,8 +7,7 @@ from pathlib import Path
 
 from trainmark.cli import common
 from trainmark.cli.imports import add_formats, add_options, options_of
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import Format
+from trainmark.interop.protocol import REGISTRY, Format
 from trainmark.store import rundir
 
 

@@ -6,11 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-import msgspec
-
 from trainmark.cli import common
 from trainmark.cli.report import write
-from trainmark.report import formats
+from trainmark.report.show import format_of, show
 
 EPILOG = """\
 examples:
@@ -31,16 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     from trainmark.report import history
 
-    kind = formats.chosen(args.format, args.output)
-    found = history.collect(args.runs, args.case)
-    if kind == "json":
-        shown = msgspec.json.encode(found).decode() + "\n"
-    elif kind == "html":
-        from trainmark.report import history_page
-
-        shown = history_page.render(found)
-    else:
-        shown = history.text(found)
+    shown = show(history.collect(args.runs, args.case), format_of(args.format, args.output))
     if args.output is None:
         sys.stdout.write(shown)
     else:

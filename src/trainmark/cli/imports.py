@@ -13,8 +13,7 @@ import msgspec
 
 from trainmark.cli import common
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY, formats
-from trainmark.interop.format import Format, Option
+from trainmark.interop.protocol import REGISTRY, Format, Option, formats
 from trainmark.interop.reading.records import Verbatim
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import RunDir
@@ -73,7 +72,7 @@ def options_of(args: argparse.Namespace, options: tuple[Option, ...] | None) -> 
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.interop.reading.bring import bring
+    from trainmark.interop.reading.importing import import_results
     from trainmark.report import build, kept
 
     form: Format = REGISTRY.get(args.format, "import")
@@ -83,7 +82,7 @@ def call(args: argparse.Namespace) -> int:
     for number in ends:
         signal.signal(number, _leave)
     try:
-        brought = bring(args.format, args.path, args.runs, options_of(args, form.import_options))
+        brought = import_results(args.format, args.path, args.runs, options_of(args, form.import_options))
     finally:
         for number in ends:
             signal.signal(number, signal.SIG_DFL)
@@ -124,7 +123,7 @@ def _leave(number: int, _frame: Any) -> None:
 
 
 def _check(folder: Path) -> None:
-    """Told before anything is imported: a folder that can be written to, or made."""
+    """LoggedEvent before anything is imported: a folder that can be written to, or made."""
     there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     if not there.is_dir():
         raise UserError(f"--output {folder}: {there} is no folder")

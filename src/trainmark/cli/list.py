@@ -91,28 +91,28 @@ def _workloads(_args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _devices(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.devices.catalog import VENDORS
+    from trainmark.devices.protocol import REGISTRY
 
     return [
         {"device": name, "verified": "yes" if item.verified else "no", "visible by": item.visible or "–"}
-        for name, item in VENDORS.items()
+        for name, item in ((name, REGISTRY.get(name)) for name in REGISTRY.names())
     ]
 
 
 def _frameworks(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.frameworks import REGISTRY
+    from trainmark.frameworks.protocol import REGISTRY
 
     return _names("framework", REGISTRY.names())
 
 
 def _launchers(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.launch import REGISTRY
+    from trainmark.launch.protocol import REGISTRY
 
     return _names("launcher", REGISTRY.names())
 
 
 def _formats(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.interop import formats
+    from trainmark.interop.protocol import formats
 
     return [
         {

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from trainmark.cli import common
 from trainmark.errors import UserError
-from trainmark.run import lease, session
-from trainmark.store.rundir import RUN_LOG, RunDir
-from trainmark.store.state import RunState
+from trainmark.run import control
 
 LOOK_SECONDS = 0.3
 
@@ -38,56 +35,27 @@ def call(args: argparse.Namespace) -> int:
     if args.rank != "all" and not args.rank.isdigit():
         raise UserError(f"--rank {args.rank}: expected a number or `all`")
     run = common.find_run(args)
+    rank = None if args.rank == "all" else int(args.rank)
     positions: dict[Path, int] = {}
     while True:
-        ended = not args.follow or _is_over(run)
-        printed = _print_new(run, args, positions)
+        ended = not args.follow or not control.is_driven(run)
+        files = control.log_files(run, args.what, rank, args.case, args.round)
+        _print_new(files, positions)
         if ended:
-            if not positions and not printed:
+            if not positions:
                 raise UserError(f"run {run.id} has no such log; `trainmark status {run.id}` shows what was run")
             return 0
         time.sleep(LOOK_SECONDS)
 
 
-def _is_over(run: RunDir) -> bool:
-    owner = lease.read(run.path)
-    return owner is None or not lease.is_alive(owner, run.path)
-
-
-def _print_new(run: RunDir, args: argparse.Namespace, positions: dict[Path, int]) -> bool:
-    files = [run.path / RUN_LOG] if args.what == "run" else list(_files(run, args))
-    many = len(files) > 1
+def _print_new(files: list[Path], positions: dict[Path, int]) -> None:
+    """What was added to the files since the last call; `positions` is updated."""
     for file in files:
         with file.open("rb") as source:
             source.seek(positions.get(file, 0))
             new = source.read()
         positions[file] = positions.get(file, 0) + len(new)
-        head = file.name.partition(".")[0] + ": " if many else ""
+        head = file.name.partition(".")[0] + ": " if len(files) > 1 else ""
         for line in new.decode(errors="replace").splitlines():
             sys.stdout.write(f"{head}{line}\n")
     sys.stdout.flush()
-    return bool(files)
-
-
-def _files(run: RunDir, args: argparse.Namespace) -> Iterator[Path]:
-    attempt = _attempt(run, session.state_of(run, run.manifest().plan), args)
-    if attempt is None:
-        return
-    if args.what == "agent":
-        yield from sorted(attempt.glob("*/agent.log"))
-        return
-    wanted = "*" if args.rank == "all" else args.rank
-    found = attempt.glob(f"*/rank{wanted}.out.log")
-    yield from sorted(found, key=lambda file: int(file.name.partition(".")[0][4:]))
-
-
-def _attempt(run: RunDir, state: RunState, args: argparse.Namespace) -> Path | None:
-    """The newest attempt that fits; rounds run in the plan's order."""
-    newest = None
-    for ref in state.plan.order:
-        case = state.plan.cases[ref.case]
-        last = state.rounds[ref].last()
-        fits = (args.case is None or args.case in case.case) and args.round in (None, ref.round)
-        if last is not None and fits:
-            newest = run.attempt(case, ref, last.number)
-    return newest

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import gc
 import importlib
 import os
 import sys
+from typing import TextIO
 
-from trainmark.cli import bytecode, start
-from trainmark.errors import BAD_INPUT, OK, SITE_UNUSABLE, STOPPED, UserError, did_you_mean
-
-TYPE_CHECKING = False  # that of `typing` would import it, before `entry` has prepared anything
-if TYPE_CHECKING:
-    import argparse
+from trainmark.errors import BAD_INPUT, OK, SITE_UNUSABLE, STOPPED, SiteError, UserError, did_you_mean
 
 # verb → (module, what it does)
 VERBS = {
@@ -55,23 +51,31 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def entry() -> None:
-    """The installed program. Ends without the interpreter's own clean-up, which costs as much as a small verb."""
-    # Importing makes many objects and no garbage: collecting it so often would cost a tenth of a small run.
-    gc.set_threshold(50_000, 20, 20)
-    codes = bytecode.use()
+    """The installed program."""
     _prepare_streams()
     code = main(sys.argv[1:])
-    if code == OK and sys.argv[1:2] == ["run"]:
-        bytecode.keep(codes)
+    for stream in (sys.stdout, sys.stderr):
+        code = code or _flush(stream)
+    sys.exit(code)
+
+
+def _flush(stream: TextIO) -> int:
+    """What cannot be written is said once, and not tried again by the interpreter at its end."""
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        stream.flush()
+        return OK
     except BrokenPipeError:
-        pass
+        _discard(stream)
+        return OK
     except OSError as error:
-        os.write(2, f"trainmark: the output could not be written: {error.strerror}\n".encode())
-        code = code or SITE_UNUSABLE
-    os._exit(code)
+        _discard(stream)
+        with contextlib.suppress(OSError):
+            os.write(2, f"trainmark: the output could not be written: {error.strerror}\n".encode())
+        return SITE_UNUSABLE
+
+
+def _discard(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _prepare_streams() -> None:
@@ -89,8 +93,12 @@ def _prepare_streams() -> None:
 
 def main(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
-        sys.stdout.write(overview())
-        return 0 if argv else BAD_INPUT
+        try:
+            sys.stdout.write(overview())
+        except OSError as error:
+            sys.stderr.write(f"trainmark: the output could not be written: {error.strerror}\n")
+            return SITE_UNUSABLE
+        return OK if argv else BAD_INPUT
     if argv[0] == "--version":
         argv = ["version"]
     verb, rest = argv[0], argv[1:]
@@ -101,24 +109,27 @@ def main(argv: list[str]) -> int:
 
 
 def parser(verb: str) -> argparse.ArgumentParser:
-    """The verb's own parser; also read by shell completion."""
-    start.prepare()
-    import argparse
+    """The verb's own parser."""
+    made = argparse.ArgumentParser(prog=f"trainmark {verb}", allow_abbrev=False)
+    configure(made, verb)
+    return made
 
+
+def configure(made: argparse.ArgumentParser, verb: str) -> None:
+    """Everything that a verb's parser holds; shell completion reads it, too."""
     module_name, summary = VERBS[verb]
     module = importlib.import_module(module_name)
-    made = argparse.ArgumentParser(
-        prog=f"trainmark {verb}",
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=getattr(module, "EPILOG", None),
-        # A fixed width: argparse would import a terminal library for each option otherwise.
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
-        allow_abbrev=False,
-    )
+    made.description = summary[0].upper() + summary[1:] + "."
+    made.epilog = getattr(module, "EPILOG", None)
+    made.formatter_class = _formatter
     made.add_argument("--log-level", choices=LEVELS, default="info", help="how much to say (default: info)")
     module.configure(made)
     made.set_defaults(call=module.call)
-    return made
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """A fixed width, so that help reads the same everywhere."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=100)
 
 
 def _call(verb: str, rest: list[str]) -> int:
@@ -127,20 +138,25 @@ def _call(verb: str, rest: list[str]) -> int:
         _check_letters(rest)
         args = parser(verb).parse_args(rest)
         level = args.log_level
+        args.argv = [verb, *rest]
         return int(args.call(args))
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else BAD_INPUT
     except UserError as error:
         if level == "debug":
             raise
+        if isinstance(error, SiteError) and error.findings:
+            from trainmark.cli import doctor
+
+            sys.stderr.write(doctor.text(error.findings))
         sys.stderr.write(f"trainmark {verb}: {error}\n")
         return error.exit_code
     except KeyboardInterrupt:
         return STOPPED
     except BrokenPipeError:
-        # Somebody piped us into `head`: not an error. Point stdout away so that its flush cannot fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+        # Somebody piped us into `head`: not an error.
+        _discard(sys.stdout)
+        return OK
     except RuntimeError as error:
         # So says `Path.resolve`, up to Python 3.12.
         if level == "debug" or not str(error).startswith("Symlink loop"):

@@ -10,12 +10,13 @@ from pathlib import Path
 import msgspec
 
 from trainmark.cli import common, drive
-from trainmark.errors import UserError
-from trainmark.run import session
+from trainmark.errors import OK, UserError
+from trainmark.run import planning, session
 from trainmark.spec import peaks
 from trainmark.spec import site as sites
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
+from trainmark.store.files import write_json
 from trainmark.store.rundir import RunDir
 
 EPILOG = """\
@@ -50,11 +51,10 @@ def call(args: argparse.Namespace) -> int:
             raise UserError(f"{kept}: nothing is kept yet; `trainmark peaks` measures it")
         return _print(found, args)
     _check_writable(kept)
-    suite = _suite(site, args)
-    plan = common.plan_suite(suite, site, {}, args.seed)
+    plan = planning.plan_suite(_suite(site, args), site, {}, args.seed)
+    plan = msgspec.structs.replace(plan, kind="peaks", peaks_file=str(kept.absolute()))
     common.check_runs(plan, args)
-    run = session.create(plan, args.runs.resolve())
-    return drive.drive(run, plan, args, show=lambda run, args: _keep(run, kept, args))
+    return drive.drive(drive.create(plan, args), plan, args)
 
 
 def _check_writable(kept: Path) -> None:
@@ -84,26 +84,26 @@ def _suite(site: Site, args: argparse.Namespace) -> suites.Loaded:
     return suites.named(sites.PEAKS, names, args.preset)
 
 
-def _keep(run: RunDir, kept: Path, args: argparse.Namespace) -> None:
+def show(run: RunDir, args: argparse.Namespace) -> int:
+    """Keeps what was measured with its site."""
     from trainmark.report import peaks as reading
-    from trainmark.store.files import write_json
 
     manifest = run.manifest()
     found = reading.of_run(run, manifest, session.state_of(run, manifest.plan))
     if not found.matmul:
         sys.stderr.write(f"trainmark peaks: nothing is kept, nothing could be measured: {'; '.join(found.missing)}\n")
-        return
-    write_json(kept, found, durable=True)
+        return OK
+    kept = manifest.plan.peaks_file
+    if kept:
+        write_json(Path(kept), found, durable=True)
     _print(found, args)
-    if not args.json:
+    if kept and not args.json:
         sys.stdout.write(f"\nkept in {kept}; `trainmark report {run.id} --format html` draws the roof\n")
+    return OK
 
 
 def _print(found: peaks.Peaks, args: argparse.Namespace) -> int:
-    from trainmark.report import peaks as reading
+    from trainmark.report.show import show
 
-    if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
-    else:
-        sys.stdout.write("\n" + reading.text(found))
+    sys.stdout.write(show(found, "json-line") if args.json else "\n" + show(found))
     return 0

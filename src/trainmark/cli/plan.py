@@ -8,6 +8,7 @@ import sys
 import msgspec
 
 from trainmark.cli import common
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.spec.case_id import value_text
 
@@ -37,10 +38,8 @@ def text(plan: Plan, *, drawn: bool) -> str:
         lines.append(f"block {number}: {order}")
     for case in plan.cases:
         lines += ["", *_case(case)]
-    if plan.site.launcher == "slurm":
-        from trainmark.launch.slurm import plan as slurm_plan
-
-        lines += ["", *slurm_plan.preview(plan)]
+    preview = launcher_of(plan.site).preview(plan)
+    lines += ["", *preview] if preview else []
     return "\n".join(lines) + "\n"
 
 
@@ -56,7 +55,7 @@ def _case(case: CasePlan) -> list[str]:
     lines += [f"  port {number}: {port or 'any free one'}" for number, port in enumerate(case.ports)]
     lines += [f"  env {name}={value}" for name, value in case.env.items()]
     for node in case.nodes:
-        lines.append(f"  node {node.index} {node.host}")
+        lines.append(f"  node {node.index} {node.host or '(chosen when it starts)'}")
         processes = [(helper.name, helper.argv, helper.env) for helper in node.helpers]
         processes += [(f"rank {rank.rank}", rank.argv, rank.env) for rank in node.ranks]
         for who, argv, env in processes:

@@ -5,65 +5,53 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.run import progress
+from trainmark.run.observers import Observer, outcome_line
 from trainmark.run.progress import duration
-from trainmark.run.views import outcome_line
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
-
-if TYPE_CHECKING:
-    from trainmark.run.words import View
 
 # A piped run says how far it is this often.
 PLAIN_SECONDS = 15.0
 
 
-def choose(out: IO[str], run: RunDir, plan: Plan, *, quiet: bool) -> View:
+def choose(out: IO[str], run: RunDir, plan: Plan, *, quiet: bool) -> Observer:
     if quiet:
-        return Quiet()
-    return Sturdy(lambda: _Live(out, run, plan) if out.isatty() else Plain(out, run, plan))
+        return Observer()
+    return _Guarded(lambda: _Live(out, run, plan) if out.isatty() else _Plain(out, run, plan))
 
 
-class Quiet:
-    """Watches nothing."""
+class _Guarded(Observer):
+    """Shows what another observer shows until that fails: a lost terminal or pipe is no reason to end a run."""
 
-    def started(self, *_: object) -> None: ...
-    def tick(self, *_: object) -> None: ...
-    def ended(self, *_: object) -> None: ...
-    def note(self, *_: object) -> None: ...
-
-
-class Sturdy:
-    """Shows what another view shows until that fails: a lost terminal or pipe is no reason to end a run."""
-
-    def __init__(self, make: Callable[[], View]) -> None:
-        self._view: View = Quiet()
-        self._try(lambda: setattr(self, "_view", make()))
+    def __init__(self, make: Callable[[], Observer]) -> None:
+        self._shown = Observer()
+        self._try(lambda: setattr(self, "_shown", make()))
 
     def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
-        self._try(lambda: self._view.started(case, ref, attempt))
+        self._try(lambda: self._shown.started(case, ref, attempt))
 
     def tick(self, attempt_dir: Path) -> None:
-        self._try(lambda: self._view.tick(attempt_dir))
+        self._try(lambda: self._shown.tick(attempt_dir))
 
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
-        self._try(lambda: self._view.ended(case, ref, ended))
+        self._try(lambda: self._shown.ended(case, ref, ended))
 
     def note(self, text: str) -> None:
-        self._try(lambda: self._view.note(text))
+        self._try(lambda: self._shown.note(text))
 
     def close(self) -> None:
-        self._try(lambda: getattr(self._view, "close", lambda: None)())
+        self._try(lambda: self._shown.close())
 
     def _try(self, act: Callable[[], None]) -> None:
         try:
             act()
         except (OSError, ValueError):
-            self._view = Quiet()
+            self._shown = Observer()
 
 
 class _Counted:
@@ -106,7 +94,7 @@ class _Counted:
         self._ended |= {other for other in self._plan.order if other == ref or (skipped and other.case == ref.case)}
 
 
-class Plain:
+class _Plain(Observer):
     """For pipes and logs: a line when something begins or ends, and now and then in between."""
 
     def __init__(self, out: IO[str], run: RunDir, plan: Plan) -> None:
@@ -136,7 +124,7 @@ class Plain:
         self._out.flush()
 
 
-class _Live:
+class _Live(Observer):
     """For terminals: finished rounds scroll by, the running one is a line that changes."""
 
     def __init__(self, out: IO[str], run: RunDir, plan: Plan) -> None:

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from trainmark.cli import common
-from trainmark.report import formats
-from trainmark.report.words import LANGUAGES
+from trainmark.report.i18n.speaker import LANGUAGES
+from trainmark.report.show import FORMATS, format_of, show
 from trainmark.store.rundir import RunDir
 
 PAGE = "report.html"
@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_run(parser)
     parser.add_argument(
         "--format",
-        choices=formats.FORMATS,
+        choices=FORMATS,
         help="default: what the name of FILE ends in (.html, .md, .json, .csv), else text. "
         f"html without -o is written to {PAGE} in the run's folder, and its path is printed",
     )
@@ -40,8 +40,8 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.report import build
 
     run = common.find_run(args)
-    kind = formats.chosen(args.format, args.output)
-    content = formats.render(build.build(run, series=kind == "html"), kind, args.lang)
+    kind = format_of(args.format, args.output)
+    content = show(build.build(run, series=kind == "html"), kind, args.lang)
     target = _target(args.output, kind, run)
     if target is None:
         sys.stdout.write(content)

@@ -7,14 +7,15 @@ import sys
 
 from trainmark.cli import common, drive
 from trainmark.errors import UserError
-from trainmark.plan import fleet
-from trainmark.run import session
-from trainmark.store.rundir import RunDir
+from trainmark.run import campaign, session
+from trainmark.run.campaign import Campaign
 
 EPILOG = """\
 Rounds that ended are kept as they are. A round whose agent still works is followed, one that was cut off gets a new
 attempt, and cases that were skipped are looked at again. Nothing is counted twice.
-An acceptance goes on as a whole, to its verdict.
+An acceptance, a bisection or a search for the largest batch goes on as a whole, to its result; a bisection and a search
+are named by their folder (`.bisect-…`, `.fit-…`). Without RUN it is the newest run, or a newer one of these.
+The clock of an AutoML experiment does not stop in between: what is left of its time is what is left.
 """
 
 
@@ -24,19 +25,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    run: RunDir = common.find_run(args)
-    manifest = run.manifest()
-    if manifest.imported:
+    made = campaign.find(args.runs, args.run)
+    if made is not None:
+        return _go_on(made, args)
+    run = common.find_run(args)
+    plan = run.manifest().plan
+    if plan.kind == "import":
         raise UserError(f"run {run.id} was imported: another tool ran it, so there is nothing here to go on with")
-    plan = manifest.plan
-    if common.is_experiment(plan):
-        raise UserError(f"run {run.id} is an AutoML experiment: `trainmark automl resume {run.id}` goes on with it")
-    if plan.suite == fleet.SUITE:
-        from trainmark.cli import accept, accept_course
+    if plan.kind == "acceptance":
+        from trainmark.campaigns import accept
 
-        first = accept_course.first_of(run)
-        if first is not None:
-            return accept.go_on(args, first)
+        made = accept.find(run)
+    elif plan.kind in ("bisect", "fit"):
+        made = campaign.of_run(run)
+    if made is not None:
+        return _go_on(made, args)
     if session.nothing_left(run, plan) and not args.json:
         sys.stdout.write(f"run {run.id} has nothing left to do\n")
     return drive.drive(run, plan, args)
+
+
+def _go_on(made: Campaign, args: argparse.Namespace) -> int:
+    from trainmark.cli import accept, bisect, fit
+
+    kind = made.record().kind
+    if kind == "acceptance":
+        return accept.go_on(made, args)
+    return bisect.go_on(made, args) if kind == "bisect" else fit.go_on(made, args)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from trainmark.cli import common, drive
-from trainmark.devices import catalog
-from trainmark.errors import STOPPED, SiteError
-from trainmark.launch import REGISTRY
-from trainmark.plan.records import Plan
-from trainmark.run import session
-from trainmark.spec import suite as suites
+from trainmark.cli import common, drive, fit
+from trainmark.run import planning
+from trainmark.spec import suite_cases
 
 EPILOG = """\
 examples:
@@ -30,69 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     loaded, site = common.load_suite(args), common.load_site(args)
-    wanted = suites.wanted_batches(loaded)
-    if wanted:
-        from trainmark.cli import fit
-        from trainmark.run.fit import Stopped
-
-        try:
-            loaded = fit.found(loaded, site, args, wanted)
-        except Stopped:
-            return STOPPED
-    plan = common.make_plan(args, loaded, site)
-    common.check_runs(plan, args)
-    if plan.site.launcher == "local":
-        _check_devices(plan)
-        _check_torch(plan)
-        _check_rank_table(plan)
-    elif not args.no_check:
-        check_site(plan)
-    run = session.create(plan, args.runs.resolve())
+    if suite_cases.wanted_batches(loaded):
+        return fit.begin(loaded, site, args)
+    plan = planning.plan_suite(loaded, site, common.overrides(args), args.seed)
+    plan = planning.with_kept_peaks(plan, args.site)
+    planning.check(plan, args.runs, hosts=not args.no_check)
+    run = drive.create(plan, args)
     return drive.drive(run, plan, args)
-
-
-def _check_devices(plan: Plan) -> None:
-    """Ranks that share a device would be measured as something else than what the case says."""
-    for case in plan.cases:
-        files = catalog.VENDORS[case.vendor].files
-        if files is not None and not case.open:
-            import glob
-
-            here = len(glob.glob(files))
-            if here < case.id.nproc:
-                raise SiteError(
-                    f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here"
-                )
-
-
-def _check_torch(plan: Plan) -> None:
-    """Frameworks that have environments were looked for when their Python was chosen; this one has none."""
-    cases = [case for case in plan.cases if case.id.framework == "pytorch" and not case.open]
-    for python, case in {case.nodes[0].ranks[0].argv[0]: case for case in cases}.items():
-        from trainmark import environments
-
-        if not environments.has(python, "torch", case.env):
-            raise SiteError(
-                f"case `{case.case}`: pytorch is not installed in {python}; `pip install 'trainmark[torch]'` adds it "
-                "to trainmark's own Python, or name one that has it in the site: `python: /path/to/python`"
-            )
-
-
-def _check_rank_table(plan: Plan) -> None:
-    if plan.rank_table is None:
-        return
-    from trainmark.launch.local.check import rank_table
-
-    found = rank_table(plan.rank_table, plan.site.hosts[0])
-    if not found.good:
-        raise SiteError(f"site `{plan.site.name}`: rank_table: {found.found}; {found.cure}")
-
-
-def check_site(plan: Plan) -> None:
-    """The hosts this run needs, before anything is started or written."""
-    from trainmark.cli import doctor
-
-    found = REGISTRY.get(plan.site.launcher).check(plan.site, plan)
-    if doctor.bad(found):
-        sys.stderr.write(doctor.text(doctor.bad(found)))
-        raise SiteError(f"site `{plan.site.name}` cannot be used as it is; `--no-check` starts all the same")

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from trainmark.errors import UserError
-from trainmark.spec import hostlist
+from trainmark.spec import notation
 from trainmark.spec.case_id import is_name
-from trainmark.spec.site import Site, Ssh
+from trainmark.spec.site import Site
 
 EPILOG = """\
 examples:
@@ -47,12 +47,12 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.launch.slurm import configuration as slurm_conf
     from trainmark.launch.slurm import setup as slurm_setup
 
-    nodes, controller = hostlist.read(args.hosts), _controller(args.controller)
+    nodes, controller = notation.read_host_file(args.hosts), _controller(args.controller)
     gres = _gres(args.gres)
     _check_names(args, nodes, controller)
     config = args.ssh_config and str(Path(args.ssh_config).expanduser().resolve())
-    ssh = Ssh(user=args.user, port=args.port, config=config)
-    site = Site(name=args.name, launcher="ssh", hosts=nodes, ssh=ssh, node_python=args.node_python)
+    reached = {"user": args.user, "port": args.port, "config": config}
+    site = Site(name=args.name, launcher="ssh", hosts=nodes, launcher_options=reached, node_python=args.node_python)
     with slurm_setup.connected(site, list(dict.fromkeys([*nodes, controller]))) as hosts:
         cluster = slurm_setup.look(hosts, nodes, controller, args.name, args.partition, args.spool, gres)
         _write(args.out, slurm_conf.files(cluster), slurm_conf.steps(cluster))
@@ -68,7 +68,7 @@ def call(args: argparse.Namespace) -> int:
 
 def _controller(text: str) -> str:
     """A host, or the first of a file such as masterip.txt."""
-    return hostlist.read(Path(text))[0] if Path(text).is_file() else text
+    return notation.read_host_file(Path(text))[0] if Path(text).is_file() else text
 
 
 def _check_names(args: argparse.Namespace, nodes: list[str], controller: str) -> None:
@@ -102,7 +102,7 @@ def _tell(cluster: object, folder: Path) -> None:
     from trainmark.cli.list import table
     from trainmark.launch.slurm import configuration as slurm_conf
 
-    assert isinstance(cluster, slurm_conf.Cluster)  # noqa: S101 - imported late
+    assert isinstance(cluster, slurm_conf.SlurmCluster)  # noqa: S101 - imported late
     rows = []
     for node in cluster.nodes:
         devices = ", ".join(f"{len(files)} {kind}" for kind, files in sorted(node.facts["devices"].items()) if files)

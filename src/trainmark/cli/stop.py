@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 
 from trainmark.cli import common
-from trainmark.cli.progress import Quiet
-from trainmark.errors import SiteError
-from trainmark.run import lease, session, stop
-from trainmark.store.rundir import RunDir
+from trainmark.run import campaign, control, session
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,35 +18,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
+    made = campaign.find(args.runs, args.run)
+    if made is not None:
+        stopped = control.stop_campaign(made, now=args.now, timeout=args.timeout)
+        more = "" if made.record().finished else f"; `trainmark resume {made.name}` would go on"
+        sys.stdout.write(f"{made.name} {'has stopped' if stopped else 'is not running'}{more}\n")
+        return 0
     run = common.find_run(args)
-    manifest = run.manifest()
-    state = session.state_of(run, manifest.plan)
-    owner = lease.read(run.path)
-    if owner is not None and lease.is_alive(owner, run.path):
-        stop.request(run.path, "stopped by `trainmark stop`", now=args.now)
-        _wait(run, args.timeout)
-    elif state.open_attempts():
-        # Its controller is gone but an agent may still work: become the controller just to end it.
-        session.drive(run, state.plan, Quiet(), stopping="now" if args.now else "stop")
-    else:
+    plan = run.manifest().plan
+    if not control.stop_run(run, now=args.now, timeout=args.timeout):
         sys.stdout.write(f"run {run.id} is not running\n")
         # Another tool's run has no site of ours.
-        if not manifest.imported:
-            for text in session.release(run, state.plan):
-                sys.stderr.write(f"warning: {text}\n")
+        for text in [] if plan.kind == "import" else session.release(run, plan):
+            sys.stderr.write(f"warning: {text}\n")
         return 0
-    state = session.state_of(run, state.plan)
-    more = f"; `{common.resume_line(run, state.plan)}` would go on" if state.unfinished() else ""
+    state = session.state_of(run, plan)
+    more = f"; `{common.resume_line(run, plan)}` would go on" if state.unfinished() else ""
     sys.stdout.write(f"run {run.id} has stopped: {state.finished or 'its controller ended'}{more}\n")
     return 0
-
-
-def _wait(run: RunDir, seconds: float) -> None:
-    """Until its owner has let go: by then its agents have proved that nothing is left."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        owner = lease.read(run.path)
-        if owner is None or not lease.is_alive(owner, run.path):
-            return
-        time.sleep(0.1)
-    raise SiteError(f"run {run.id} has not stopped within {seconds:g} s; `trainmark stop --now {run.id}` is harsher")

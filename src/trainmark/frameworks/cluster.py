@@ -47,6 +47,8 @@ def of_site(site: Site, nproc: int | None, hccn: Mapping[str, str]) -> Cluster:
     """
     servers: list[Server] = []
     rank = 0
+    if "" in site.hosts:
+        raise UserError(f"site `{site.name}`: its hosts have no names yet; name them in `hosts`")
     for host in site.hosts:
         known = site.fabric.get(host, Fabric())
         ips = read_hccn(hccn[host], f"hccn of {host}") if host in hccn else _listed(known)

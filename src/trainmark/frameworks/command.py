@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainmark.frameworks import Command, Start, Topology
+from trainmark.frameworks.protocol import Command, Start, Topology
 
 
 class Exec:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainmark.frameworks import Start, Topology
 from trainmark.frameworks.launched import RANK, launched
 from trainmark.frameworks.mpi import AS_ROOT, HOSTFILE, hosts_text, mpirun, srun
+from trainmark.frameworks.protocol import Start, Topology
 
 # Plain TCP beside the collective library: what Horovod recommends where it is started without `horovodrun`.
 _TRANSPORT = ("--mca", "pml", "ob1", "--mca", "btl", "^openib")
@@ -12,7 +12,7 @@ _TRANSPORT = ("--mca", "pml", "ob1", "--mca", "btl", "^openib")
 
 class Horovod:
     def start(self, topology: Topology, argv: tuple[str, ...]) -> Start:
-        if topology.launcher == "slurm":
+        if topology.starter == "srun":
             return launched(topology, srun(topology), argv, {}, {})
         by_mpi = topology.starter == "mpirun"
         words = [*mpirun(topology)[:-1], *_TRANSPORT, RANK] if by_mpi else horovodrun(topology)

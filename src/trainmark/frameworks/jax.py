@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainmark.frameworks import Start, Topology
 from trainmark.frameworks.plain import per_rank
+from trainmark.frameworks.protocol import Start, Topology
 
 
 class Jax:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainmark.frameworks import Command, Start, Topology
+from trainmark.frameworks.protocol import Command, Start, Topology
 
 # What the launcher starts: it becomes the program of the case, on each node as that node calls it.
 RANK = "trainmark-rank"
@@ -13,13 +13,13 @@ RANK = "trainmark-rank"
 def launched(
     topology: Topology, launcher: Sequence[str], program: Sequence[str], env: dict[str, str], files: dict[str, str]
 ) -> Start:
-    """The launcher on the first node, and on each other node a door through which it reaches that node's agent."""
+    """The launcher on the first node, and on each other node a member through which it reaches that node's agent."""
     first, *others = topology.hosts
-    head = ("%AGENT%", "head", "%PORT0%" if others else "0", str(len(others)), str(len(launcher)))
+    head = ("%AGENT%", "mpi-head", "%PORT0%" if others else "0", str(len(others)), str(len(launcher)))
     nodes = [(Command(0, 0, (*head, *launcher, *program), env),)]
     for index, host in enumerate(others, 1):
-        door = ("%AGENT%", "door", first, "%PORT0%", host, *program)
-        nodes.append((Command(index * topology.nproc, 0, door, env),))
+        member = ("%AGENT%", "mpi-member", first, "%PORT0%", host, *program)
+        nodes.append((Command(index * topology.nproc, 0, member, env),))
     return Start(tuple(nodes), ports=int(bool(others)), files=files, launched=True)
 
 

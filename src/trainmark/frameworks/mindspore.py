@@ -6,8 +6,8 @@ Ascend sites may have one, ranks find each other in it and no scheduler is neede
 
 from __future__ import annotations
 
-from trainmark.frameworks import Helper, Start, Topology
 from trainmark.frameworks.plain import per_rank
+from trainmark.frameworks.protocol import Helper, Start, Topology
 
 # Seconds a rank on a CPU waits for the others; with MindSpore's own 30, a rank that compiles longer spoils the
 # round. How long anything may take is for the agent to say.

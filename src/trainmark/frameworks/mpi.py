@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainmark.frameworks import Start, Topology
 from trainmark.frameworks.launched import RANK, launched, unless_given
+from trainmark.frameworks.protocol import Start, Topology
 from trainmark.frameworks.ranktable import hostfile
 
 HOSTFILE = "hostfile"
@@ -13,7 +13,7 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 class Mpi:
     def start(self, topology: Topology, argv: tuple[str, ...]) -> Start:
-        if topology.launcher == "slurm":
+        if topology.starter == "srun":
             return launched(topology, srun(topology), argv, {}, {})
         return launched(topology, mpirun(topology), argv, dict(AS_ROOT), {HOSTFILE: hosts_text(topology)})
 
@@ -39,7 +39,7 @@ def mpirun(topology: Topology) -> list[str]:
 
 
 def srun(topology: Topology) -> list[str]:
-    """A step beside the agents' own, on the same nodes. The host names may be stand-ins, in a word of their own."""
+    """A step beside the agents' own, on the same nodes."""
     count = len(topology.hosts)
     words = ["srun", *unless_given(topology.options, "--mpi=pmix"), "--overlap", f"--nodes={count}"]
     words += ["--nodelist", ",".join(topology.hosts)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainmark.frameworks import Command, Start, Topology
+from trainmark.frameworks.protocol import Command, Start, Topology
 
 
 class Plain:

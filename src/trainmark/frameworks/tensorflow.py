@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from trainmark.frameworks import Start, Topology
 from trainmark.frameworks.plain import per_rank
+from trainmark.frameworks.protocol import Start, Topology
 
 
 class TensorFlow:

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.launch import AttemptSpec, NodeJob
+from trainmark.launch.protocol import AttemptSpec, NodeStart
+from trainmark.launch.trees import Tree, moved
 from trainmark.plan.records import CasePlan, NodePlan
 from trainmark.spec.site import Site
 from trainmark.store.rundir import LEASE, node_dir
@@ -15,10 +16,10 @@ from trainmark.store.rundir import LEASE, node_dir
 SCHEMA = 1
 
 
-def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
-    """The agent's orders for `node`, in the words of the versioned node plan."""
+def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool = False) -> NodeStart:
+    """The agent's orders for `node`, as the versioned node plan holds them."""
     case, folder = spec.case, node_dir(spec.attempt_dir, node.host, node.index)
-    return NodeJob(
+    return NodeStart(
         node.host,
         folder,
         {
@@ -48,8 +49,8 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             # Where steps are read from the output, it is that of the first node.
             "probe": case.probe and (case.pattern is None or node.index == 0),
             "open": case.guests,
-            # Slurm starts such ranks beside the agents, not below them.
-            "sweep": case.launched and site.launcher == "slurm",
+            # Ranks that are started beside the agents, not below them, are looked for when a round ends.
+            "sweep": case.launched and ranks_beside,
             "files": case.files,
             "pattern": _pattern(case) if node.index == 0 else None,
             "sample_seconds": 1.0,
@@ -59,6 +60,26 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site) -> NodeJob:
             "device": {"vendor": case.vendor, "visible": None if case.guests else case.visible},
         },
     )
+
+
+def spelled(plan: dict[str, Any], here: str, there: str, tree: Tree | None, trees: str) -> dict[str, Any]:
+    """The plan with paths as the node sees them: the run's folder `here` is `there`, the workload's files are a tree
+    below `trees`."""
+
+    def moved_run(text: str) -> str:
+        return there + text[len(here) :] if text == here or text.startswith(here + "/") else text
+
+    def moved_tree(text: str) -> str:
+        return moved(text, tree.places, f"{trees}/{tree.name}") if tree else text
+
+    config = dict(plan["config"])
+    for name in ("workdir", "checkpoints"):
+        config[name] = moved_run(config[name])
+    config["code"] = config["code"] and moved_tree(config["code"])
+    ranks = [{**rank, "argv": [moved_tree(word) for word in rank["argv"]]} for rank in plan["ranks"]]
+    path = [moved_tree(text) for text in plan["path"]]
+    paths = {"dir": moved_run(plan["dir"]), "lease": moved_run(plan["lease"]), "path": path}
+    return {**plan, **paths, "config": config, "ranks": ranks}
 
 
 def _tuning(case: CasePlan, site: Site) -> dict[str, Any]:
@@ -76,8 +97,8 @@ def _diagnostic(case: CasePlan) -> dict[str, str]:
     return {} if asked is None else {"TRAINMARK_DIAGNOSE": f"{asked.mode}:{asked.skip}:{asked.steps}"}
 
 
-def _told(case: CasePlan) -> dict[str, Any]:
-    """What the user said of a command's steps."""
+def _steps_said(case: CasePlan) -> dict[str, Any]:
+    """What the user said about a command's steps."""
     return {"unit": case.unit, "batch": case.params.get("batch"), "steps": case.params.get("steps")}
 
 
@@ -85,11 +106,11 @@ def _pattern(case: CasePlan) -> dict[str, Any] | None:
     if case.pattern is None:
         return None
     devices = case.id.nnodes * case.id.nproc
-    return {**case.pattern, **_told(case), "devices": devices}
+    return {**case.pattern, **_steps_said(case), "devices": devices}
 
 
 def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
-    """What the training program itself is told."""
+    """What the training program itself reads."""
     case = spec.case
     return {
         "case": case.case,
@@ -109,5 +130,5 @@ def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
         "seed": spec.seed,
         "nnodes": len(case.nodes),
         "nproc": case.id.nproc if case.guests else len(case.nodes[0].ranks),
-        "exec": _told(case) if case.open else None,
+        "exec": _steps_said(case) if case.open else None,
     }

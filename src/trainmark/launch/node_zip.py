@@ -19,7 +19,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def sources() -> list[Path]:
     """What goes into the zip: the agent, the probe, and the half of `devices` that nodes use."""
     rooms = [file for room in ("agent", "probe") for file in (_PACKAGE / room).rglob("*.py")]
-    devices = [_PACKAGE / "devices" / "__init__.py", *(_PACKAGE / "devices").glob("host*.py")]
+    halves = [file for file in (_PACKAGE / "devices").glob("*/*.py") if file.name != "device.py"]
+    devices = [_PACKAGE / "devices" / "__init__.py", *halves]
     return sorted([_PACKAGE / "__init__.py", *rooms, *devices])
 
 

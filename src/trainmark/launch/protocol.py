@@ -1,40 +1,207 @@
-"""What every launcher can do. `testing` holds the tests that each must pass."""
+"""What every launcher is: its capabilities, its methods, the records they exchange, and the table of launchers.
+
+`trainmark.testing.launchers` holds the tests that each must pass; `docs/adding-a-launcher.md` shows how to write one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request
-from trainmark.plan.records import Plan
-from trainmark.spec.site import Site
+import msgspec
+
+from trainmark.errors import SiteError, UserError
+from trainmark.launch import agent_command
+from trainmark.plan.records import CasePlan, Plan
+from trainmark.plugins import Registry
+from trainmark.reasons import Reason
+from trainmark.spec.site import Site, options_location
+from trainmark.spec.states import JobState
+from trainmark.spec.yamlfile import Location, convert
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that `doctor` looked at. `good` is None for something worth knowing that is no fault."""
+
+    host: str
+    what: str
+    good: bool | None
+    found: str
+    cure: str = ""
+
+
+class NodeStart(msgspec.Struct, frozen=True):
+    """One agent to start: its folder and its node plan."""
+
+    host: str
+    dir: Path
+    plan: dict[str, Any]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One attempt, rendered: everything needed to start it, nothing started yet."""
+
+    attempt_dir: Path
+    token: str
+    nodes: tuple[NodeStart, ...]
+
+
+class StartedAttempt(msgspec.Struct, frozen=True):
+    """A started attempt: its address (`ssh://site/…`) and its folder."""
+
+    handle: str
+    attempt_dir: Path
+    token: str
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How an attempt stands; `failure` names the first failing rank and its last lines."""
+
+    state: JobState
+    reason: Reason | str = ""
+    failure: dict[str, Any] | None = None
+
+
+class AttemptSpec(msgspec.Struct, frozen=True):
+    """Which attempt of which case to render."""
+
+    run: str
+    run_dir: Path
+    attempt_dir: Path
+    case: CasePlan
+    round: int
+    attempt: int
+    token: str
+    epoch: int
+    seed: int
+
+
+# `stop` gives ranks their grace, `kill` gives none, `destroy` does not even ask the agent.
+How = Literal["stop", "kill", "destroy"]
+
+
+class NoOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of a launcher that has none."""
 
 
 class Launcher(Protocol):
+    """Subclass it: what has a body here is a default that a launcher may keep."""
+
+    # Ranks run on the controller's own machine, whose files, devices and programs can be looked at before a start.
+    this_machine: bool = False
+    # Nodes see the run's folder under the same name as the controller.
+    shared_folder: bool = False
+    # A site may ask for a number of nodes; which ones they are is known once they are given.
+    chooses_hosts: bool = False
+    # The program by which ranks that agents do not start (MPI, Horovod) are started, beside the agents and not below
+    # them. None: by a program of the site's choice, below the agent of the first node.
+    rank_starter: str | None = None
+    # The container engines it can run agents in.
+    engines: tuple[str, ...] = ()
+    # The record of its own part of a site, `launcher: {name: NAME, …}`.
+    options_type: type[msgspec.Struct] = NoOptions
+
+    def configure(self, site: Site, where: Location) -> Site:
+        """The site with this launcher's part checked and completed; UserError names the key and the cure."""
+        options = convert(site.launcher_options, self.options_type, options_location(site, where))
+        for name in () if self.this_machine else ("work_dir", "shared_dir"):
+            value = getattr(site, name)
+            if value is not None and not value.startswith(("/", "~")):
+                raise UserError(
+                    f"{where.at(name)}: found {value!r}, allowed is an absolute path on the hosts, or one from ~"
+                )
+        if site.container is not None:
+            agent_command.check_container(site.container, self.engines, site.launcher, where.at("container"))
+        return msgspec.structs.replace(site, launcher_options=msgspec.to_builtins(options))
+
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         """Whether the site can be used; changes nothing there."""
+        ...
+
+    def check_runs(self, site: Site, runs: Path) -> None:
+        """UserError where the nodes would not see a folder for runs that they must see."""
+
+    def preview(self, plan: Plan) -> list[str]:
+        """Lines for the dry run: how the launcher would ask for the nodes and start agents. Pure."""
+        del plan
+        return []
+
+    def rank_options(self, site: Site) -> tuple[str, ...]:
+        """What the site adds to the command line of `rank_starter`, besides `mpi_options`."""
+        del site
+        return ()
+
+    def site_for_workers(self, site: Site, *, several: bool) -> Site:
+        """The site as it serves many workers that end at different times; `several`: some share a node."""
+        del several
+        return site
+
+    def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
+        """A program that makes port `here` of this machine appear as port `there` on a host, for launchers without a
+        shared folder."""
+        del there, here
+        raise SiteError(f"site `{site.name}`: launcher `{site.launcher}` cannot connect {host} with this machine")
+
+    def allocation(self, handle: str) -> str | None:
+        """What names the allocation that an attempt had; None where the site's own machines are used."""
+        del handle
+        return None
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         """What submit would start. Pure."""
+        ...
 
-    def submit(self, request: Request) -> Job:
+    def submit(self, request: Request) -> StartedAttempt:
         """Start it. Fails with SiteError when nothing could be started."""
+        ...
 
-    def find(self, attempt_dir: Path, token: str) -> Job | None:
+    def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
         """The attempt, if an agent of it was ever started (for a controller that takes over)."""
+        ...
 
-    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
-        """States by handle, waiting up to `seconds` for one to end. One call for all jobs."""
+    def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
+        """States by handle, waiting up to `seconds` for one to end. One call for all attempts."""
+        ...
 
-    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         """Make an attempt end. Returns at once; `poll` tells when it has."""
+        ...
 
-    def adopt(self, job: Job, epoch: int) -> None:
+    def adopt(self, job: StartedAttempt, epoch: int) -> None:
         """Tell the agents which controller they obey from now on."""
+        ...
 
-    def collect(self, job: Job) -> None:
+    def collect(self, job: StartedAttempt) -> None:
         """Bring everything the attempt left into its folder and leave nothing behind, any number of times."""
+        ...
 
     def release(self, run_dir: Path) -> list[str]:
         """The controller is done with a run: gives back what was held for it. Returns what could not be."""
+        del run_dir
+        return []
+
+
+REGISTRY = Registry(
+    "launcher",
+    {
+        "local": "trainmark.launch.local.launcher:LocalLauncher",
+        "ssh": "trainmark.launch.ssh.launcher:SshLauncher",
+        "slurm": "trainmark.launch.slurm.launcher:SlurmLauncher",
+    },
+)
+
+
+def launcher_of(site: Site) -> Launcher:
+    """A new launcher of the kind that the site names; UserError when there is none."""
+    launcher: Launcher = REGISTRY.get(site.launcher, f"site `{site.name}`")
+    return launcher
+
+
+def allocation_of(handle: str) -> str | None:
+    """The allocation in which an attempt ran, by its handle; None on a site's own machines."""
+    name = handle.partition(":")[0]
+    if name not in REGISTRY.names():
+        return handle
+    launcher: Launcher = REGISTRY.get(name)
+    return launcher.allocation(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import cache
 from pathlib import Path
@@ -9,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.devices import catalog
+from trainmark.devices.protocol import device_of
 from trainmark.errors import UserError
-from trainmark.frameworks import REGISTRY, Topology
-from trainmark.hashes import sha256_hex
+from trainmark.frameworks.protocol import HOST, REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.spec import band as bands
 from trainmark.spec.case import SYNTHETIC, Case
@@ -36,6 +36,9 @@ class Places(msgspec.Struct, frozen=True):
     pythons: dict[str, str] = {}
     # What paths of data and checkpoints that are not absolute start from.
     here: str = ""
+    # The site's launcher starts ranks that agents do not (MPI) by this program; what it adds to the command line.
+    rank_starter: str | None = None
+    rank_options: tuple[str, ...] = ()
 
 
 def build(suite: str, division: str, retries: int, cases: list[Case], site: Site, places: Places, seed: int) -> Plan:
@@ -112,15 +115,16 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
     case_id, workload, folder = case.id, case.found.workload, case.found.folder
     if case_id.nnodes > len(site.hosts):
         raise UserError(f"case `{case_id}` needs {case_id.nnodes} nodes; site `{site.name}` has {len(site.hosts)}")
-    device = catalog.get(case.vendor, case_id.device, site.name)
-    backend = device.backend.get(case_id.framework, "")
+    device = device_of(case.vendor, case_id.device, site.name)
+    backend = device.backends.get(case_id.framework, "")
     hosts = tuple(site.hosts[: case_id.nnodes])
     argv = _argv(case, places)
     framework = REGISTRY.get(case_id.framework, f"case `{case_id}`")
-    start = framework.start(_topology(hosts, case_id.nproc, backend, site), argv)
-    if start.launched and site.launcher == "slurm" and site.container:
+    names = tuple(host or HOST.format(index) for index, host in enumerate(hosts))
+    start = framework.start(_topology(names, case_id.nproc, backend, site, places), argv)
+    if start.launched and places.rank_starter and site.container:
         raise UserError(
-            f"case `{case_id}`: `srun` cannot be had inside a container of site `{site.name}`; "
+            f"case `{case_id}`: `{places.rank_starter}` cannot be had inside a container of site `{site.name}`; "
             f"use a site without `container:` for framework `{case_id.framework}`"
         )
     band, band_missing = bands.choose(
@@ -159,7 +163,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         ports=tuple(site.master_port + number if site.master_port else 0 for number in range(start.ports)),
         launched=start.launched,
         files=start.files,
-        env={**_network(site), **_log_levels(case), **site.env},
+        env={**device.environment, **_network(site), **_log_levels(case), **site.env},
         path=(places.probe, *(str((folder / extra).resolve()) for extra in workload.path)),
         repeat=_repeat(case),
         auto=case.auto,
@@ -180,9 +184,9 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
     return _with_command(planned, case) if workload.command else planned
 
 
-def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site) -> Topology:
-    options = (*(site.slurm.step_options if site.slurm else ()), *site.mpi_options)
-    return Topology(hosts, nproc, backend, site.launcher, site.interface, site.mpi_starter, options, site.rank_table)
+def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site, places: Places) -> Topology:
+    starter, options = places.rank_starter or site.mpi_starter, (*places.rank_options, *site.mpi_options)
+    return Topology(hosts, nproc, backend, site.interface, starter, options, site.rank_table)
 
 
 @cache
@@ -192,8 +196,8 @@ def _version(folder: Path, path: tuple[str, ...]) -> str:
     for place in (folder, *((folder / extra).resolve() for extra in path)):
         for name in sorted(os.listdir(place)) if place.is_dir() else ():
             if name.endswith((".py", ".yaml", ".yml", ".json")):
-                found.append(f"{name} {sha256_hex((place / name).read_bytes())}")
-    return sha256_hex("\n".join(found).encode())[:12]
+                found.append(f"{name} {hashlib.sha256((place / name).read_bytes()).hexdigest()}")
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()[:12]
 
 
 def _data(case: Case, site: Site, places: Places) -> str | None:

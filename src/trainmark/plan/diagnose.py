@@ -18,6 +18,12 @@ KEY = "diagnose"
 _NEVER: dict[str, Value] = {"checkpoint_every": 0, "target_accuracy": 0.0}
 
 
+def distinct(plan: Plan, begins: str = "") -> Plan:
+    """Of the cases whose ids begin so, those that are alike but for how often they run once."""
+    kept = {case.id.identity: case for case in plan.cases if case.case.startswith(begins)}
+    return msgspec.structs.replace(plan, cases=tuple(kept.values()))
+
+
 def diagnostic(plan: Plan, rounds: int, skip: int, steps: int, seed: int) -> Plan:
     """The plan that explains `plan`."""
     for name, found, least in (
@@ -29,7 +35,14 @@ def diagnostic(plan: Plan, rounds: int, skip: int, steps: int, seed: int) -> Pla
             raise UserError(f"{name}: found {found}, allowed is {least} and more: fewer give no interval")
     cases = tuple(made for case in plan.cases for made in _modes(case, rounds, skip, steps))
     return msgspec.structs.replace(
-        plan, suite=KEY, division="open", seed=seed, width=1, cases=cases, blocks=shuffled_blocks(cases, seed)
+        plan,
+        kind="diagnosis",
+        suite=KEY,
+        division="open",
+        seed=seed,
+        width=1,
+        cases=cases,
+        blocks=shuffled_blocks(cases, seed),
     )
 
 

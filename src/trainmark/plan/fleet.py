@@ -16,7 +16,7 @@ from trainmark.spec.site import Site
 # What the id of a bound case says of its hosts.
 ON = "on"
 # What runs of an acceptance are named after.
-SUITE = "accept"
+_SUITE = "accept"
 Pairs = Sequence[Sequence[tuple[str, str]]]
 
 
@@ -72,7 +72,7 @@ def on_pairs(case: Case, site: Site, places: Places, rounds: Pairs, blocks: int,
 def _plan(
     case: Case, site: Site, seed: int, cases: tuple[CasePlan, ...], blocks: tuple[tuple[RoundRef, ...], ...], width: int
 ) -> Plan:
-    return Plan(SCHEMA, SUITE, case.division, site, seed, 1, cases, blocks, max(1, width))
+    return Plan(SCHEMA, _SUITE, case.division, site, seed, 1, cases, blocks, max(1, width), kind="acceptance")
 
 
 def hosts(plan: Plan) -> list[str]:

@@ -7,21 +7,24 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainmark.frameworks import Command, Helper
+from trainmark.frameworks.protocol import Command, Helper
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
 from trainmark.spec.site import Site, VendorPeak
-from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Target
 
 SCHEMA = 1
+# What a run is made for: decides how it is reported, resumed and what goes beside its rounds.
+Kind = Literal["benchmark", "acceptance", "diagnosis", "peaks", "goodput", "automl", "fit", "bisect", "import"]
 # A case is asked for its address once for every round of it.
 _id = lru_cache(maxsize=1024)(CaseId.parse)
 
 
 class NodePlan(msgspec.Struct, frozen=True):
+    """`host` is empty where the launcher is yet to choose it."""
+
     index: int
     host: str
     ranks: tuple[Command, ...]
@@ -172,8 +175,13 @@ class Plan(msgspec.Struct, frozen=True):
     sharing: bool = False
     # A round whose process was killed goes on from its checkpoint, as a round lost to the machine does.
     recover: bool = False
+    # A rank that is killed once in each case, to see how it recovers.
+    kill: int | None = None
     # What the site can reach, as it was known when the plan was made: a record of spec/peaks.py, which few plans have.
     peaks: dict[str, Any] | None = None
+    # Where the peaks that it measures are kept.
+    peaks_file: str = ""
+    kind: Kind = "benchmark"
 
     @property
     def rank_table(self) -> str | None:

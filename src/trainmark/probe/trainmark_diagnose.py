@@ -1,7 +1,7 @@
 """Inside a training process of a diagnostic round: traces some steps, or trains without sharing gradients.
 
-TRAINMARK_DIAGNOSE says which: `MODE:SKIP:STEPS`, after which the process ends. Loaded only where that variable is set,
-by the probe or by the hooks of an unmodified program. Never part of a timed round.
+TRAINMARK_DIAGNOSE is `MODE:SKIP:STEPS`, after which the process ends. Loaded only where that variable is set, by the
+probe or by the hooks of an unmodified program. Never part of a timed round.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 VARIABLE = "TRAINMARK_DIAGNOSE"
-# What marks in a trace are called; readers of traces know them by these names.
+# Names of marks in a trace, which its readers look for.
 DATA_MARK = "trainmark:data"
 PHASE_MARK = "trainmark:phase"
 FOLDER = "trace"
 
 
 class Diagnostic:
-    """One rank's diagnostic round. `plain` does nothing but end after as many steps as the others do."""
+    """The diagnostic round of one rank. Mode `plain` only ends after as many steps as the others."""
 
     def __init__(self, text: str, rank: int, workdir: str) -> None:
         mode, skip, steps = text.split(":")
@@ -50,11 +50,11 @@ class Diagnostic:
         return self._done >= self._skip + self._steps
 
     def facts(self) -> dict[str, Any]:
-        """What the reader of this round must know of it."""
+        """What the reader of this round must know."""
         return {"mode": self.mode, "skip": self._skip, "steps": self._steps, "separated": len(self._modules)}
 
     def leave(self) -> None:
-        """Ends the process, well, once all others have come here: nobody shall wait for a rank that has gone."""
+        """Ends the process well, after a barrier: no rank may wait for one that has ended."""
         if self._profile is not None:
             self._profile.stop()
         distributed = sys.modules.get("torch.distributed")
@@ -89,7 +89,7 @@ class Diagnostic:
         os.replace(path + ".part.gz", path)
 
     def _separate(self) -> None:
-        """Gradients stay where they were made: what the steps then take less is what sharing them cost."""
+        """Turns the sharing of gradients off: the time that steps then save is the cost of communication."""
         distributed = sys.modules.get("torch.nn.parallel.distributed")
         if distributed is None:
             return
@@ -103,7 +103,7 @@ class Diagnostic:
         distributed.DistributedDataParallel.forward = forward
 
 
-class _Both:
+class _MarkedBlock:
     """A `with` block of the probe that is a mark in the trace, too."""
 
     __slots__ = ("_inner", "_mark")
@@ -121,8 +121,8 @@ class _Both:
         self._inner.__exit__(kind, error, trace)
 
 
-def watch(recorder: Any, text: str, workdir: str) -> dict[str, Callable[..., Any]]:
-    """The probe's calls as they are in a diagnostic round."""
+def calls(recorder: Any, text: str, workdir: str) -> dict[str, Callable[..., Any]]:
+    """The calls of the probe that differ in a diagnostic round."""
     diagnostic = Diagnostic(text, recorder._rank, workdir)
 
     def train_start() -> None:
@@ -142,13 +142,13 @@ def watch(recorder: Any, text: str, workdir: str) -> dict[str, Callable[..., Any
 
     def marked(inner: Any, name: str) -> Any:
         mark = diagnostic.mark(name)
-        return inner if mark is None else _Both(inner, mark)
+        return inner if mark is None else _MarkedBlock(inner, mark)
 
     return {"train_start": train_start, "step": step, "span": span, "phase": phase}
 
 
 def end(recorder: Any, diagnostic: Diagnostic) -> None:
-    """The last step is over: all is told, and the process leaves."""
+    """After the last step: writes the last events and ends the process."""
     recorder.note("diagnostic", diagnostic.facts())
     recorder.train_end()
     recorder.finish()

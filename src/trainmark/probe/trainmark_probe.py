@@ -1,4 +1,4 @@
-"""Tells trainmark what a training process does: one file, standard library only, Python 3.7 and later.
+"""Reports to trainmark what a training process does: one file, standard library only, Python 3.7 and later.
 
     import trainmark_probe as probe
 
@@ -25,7 +25,9 @@ number must not pass for a whole result. The probe belongs to one thread; it has
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sys
 from os import write
 from time import monotonic_ns, time_ns
@@ -36,11 +38,6 @@ if TYPE_CHECKING:
 
     _Wait = Callable[[], Any]
 
-try:  # the C core of `json`: the whole module costs more processor time than everything else here
-    from _json import encode_basestring_ascii as _quote
-except ImportError:
-    from json.encoder import encode_basestring_ascii as _quote
-
 __all__ = [
     "active", "config", "epoch_begin", "epoch_end", "evaluate", "finish", "init", "init_end", "note", "phase",
     "rank", "resume", "span", "step", "train_end", "train_start",
@@ -49,14 +46,14 @@ __all__ = [
 # A block, between two synchronisations of the device, ends at whichever is reached first.
 BLOCK_STEPS = 10
 BLOCK_NS = 1_000_000_000
-# "pid:path" of the process that writes this rank's events; its children inherit the variable and stay silent.
+# "pid:path" of the process that writes this rank's events; its children inherit the variable and write nothing.
 OWNER = "TRAINMARK_PROBE_PID"
 # Keys of a STEP_END event, which spans are added to.
 RESERVED = frozenset(("k", "rank", "seq", "t", "step", "n", "loss"))
 
 
 def config(**defaults: Any) -> dict[str, Any]:
-    """What this process shall do: {"params": {...}, "data", "checkpoint", "workdir", "seed", "device", ...}.
+    """The configuration of this process: {"params": {...}, "data", "checkpoint", "workdir", "seed", "device", ...}.
 
     `checkpoint` is a file to start from, `checkpoints` the folder to write them to and to go on from. `params` is
     `defaults`, updated by what trainmark chose; without trainmark it is `defaults`.
@@ -67,7 +64,7 @@ def config(**defaults: Any) -> dict[str, Any]:
     path = os.environ.get("TRAINMARK_CONFIG")
     if path:
         with open(path, encoding="utf-8") as file:
-            found.update(_loads(file.read()))
+            found.update(json.load(file))
     found["params"] = dict(defaults, **found.get("params", {}))
     return found
 
@@ -84,7 +81,7 @@ class _Recorder:
         self._path = path
         self._rank = rank
         self._fd = -1
-        self._open = False  # init() was called, or this process must be silent
+        self._open = False  # init() was called, or this process must not write
         self._seq = 0
         self._step = 0
         self._training = False
@@ -224,7 +221,7 @@ class _Recorder:
         self._losses = []
 
     def _attach(self) -> None:
-        """Open the file. What an earlier process of this rank wrote stays, and its numbers go on."""
+        """Opens the file. What an earlier process of this rank wrote stays, and its numbers go on."""
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             size = os.fstat(self._fd).st_size
@@ -237,26 +234,24 @@ class _Recorder:
             self._write(b"\n")
         for line in reversed(tail.split(b"\n")):
             try:
-                self._seq = _loads(line.decode())["seq"] + 1
+                self._seq = json.loads(line)["seq"] + 1
                 return
             except (ValueError, KeyError, TypeError):
                 continue
 
     def _dump_stacks_on_signal(self) -> None:
-        """SIGUSR1 prints where every thread is, so that a hang can be explained."""
+        """SIGUSR1 prints the stack of every thread, to explain a hang."""
         try:
             import faulthandler
 
-            # `signal` itself takes milliseconds to import.
-            from _signal import SIG_DFL, SIGUSR1, getsignal  # type: ignore[import-not-found]
-
-            if getsignal(SIGUSR1) == SIG_DFL:  # a program may have a use for it, such as to save before it is preempted
-                faulthandler.register(SIGUSR1, all_threads=True)
+            # A program may have a use for it, such as to save before it is preempted.
+            if signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
+                faulthandler.register(signal.SIGUSR1, all_threads=True)
         except (ImportError, AttributeError, ValueError, OSError, RuntimeError):
             pass  # standard error is not a file here, or the system has no such signal
 
     def _edge(self) -> None:
-        """A block's end: wait for the device, say so, and write the losses it has made ready."""
+        """The end of a block: waits for the device, writes a BLOCK event, and the losses that are ready."""
         if self._sync is not None:
             self._sync()
             if self._step > self._edge_step:
@@ -270,7 +265,7 @@ class _Recorder:
     def _span_key(self, name: str) -> bytes:
         if name in RESERVED:
             raise ValueError("a span cannot be called %r, which a step has already" % name)
-        self._span_keys[name] = key = b",%b:" % _quote(name).encode()
+        self._span_keys[name] = key = b",%b:" % json.dumps(name).encode()
         return key
 
     def _plain_loss(self, step: int, loss: Any) -> float | None:
@@ -286,7 +281,7 @@ class _Recorder:
         return None
 
     def _extras(self, loss: float | None) -> bytes:
-        """The rarer fields of a step: spans, and a loss that JSON has no number for."""
+        """The rarer fields of a step: spans, and a loss that is not finite."""
         parts = [b"%b%d" % pair for pair in self._spans.items()]
         self._spans.clear()
         if loss is not None:
@@ -299,8 +294,8 @@ class _Recorder:
         if self._fd < 0:
             return
         now = monotonic_ns() if at is None else at
-        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (_quote(kind), self._rank, self._seq, now)
-        more = "".join(",%s:%s" % (_quote(name), _dumps(value)) for name, value in fields.items())
+        head = '{"k":%s,"rank":%d,"seq":%d,"t":%d' % (json.dumps(kind), self._rank, self._seq, now)
+        more = "".join(",%s:%s" % (json.dumps(name), _dumps(value)) for name, value in fields.items())
         self._seq += 1
         self._write((head + more + "}\n").encode())
 
@@ -333,7 +328,7 @@ class _Span:
 
 
 class _Phase:
-    """Marks a `with` block; the device is idle at both edges, so that the times are true."""
+    """Marks a `with` block; the device is idle at both edges, so the times are exact."""
 
     __slots__ = ("_name", "_recorder")
 
@@ -346,7 +341,7 @@ class _Phase:
         self._recorder._emit("PHASE_BEGIN", name=self._name)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        # After an error the device may be broken too: the first error is the one to be seen.
+        # After an error the device may be broken, too: the first error must be the one that is seen.
         if kind is None:
             self._recorder._edge()
         self._recorder._emit("PHASE_END", name=self._name)
@@ -371,13 +366,13 @@ def _dumps(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
-        return _quote(value)
+        return json.dumps(value)
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
         return float.__repr__(value) if value - value == 0 else _odd(value)
     if isinstance(value, dict):
-        return "{%s}" % ",".join("%s:%s" % (_quote(str(key)), _dumps(inner)) for key, inner in value.items())
+        return "{%s}" % ",".join("%s:%s" % (json.dumps(str(key)), _dumps(inner)) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
         return "[%s]" % ",".join(map(_dumps, value))
     if hasattr(value, "item"):
@@ -386,34 +381,8 @@ def _dumps(value: Any) -> str:
 
 
 def _odd(value: float) -> str:
-    """A number that JSON has no word for."""
+    """A number that JSON does not have."""
     return '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"'
-
-
-def _loads(text: str) -> Any:
-    """The value of a JSON text. The C scanner alone takes a tenth of the time that importing `json` takes."""
-    try:
-        from _json import make_scanner
-
-        value, end = make_scanner(_Rules)(text, 0)  # type: ignore[arg-type]
-        if not text[end:].strip():
-            return value
-    except Exception:  # an interpreter without this core, or text that only `json` can complain about
-        pass
-    import json
-
-    return json.loads(text)
-
-
-class _Rules:
-    """What the C scanner asks of a decoder: the defaults of `json.JSONDecoder`."""
-
-    strict = True
-    object_hook = object_pairs_hook = array_hook = None
-    parse_float = float
-    parse_int = int
-    parse_constant = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__
-    memo: dict[str, str] = {}  # noqa: RUF012
 
 
 def _peak_memory() -> int | None:
@@ -430,7 +399,7 @@ def _peak_memory() -> int | None:
 
 
 class _Nothing:
-    """A `with` block that nobody measures."""
+    """A `with` block that is not measured."""
 
     __slots__ = ()
 
@@ -485,7 +454,7 @@ if _path:
     if os.environ.get("TRAINMARK_DIAGNOSE"):  # never set in a timed round
         import trainmark_diagnose  # type: ignore[import-not-found]
 
-        globals().update(trainmark_diagnose.watch(_recorder, os.environ["TRAINMARK_DIAGNOSE"], config()["workdir"]))
+        globals().update(trainmark_diagnose.calls(_recorder, os.environ["TRAINMARK_DIAGNOSE"], config()["workdir"]))
 else:  # a program that runs without trainmark pays nothing
     init = init_end = resume = train_start = epoch_begin = epoch_end = _no_call
     evaluate = note = train_end = finish = _no_call

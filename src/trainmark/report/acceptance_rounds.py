@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from trainmark.plan.fleet import hosts_of
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.attempt import question
 from trainmark.score.accept.contract import Step
 from trainmark.score.figures.attempt import score_run
@@ -26,7 +27,7 @@ class Measured(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
     round: int
     speed: float | None
-    why: str = ""
+    why: Reason | None = None
     step: Step | None = None
     kind: str = ""
     disturbed: bool = False
@@ -42,20 +43,22 @@ def read(run: RunDir, what: str) -> list[Measured]:
     found = []
     for ref in plan.order:
         case = plan.cases[ref.case]
-        outcome, reason = state.outcome(ref)
+        outcome, told = state.outcome(ref)
         attempt = state.rounds[ref].last()
         if outcome is not JobState.SUCCEEDED or attempt is None:
-            found.append(Measured(hosts_of(case), ref.round, None, reason or f"it is {outcome}"))
+            found.append(
+                Measured(hosts_of(case), ref.round, None, as_reason(told) or reason("round-state", state=str(outcome)))
+            )
             continue
         folder = run.attempt(case, ref, attempt.number)
         read = columns.read(folder, case.world)
         if what == "links":
             speed = _bandwidth(read)
-            found.append(Measured(hosts_of(case), ref.round, speed, "" if speed else "it told no bandwidth"))
+            found.append(Measured(hosts_of(case), ref.round, speed, None if speed else reason("no-bandwidth")))
             continue
         score = score_run(read, events.samples(folder), question(case))
         speed = score.value("throughput") or None
-        why = "" if speed else score.reason or "it told no speed"
+        why = None if speed else score.reason or reason("told-no-speed")
         disturbed = bool(score.disturbed)
         peak, used = case.reachable, score.value("matmul_fraction") if case.reachable else None
         found.append(Measured(hosts_of(case), ref.round, speed, why, _step(read), _kind(folder), disturbed, peak, used))

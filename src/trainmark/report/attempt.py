@@ -11,8 +11,9 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.cache import cache_dir
-from trainmark.devices import catalog
+from trainmark.devices.protocol import dense_peak
 from trainmark.plan.records import CasePlan
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.records import RunSeries
 from trainmark.score.figures import convergence
 from trainmark.score.figures import hook_reports as told
@@ -38,7 +39,7 @@ class Scored(msgspec.Struct, frozen=True):
     unfinished: list[int] = []
     resumed: list[int] = []
     # What the hooks in an unmodified program say of how they counted.
-    remarks: list[str] = []
+    remarks: list[Reason] = []
     series: RunSeries | None = None
 
 
@@ -47,7 +48,7 @@ def score_attempt(
 ) -> Scored:
     """`results`: what the agents wrote at its end. They know of other runs on their host, which samples do not."""
     found = _of_events(folder, case, series)
-    others = [str(why) for result in results for why in result.get("disturbed", [])]
+    others = [one for result in results for why in result.get("disturbed", []) if (one := as_reason(why))]
     if not others:
         return found
     score = msgspec.structs.replace(found.score, disturbed=[*found.score.disturbed, *others])
@@ -94,11 +95,10 @@ def _peak(case: CasePlan) -> Peak:
     """Of all devices together, by the site's word, else by the vendor's own paper."""
     dtype = case.params.get("dtype")
     if dtype is None:
-        return Peak(None, "the case does not say its number format")
-    known = case.peak or catalog.dense_peak(case.device, str(dtype))
+        return Peak(None, reason("no-number-format"))
+    known = case.peak or dense_peak(case.vendor, case.device, str(dtype))
     if known is None or not case.world:
-        why = f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark"
-        return Peak(None, f"{why}; a site says it with `vendor_peaks:`")
+        return Peak(None, reason("vendor-peak-unknown", dtype=dtype, device=case.device))
     return Peak(known.flops * case.world, source=f"{case.world} × {known.flops:.4g}: {known.source}")
 
 

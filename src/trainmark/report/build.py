@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
+from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason, as_reason, listed, reason
 from trainmark.report import environment, kept
 from trainmark.report.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
 from trainmark.run import lease
-from trainmark.score.figures.attempt import names
 from trainmark.score.figures.case import measure, odd_ones
-from trainmark.score.figures.gate import OUTSIDE
+from trainmark.score.figures.gate import INSIDE, OUTSIDE
 from trainmark.score.figures.measurement import Measurement
 from trainmark.score.records import Diagnosis, Goodput
 from trainmark.spec.case import SYNTHETIC
-from trainmark.spec.site import PEAKS
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
 from trainmark.store.rundir import Imported, Manifest, RunDir
@@ -94,7 +94,7 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
 
 
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
-    if all(case.diagnostic is None for case in state.plan.cases):
+    if state.plan.kind != "diagnosis":
         return []
     from trainmark.report import diagnosis
 
@@ -104,7 +104,7 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
 def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
     """A run that measures peaks tells its own, others those they may be held against."""
     told = manifest.plan.peaks
-    if all(case.workload != PEAKS for case in manifest.plan.cases):
+    if manifest.plan.kind != "peaks":
         if told is None:
             return None
         from trainmark.spec.peaks import Peaks
@@ -119,7 +119,7 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 
 
 def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
-    if not state.plan.recover:
+    if state.plan.kind != "goodput":
         return []  # most runs
     from trainmark.report import goodput
 
@@ -144,7 +144,7 @@ def _contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
 
 def _marked(report: Report, imported: Imported) -> Report:
     """A figure of another tool is never taken for one of ours, wherever the case is shown."""
-    note = f"imported from {imported.format}"
+    note = reason("imported-from", format=imported.format)
     cases = [
         msgspec.structs.replace(
             case,
@@ -160,8 +160,8 @@ def _known(one: Measurement, imported: Imported) -> Measurement:
     """A log that says nothing of waiting for data does not say that nobody waited."""
     if one.name != "data_wait" or one.value:
         return one
-    reason = f"not told by {imported.format}"
-    return msgspec.structs.replace(one, value=None, n=0, method="", inputs=[], reason=reason)
+    why = [reason("not-told-by", format=imported.format)]
+    return msgspec.structs.replace(one, value=None, n=0, method=[], inputs=[], reason=why)
 
 
 def present_state(run: RunDir, state: RunState) -> JobState:
@@ -173,9 +173,10 @@ def present_state(run: RunDir, state: RunState) -> JobState:
 
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:
     case = state.plan.cases[index]
-    outcome, reason = state.case_outcome(index)
+    outcome, told = state.case_outcome(index)
+    why = as_reason(told)
     counted = state.counted(index)
-    scored, notes, sets = [], [], []
+    scored, notes, sets = [], list[Reason](), []
     for ref, attempt in counted:
         folder = run.attempt(case, ref, attempt.number)
         results = list(events.results(folder))
@@ -183,12 +184,12 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         warnings.extend(found.warnings)
         warnings.extend(_missing(folder, results, found.lines))
         scored.append(found)
-        sets.append(_hosts(folder, case))
+        sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
         notes.extend(_told(found, ref, case))
         notes.extend(found.remarks)
-    if case.auto is not None and outcome is JobState.SUCCEEDED:
-        notes.append(reason)  # why it ended after this many rounds
+    if case.auto is not None and outcome is JobState.SUCCEEDED and why is not None:
+        notes.append(why)  # why it ended after this many rounds
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
     scores = [found.score for found in scored]
@@ -202,7 +203,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     return CaseReport(
         case=case.case,
         state=outcome,
-        reason=reason,
+        reason=why,
         fingerprint=case.fingerprint,
         division=case.division,
         preset=case.preset,
@@ -210,7 +211,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         counted=len(counted),
         measurements=measurements,
         failure=failure,
-        notes=sorted(set(notes)),
+        notes=sorted(dict.fromkeys(notes), key=lambda note: note.code),
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, valid),
@@ -248,35 +249,36 @@ def _runs(
     return found
 
 
-def _hosts(folder: Path, case: CasePlan) -> tuple[str, ...]:
-    """Where a round really ran: a scheduler may choose other nodes for each."""
-    told = events.hosts(folder)
-    return tuple(told.get(node.index, node.host) for node in case.nodes)
-
-
-def _variance_level(sets: list[tuple[str, ...]], attempts: list[Attempt]) -> str:
+def _variance_level(sets: list[tuple[str, ...]], attempts: list[Attempt]) -> Reason | None:
     """Which variation the interval covers: repeats on one allocation say nothing of other nodes."""
     if not attempts:
-        return ""
-    # A site's own machines are one allocation; a scheduler gives one for each job.
-    jobs = {attempt.handle for attempt in attempts if not (attempt.handle or "").startswith(("local:", "ssh:"))}
-    allocations = max(1, len(jobs - {None}))
+        return None
+    # A site's own machines are one allocation; a scheduler gives some.
+    given = {allocation_of(attempt.handle) for attempt in attempts if attempt.handle}
+    allocations = max(1, len(given - {None}))
     distinct = list(dict.fromkeys(sets))
     hosts = distinct[0]
-    nodes = f"node {hosts[0]}" if len(hosts) == 1 else f"nodes {hosts[0]}–{hosts[-1]}"
+    single = reason("one-node", node=hosts[0])
+    nodes = single if len(hosts) == 1 else reason("several-nodes", first=hosts[0], last=hosts[-1])
     if len(distinct) > 1:
-        nodes = f"{len(distinct)} sets of nodes"
-    return f"{_plural(len(attempts), 'run')}, {_plural(allocations, 'allocation')}, {nodes}"
+        nodes = reason("sets-of-nodes", count=len(distinct))
+    runs = reason("one-run") if len(attempts) == 1 else reason("several-runs", count=len(attempts))
+    whole = reason("one-allocation") if allocations == 1 else reason("several-allocations", count=allocations)
+    return reason("variance-level", runs=runs, allocations=whole, nodes=nodes)
 
 
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def _band(lasts: list[Attempt | None]) -> str:
+def _band(lasts: list[Attempt | None]) -> Reason | None:
     """How the losses of a case lie to its reference band: the worst of its rounds."""
-    found = {last.band for last in lasts if last is not None and last.band}
-    return OUTSIDE if OUTSIDE in found else "; ".join(sorted(found))
+    found = [_as_band(last.band) for last in lasts if last is not None and last.band]
+    return OUTSIDE if OUTSIDE in found else next(iter(found), None)
+
+
+def _as_band(told: Reason | str) -> Reason:
+    """Journals of older versions hold `inside`, `outside`, or `not applicable: ` and why."""
+    if isinstance(told, Reason):
+        return told
+    known, _, why = told.partition(": ")
+    return {"inside": INSIDE, "outside": OUTSIDE}.get(known) or reason("band-not-applicable", why=why)
 
 
 def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[str]:
@@ -285,26 +287,27 @@ def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[st
     return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
 
 
-def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[str]:
+def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
     """What a round's events tell besides figures."""
-    notes = [f"round {ref.round} went on from step {step} of an earlier attempt" for step in found.resumed]
+    notes = [reason("round-went-on", round=ref.round, step=step) for step in found.resumed]
     # A program that ended well without saying so may have ended early.
     if case.probe and found.unfinished:
-        notes.append(f"rank {names(found.unfinished)} ended without `finish()`")
+        notes.append(reason("ended-without-finish", ranks=listed(found.unfinished)))
     # All reasons are in the round's own record; a reader of the whole needs the first.
     if found.score.disturbed:
-        more = len(found.score.disturbed) - 1
-        notes.append(f"round {ref.round} was disturbed: {found.score.disturbed[0]}" + f"; {more} more" * bool(more))
-    return notes + [f"round {ref.round}: {note}" for note in found.score.notes]
+        first, more = found.score.disturbed[0], len(found.score.disturbed) - 1
+        why = reason("first-of-several", why=first, more=more) if more else first
+        notes.append(reason("round-disturbed", round=ref.round, why=why))
+    return notes + [reason("in-round", round=ref.round, why=note) for note in found.score.notes]
 
 
-def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[str]:
+def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
     """What a reader must know besides the figures."""
-    notes = [warning for result in results for warning in result.get("warnings", [])]
+    notes = [note for result in results for told in result.get("warnings", []) if (note := as_reason(told))]
     if case.data == SYNTHETIC:
-        notes.append("data is synthetic")
+        notes.append(reason("data-synthetic"))
     if case.diagnostic is not None:
-        notes.append("a diagnostic round: its speed is no result")
+        notes.append(reason("diagnostic-round"))
     if case.opened:
-        notes.append(f"open division: changed {', '.join(case.opened)}")
+        notes.append(reason("open-division", changed=list(case.opened)))
     return notes

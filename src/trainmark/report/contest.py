@@ -11,6 +11,7 @@ from itertools import combinations
 import msgspec
 
 from trainmark.plan.records import CasePlan, Plan
+from trainmark.reasons import Reason, reason
 from trainmark.report.records import CaseReport, Contest, Rival
 
 METRIC = "throughput"
@@ -74,9 +75,9 @@ def _fast_last(group: list[_Entry]) -> list[_Entry]:
     return sorted((entry for entry in group if entry.speeds), key=lambda entry: geometric_mean(entry.speeds))
 
 
-def _obstacle(entry: _Entry) -> str:
+def _obstacle(entry: _Entry) -> list[Reason]:
     found = entry.report.measurements.get(METRIC)
-    return (found.reason if found else "") or entry.report.reason or "nothing was measured"
+    return (found.reason if found else []) or [entry.report.reason or reason("nothing-measured")]
 
 
 def _question(plan: CasePlan) -> str:

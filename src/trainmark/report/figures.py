@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 
+from trainmark.reasons import Reason, as_reason
 from trainmark.report import numbers
+from trainmark.report.charts.records import Row
+from trainmark.report.document import Badge, Inline, Several, Tone
+from trainmark.report.i18n.labels import LABELS
 from trainmark.report.records import CaseReport, Report, RunReport
-from trainmark.report.words import Label, Speaker
+from trainmark.report.texts import Text, label, named
+from trainmark.score.figures.definitions import EVALUATION
 from trainmark.score.figures.measurement import Measurement
 from trainmark.spec.states import JobState
 
+_STATES: dict[JobState, Tone] = {
+    JobState.SUCCEEDED: "good",
+    JobState.FAILED: "bad",
+    JobState.INVALID: "bad",
+    JobState.TIMEOUT: "bad",
+    JobState.LOST: "bad",
+}
+_OUTCOMES: dict[str, Tone] = {"steady": "good", "drifting": "warn", "two-level": "warn", "too short": "warn"}
+_BANDS: dict[str, Tone] = {"band-inside": "good", "band-outside": "bad"}
 # Against a vendor's peak where one is known, else against a measured multiplication.
 _FRACTIONS = ("mfu", "matmul_fraction")
 _MOST_HOSTS = 6
@@ -26,32 +40,63 @@ def first(case: CaseReport, names: tuple[str, ...]) -> Measurement | None:
     return next((one for one in found if one is not None and one.value is not None), None)
 
 
+def speed_row(case: CaseReport, name: str, place: str) -> Row:
+    """The speeds of a case's runs, with their mean and its interval."""
+    found = throughput(case)
+    if found is None:
+        return Row(name)
+    return Row(
+        name=name,
+        points=found.inputs,
+        mean=found.value,
+        low=found.ci_low,
+        high=found.ci_high,
+        link=place,
+        note=numbers.value(found),
+        result=found.value is not None,
+    )
+
+
 def fraction(case: CaseReport) -> Measurement | None:
     return first(case, _FRACTIONS)
-
-
-def fraction_text(case: CaseReport, speak: Speaker) -> str:
-    """Never without its name: the two have different denominators."""
-    found = fraction(case)
-    return numbers.NONE if found is None else f"{numbers.value(found)} {speak.text(f'short.{found.name}')}"
 
 
 def memory(case: CaseReport) -> Measurement | None:
     return first(case, _MEMORY)
 
 
-def outcomes(case: CaseReport, speak: Speaker) -> list[tuple[str, Label]]:
+def state_badge(state: JobState) -> Badge:
+    return Badge(named("state", str(state)), _STATES.get(state, "calm"))
+
+
+def outcome_badge(outcome: str | None) -> Inline:
+    """A word without a colour, and a dash, are no badges."""
+    if not outcome:
+        return numbers.NONE
+    tone = _OUTCOMES.get(outcome)
+    return Badge(named("outcome", outcome), tone) if tone else named("outcome", outcome)
+
+
+def outcome_badges(case: CaseReport) -> list[Inline]:
     """How the windows of the rounds came out: one word when all are alike, else each with its count before it."""
     counts = Counter(run.outcome for run in case.runs if run.outcome)
-    return [
-        (f"{count} × " if len(counts) > 1 else "", speak.named("outcome", name)) for name, count in counts.most_common()
-    ]
+    shown: list[Inline] = [outcome_badge(outcome) for outcome, _ in counts.most_common()]
+    if len(counts) < 2:
+        return shown
+    many = [f"{count} × " for _, count in counts.most_common()]
+    return [Several((before, badge), "") for before, badge in zip(many, shown, strict=True)]
 
 
-def band(case: CaseReport, speak: Speaker) -> tuple[Label, str]:
-    """The word, and why where it does not apply."""
-    word, _, why = case.band.partition(":")
-    return (speak.named("band", word.strip()), why.strip()) if case.band else (Label(numbers.NONE), "")
+def band_badge(case: CaseReport) -> Inline:
+    if case.band is None:
+        return numbers.NONE
+    tone = _BANDS.get(case.band.code)
+    return Badge(label(case.band.code), tone) if tone else label(case.band.code)
+
+
+def band_reason(case: CaseReport) -> Text:
+    """Why the reference band does not apply."""
+    return as_reason(case.band.arguments.get("why")) if case.band is not None else None
 
 
 def disturbed(case: CaseReport) -> list[RunReport]:
@@ -63,12 +108,28 @@ def disturbed_text(case: CaseReport) -> str:
     return f"{len(found)}/{len(case.runs)}" if found else numbers.NONE
 
 
-def remarks(case: CaseReport) -> list[str]:
+def remarks(case: CaseReport) -> list[Text]:
     """Everything a reader needs beyond the row; nothing for a case without remarks."""
-    found = [case.reason] if case.state is not JobState.SUCCEEDED and case.reason else []
+    found: list[Text] = [case.reason] if case.state is not JobState.SUCCEEDED and case.reason else []
     found += case.notes
     speed = throughput(case)
     return [*found, speed.reason] if speed is not None and speed.reason else found
+
+
+def about_a_disturbance(remark: Text) -> bool:
+    return isinstance(remark, Reason) and remark.code == "round-disturbed"
+
+
+def formula(found: Measurement) -> Text:
+    """In any language for figures of today's definitions; a record of an older version may have another formula."""
+    if found.target is not None and found.name in ("time_to_target", "samples_to_target"):
+        sign = "≥" if found.target.direction == "up" else "≤"
+        return label(f"formula.{found.name}", f"{found.target.metric} {sign} {found.target.value:g}")
+    if found.name.startswith(EVALUATION):
+        return label("formula.evaluation", found.name.removeprefix(EVALUATION))
+    named_so = found.name.replace("_to_target", "_to_no_target")
+    known = LABELS.get(f"formula.{named_so}", ("",))[0] == found.formula
+    return label(f"formula.{named_so}") if known else found.formula
 
 
 def last_lines(case: CaseReport) -> list[str]:
@@ -80,7 +141,7 @@ def hosts(report: Report) -> list[str]:
     return sorted({host for case in report.cases for run in case.runs for host in run.hosts})
 
 
-def machine(report: Report, speak: Speaker) -> Label:
+def machine(report: Report) -> Text:
     """The hosts that trained. The processor is the controller's, so it is told only where the controller trained."""
     names = hosts(report)
     about = report.environment.get("host", {})
@@ -88,7 +149,7 @@ def machine(report: Report, speak: Speaker) -> Label:
     if here is not None and names in ([], [here]) and "cpu.model" in about:
         memory = about.get("memory_bytes", "")
         room = numbers.quantity(float(memory), "bytes") if memory.isdecimal() else numbers.NONE
-        return speak("machine_is", here, about["cpu.model"], about.get("cpu.threads", numbers.NONE), room)
+        return label("machine_is", here, about["cpu.model"], about.get("cpu.threads", numbers.NONE), room)
     shown = ", ".join(names[:_MOST_HOSTS])
     more = f" … ({len(names)})" if len(names) > _MOST_HOSTS else ""
-    return Label(shown + more or numbers.NONE)
+    return shown + more or numbers.NONE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainmark.report.plain import clean
-from trainmark.report.words import Speaker
-from trainmark.score.figures.figure import Figure
+import msgspec
+
+from trainmark.reasons import Reason
 from trainmark.score.records import Goodput
 from trainmark.score.studies.goodput import Forecast, Try, goodput
 from trainmark.spec.columns import is_number
@@ -16,6 +16,21 @@ from trainmark.store.rundir import IMAGE, RunDir
 from trainmark.store.state import RunState
 
 NS = 1e-9
+
+
+class GoodputCase(msgspec.Struct, frozen=True):
+    """`forecast`: for a stated rate of failures, or why there is none."""
+
+    goodput: Goodput
+    forecast: Forecast | Reason | str | None = None
+
+
+class GoodputRun(msgspec.Struct, frozen=True):
+    """What `trainmark goodput --json` prints."""
+
+    run: str
+    dir: str
+    cases: list[GoodputCase]
 
 
 def of_run(run: RunDir, state: RunState) -> list[Goodput]:
@@ -65,42 +80,3 @@ def _walls(run: RunDir) -> dict[tuple[int, int, int], tuple[int, int | None]]:
         elif record.k == journal.ENDED and key in found:
             found[key] = found[key][0], record.wall
     return found
-
-
-def text(found: Goodput, told: Forecast | str | None) -> str:
-    lines = [f"{found.case}: {found.attempts} attempt(s)", "", "  time to start:"]
-    speak = Speaker("en")
-    names = {name: speak.text(f"start.{name}") for name in found.start}
-    width = max(len(name) for name in names.values())
-    lines += [f"    {names[name].ljust(width)}  {_seconds(one)}" for name, one in found.start.items()]
-    lines += [
-        "",
-        f"  from the agent's start to the first step  {_seconds(found.time_to_first_step)}",
-        f"  a step                                    {_seconds(found.step_time)}",
-        f"  saving a checkpoint                       {_seconds(found.checkpoint_save)}",
-        f"  loading a checkpoint                      {_seconds(found.checkpoint_load)}",
-        f"  share of training that stalled            {_percent(found.stall_share)}",
-    ]
-    for one in found.recoveries:
-        lines.append(
-            f"  recovery: {one.total:.3g} s = {one.until_started:.3g} s until started again + {one.start:.3g} s start "
-            f"+ {one.redone:.3g} s for {one.lost_steps} lost steps"
-        )
-    lines.append(f"  effective training time ratio             {_percent(found.effective_ratio)}")
-    if isinstance(told, str):
-        lines.append(f"  no forecast: {told}")
-    elif told is not None:
-        lines.append(
-            f"  forecast, {told.hours:g} h with {told.failures_per_day:g} failures a day, saving every "
-            f"{told.save_every:.3g} s: {100 * told.effective_ratio:.1f} %; best: every {told.best_save_every:.3g} s, "
-            f"{100 * told.best_effective_ratio:.1f} %"
-        )
-    return "\n".join(clean(line) for line in lines) + "\n"
-
-
-def _seconds(found: Figure) -> str:
-    return f"– ({found.reason})" if found.value is None else f"{found.value:.3g} s"
-
-
-def _percent(found: Figure) -> str:
-    return f"– ({found.reason})" if found.value is None else f"{100 * found.value:.2g} %"

@@ -7,6 +7,7 @@ comparing needs, and a sixth as large. A stamp of sizes and times says which fil
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,6 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.cache import cache_dir
-from trainmark.hashes import sha256_hex
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.figures.case import HEADLINES
 from trainmark.score.figures.measurement import SCORER_VERSION
@@ -26,7 +26,7 @@ from trainmark.store.rundir import CLAIM, EVENTS, FACTS, MANIFEST, RESULT, SAMPL
 # Below so many rounds, making the report again is as fast as looking at all its files.
 LEAST_ROUNDS = 200
 _SOURCES = frozenset((EVENTS, SAMPLES, FACTS, RESULT, CLAIM))
-_FORMAT = 2
+_FORMAT = 3
 _FILES, _WHOLE, _SHORT = "files", "report", "headlines"
 
 
@@ -70,11 +70,13 @@ def stamp(run: RunDir, sources: list[str]) -> str:
     for name in sources:
         seen = os.stat(f"{folder}/{name}")
         numbers.extend((seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino))
-    return sha256_hex(f"{_FORMAT} {SCORER_VERSION} {__version__} {folder} ".encode() + numbers.tobytes())
+    return hashlib.sha256(
+        f"{_FORMAT} {SCORER_VERSION} {__version__} {folder} ".encode() + numbers.tobytes()
+    ).hexdigest()
 
 
 def _place(run: RunDir, what: str) -> Path:
-    name = sha256_hex(str(run.path).encode())
+    name = hashlib.sha256(str(run.path).encode()).hexdigest()
     return cache_dir() / "reports" / f"{name}.{what}"
 
 

@@ -71,6 +71,11 @@ def interval(found: Measurement | None) -> str:
     return " … ".join(ends) + ("" if half is None else f" (±{_percent(half)} %)")
 
 
+def span(low: float | None, high: float | None) -> str:
+    """The ends of an interval, whose unit stands elsewhere."""
+    return NONE if low is None or high is None else f"{number(low)} … {number(high)}"
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}" if share >= 0.0005 or share == 0 else f"{100 * share:.1g}"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.plan.records import CasePlan
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.peaks import SCHEMA, Bandwidth, Matmul, Message, Peaks, Product, Scope
 from trainmark.store import columns, events
@@ -23,10 +24,11 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
     products: list[Product] = []
     messages: list[Message] = []
     missing: list[str] = []
+    hosts = {node.host for case in state.plan.cases for node in case.nodes if node.host}
     for index, case in enumerate(state.plan.cases):
         counted = state.counted(index)
         if not counted:
-            missing.append(f"{case.case}: {state.case_outcome(index)[1]}")
+            missing.append(f"{case.case}: {say(state.case_outcome(index)[1])}")
             continue
         ref, attempt = counted[-1]
         folder = run.attempt(case, ref, attempt.number)
@@ -34,7 +36,9 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
         if case.workload == COLLECTIVES:
             messages += _messages(found, "between" if len(case.nodes) > 1 else "within", missing)
             continue
-        for host, notes in _by_host(found, case).items():
+        named = dict(enumerate(events.hosts_of(folder, case)))
+        hosts.update(named.values())
+        for host, notes in _by_host(found, case, named).items():
             matmul += _matmul(host, case.id.nproc, notes, _threads(folder))
             bandwidths += _bandwidths(host, case.id.nproc, notes)
             products += _products(host, case.id.nproc, notes)
@@ -45,7 +49,7 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
         device=manifest.plan.cases[0].device,
         created=manifest.created * 1e-9,
         run=run.id,
-        hosts=sorted({node.host for case in state.plan.cases for node in case.nodes}),
+        hosts=sorted(hosts),
         matmul=matmul,
         bandwidths=bandwidths,
         products=products,
@@ -59,14 +63,14 @@ def _threads(folder: Path) -> int | None:
     return next((value for value in found if isinstance(value, int)), None)
 
 
-def _by_host(found: Columns, case: CasePlan) -> dict[str, list[dict[str, Any]]]:
+def _by_host(found: Columns, case: CasePlan, named: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
     """What all ranks of each host noted. A host of which a rank is silent has no figure."""
     hosts: dict[str, list[dict[str, Any]]] = {}
     for node in case.nodes:
         ranks = {command.rank for command in node.ranks}
         here = [rank for rank in found.ranks if rank.rank in ranks]
         if len(here) == len(ranks):
-            hosts[node.host] = [note for rank in here for note in rank.notes("peak") if isinstance(note, dict)]
+            hosts[named[node.index]] = [note for rank in here for note in rank.notes("peak") if isinstance(note, dict)]
     return hosts
 
 
@@ -123,26 +127,3 @@ def _messages(found: Columns, scope: Scope, missing: list[str]) -> list[Message]
                 )
             )
     return told
-
-
-def text(found: Peaks) -> str:
-    from trainmark.report import numbers
-    from trainmark.report.plain import clean
-
-    lines = [f"peaks of site {found.site}, device {found.device}, measured {numbers.moment(found.created)}", ""]
-    for one in found.matmul:
-        ranks = "1 rank" if one.nproc == 1 else f"{one.nproc} ranks"
-        shown = numbers.quantity(one.flops, "FLOP/s")
-        lines.append(f"  {one.host}  matmul {one.dtype}, {ranks}: {shown} over {one.seconds:.1f} s")
-    for band in found.bandwidths:
-        shown = numbers.quantity(band.bandwidth, "B/s")
-        lines.append(f"  {band.host}  {band.what.replace('_', ' ')}, {band.nproc} rank(s): {shown}")
-    for scope in ("within", "between"):
-        for operation in dict.fromkeys(one.operation for one in found.messages if one.scope == scope):
-            line = found.line(operation, scope)
-            best = max(o.bus_bandwidth for o in found.messages if (o.scope, o.operation) == (scope, operation))
-            latency = "" if line is None else f", latency {numbers.quantity(line.latency, 's')}"
-            name = operation.replace("_", "-")
-            lines.append(f"  {name} {scope} hosts: bus bandwidth up to {numbers.quantity(best, 'B/s')}{latency}")
-    lines += [f"  not measured: {what}" for what in found.missing]
-    return "\n".join(clean(line) for line in lines) + "\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trainmark.report.charts.thin import thin
-from trainmark.report.records import Curve, RunSeries
+from trainmark.report.charts.axes import thin
+from trainmark.report.charts.records import Curve
+from trainmark.report.records import RunSeries
 from trainmark.score.figures import convergence
 from trainmark.score.figures.steps import grid
 from trainmark.spec.band import Stretch

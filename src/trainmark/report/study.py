@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from trainmark.plan.records import CasePlan
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report import figures
 from trainmark.report.records import CaseReport, StudyCell, StudyReport
 from trainmark.score.studies import scaling
@@ -25,7 +26,7 @@ def studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyR
 
 
 def _study(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> StudyReport:
-    points = [_point(plan, case) for plan, case in members]
+    points = [point_of(plan, case) for plan, case in members]
     base = next((point for point in points if f"{point.nodes}x{point.procs}" == series.baseline), None)
     known = [(point, scaling.scaled(point, base)) for point in points]
     odd = scaling.oddities(known)
@@ -42,33 +43,33 @@ def _study(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> StudyR
         unit=f"{members[0][0].unit}/s",
         cells=cells,
         method=scaling.METHOD,
-        reason="" if base is not None and base.speeds else _no_baseline(series, members),
-        note=series.note,
+        reason=None if base is not None and base.speeds else _no_baseline(series, members),
+        note=as_reason(series.note),
     )
 
 
-def _no_baseline(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> str:
+def _no_baseline(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> Reason:
     case = next((case for plan, case in members if f"{plan.id.nnodes}x{plan.id.nproc}" == series.baseline), None)
-    why = _why(case) if case else "it was not measured"
-    return f"the baseline {series.baseline} has no speed, so no speed-up can be told: {why}"
+    why = _why(case) if case else [reason("not-measured")]
+    return reason("baseline-without-speed", baseline=series.baseline, why=why)
 
 
-def _point(plan: CasePlan, case: CaseReport) -> Point:
+def point_of(plan: CasePlan, case: CaseReport) -> Point:
     found = figures.throughput(case)
     speeds = found.inputs if found is not None and found.value is not None else []
     return Point(plan.id.nnodes, plan.id.nproc, speeds)
 
 
-def _cell(plan: CasePlan, case: CaseReport, point: Point, found: Scaled, odd: str) -> StudyCell:
+def _cell(plan: CasePlan, case: CaseReport, point: Point, found: Scaled, odd: Reason | None) -> StudyCell:
     return StudyCell(
         case=case.case,
         nodes=point.nodes,
         procs=point.procs,
-        batch=_batch(plan),
+        batch=batch_of(plan),
         state=case.state,
         speeds=list(point.speeds),
         value=OOM if out_of_memory(case) else None,
-        note=odd or ("" if point.speeds else _why(case)),
+        note=[odd] if odd else [] if point.speeds else _why(case),
         **msgspec.structs.asdict(found),
     )
 
@@ -77,47 +78,14 @@ def out_of_memory(case: CaseReport) -> bool:
     return case.state is JobState.FAILED and (case.failure or {}).get("kind") == "oom"
 
 
-def _why(case: CaseReport) -> str:
+def _why(case: CaseReport) -> list[Reason]:
     """Of a case that went well, its figure says why it has no value."""
     found = figures.throughput(case)
-    told = [found.reason if found else "", case.reason]
-    return next(filter(None, told if case.state is JobState.SUCCEEDED else reversed(told)), str(case.state).lower())
+    told = [found.reason if found else [], [case.reason] if case.reason else []]
+    ordered = told if case.state is JobState.SUCCEEDED else reversed(told)
+    return next(filter(None, ordered), [reason("case-state", state=str(case.state).lower())])
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """Configurations that differ in nodes and processes alone."""
-
-    name: str
-    mode: str
-    unit: str
-    batch: int | None
-    points: list[Point]
-    # The case of each point.
-    cases: list[str] = []
-
-
-def measured(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Measured]:
-    """The series of a run's studies; in a run without any, cases that are alike in everything but their size."""
-    groups: dict[tuple[str, str], list[tuple[CasePlan, CaseReport]]] = {}
-    for plan, case in zip(plans, cases, strict=True):
-        for series in plan.studies:
-            groups.setdefault((series.name, series.mode), []).append((plan, case))
-        if not plan.studies:
-            case_id = msgspec.structs.replace(plan.id, nnodes=1, nproc=1)
-            groups.setdefault((case_id.identity.replace(":1:1:*", ""), "weak"), []).append((plan, case))
-    return [
-        Measured(
-            name=name,
-            mode=mode,
-            unit=f"{members[0][0].unit}/s",
-            batch=_batch(members[0][0]),
-            points=[_point(plan, case) for plan, case in members],
-            cases=[plan.case for plan, _ in members],
-        )
-        for (name, mode), members in groups.items()
-    ]
-
-
-def _batch(plan: CasePlan) -> int | None:
+def batch_of(plan: CasePlan) -> int | None:
     batch = plan.params.get("batch")
     return batch if isinstance(batch, int) else None

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.report.diagnosis_text import NAMES
-from trainmark.report.plain import clean
+from trainmark.report.i18n.speaker import say
 from trainmark.report.records import Report
 from trainmark.score.records import Diagnosis, Value
 
@@ -63,7 +62,7 @@ def _named(report: Report, case: str | None) -> Diagnosis:
 def _pair(a: Diagnosis, b: Diagnosis) -> Why:
     for one in (a, b):
         if one.traced_step.value is None:
-            raise UserError(f"{one.case}: its traces give no classes: {one.traced_step.reason}")
+            raise UserError(f"{one.case}: its traces give no classes: {say(one.traced_step.reason)}")
     classes = [_part(name, a.classes[name], b.classes[name]) for name in a.classes if name in b.classes]
     names = [*a.operators, *(name for name in b.operators if name not in a.operators)]
     operators = [_plain(name, a.operators, b.operators) for name in names]
@@ -89,29 +88,3 @@ def _part(name: str, a: Value, b: Value) -> Part:
 def _plain(name: str, a: Mapping[str, float], b: Mapping[str, float]) -> Part:
     before, after = a.get(name, 0.0), b.get(name, 0.0)
     return Part(name, before, after, after - before)
-
-
-def text(found: list[Why]) -> str:
-    lines: list[str] = []
-    for one in found:
-        name = one.case_a if one.case_a == one.case_b else f"{one.case_a} → {one.case_b}"
-        a, b = one.a.value or 0.0, one.b.value or 0.0
-        lines += [f"{name}: a traced step takes {_milli(a)} in A, {_milli(b)} in B: {_signed(b - a)}", ""]
-        lines += ["  by class:", *(_line(NAMES[part.name], part) for part in one.classes)]
-        lines += ["", "  by operator, without those it calls:", *(_line(part.name, part) for part in one.operators), ""]
-    return "\n".join(clean(line) for line in lines) + "\n"
-
-
-def _line(name: str, part: Part) -> str:
-    if part.difference is None:
-        return f"  {'unknown':>12}  {name}: {_milli(part.a)} → {_milli(part.b)}"
-    ends = "" if part.low is None or part.high is None else f"  ({1000 * part.low:+.3g} … {1000 * part.high:+.3g})"
-    return f"  {_signed(part.difference):>12}  {name}: {_milli(part.a)} → {_milli(part.b)}{ends}"
-
-
-def _milli(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{1000 * seconds:.3g} ms"
-
-
-def _signed(seconds: float) -> str:
-    return f"{1000 * seconds:+.3g} ms"

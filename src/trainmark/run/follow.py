@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from trainmark.launch import Ended, How, Job
+from trainmark.launch.protocol import Ended, How, StartedAttempt
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.spec.states import JobState
 
 # An agent keeps its own deadlines; one that is later than this is no longer trusted to.
@@ -14,16 +15,16 @@ _HARSHNESS: tuple[How | None, ...] = (None, "stop", "kill", "destroy")
 class Following:
     """What the loop knows of an attempt besides what the launcher says."""
 
-    def __init__(self, job: Job, case: CasePlan, ref: RoundRef, attempt: int, now: float) -> None:
+    def __init__(self, job: StartedAttempt, case: CasePlan, ref: RoundRef, attempt: int, now: float) -> None:
         self.job, self.case, self.ref, self.attempt = job, case, ref, attempt
-        self.hosts = {node.host for node in case.nodes}
+        self.hosts = {node.host for node in case.nodes if node.host}
         self._allowed = case.deadlines.total + case.deadlines.stop + AGENT_GRACE_SECONDS
         self._late = now + self._allowed
         self._asked: How | None = None
         self._stop_by = float("inf")
-        self._waits_for = ""
+        self._waits_for: Reason | str = ""
 
-    def waits(self, ended: Ended, now: float) -> str:
+    def waits(self, ended: Ended, now: float) -> Reason | str:
         """News of what it waits for, if it has not begun: time in a queue is not the case's, and the launcher has a
         deadline for it."""
         if ended.state is not JobState.PENDING:

@@ -1,6 +1,8 @@
 """Who owns a run. One controller at a time; every take-over raises the epoch, and only the highest is obeyed."""
 
-# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
+from __future__ import annotations
+
+import contextlib
 import fcntl
 import os
 import time
@@ -46,7 +48,7 @@ class Owned(UserError):
 
 
 class Lease:
-    """A held lease."""
+    """A held lease. As a context manager it is released on every way out."""
 
     def __init__(self, run_dir: Path, owner: Owner) -> None:
         self._dir = run_dir
@@ -74,8 +76,17 @@ class Lease:
             self._renewed = time.monotonic()
 
     def release(self) -> None:
-        with self.held():
+        """The run has no owner any more. Nothing happens if another controller took it over."""
+        with contextlib.suppress(LostLease), self.held():
             write_json(self._dir / LEASE, msgspec.structs.replace(self.owner, released=True))
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A folder that was removed or a full disk must not hide what ended the work.
+        with contextlib.suppress(OSError, UserError):
+            self.release()
 
 
 def read(run_dir: Path) -> Owner | None:

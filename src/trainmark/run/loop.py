@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended
+from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import reason
+from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
 from trainmark.spec.states import JobState
@@ -19,7 +22,8 @@ from trainmark.store.state import Attempt, RunState
 
 if TYPE_CHECKING:
     from trainmark.launch.protocol import Launcher
-    from trainmark.run.words import Judge, Switch, View, Writer
+    from trainmark.run.observers import Observer
+    from trainmark.run.stop import RunSwitch
 
 # How often the loop looks for a stop request and shows progress while an attempt runs.
 TICK_SECONDS = 0.5
@@ -36,20 +40,20 @@ class Loop:
         plan: Plan,
         state: RunState,
         launcher: Launcher,
-        writer: Writer,
+        writer: journal.Journal,
         epoch: int,
-        switch: Switch,
+        switch: RunSwitch,
         preflight: Callable[[CasePlan], str | None],
-        view: View,
+        observer: Observer,
         renew: Callable[[], None],
-        judge: Judge,
+        judge: Callable[[CasePlan, RoundRef, Path], Judged],
         clock: Callable[[], float] = time.monotonic,
         ending: Callable[[], str] = str,
     ) -> None:
         """`ending`: why no further round is needed; empty while rounds are."""
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
-        self._view, self._renew, self._judge, self._clock = view, renew, judge, clock
+        self._observer, self._renew, self._judge, self._clock = observer, renew, judge, clock
         self._ending = ending
         # Attempts under way: one, unless the plan lets rounds of a block run side by side.
         self._going: list[Following] = []
@@ -92,7 +96,7 @@ class Loop:
             unmet = self._preflight(case)
             if unmet is not None:
                 self._record(journal.SKIPPED, case=ref.case, reason=unmet)
-                self._view.ended(case, ref, Ended(JobState.SKIPPED, unmet))
+                self._observer.ended(case, ref, Ended(JobState.SKIPPED, unmet))
                 continue
             self._attempt(case, ref)
 
@@ -115,7 +119,7 @@ class Loop:
     def _skip_the_rest(self, reason: str) -> None:
         for ref in self._state.waiting({one.ref for one in self._going}):
             self._record(journal.SKIPPED, case=ref.case, reason=reason)
-            self._view.ended(self._plan.cases[ref.case], ref, Ended(JobState.SKIPPED, reason))
+            self._observer.ended(self._plan.cases[ref.case], ref, Ended(JobState.SKIPPED, reason))
 
     def _attempt(self, case: CasePlan, ref: RoundRef) -> None:
         number, token = self._state.next_attempt(ref), os.urandom(16).hex()
@@ -133,7 +137,7 @@ class Loop:
         )
         request = self._launcher.render(spec, self._plan.site)
         self._record(journal.ATTEMPT, case=ref.case, round=ref.round, attempt=number, token=token)
-        self._view.started(case, ref, number)
+        self._observer.started(case, ref, number)
         try:
             job = self._launcher.submit(request)
         except SiteError as error:
@@ -151,9 +155,9 @@ class Loop:
     def _take_up(self, case: CasePlan, ref: RoundRef, attempt: Attempt) -> None:
         job = self._launcher.find(self._run.attempt(case, ref, attempt.number), attempt.token)
         if job is None:
-            self._end(case, ref, attempt.number, Ended(JobState.LOST, "the controller ended before the agent began"))
+            self._end(case, ref, attempt.number, Ended(JobState.LOST, reason("agent-never-began")))
             return
-        self._view.note(
+        self._observer.note(
             f"following attempt {attempt.number} of {case.case} round {ref.round}, begun by an earlier controller"
         )
         self._launcher.adopt(job, self._epoch)
@@ -174,13 +178,13 @@ class Loop:
                 self._end(one.case, one.ref, one.attempt, ended)
         if self._going:
             self._renew()
-            self._view.tick(self._going[-1].job.attempt_dir)
+            self._observer.tick(self._going[-1].job.attempt_dir)
 
     def _guard(self, one: Following, ended: Ended, needless: str) -> Ended:
         now = self._clock()
         news = one.waits(ended, now)
         if news:
-            self._view.note(f"waiting: {news}")
+            self._observer.note(f"waiting: {say(news)}")
         if one.stuck(now):
             return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
         # One that still waits in a queue is not waited for when it is no longer needed.
@@ -194,7 +198,7 @@ class Loop:
         """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""
         found = enough(case, self._state.pilot_speeds(index))
         self._record(journal.ENOUGH, case=index, round=found.rounds, reason=found.reason)
-        self._view.note(f"{case.case}: {found.reason}")
+        self._observer.note(f"{case.case}: {say(found.reason)}")
 
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
         well = ended.state is JobState.SUCCEEDED
@@ -210,9 +214,9 @@ class Loop:
             reason=ended.reason,
             failure=ended.failure,
             speed=judged.speed,
-            band=judged.band or None,
+            band=judged.band,
         )
-        self._view.ended(case, ref, ended)
+        self._observer.ended(case, ref, ended)
         rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))
         self._rests[ref] = self._clock() + rest
 

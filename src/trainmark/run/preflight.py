@@ -53,7 +53,7 @@ def _missing_unit(case: CasePlan) -> str | None:
     dtype = case.params.get("dtype")
     if case.open or case.vendor != "cpu" or dtype not in _CPU_UNITS:
         return None
-    from trainmark.devices import host
+    from trainmark.devices.cpu import node as host
 
     units = _CPU_UNITS[str(dtype)]
     if set(host.detect()["cpu"]["flags"]) & set(units):

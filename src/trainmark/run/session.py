@@ -1,52 +1,55 @@
-"""Beginning and resuming runs: from a plan to a driven loop, with the lease held around it."""
+"""Beginning, driving, resuming and ending runs: from a plan to a driven loop, with the lease held around it.
+
+Nothing here belongs to the process: several threads may each drive a run of their own. Signals, the terminal and the
+command line are the caller's, who hands in an observer and a stop switch.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from trainmark import __version__
 from trainmark.errors import SiteError
-from trainmark.launch import REGISTRY
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import lease as leases
 from trainmark.run import stop
 from trainmark.run.judge import judge
+from trainmark.run.lease import Lease
 from trainmark.run.loop import Loop
+from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
-from trainmark.run.stop import Signals, StopSwitch
+from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
 from trainmark.store import journal, provenance, rundir
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
-if TYPE_CHECKING:
-    from trainmark.launch.protocol import Launcher
-    from trainmark.run.words import View
 
+def create(plan: Plan, runs: Path, command: Sequence[str] = (), folder: Path | None = None) -> RunDir:
+    """A new run: its folder and manifest. Nothing is started.
 
-def create(plan: Plan, runs: Path) -> RunDir:
-    """A new run: its folder and manifest. Nothing is started."""
+    `command`: how the run was asked for. `folder`: where that was, to record the state of a git checkout there.
+    """
     run = rundir.create(runs, plan.suite)
-    describe(run, plan)
+    describe(run, plan, command, folder)
     return run
 
 
-def describe(run: RunDir, plan: Plan) -> None:
+def describe(run: RunDir, plan: Plan, command: Sequence[str] = (), folder: Path | None = None) -> None:
     """Writes the manifest of a run whose folder is there."""
     manifest = Manifest(
         schema=rundir.SCHEMA,
         run=run.id,
         created=time.time_ns(),
         trainmark=__version__,
-        command=sys.argv,
+        command=list(command),
         plan=plan,
-        provenance=provenance.collect(Path.cwd()),
+        provenance=provenance.collect(folder),
     )
     rundir.write_manifest(run, manifest)
 
@@ -65,43 +68,49 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
 
 def release(run: RunDir, plan: Plan) -> list[str]:
     """Clears what a run that nobody works on has left with its site; returns what could not be."""
-    launcher: Launcher = REGISTRY.get(plan.site.launcher)
-    return launcher.release(run.path)
+    return launcher_of(plan.site).release(run.path)
 
 
 def drive(
     run: RunDir,
     plan: Plan,
-    view: View,
+    observer: Observer,
+    switch: Switch | None = None,
     *,
-    stopping: Literal["", "stop", "now"] = "",
     ending: Callable[[], str] = str,
-    heard: Signals | None = None,
 ) -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 
-    `stopping`: only to end what an earlier controller left running. `ending`: why no further round is needed, if so.
-    `heard`: signals to this command, if it does more than this run.
+    `switch`: the caller's, by which it asks this run to stop; one may serve several runs. `ending`: why no further
+    round is needed, if so. Raises `Owned` when somebody else works on the run, `LostLease` when it was taken over.
     """
-    lease = leases.take(run.path)
-    switch = StopSwitch(run.path, heard)
-    if stopping:
-        stop.request(run.path, "stopped by `trainmark stop`", now=stopping == "now")
-    else:
-        switch.clear()
-    switch.listen()
+    with leases.take(run.path) as lease:
+        stop.clear(run.path)
+        return _work(run, plan, observer, lease, RunSwitch(run.path, switch or StopSwitch()), ending)
+
+
+def end(run: RunDir, plan: Plan, observer: Observer | None = None, *, now: bool = False) -> JobState:
+    """Own a run that nobody works on just to end what an earlier controller left running."""
+    with leases.take(run.path) as lease:
+        stop.request(run.path, now=now)
+        return _work(run, plan, observer or Observer(), lease, RunSwitch(run.path, StopSwitch()), str)
+
+
+def _work(
+    run: RunDir, plan: Plan, observer: Observer, lease: Lease, switch: RunSwitch, ending: Callable[[], str]
+) -> JobState:
     try:
         writer = journal.Journal(run.path, lease.epoch, lease.held)
     except OSError as error:
         raise SiteError(f"{run.path}: the journal cannot be written: {error.strerror}") from None
-    past = journal.read(run.path)
-    for warning in past.warnings:
-        view.note(f"warning: {warning}")
-    state = RunState.replay(plan, past.records)
     try:
+        past = journal.read(run.path)
+        for warning in past.warnings:
+            observer.note(f"warning: {warning}")
+        state = RunState.replay(plan, past.records)
         state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
-        launcher = REGISTRY.get(plan.site.launcher)
-        preflight = unmet if plan.site.launcher == "local" else unmet_elsewhere
+        launcher = launcher_of(plan.site)
+        preflight = unmet if launcher.this_machine else unmet_elsewhere
         loop = Loop(
             run,
             plan,
@@ -111,15 +120,14 @@ def drive(
             lease.epoch,
             switch,
             preflight,
-            view,
+            observer,
             lease.renew,
             judge,
             ending=ending,
         )
         final = loop.go()
         for text in launcher.release(run.path):
-            view.note(f"warning: {text}")
-        lease.release()
+            observer.note(f"warning: {text}")
         return final
     except OSError as error:
         raise SiteError(

@@ -1,65 +1,94 @@
-"""Asking a run to stop: by signal (once: with grace, twice: at once) or by a file from another process."""
+"""Asking runs to stop: by a switch that their caller holds, by signals, or by a file from another process."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
-from trainmark.agent.lean import signals
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import STOP
 
-_REASONS = {
-    signals.SIGINT: "stopped by Ctrl-C",
-    signals.SIGTERM: "stopped by SIGTERM",
-    signals.SIGHUP: "stopped: the terminal is gone (`run --detach` would have gone on)",
+_BY_COMMAND = "stopped by `trainmark stop`"
+_BY_SIGNAL = {
+    signal.SIGINT: "stopped by Ctrl-C",
+    signal.SIGTERM: "stopped by SIGTERM",
+    signal.SIGHUP: "stopped: the terminal is gone (`run --detach` would have gone on)",
 }
 
 
-class Signals:
-    """Requests that come as signals. Where one command does several runs it has one of these for all of them: a
-    signal that comes between two runs, or too late for one, is heard by the next."""
+class StopSwitch:
+    """Held by the caller of one or several runs; may be used from any thread. Asked once: stop with grace; twice, or
+    with `now`: at once. A request that comes between two runs, or too late for one, holds for the next."""
 
     def __init__(self) -> None:
-        self.count = 0
         self.reason = ""
+        self._level = 0
 
-    def listen(self) -> None:
-        """From now on these signals are requests instead of the end of this process."""
-        for number in _REASONS:
-            signals.signal(number, self._on_signal)
+    def request(self, reason: str = "stopped by its caller", *, now: bool = False) -> None:
+        self.reason = reason
+        self._level = 2 if now else min(2, self._level + 1)
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self.count += 1
-        self.reason = _REASONS[number]
+    def level(self) -> int:
+        """0: go on, 1: stop with grace, 2: stop at once."""
+        return self._level
 
 
-class StopSwitch:
-    """Counts requests. 0: go on, 1: stop with grace, 2: stop at once."""
+class Switch(Protocol):
+    """Either of the two switches here."""
 
-    def __init__(self, run_dir: Path, heard: Signals | None = None) -> None:
+    @property
+    def reason(self) -> str: ...
+
+    def level(self) -> int: ...
+
+
+class RunSwitch:
+    """Whether a run, or a campaign, shall stop: by its caller's switch, or by the file that `request` writes."""
+
+    def __init__(self, run_dir: Path, caller: Switch) -> None:
         self._file = run_dir / STOP
-        self._heard = heard or Signals()
-        self._told = ""
+        self._caller = caller
+        self._asked = ""
 
     @property
     def reason(self) -> str:
-        return self._told or self._heard.reason
-
-    def listen(self) -> None:
-        self._heard.listen()
+        return self._asked or self._caller.reason
 
     def level(self) -> int:
-        asked = read_json(self._file)
-        if isinstance(asked, dict):
-            self._told = str(asked.get("reason") or "stopped by `trainmark stop`")
-            return max(min(self._heard.count, 2), 2 if asked.get("now") else 1)
-        return min(self._heard.count, 2)
-
-    def clear(self) -> None:
-        """A run that is resumed is no longer asked to stop."""
-        self._file.unlink(missing_ok=True)
+        found = read_json(self._file)
+        if not isinstance(found, dict):
+            return self._caller.level()
+        self._asked = str(found.get("reason") or _BY_COMMAND)
+        return max(self._caller.level(), 2 if found.get("now") else 1)
 
 
-def request(run_dir: Path, reason: str, *, now: bool) -> None:
-    write_json(run_dir / STOP, {"reason": reason, "now": now})
+def request(run_dir: Path, *, now: bool) -> None:
+    """Asks whichever process drives the run to stop it."""
+    write_json(run_dir / STOP, {"reason": _BY_COMMAND, "now": now})
+
+
+def clear(run_dir: Path) -> None:
+    """A run that is resumed is no longer asked to stop."""
+    (run_dir / STOP).unlink(missing_ok=True)
+
+
+@contextmanager
+def on_signals(switch: StopSwitch) -> Iterator[None]:
+    """Inside, Ctrl-C, SIGTERM and a lost terminal are requests to stop; afterwards they are what they were before.
+
+    Only in the main thread: a program that drives runs in other threads decides about its signals itself.
+    """
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        switch.request(_BY_SIGNAL[signal.Signals(number)])
+
+    before = {number: signal.signal(number, ask) for number in _BY_SIGNAL}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

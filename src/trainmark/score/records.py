@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from trainmark.reasons import Reason
 from trainmark.score.figures.figure import Figure
 
 Outcome = Literal["steady", "drifting", "two-level", "too short", "fixed"]
@@ -21,9 +22,9 @@ class Window(msgspec.Struct, frozen=True):
     sustained_seconds: float
     samples: int
     outcome: Outcome
-    method: str
-    # Why there is no headline; empty if there is one.
-    reason: str = ""
+    method: Reason
+    # Why there is no headline, if there is none.
+    reason: Reason | None = None
 
     @property
     def steps(self) -> int:
@@ -39,8 +40,8 @@ class Verdict(msgspec.Struct, frozen=True):
     ci_high: float | None
     n_a: int
     n_b: int
-    method: str
-    reason: str
+    method: Reason
+    reason: Reason
     p_difference: float | None = None
     p_equivalent: float | None = None
     # That B lost more than the threshold.
@@ -56,7 +57,7 @@ class Value(msgspec.Struct, frozen=True):
     value: float | None
     low: float | None = None
     high: float | None = None
-    reason: str = ""
+    reason: Reason | None = None
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -65,7 +66,7 @@ class Cause(msgspec.Struct, frozen=True):
     kind: str
     seconds: Value
     share: float
-    place: str
+    place: Reason
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -82,12 +83,12 @@ class Diagnosis(msgspec.Struct, frozen=True):
     # Communication that is not hidden: by the trace, and by training without it.
     by_trace: Value
     by_ablation: Value
-    disagreement: str
+    disagreement: Reason | None
     causes: list[Cause]
     # Rank → class → seconds, and operator → seconds, each per step.
     ranks: dict[str, dict[str, float]] = {}
     operators: dict[str, float] = {}
-    remarks: list[str] = []
+    remarks: list[Reason] = []
 
 
 class Recovery(msgspec.Struct, frozen=True):

@@ -6,17 +6,16 @@ itself (variant, matrix, its own `set`) < `--set` on the command line.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.hashes import sha256_hex
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.repeats import RepeatAuto
+from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
-from trainmark.spec.window import FixedWindow
 from trainmark.spec.workload import Deadlines, Found, named_parameter
 
 # Settled like parameters, but every workload has them.
@@ -82,7 +81,7 @@ class Case(msgspec.Struct, frozen=True):
             del parameter["only"]  # who may not change it is no part of what is measured
         if self.window is not None:
             resolved["window"] = msgspec.to_builtins(self.window)
-        return sha256_hex(msgspec.json.encode(resolved, order="deterministic"))[:16]
+        return hashlib.sha256(msgspec.json.encode(resolved, order="deterministic")).hexdigest()[:16]
 
 
 def resolve(

@@ -1,12 +1,10 @@
-"""What an attempt's events say, as columns: made by the store, read by scoring."""
+"""What an attempt left, as records and arrays: made by the store, read by scoring."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
-
-from trainmark.spec.event import Event
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -20,6 +18,27 @@ if TYPE_CHECKING:
 # In one step of one rank; more is a broken record.
 MOST_SAMPLES = 10**12
 LARGEST_FLOAT = 1e150
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields that are read again; a line may hold more. `t` is the rank's own monotonic clock, in ns."""
+
+    k: str
+    rank: int
+    seq: int
+    t: int
+    step: int | None = None
+    n: int | None = None
+    data: int | None = None
+    loss: float | str | None = None
+    steps: list[int] = []
+    values: Any = None
+    name: str | None = None
+    value: Any = None
+    timing: str | None = None
+    scope: str | None = None
+    world: int | None = None
+    wall: int | None = None
 
 
 class Steps(msgspec.Struct, frozen=True, eq=False):
@@ -105,3 +124,36 @@ class NodeSamples(msgspec.Struct, frozen=True):
 def is_number(value: object) -> TypeGuard[float]:
     """A finite number of a size that computing can bear; a foreign file may hold anything where one is expected."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -LARGEST_FLOAT < value < LARGEST_FLOAT
+
+
+class Collectives(msgspec.Struct, frozen=True, eq=False):
+    """Calls of one kind in one process group, in order: begin and end of each, as rows."""
+
+    group: str
+    spans: Floats
+    # Whether every rank of the group takes part in each call; a message from one rank to another has two.
+    joint: bool = True
+
+
+class Trace(msgspec.Struct, frozen=True, eq=False):
+    """One rank. Seconds since its first step began; rows are begin and end, in no order unless it is said."""
+
+    rank: int
+    # In order; what is declared to be no training (evaluation, checkpoints) is in `pauses`.
+    steps: Floats
+    pauses: Floats
+    data: Floats
+    compute: Floats
+    copies: Floats
+    collectives: list[Collectives]
+    # When the host asked for each span on the device, in the order of compute, copies, collectives; NaN: not known.
+    # Empty for devices that do at once what they are asked to, as a CPU does.
+    launches: Floats
+    # Seconds of each operator without those it calls, and how often it was called, over all steps.
+    operators: dict[str, tuple[float, int]] = {}
+    # Work was replayed from a captured graph: single launches are not seen.
+    graphs: bool = False
+
+    @property
+    def device(self) -> bool:
+        return len(self.launches) > 0

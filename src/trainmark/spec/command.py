@@ -17,7 +17,7 @@ import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec.case_id import CaseId, Value, is_name, value_text
-from trainmark.spec.pattern import find_pattern
+from trainmark.spec.log_lines import find_pattern
 from trainmark.spec.scaling import Scaling
 from trainmark.spec.secrets import looks_secret
 from trainmark.spec.site import LogLevel

@@ -11,9 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, one_of
-from trainmark.spec import share, yamlfile
+from trainmark.spec import yamlfile
 from trainmark.spec.case_id import CaseId
-from trainmark.spec.convert import convert
+from trainmark.spec.notation import parse_share
+from trainmark.spec.yamlfile import Location, convert
 
 
 class Least(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +56,7 @@ def load_contract(path: Path) -> Contract:
             raise UserError(f"{path}: {error}") from None
         if identity in found:
             raise UserError(f"{place}: the same case stands there twice")
-        found[identity] = _limits(convert(value, Promise, str(path), key), place)
+        found[identity] = _limits(convert(value, Promise, Location(str(path), (key,))), place)
     return found
 
 
@@ -65,7 +66,7 @@ def _limits(promise: Promise, place: str) -> Limits:
     least = promise.throughput.min if promise.throughput else None
     if least is not None and not 0 < least < float("inf"):
         raise UserError(f"{place}.throughput.min: found {least!r}, allowed is a number above 0")
-    spread = share.parse(promise.spread.max, f"{place}.spread.max") if promise.spread else None
+    spread = parse_share(promise.spread.max, f"{place}.spread.max") if promise.spread else None
     return Limits(least, spread)
 
 

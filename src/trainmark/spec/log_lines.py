@@ -1,6 +1,7 @@
-"""The table of training log lines. In its expressions `<step>` stands for a named group with the usual number in it.
+"""The table of training log lines, and patterns that users give.
 
-A line is described by what is printed; docs/interop.md tells where each format is documented.
+A line is described by what is printed; docs/interop.md tells where each format is documented. In the expressions of the
+table `<step>` stands for a named group with the usual number in it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import re
 from typing import Literal
 
 import msgspec
+
+from trainmark.errors import UserError, did_you_mean, one_of
 
 Clock = Literal["stamp", "seconds", "rate"]
 
@@ -148,3 +151,31 @@ def live(pattern: Pattern) -> tuple[str, dict[str, float], int]:
     regex = re.sub(r"\(\?P<([a-z_]+)>", lambda found: found[0] if found[1] in kept else "(?:", pattern.regex)
     scale = {"seconds": 0.001} if "(?P<ms>" in regex else {}
     return regex.replace("(?P<ms>", "(?P<seconds>"), scale, 0 if pattern.zero else 1
+
+
+# What an expression may name. Of one step: `samples`, `seconds`, `ms`. Per second: `rate`, `steps_per_second`.
+GROUPS = ("step", "epoch", "samples", "seconds", "ms", "rate", "steps_per_second", "loss", "stamp")
+LONGEST = 2000
+
+
+def find_pattern(text: str, place: str) -> Pattern:
+    """A line that comes live has a time of its own: unlike in a log, an expression need not tell one."""
+    if text in BY_NAME:
+        return BY_NAME[text]
+    if "(?P<" not in text:
+        raise UserError(
+            f"{place}: no pattern `{text}`{did_you_mean(text, BY_NAME)}; there is {one_of(BY_NAME)}, "
+            "or give a regular expression with named groups such as `step (?P<step>\\d+) .* (?P<rate>[\\d.]+) img/s`"
+        )
+    if len(text) > LONGEST:
+        raise UserError(f"{place}: the expression has {len(text)} characters, allowed are {LONGEST}")
+    try:
+        groups = re.compile(text).groupindex
+    except re.error as error:
+        raise UserError(f"{place}: `{text}` is no regular expression: {error}") from None
+    strange = [name for name in groups if name not in GROUPS]
+    if strange:
+        raise UserError(
+            f"{place}: group `{strange[0]}`{did_you_mean(strange[0], GROUPS)}; allowed are {one_of(GROUPS)}"
+        )
+    return Pattern("own", "given as a regular expression", (), text, "seconds")

@@ -13,7 +13,7 @@ import msgspec
 
 from trainmark.errors import UserError, one_of
 from trainmark.spec.case_id import CaseId, Value
-from trainmark.spec.size import parse as parse_size
+from trainmark.spec.notation import parse_size
 
 DLPERF = ("1x1", "1x2", "1x4", "1x8", "2x8", "4x8")
 # DLPerf looks for the largest batch in steps of so many.

@@ -10,12 +10,12 @@ import msgspec
 
 from trainmark.cache import cache_dir
 from trainmark.errors import UserError
+from trainmark.plugins import Registry
 from trainmark.spec import fabric as fabrics
-from trainmark.spec import hostlist, yamlfile
-from trainmark.spec import slurm as slurms
+from trainmark.spec import notation, yamlfile
 from trainmark.spec.case_id import is_name
-from trainmark.spec.convert import convert
 from trainmark.spec.secrets import looks_secret
+from trainmark.spec.yamlfile import Location, convert
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 # What a site can reach, and the workload that measures it.
@@ -31,18 +31,6 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # With `threads: auto`: cores left to others, and how many agents share the rest of the host.
     spare_cores: int = 0
     share: int = 1
-
-
-class Ssh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How hosts are entered. What is left out, ssh takes from the user's own configuration."""
-
-    user: str | None = None
-    port: int | None = None
-    config: str | None = None
-    fan_out: int = 32
-    connect_seconds: float = 20.0
-    # A host without contact for so long is given up; its agent still ends at its own deadline.
-    lost_seconds: float = 120.0
 
 
 class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,7 +54,8 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     image: str | Build
     pull: Literal["never", "missing"] = "never"
-    engine: Literal["docker", "podman", "pyxis", "apptainer"] = "docker"
+    # Which there are depends on the launcher.
+    engine: str = "docker"
     python: str = "python3"
     runtime: str | None = None
     network: str = "host"
@@ -94,6 +83,9 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal[1] = 1
     name: str = "local"
     launcher: str = "local"
+    # In a file `launcher: {name: NAME, …}`, or `NAME: {…}` beside `launcher: NAME`. Checked by the launcher.
+    launcher_options: dict[str, Any] = {}
+    # An empty name stands for a host that the launcher is yet to choose.
     hosts: list[str] = []
     hosts_file: str | None = None
     python: str | None = None
@@ -106,8 +98,6 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # On the hosts. What is in `work_dir` is each host's own; `shared_dir` is seen by all, and proven to be.
     work_dir: str = "~/.trainmark"
     shared_dir: str | None = None
-    ssh: Ssh = Ssh()
-    slurm: slurms.Slurm | None = None
     container: Container | None = None
     prepare: Prepare | None = None
     env_file: str | None = None
@@ -141,46 +131,78 @@ def peaks_file(path: Path | None, host: str) -> Path:
     return path.with_name(f"{path.name.removesuffix('.yaml').removesuffix('.yml')}.{PEAKS}.json")
 
 
-def load(path: Path | None, hostname: str) -> Site:
-    """The site in `path`, or this machine. `hostname` names the one host of a site that lists none."""
-    if path is None:
-        return Site(hosts=[hostname])
-    raw: Any = yamlfile.load(path)
-    site = convert(raw, Site, str(path))
-    named = hostlist.expand(site.hosts, str(path))
+# The launcher of a site that names none.
+_THIS_MACHINE = "local"
+_OPTIONS = "launcher_options"
+
+
+def read(path: Path, launchers: Registry) -> tuple[Site, Location]:
+    """The site in a file, before its launcher has looked at it, and where its values stand."""
+    source = yamlfile.read(path)
+    return of_content(source.content, source.where, launchers), source.where
+
+
+def of_content(content: Any, where: Location, launchers: Registry) -> Site:
+    """A site of what a YAML file holds, or of the same made in Python; paths in it are relative to the folder of
+    `where`."""
+    site = convert(_with_launcher(content, where, launchers), Site, where)
+    hosts = notation.expand_hosts(site.hosts, where.file)
     if site.hosts_file is not None:
-        named += hostlist.read(path.parent / Path(site.hosts_file).expanduser())
-    if site.launcher == "slurm":
-        site = _with_slurm(site, path, named)
-        named = named or [f"any{number}" for number in range(_slurm(site).nodes or 0)]
-    elif site.slurm is not None:
-        raise UserError(f"{path}: slurm: only launcher `slurm` reads it, found launcher `{site.launcher}`")
-    site = _resolved(msgspec.structs.replace(site, hosts=named or [hostname]), path)
-    if site.launcher == "local":
-        _check_local(site, path)
+        hosts += notation.read_host_file(Path(where.file).parent / Path(site.hosts_file).expanduser())
+    if "" in hosts:
+        raise UserError(f"{where.at('hosts', hosts.index(''))}: found '', allowed is a host name or an address")
+    return _resolved(msgspec.structs.replace(site, hosts=hosts), where)
+
+
+def _with_launcher(raw: Any, where: Location, launchers: Registry) -> Any:
+    """One spelling for `launcher: {name: NAME, …}` and `launcher: NAME` with `NAME: {…}`."""
+    if not isinstance(raw, dict):
+        return raw
+    if _OPTIONS in raw:
+        raise UserError(f"{where.at(_OPTIONS)}: unknown key; write `launcher: {{name: …, …}}`")
+    raw = dict(raw)
+    asked = raw.get("launcher", _THIS_MACHINE)
+    if isinstance(asked, dict):
+        name, options, place = asked.get("name"), dict(asked), where.at("launcher")
+        options.pop("name", None)
+        if not isinstance(name, str):
+            raise UserError(f"{place.at('name')}: found {name!r}, allowed is the name of a launcher")
+        raw["launcher"] = name
     else:
-        _check_remote(site, path)
-    _check(site, path)
-    python = site.python or (f"{site.venv.rstrip('/')}/bin/python" if site.venv else None)
-    if python is not None and "/" in python and not Path(python).expanduser().is_absolute():
-        if site.launcher != "local":
-            raise UserError(f"{path}: python: found {python!r}, allowed is a name or an absolute path on the hosts")
-        python = str(path.parent.resolve() / python)
-    return msgspec.structs.replace(site, python=python)
+        name, place = str(asked), where.at(str(asked))
+        options = raw.pop(name, None) or {}
+    if not isinstance(options, dict):
+        raise UserError(f"{place}: found {options!r}, allowed are options of launcher `{name}`")
+    raw[_OPTIONS] = options
+    for key in raw:
+        if key not in Site.__struct_fields__ and key in launchers.names():
+            raise UserError(f"{where.at(key)}: only launcher `{key}` reads it, found launcher `{name}`")
+    return raw
 
 
-_RECIPES = ("Dockerfile", "Containerfile")
+def options_location(site: Site, where: Location) -> Location:
+    """Where the launcher's options stand in the file."""
+    return where.at("launcher") if ("launcher", "name") in where.lines else where.at(site.launcher)
 
 
-def _resolved(site: Site, path: Path) -> Site:
-    """Every file of this machine that the site names, from the folder the site lies in."""
+def beside(where: Location, name: str) -> str:
+    """A file of this machine that the site names, from the folder the site lies in."""
+    return str(Path(where.file).parent.resolve() / Path(name).expanduser())
+
+
+def of_older_version(raw: dict[str, Any]) -> dict[str, Any]:
+    """A site as manifests held it when launchers' options had keys of their own."""
+    known = {key: value for key, value in raw.items() if key in Site.__struct_fields__}
+    return {**known, _OPTIONS: raw.get(raw.get("launcher", "")) or {}}
+
+
+def _resolved(site: Site, where: Location) -> Site:
+    """Every file of this machine that the site names, as an absolute path."""
+    replace = msgspec.structs.replace
 
     def here(name: str) -> str:
-        return str(path.parent.resolve() / Path(name).expanduser())
+        return beside(where, name)
 
-    replace = msgspec.structs.replace
-    if site.ssh.config:
-        site = replace(site, ssh=replace(site.ssh, config=here(site.ssh.config)))
     if site.container and isinstance(site.container.image, Build):
         site = replace(site, container=replace(site.container, image=Build(here(site.container.image.build))))
     if site.prepare:
@@ -189,7 +211,7 @@ def _resolved(site: Site, path: Path) -> Site:
         site = replace(site, prepare=replace(site.prepare, requirements=requirements, extensions=extensions))
         for name in [*extensions, *([requirements] if requirements else [])]:
             if not Path(name).exists():
-                raise UserError(f"{path}: prepare: there is no {name}")
+                raise UserError(f"{where.at('prepare')}: there is no {name}")
     if any(one.hccn for one in site.fabric.values()):
         fabric = {host: replace(one, hccn=one.hccn and here(one.hccn)) for host, one in site.fabric.items()}
         site = replace(site, fabric=fabric)
@@ -215,116 +237,57 @@ def _read_env(path: Path) -> dict[str, str]:
     return found
 
 
-def _slurm(site: Site) -> slurms.Slurm:
-    return site.slurm or slurms.Slurm()
-
-
-def _with_slurm(site: Site, path: Path, named: list[str]) -> Site:
-    """A site for Slurm: the nodes are named, or Slurm chooses so many; all of them see `shared_dir`."""
-    slurm = _slurm(site)
-    slurms.check(slurm, path)
-    if slurm.nodes is not None and named:
-        raise UserError(f"{path}: slurm.nodes: `hosts` names the nodes already; give one of the two")
-    if slurm.nodes is None and not named:
-        raise UserError(f"{path}: slurm.nodes: missing; say how many nodes to ask for, or name them in `hosts`")
-    if site.shared_dir is None:
-        raise UserError(
-            f"{path}: shared_dir: missing; launcher `slurm` needs a folder that this machine and all nodes see, "
-            "such as a home folder on NFS; without one, use launcher `ssh`"
-        )
-    for name in ("prepare", "clear_caches"):
-        if getattr(site, name):
-            raise UserError(f"{path}: {name}: launcher `slurm` does not do this; have it done on the nodes beforehand")
-    conf = slurm.conf and str(path.parent.resolve() / Path(slurm.conf).expanduser())
-    return msgspec.structs.replace(site, slurm=msgspec.structs.replace(slurm, conf=conf))
-
-
-_ENGINES = {"ssh": ("docker", "podman"), "slurm": ("pyxis", "apptainer")}
-
-
-def _check_container(container: Container, launcher: str, path: Path) -> None:
-    image = container.image
-    if isinstance(image, str) and image.startswith("-"):
-        raise UserError(f"{path}: container.image: found {image!r}, which looks like an option")
-    if isinstance(image, Build) and not any((Path(image.build) / name).is_file() for name in _RECIPES):
-        raise UserError(f"{path}: container.image.build: no {' or '.join(_RECIPES)} in {image.build}")
-    if launcher == "slurm" and (isinstance(image, Build) or container.pull != "never"):
-        raise UserError(
-            f"{path}: container: launcher `slurm` takes an image that is there; build and pull are for `ssh`"
-        )
-    allowed = _ENGINES.get(launcher)
-    if allowed and container.engine not in allowed:
-        raise UserError(
-            f"{path}: container.engine: found {container.engine!r}, allowed with launcher `{launcher}`: "
-            f"{' or '.join(allowed)}"
-        )
-
-
-def _check_local(site: Site, path: Path) -> None:
-    if len(site.hosts) > 1:
-        raise UserError(f"{path}: hosts: launcher `local` runs on this machine only, found {len(site.hosts)} hosts")
-    for name in ("container", "interface", "shared_dir"):
-        if getattr(site, name) is not None:
-            raise UserError(
-                f"{path}: {name}: launcher `local` has none; use launcher `ssh`, be it with this host alone"
-            )
-
-
-def _check_remote(site: Site, path: Path) -> None:
-    for name in ("work_dir", "shared_dir"):
-        value = getattr(site, name)
-        if value is not None and not value.startswith(("/", "~")):
-            raise UserError(f"{path}: {name}: found {value!r}, allowed is an absolute path on the hosts, or one from ~")
-    ssh = site.ssh
-    if ssh.port is not None and not 1 <= ssh.port <= 65535:
-        raise UserError(f"{path}: ssh.port: found {ssh.port}, allowed is 1 to 65535")
-    if ssh.fan_out < 1:
-        raise UserError(f"{path}: ssh.fan_out: found {ssh.fan_out}, allowed is 1 and more")
-    for name in ("connect_seconds", "lost_seconds"):
-        if not 1 <= getattr(ssh, name) <= 86400:
-            raise UserError(f"{path}: ssh.{name}: found {getattr(ssh, name):g}, allowed is 1 to 86400")
-    for name in ("user", "config"):
-        if (getattr(ssh, name) or "").startswith("-"):
-            raise UserError(f"{path}: ssh.{name}: found {getattr(ssh, name)!r}, which ssh would take for an option")
-    if site.container:
-        _check_container(site.container, site.launcher, path)
-
-
 _SECRET_CURES = {
     True: "export it instead: ranks inherit the environment",
     False: "set it on the hosts themselves: ranks inherit what a login there gives",
 }
 
 
-def _check(site: Site, path: Path) -> None:
+def complete(site: Site, where: Location, *, this_machine: bool) -> Site:
+    """The last checks, once the launcher has completed its part; and the Python by its path."""
+    _check(site, where, this_machine)
+    python = site.python or (f"{site.venv.rstrip('/')}/bin/python" if site.venv else None)
+    if python is not None and "/" in python and not Path(python).expanduser().is_absolute():
+        if not this_machine:
+            raise UserError(
+                f"{where.at('python')}: found {python!r}, allowed is a name or an absolute path on the hosts"
+            )
+        python = beside(where, python)
+    return msgspec.structs.replace(site, python=python)
+
+
+def _check(site: Site, where: Location, this_machine: bool) -> None:
     for name, value in site.env.items():
         if looks_secret(name, value):
             raise UserError(
-                f"{path}: env.{name} looks like a secret, and results keep the site; "
-                + _SECRET_CURES[site.launcher == "local"]
+                f"{where.at('env', name)} looks like a secret, and results keep the site; "
+                + _SECRET_CURES[this_machine]
             )
     for device, formats in site.vendor_peaks.items():
         for dtype, peak in formats.items():
             if not 0 < peak.flops < math.inf or not peak.source.strip():
                 raise UserError(
-                    f"{path}: vendor_peaks.{device}.{dtype}: found {peak.flops:g} FLOP/s from {peak.source!r}, "
+                    f"{where.at('vendor_peaks', device, dtype)}: found {peak.flops:g} FLOP/s from {peak.source!r}, "
                     "allowed is a positive number and where it is written"
                 )
     for position, host in enumerate(site.hosts):
-        if not is_name(host.replace(":", "")):
-            raise UserError(f"{path}: hosts[{position}]: found {host!r}, allowed is a host name or an address")
+        if host and not is_name(host.replace(":", "")):
+            raise UserError(f"{where.at('hosts', position)}: found {host!r}, allowed is a host name or an address")
     if site.rank_table is not None and not site.rank_table.startswith("/"):
         # Every rank has a folder of its own, and no shell reads this.
-        raise UserError(f"{path}: rank_table: found {site.rank_table!r}, allowed is an absolute path on the hosts")
+        raise UserError(
+            f"{where.at('rank_table')}: found {site.rank_table!r}, allowed is an absolute path on the hosts"
+        )
     if site.fabric:
-        fabrics.check(site.fabric, site.hosts, str(path))
-    twice = sorted({host for host in site.hosts if site.hosts.count(host) > 1})
+        fabrics.check(site.fabric, site.hosts, where.file)
+    twice = sorted({host for host in site.hosts if host and site.hosts.count(host) > 1})
     if twice:
-        raise UserError(f"{path}: hosts: {', '.join(twice)} named twice")
+        raise UserError(f"{where.at('hosts')}: {', '.join(twice)} named twice")
     if not 0 <= site.master_port <= 65535:
-        raise UserError(f"{path}: master_port: found {site.master_port}, allowed is 0 (any free port) to 65535")
-    if isinstance(site.tuning.threads, int) and site.tuning.threads < 1:
-        raise UserError(f"{path}: tuning.threads: found {site.tuning.threads}, allowed is `auto` or 1 and more")
+        raise UserError(f"{where.at('master_port')}: found {site.master_port}, allowed is 0 (any free port) to 65535")
+    tuning, place = site.tuning, where.at("tuning")
+    if isinstance(tuning.threads, int) and tuning.threads < 1:
+        raise UserError(f"{place.at('threads')}: found {tuning.threads}, allowed is `auto` or 1 and more")
     for name, least in (("spare_cores", 0), ("share", 1)):
-        if getattr(site.tuning, name) < least:
-            raise UserError(f"{path}: tuning.{name}: found {getattr(site.tuning, name)}, allowed is {least} and more")
+        if getattr(tuning, name) < least:
+            raise UserError(f"{place.at(name)}: found {getattr(tuning, name)}, allowed is {least} and more")

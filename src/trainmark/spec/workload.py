@@ -11,7 +11,7 @@ import msgspec
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec import yamlfile
 from trainmark.spec.case_id import Value, value_text
-from trainmark.spec.convert import convert
+from trainmark.spec.yamlfile import convert
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "workloads"
 ENTRY_POINTS = "trainmark.workloads"

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trainmark.spec.columns import MOST_SAMPLES, Columns, RankColumns, Steps
-from trainmark.spec.event import Event
-from trainmark.store.rundir import EVENTS, node_files
+from trainmark.spec.columns import MOST_SAMPLES, Columns, Event, RankColumns, Steps
+from trainmark.store.rundir import EVENTS, node_files, node_name
 
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats, Ints
@@ -144,7 +143,7 @@ def read(attempt: Path, world: int | None = None, seen: Callable[[bytes], object
         if file.broken:
             warnings.append(f"{path}: {file.broken} broken line(s) passed over")
         foreign: set[int] = set()
-        for rank in _ranks(file, path.parent.name):
+        for rank in _ranks(file, node_name(path.parent)):
             if rank.rank < 0 or (world is not None and rank.rank >= world) or rank.rank in ranks:
                 foreign.add(rank.rank)
             else:

@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 
+from trainmark.plan.records import CasePlan
 from trainmark.spec.columns import NodeSamples, is_number
 from trainmark.store.files import read_json
-from trainmark.store.rundir import CLAIM, FACTS, RESULT, SAMPLES, node_files
+from trainmark.store.rundir import CLAIM, FACTS, RESULT, SAMPLES, node_files, node_index, node_name
 
 
 def results(attempt: Path) -> Iterator[dict[str, Any]]:
     """The result record of each node that left one, in node order."""
-    for file in sorted(node_files(attempt, RESULT), key=lambda path: int(path.parent.name.rpartition("noderank")[2])):
+    for file in sorted(node_files(attempt, RESULT), key=lambda path: node_index(path.parent)):
         found = read_json(file)
         if isinstance(found, dict):
             yield {name: value for name, value in found.items() if isinstance(value, _RESULT.get(name, object))}
@@ -40,7 +41,7 @@ def _node(file: Path) -> NodeSamples:
         # The first line tells the units.
         if record is not None and type(record.get("t")) is int and is_number(record["t"]):
             records.append(record)
-    return NodeSamples(file.parent.name, records, _cores(file.parent), _machine(file.parent))
+    return NodeSamples(node_name(file.parent), records, _cores(file.parent), _machine(file.parent))
 
 
 _SAMPLE = msgspec.json.Decoder(dict[str, Any])
@@ -52,8 +53,14 @@ def hosts(attempt: Path) -> dict[int, str]:
     for file in node_files(attempt, CLAIM):
         claim = read_json(file)
         if isinstance(claim, dict) and claim.get("host"):
-            found[int(file.parent.name.rpartition("noderank")[2])] = str(claim["host"])
+            found[node_index(file.parent)] = str(claim["host"])
     return found
+
+
+def hosts_of(attempt: Path, case: CasePlan) -> tuple[str, ...]:
+    """Where an attempt really ran, node by node: a scheduler may choose other hosts for each."""
+    said = hosts(attempt)
+    return tuple(said.get(node.index, node.host) for node in case.nodes)
 
 
 def _machine(node: Path) -> str:

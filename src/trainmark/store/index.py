@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from trainmark.cache import cache_dir
-from trainmark.hashes import sha256_hex
 from trainmark.store import journal
 from trainmark.store.rundir import is_run, names
 
@@ -39,7 +39,7 @@ class Index:
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs.resolve()
-        name = sha256_hex(str(self._runs).encode())[:16]
+        name = hashlib.sha256(str(self._runs).encode()).hexdigest()[:16]
         self.file = cache_dir() / "index" / f"{name}.db"
 
     def put(self, rows: list[Row]) -> None:

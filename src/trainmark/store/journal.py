@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.reasons import Reason
 from trainmark.spec.states import JobState
 from trainmark.store.files import write_all
 
@@ -48,10 +49,11 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     token: str | None = None
     handle: str | None = None
     state: JobState | None = None
-    reason: str | None = None
+    # Text in journals of older versions.
+    reason: Reason | str | None = None
     failure: dict[str, Any] | None = None
     speed: float | None = None
-    band: str | None = None
+    band: Reason | str | None = None
     host: str | None = None
     pid: int | None = None
 

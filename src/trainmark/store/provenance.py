@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
+import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent.lean import signals
-from trainmark.devices import host
+from trainmark.devices.cpu import node as host
 from trainmark.spec.secrets import looks_secret
 
 # Values are kept only for variables that change how training runs; of all others only the name is.
@@ -27,10 +25,11 @@ _TELLING_STARTS = (
 _GIT_SECONDS = 5.0
 
 
-def collect(directory: Path) -> dict[str, Any]:
-    """Everything about the control side; each node writes the same facts of itself beside its results."""
+def collect(folder: Path | None) -> dict[str, Any]:
+    """Everything about the control side; each node writes the same facts of itself beside its results. `folder`: the
+    one whose git checkout, if it is in one, is recorded."""
     return {
-        "git": git_state(directory),
+        "git": None if folder is None else git_state(folder),
         "python": sys.version.split()[0],
         "executable": sys.executable,
         "packages": packages(sys.path),
@@ -74,38 +73,14 @@ def git_state(directory: Path) -> dict[str, Any] | None:
     # Only looks: no lock is taken that somebody else's git would meet, and nothing is computed that is not kept.
     argv = ["git", "--no-optional-locks", "-C", str(directory), "status", "--porcelain=v2", "--branch"]
     argv += ["--untracked-files=no", "--no-ahead-behind", "--no-renames"]
-    said = _output(argv, _GIT_SECONDS)
-    if said is None:
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=_GIT_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
         return None
-    lines = said.decode(errors="replace").splitlines()
+    lines = done.stdout.decode(errors="replace").splitlines()
     head = {line.split()[1]: line.split(maxsplit=2)[2] for line in lines if line.startswith("# branch.")}
     return {
         "commit": head.get("branch.oid"),
         "branch": head.get("branch.head"),
         "dirty": any(not line.startswith("#") for line in lines),
     }
-
-
-def _output(argv: list[str], seconds: float) -> bytes | None:
-    """What a program prints, or None if it fails or is late. (`subprocess` would cost more than git does.)"""
-    source, sink = os.pipe()
-    deadline = time.monotonic() + seconds
-    try:
-        null = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
-        pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, sink, 1), null])
-    except OSError:
-        os.close(source)
-        os.close(sink)
-        return None
-    os.close(sink)
-    parts: list[bytes] = []
-    while select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        part = os.read(source, 65536)
-        if not part:
-            break
-        parts.append(part)
-    else:
-        os.kill(pid, signals.SIGKILL)
-    os.close(source)
-    _, status = os.waitpid(pid, 0)
-    return b"".join(parts) if status == 0 else None

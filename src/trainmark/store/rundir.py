@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean
-from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.store.files import write_json
+from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
+from trainmark.spec import site as sites
+from trainmark.store.files import read_json, write_json
 
 MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
@@ -94,20 +95,63 @@ class RunDir:
         except OSError as error:
             raise UserError(f"{file}: cannot be read: {error.strerror}") from None
         try:
-            schema = msgspec.json.decode(data, type=_SchemaOnly).schema
-            if schema != SCHEMA:
-                raise UserError(f"{file}: written with schema {schema}; this trainmark reads {SCHEMA}")
-            return msgspec.json.decode(data, type=Manifest)
+            head = msgspec.json.decode(data, type=_Head)
+            if head.schema != SCHEMA:
+                raise UserError(f"{file}: written with schema {head.schema}; this trainmark reads {SCHEMA}")
+            if head.plan.kind:
+                return msgspec.json.decode(data, type=Manifest)
+            return _with_kind(msgspec.convert(_of_older_version(msgspec.json.decode(data)), Manifest))
         except msgspec.DecodeError as error:
             raise UserError(f"{file}: broken: {error}") from None
 
 
-class _SchemaOnly(msgspec.Struct):
+class _PlanHead(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _Head(msgspec.Struct):
     schema: int
+    plan: _PlanHead = _PlanHead()
+
+
+def _of_older_version(raw: Any) -> Any:
+    """A manifest of a version whose sites had the options of launchers under keys of their own."""
+    if isinstance(raw.get("plan"), dict) and isinstance(raw["plan"].get("site"), dict):
+        return {**raw, "plan": {**raw["plan"], "site": sites.of_older_version(raw["plan"]["site"])}}
+    return raw
+
+
+def _with_kind(manifest: Manifest) -> Manifest:
+    """A manifest of a version whose plans did not say their kind: it is told by what only that kind had then."""
+    plan = manifest.plan
+    known: dict[Kind, bool] = {
+        "import": bool(manifest.imported),
+        "diagnosis": any(case.diagnostic is not None for case in plan.cases),
+        "goodput": plan.recover,
+        "automl": any("experiment" in case.params for case in plan.cases),
+        "peaks": any(case.workload == "peaks" for case in plan.cases),
+        "acceptance": plan.suite == "accept",
+    }
+    kind: Kind = next((kind for kind, holds in known.items() if holds), "benchmark")
+    return msgspec.structs.replace(manifest, plan=msgspec.structs.replace(plan, kind=kind))
 
 
 def node_dir(attempt: Path, host: str, index: int) -> Path:
-    return attempt / f"{host}_noderank{index}"
+    """`host` is empty where a scheduler is yet to choose it."""
+    return attempt / (f"{host}_noderank{index}" if host else f"noderank{index}")
+
+
+def node_index(folder: Path) -> int:
+    return int(folder.name.rpartition("noderank")[2])
+
+
+def node_name(folder: Path) -> str:
+    """`HOST_noderankI`, also where the host was chosen after its folder was made."""
+    if not folder.name.startswith("noderank"):
+        return folder.name
+    claim = read_json(folder / CLAIM)
+    host = claim.get("host") if isinstance(claim, dict) else None
+    return f"{host}_{folder.name}" if host else folder.name
 
 
 def earlier_attempts(attempt: Path) -> list[Path]:
@@ -164,7 +208,7 @@ def find(runs: Path, name: str | None) -> RunDir:
     if name is None or name == "last":
         if not ids:
             raise UserError(f"{runs}: no runs here; start one with `trainmark run SUITE` or name another --runs")
-        return RunDir(runs.resolve() / ids[-1])
+        return RunDir(runs.resolve() / _newest(runs, ids))
     matches = [found for found in ids if found.startswith(name) or found.endswith(name)]
     if name in ids:
         matches = [name]
@@ -173,6 +217,14 @@ def find(runs: Path, name: str | None) -> RunDir:
     if matches:
         raise UserError(f"run `{name}` could be any of {', '.join(matches[:5])}")
     raise UserError(f"{runs}: no run `{name}`{did_you_mean(name, ids)}; `trainmark list` shows all")
+
+
+def _newest(runs: Path, ids: list[str]) -> str:
+    """The last one; among those of the same second, the one whose manifest was written last."""
+    stamp = ids[-1][: len("20260102-101500")]
+    return max(
+        (one for one in ids if one.startswith(stamp)), key=lambda one: (runs / one / MANIFEST).stat().st_mtime_ns
+    )
 
 
 def run_ids(runs: Path) -> list[str]:

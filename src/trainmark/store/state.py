@@ -9,6 +9,7 @@ import msgspec
 
 from trainmark.errors import BAD_INPUT
 from trainmark.plan.records import Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.journal import Record
@@ -25,12 +26,12 @@ class Attempt(msgspec.Struct):
     token: str
     handle: str | None = None
     state: JobState = JobState.PENDING
-    reason: str = ""
+    reason: Reason | str = ""
     failure: dict[str, Any] | None = None
     # What it measured, where the number of rounds depends on it.
     speed: float | None = None
     # How its loss lies to the reference band.
-    band: str = ""
+    band: Reason | str = ""
 
     @property
     def retried(self) -> bool:
@@ -50,7 +51,7 @@ class Round(msgspec.Struct):
 
     ref: RoundRef
     attempts: list[Attempt] = []
-    skipped: str | None = None
+    skipped: Reason | str | None = None
     spoiled: int = 0
     # Of these, how many were its own crashes.
     crashed: int = 0
@@ -69,9 +70,9 @@ class RunState:
         for ref in self.rounds:
             self._of_case.setdefault(ref.case, []).append(ref)
         self.finished: JobState | None = None
-        self.stop_reason: str | None = None
+        self.stop_reason: Reason | str | None = None
         # Cases whose pilot has decided: how many rounds there are in all, and why.
-        self.enough: dict[int, tuple[int, str]] = {}
+        self.enough: dict[int, tuple[int, Reason | str]] = {}
         # All blocks before this one are over, and stay so until another controller begins.
         self._block = 0
 
@@ -192,7 +193,7 @@ class RunState:
         lasts = [item.last() for item in self.rounds.values()]
         return self.next_round() is not None or any(last and last.state is JobState.CANCELLED for last in lasts)
 
-    def outcome(self, ref: RoundRef) -> tuple[JobState, str]:
+    def outcome(self, ref: RoundRef) -> tuple[JobState, Reason | str]:
         """State and reason of a round as a user sees it."""
         item = self.rounds[ref]
         if self.is_spare(ref):
@@ -202,7 +203,7 @@ class RunState:
         last = item.last()
         return (last.state, last.reason) if last else (JobState.PENDING, "")
 
-    def case_outcome(self, case: int) -> tuple[JobState, str]:
+    def case_outcome(self, case: int) -> tuple[JobState, Reason | str]:
         """The worst of a case's rounds: one bad round makes a case that cannot be trusted whole."""
         outcomes = [self.outcome(ref) for ref in self.refs(case) if not self.is_spare(ref)]
         state, reason = min(outcomes, key=lambda outcome: _SEVERITY.index(outcome[0]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trainmark.spec.trace import Collectives, Trace
+from trainmark.spec.columns import Collectives, Trace
 
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats

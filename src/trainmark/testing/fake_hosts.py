@@ -12,18 +12,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainmark.agent.lean import dumps
+from trainmark.agent.files import to_json
 from trainmark.agent.relay.frames import GREETING, Decoder, encode
-from trainmark.launch.ssh.command_line import Reach
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.command_line import SshTarget
+from trainmark.launch.ssh.connections import Connections
 
 _WORK = "/fake"
 _STEP_NS = 150_000_000
 _BANDWIDTH = 1e9
 
 
-class FakeHosts(Fleet):
-    """A fleet whose hosts are a process of its own. `speeds`: how fast a host is, as a share; `bandwidths`: the same
+class FakeHosts(Connections):
+    """Connections to hosts that one process plays. `speeds`: how fast a host is, as a share; `bandwidths`: the same
     of a link, by its two hosts in order. Hosts in `mute` cannot be reached."""
 
     def __init__(
@@ -44,7 +44,7 @@ class FakeHosts(Fleet):
             for (_, asked_w), (told_r, _) in pipes.values():
                 os.close(asked_w)
                 os.close(told_r)
-            ends = {host: (asked[0], told[1]) for host, (asked, told) in pipes.items()}
+            ends = {host: (asked[0], answers[1]) for host, (asked, answers) in pipes.items()}
             _Server(ends, seconds, steps, speeds or {}, bandwidths or {}).run(beat_seconds)
             os._exit(0)
         self._ends: dict[str, tuple[int, int]] = {}
@@ -53,12 +53,12 @@ class FakeHosts(Fleet):
             os.close(told_w)
             self._ends[host] = asked_w, told_r
 
-    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+    def open(self, reach: SshTarget, argv: list[str]) -> subprocess.Popen[bytes]:
         del argv
         if reach.host not in self._ends:
             raise OSError(113, "No route to host")
-        asked, told = self._ends.pop(reach.host)
-        return _Pipes(asked, told)  # type: ignore[return-value]
+        asked, answers = self._ends.pop(reach.host)
+        return _Pipes(asked, answers)  # type: ignore[return-value]
 
     def close(self) -> None:
         super().close()
@@ -72,9 +72,9 @@ class FakeHosts(Fleet):
 class _Pipes:
     """What a link needs of a process."""
 
-    def __init__(self, asked: int, told: int) -> None:
+    def __init__(self, asked: int, answers: int) -> None:
         self.stdin = os.fdopen(asked, "wb", 0)
-        self.stdout = os.fdopen(told, "rb", 0)
+        self.stdout = os.fdopen(answers, "rb", 0)
         self.stderr = None
 
     def wait(self, timeout: float | None = None) -> int:
@@ -86,7 +86,7 @@ class _Pipes:
 
 
 class _Server:
-    """All hosts. Slow in nothing but what it is told to be slow in."""
+    """All hosts. Slow in nothing but what it is answers to be slow in."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class _Server:
         self._selector = selectors.DefaultSelector()
 
     def run(self, beat_seconds: float) -> None:
-        for host, (asked, told) in self._ends.items():
-            self._selector.register(asked, selectors.EVENT_READ, (host, told, Decoder()))
-            os.write(told, GREETING + b"ready\n" + encode({"op": "hello", "host": host, "work": _WORK}))
+        for host, (asked, answers) in self._ends.items():
+            self._selector.register(asked, selectors.EVENT_READ, (host, answers, Decoder()))
+            os.write(answers, GREETING + b"ready\n" + encode({"op": "hello", "host": host, "work": _WORK}))
         beat = time.monotonic() + beat_seconds
         while self._selector.get_map():
             for key, _ in self._selector.select(max(0.0, beat - time.monotonic())):
@@ -113,7 +113,7 @@ class _Server:
                 beat = time.monotonic() + beat_seconds
                 self._beat()
 
-    def _hear(self, asked: int, host: str, told: int, decoder: Decoder) -> None:
+    def _hear(self, asked: int, host: str, answers: int, decoder: Decoder) -> None:
         data = os.read(asked, 1 << 20)
         if not data:
             self._selector.unregister(asked)
@@ -127,14 +127,14 @@ class _Server:
             elif header["op"] == "ports":
                 more = {"numbers": [40000 + index for index, _ in enumerate(header["wanted"])]}
             elif header["op"] == "start":
-                self._going.append(_Attempt(self, host, told, header["plan"]))
-            os.write(told, encode({"op": "reply", "to": header["id"], "ok": True, **more}))
+                self._going.append(_Attempt(self, host, answers, header["plan"]))
+            os.write(answers, encode({"op": "reply", "to": header["id"], "ok": True, **more}))
 
     def _beat(self) -> None:
         self._going = [one for one in self._going if not one.beat()]
-        for _, told in self._ends.values():
+        for _, answers in self._ends.values():
             try:
-                os.write(told, encode({"op": "beat"}))
+                os.write(answers, encode({"op": "beat"}))
             except BrokenPipeError:
                 continue
 
@@ -154,8 +154,8 @@ class _Server:
 class _Attempt:
     """One node of an attempt: what its agent would write, piece by piece."""
 
-    def __init__(self, server: _Server, host: str, told: int, plan: dict[str, Any]) -> None:
-        self._server, self._host, self._told, self._plan = server, host, told, plan
+    def __init__(self, server: _Server, host: str, answers: int, plan: dict[str, Any]) -> None:
+        self._server, self._host, self._told, self._plan = server, host, answers, plan
         self._dir = plan["dir"].replace("%TRAINMARK_WORK%", _WORK)
         self._begin, self._at = time.monotonic(), 0
         self._done = 0
@@ -164,9 +164,9 @@ class _Attempt:
         noise = 1 + 0.002 * ((plan["config"]["seed"] * 7919 + sum(host.encode()) * 31) % 11 - 5) / 5
         self._step_ns = int(_STEP_NS * noise / server.speed(host))
         identity = {"schema": 1, "pid": 1, "start_ticks": 1, "boot_id": host, "token": plan["token"], "epoch": 1}
-        self._send("agent.json", dumps(dict(identity, host=host)))
+        self._send("agent.json", to_json(dict(identity, host=host)))
         cpu = {"model": "Fake", "threads": 64, "flags": [], "allowed": []}
-        self._send("facts.json", dumps({"schema": 1, "host": host, "machine": "fake", "cpu": cpu}))
+        self._send("facts.json", to_json({"schema": 1, "host": host, "machine": "fake", "cpu": cpu}))
         self._append("".join(self._first(rank["rank"]) for rank in plan["ranks"]))
 
     def beat(self) -> bool:
@@ -176,20 +176,20 @@ class _Attempt:
         ranks = [rank["rank"] for rank in self._plan["ranks"]]
         self._append("".join(self._lines(rank, self._done, until) for rank in ranks))
         self._done = until
-        told = [
+        answers = [
             {"rank": rank, "pid": 1, "state": "running", "step": until, "samples": until, "silent": 0} for rank in ranks
         ]
-        status = {"t": 1, "wall": 1, "state": "RUNNING", "uptime": 1.0, "epoch": 1, "ranks": told, "rate": 1.0}
-        self._send("status.json", dumps(status))
+        status = {"t": 1, "wall": 1, "state": "RUNNING", "uptime": 1.0, "epoch": 1, "ranks": answers, "rate": 1.0}
+        self._send("status.json", to_json(status))
         if share < 1.0:
             return False
         self._append("".join(self._last(rank) for rank in ranks))
-        self._send("result.json", dumps(self._result(ranks)))
+        self._send("result.json", to_json(self._result(ranks)))
         os.write(self._told, encode({"op": "gone", "dir": self._dir, "exit": 0}))
         return True
 
     def _event(self, rank: int, seq: int, at: int, **more: Any) -> str:
-        return dumps(dict({"rank": rank, "seq": seq, "t": at}, **more)) + "\n"
+        return to_json(dict({"rank": rank, "seq": seq, "t": at}, **more)) + "\n"
 
     def _first(self, rank: int) -> str:
         start = {"k": "INIT_START", "unit": "samples", "device": "cpu", "timing": "host"}
@@ -221,7 +221,7 @@ class _Attempt:
         )
 
     def _result(self, ranks: list[int]) -> dict[str, Any]:
-        told = [
+        answers = [
             {"rank": rank, "pid": 1, "exit": 0, "signal": None, "cpu_s": 1.0, "max_rss_bytes": 1, "steps": self._done}
             for rank in ranks
         ]
@@ -235,7 +235,7 @@ class _Attempt:
             "ended": 2,
             "duration": 1.0,
             "first_failure": None,
-            "ranks": told,
+            "ranks": answers,
             "containment": {"used": "none", "why": [], "left": 0},
             "settings": {},
             "ports": [],

@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainmark.errors import UserError
-from trainmark.interop import REGISTRY
-from trainmark.interop.format import Format, defaults
+from trainmark.interop.protocol import REGISTRY, Format, defaults
 from trainmark.interop.reading import source
-from trainmark.interop.reading.bring import bring
-from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, Sampled, Told
+from trainmark.interop.reading.importing import import_results
+from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, LoggedEvent, LoggedSample
 from trainmark.interop.reading.writer import RAW
+from trainmark.reasons import reason
 from trainmark.report import build
 from trainmark.report.summary import summarise
 from trainmark.store.rundir import Imported, RunDir
@@ -51,9 +51,9 @@ def check(items: list[Item]) -> None:
             assert inside is not None and item.state.ended
             assert item.state == "SUCCEEDED" or item.reason, "a bad end without a reason"
             inside = None
-        elif isinstance(item, Told):
+        elif isinstance(item, LoggedEvent):
             assert inside is not None and item.rank >= 0
-        elif isinstance(item, Sampled):
+        elif isinstance(item, LoggedSample):
             assert inside is not None and item.node >= 0
     assert inside is None, "a round without an end"
     counted = [item for item in items if isinstance(item, Counted)]
@@ -84,24 +84,24 @@ class FormatContract:
         found: Format = REGISTRY.get(name)
         return found
 
-    def bring(self, name: str, sample: Path, runs: Path, options: dict[str, Any]) -> Any:
-        return bring(name, sample, runs, {**defaults(REGISTRY.get(name).import_options), **options})
+    def import_results(self, name: str, sample: Path, runs: Path, options: dict[str, Any]) -> Any:
+        return import_results(name, sample, runs, {**defaults(REGISTRY.get(name).import_options), **options})
 
     def test_the_sample_is_read_in_order(self, form: Format, sample: Path, options: dict[str, Any]) -> None:
         items = read(form, sample, options)
         check(items)
-        assert any(isinstance(item, Told) for item in items)
+        assert any(isinstance(item, LoggedEvent) for item in items)
         again = read(form, sample, options)
         assert [i for i in again if not isinstance(i, Counted)] == [i for i in items if not isinstance(i, Counted)]
 
     def test_it_becomes_a_run(self, name: str, sample: Path, tmp_path: Path, options: dict[str, Any]) -> None:
-        brought = self.bring(name, sample, tmp_path / "runs", options)
+        brought = self.import_results(name, sample, tmp_path / "runs", options)
         run = RunDir(Path(brought.dir))
         imported = run.manifest().imported
         assert isinstance(imported, Imported) and imported.format == name
         report = build.build(run)
         assert len(report.cases) == brought.cases and not report.warnings
-        assert all(f"imported from {name}" in case.notes for case in report.cases)
+        assert all(reason("imported-from", format=name) in case.notes for case in report.cases)
         assert "(imported)" in summarise(run.path).suite
         assert not list(run.path.rglob(".*")), "something unfinished was left"
 
@@ -109,17 +109,17 @@ class FormatContract:
         self, name: str, sample: Path, tmp_path: Path, options: dict[str, Any]
     ) -> None:
         before = _tree(sample)
-        brought = self.bring(name, sample, tmp_path / "runs", options)
+        brought = self.import_results(name, sample, tmp_path / "runs", options)
         kept = {file.name: file.read_bytes() for file in (Path(brought.dir) / RAW).iterdir() if len(file.name) == 64}
         assert kept and all(hashlib.sha256(data).hexdigest() == digest for digest, data in kept.items())
         assert set(kept.values()) <= set(before.values())
         assert _tree(sample) == before
 
     def test_twice_is_once(self, name: str, sample: Path, tmp_path: Path, options: dict[str, Any]) -> None:
-        first = self.bring(name, sample, tmp_path / "runs", options)
+        first = self.import_results(name, sample, tmp_path / "runs", options)
         moved = tmp_path / "elsewhere" / sample.name
         (shutil.copytree if sample.is_dir() else _copy)(sample, moved)
-        second = self.bring(name, moved, tmp_path / "runs", options)
+        second = self.import_results(name, moved, tmp_path / "runs", options)
         assert (first.again, second.again, second.run) == (False, True, first.run)
         assert len(list((tmp_path / "runs").iterdir())) == 1
 

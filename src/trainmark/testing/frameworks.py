@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from trainmark.frameworks import Start, Topology
+from trainmark.frameworks.protocol import Start, Topology
 
 ARGV = ("/usr/bin/python3", "-u", "/job/train.py")
 _PORT = re.compile(r"%PORT(\d+)%")

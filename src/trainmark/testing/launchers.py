@@ -9,13 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trainmark.frameworks import Command
-from trainmark.launch import AttemptSpec, Ended, Job
-from trainmark.launch.protocol import Launcher
+from trainmark.errors import UserError
+from trainmark.frameworks.protocol import Command
+from trainmark.launch.protocol import AttemptSpec, Ended, Launcher, StartedAttempt, launcher_of
 from trainmark.plan.records import CasePlan, NodePlan, bare
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines
+from trainmark.spec.yamlfile import Location
 from trainmark.store import events
 from trainmark.store.rundir import LEASE, node_dir, rank_log
 
@@ -57,14 +59,14 @@ class LauncherContract:
             seed=1,
         )
 
-    def begun(self, launcher: Launcher, job: Job) -> None:
+    def begun(self, launcher: Launcher, job: StartedAttempt) -> None:
         """Returns when it runs; a scheduler may let it wait."""
         deadline = time.monotonic() + PATIENCE
         while (state := launcher.poll([job], 0.5)[job.handle].state) == "PENDING" and time.monotonic() < deadline:
             pass
         assert state == "RUNNING"
 
-    def wait(self, launcher: Launcher, job: Job) -> Ended:
+    def wait(self, launcher: Launcher, job: StartedAttempt) -> Ended:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             ended = launcher.poll([job], 1.0)[job.handle]
@@ -72,6 +74,23 @@ class LauncherContract:
                 launcher.collect(job)
                 return ended
         pytest.fail(f"not ended within {PATIENCE} s")
+
+    def test_what_it_is_called_and_can_do(self, launcher: Launcher, site: Site) -> None:
+        assert type(launcher_of(site)) is type(launcher), "a site that names it gets another launcher"
+        flags = (launcher.this_machine, launcher.shared_folder, launcher.chooses_hosts)
+        assert all(isinstance(flag, bool) for flag in flags)
+        assert launcher.this_machine <= launcher.shared_folder, "this machine sees its own folders"
+        assert launcher.chooses_hosts or all(site.hosts)
+
+    def test_a_configured_site_stays_as_it_is(self, launcher: Launcher, site: Site) -> None:
+        configured = launcher.configure(site, Location("site"))
+        assert launcher.configure(configured, Location("site")) == configured
+        assert msgspec.convert(configured.launcher_options, launcher.options_type)
+
+    def test_unknown_options_are_refused(self, launcher: Launcher, site: Site) -> None:
+        wrong = msgspec.structs.replace(site, launcher_options={**site.launcher_options, "no such option": 1})
+        with pytest.raises(UserError, match="no such option"):
+            launcher.configure(wrong, Location("site"))
 
     def test_render_is_pure(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "true")
@@ -90,7 +109,7 @@ class LauncherContract:
     def test_a_failed_attempt_has_a_reason(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sh", "-c", "echo last words; exit 3")
         ended = self.wait(launcher, launcher.submit(launcher.render(spec, site)))
-        assert ended.state == "FAILED" and "code 3" in ended.reason
+        assert ended.state == "FAILED" and "code 3" in say(ended.reason)
         assert ended.failure is not None and ended.failure["last_lines"][-1] == "last words"
 
     def test_cancel_ends_it(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
@@ -99,7 +118,7 @@ class LauncherContract:
         self.begun(launcher, job)
         launcher.cancel(job, 1, "a test", "stop")
         ended = self.wait(launcher, job)
-        assert ended.state == "CANCELLED" and "a test" in ended.reason
+        assert ended.state == "CANCELLED" and "a test" in say(ended.reason)
 
     def test_an_agent_that_is_destroyed_is_lost(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sleep", "1000")

@@ -6,19 +6,17 @@ from the best in the table.
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
-from unittest.mock import patch
 
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.moves import Limits, Move, apply
 from trainmark.automl.graph.start_networks import small_cnn
-from trainmark.automl.search.policy import POLICIES, Policy, Trial
+from trainmark.automl.search.policy import Policy, Trial, make
 
 FILE = Path(__file__).with_name("architectures.json")
 EVALUATIONS = 60
@@ -49,10 +47,7 @@ class Table:
     def search(self, policy: str, seed: int, noisy: bool = False, options: Any = None) -> list[int]:
         """The entries that a policy has evaluated, in turn. As in an experiment, one that names what is known is asked
         again, some times. `noisy`: it is told one training's accuracy, drawn by the seed, instead of their mean."""
-        module, _, name = POLICIES[policy].partition(":")
-        home = importlib.import_module(module)
-        with patch.object(home, "neighbours", self.near):
-            return self._search(getattr(home, name)([self.graphs[0]], Limits(), options or {}), seed, noisy)
+        return self._search(make(policy, [self.graphs[0]], Limits(), options or {}, self.near), seed, noisy)
 
     def _search(self, searcher: Policy, seed: int, noisy: bool) -> list[int]:
         rng = random.Random(seed)  # noqa: S311 - a search, not a secret

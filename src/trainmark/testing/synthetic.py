@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trainmark.plan.build import Places, build
-from trainmark.spec import suite
+from trainmark.spec import suite, suite_cases
 from trainmark.spec.columns import Columns
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
@@ -241,7 +241,7 @@ def write_run(
     names = list(hosts) or [f"n{number + 1}" for number in range(int(case.split(":")[3]))]
     site = Site(hosts=names)
     loaded = suite.single(case, preset)
-    cases = suite.expand(loaded, site, {})
+    cases = suite_cases.expand(loaded, site, {})
     plan = build(loaded.suite.name, "closed", 1, cases, site, Places("python3", "/probe"), seed)
     run = rundir.create(runs, plan.suite)
     manifest = Manifest(rundir.SCHEMA, run.id, 1, "synthetic", [], plan, {"python": "3.11.0", "packages": {}})

@@ -1,15 +1,17 @@
-"""Rung two: a version 2 cgroup of the attempt's own, ended by `cgroup.kill`."""
+"""Containment by a version 2 cgroup of the attempt's own, ended by `cgroup.kill`."""
 
 from __future__ import annotations
 
 import os
 
 from trainmark.agent import linux
-from trainmark.agent.contain.choose import Containment, RungError
+from trainmark.agent.contain.choose import Containment, ContainmentError
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from trainmark.agent.linux import Proc
+    from trainmark.agent.reasons import Reason
 
 
 def prefix(token: str) -> str:
@@ -57,7 +59,7 @@ def populated(folder: str) -> bool:
 
 
 def remove(folder: str) -> None:
-    """Takes the cgroup away, the ones a rank made below it first."""
+    """Removes the cgroup, after those that a rank made below it."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if os.path.isdir(path):
@@ -82,26 +84,27 @@ class Cgroup(Containment):
     def __init__(self, token: str, proc: Proc) -> None:
         own = own_folder(proc.read("self/cgroup"), proc.read("self/mountinfo"))
         if own is None:
-            raise RungError("no version 2 cgroup is mounted here")
+            raise ContainmentError(reason("no-cgroup-v2"))
         self.folder = os.path.join(own, prefix(token))
 
     def open(self) -> None:
         try:
             os.mkdir(self.folder)
         except OSError as error:
-            raise RungError("%s cannot be made: %s" % (self.folder, error.strerror)) from error
-        said = self._usable()
-        if said:
+            raise ContainmentError(reason("cgroup-not-made", path=self.folder, error=error.strerror)) from error
+        why = self._why_unusable()
+        if why:
             os.rmdir(self.folder)
-            raise RungError(said)
+            raise ContainmentError(why)
 
-    def _usable(self) -> str | None:
+    def _why_unusable(self) -> Reason | None:
         kill = os.path.join(self.folder, "cgroup.kill")
         if not os.path.exists(kill):
-            return "the kernel has no cgroup.kill (5.14 or later has)"
+            return reason("no-cgroup-kill")
         if not os.access(kill, os.W_OK):
-            return "cgroup.kill may not be written"
-        return linux.try_in_child(self.enter)
+            return reason("cgroup-kill-not-writable")
+        error = linux.try_in_child(self.enter)
+        return reason("text", text=error) if error else None
 
     def enter(self) -> None:
         with open(os.path.join(self.folder, "cgroup.procs"), "wb", buffering=0) as file:
@@ -111,7 +114,7 @@ class Cgroup(Containment):
         try:
             return not populated(self.folder)
         except FileNotFoundError:
-            return True  # the kernel lets nobody remove a cgroup with a process in it
+            return True  # a cgroup with a process in it cannot be removed
 
     def kill(self) -> None:
         end(self.folder)

@@ -1,7 +1,7 @@
-"""Containment: whatever the ranks start must be gone when the round ends. The strongest kind there is, is used.
+"""Containment: whatever the ranks start must be gone when the round ends. The strongest kind that works is used.
 
-- pidns: the namespace's first process is killed; the kernel kills the rest and tells when all are gone. The same
-  happens, by the kernel, when the agent itself is killed.
+- pidns: the first process of a pid namespace is killed, and the kernel kills the rest. The kernel also does so when the
+  agent itself is killed.
 - cgroup: `cgroup.kill`, then `populated 0`. When the agent is killed, the guardian does it.
 - subreaper: descendants are killed until there is no child left. When the agent is killed, the guardian does it.
 """
@@ -11,31 +11,34 @@ from __future__ import annotations
 import os
 import time
 
+from trainmark.agent.reasons import ReasonedError, reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
     from trainmark.agent.linux import Proc
+    from trainmark.agent.reasons import Reason
 
 
 class Containment:
-    """What the round asks of a rung."""
+    """One kind of containment."""
 
     name = ""
-    guarded = True  # a guardian must stand by, since nothing ends when the agent is killed
+    guarded = True  # needs a guardian: nothing ends by itself when the agent is killed
 
     def open(self) -> None:
-        """Makes it ready, in the top process; RungError when that fails."""
+        """Sets it up, in the top process; ContainmentError when that fails."""
         raise NotImplementedError
 
     def enter(self) -> None:
         """Called in a rank's process before its program starts."""
 
     def reaped(self, pid: int) -> None:
-        """A child that is no rank has ended."""
+        """A child that is not a rank has ended."""
 
     def empty(self, childless: bool) -> bool:
-        """Whether it is proven that nothing is left; `childless`: the caller has no child at all."""
+        """Whether nothing is left for certain; `childless`: the caller has no child."""
         raise NotImplementedError
 
     def kill(self) -> None:
@@ -50,16 +53,16 @@ class Containment:
         """Removes what `open` made."""
 
 
-RUNGS = ("pidns", "cgroup", "subreaper")
+KINDS = ("pidns", "cgroup", "subreaper")
 _CLEAR_SECONDS = 10.0
 
 
-class RungError(Exception):
-    """This kind of containment cannot be used here; the text says why."""
+class ContainmentError(ReasonedError):
+    """This kind of containment cannot be used here."""
 
 
 def _make(name: str, token: str, proc: Proc) -> Containment:
-    """The rung, tried; only its module is imported."""
+    """One kind of containment; only its module is imported."""
     if name == "pidns":
         from trainmark.agent.contain.pidns import PidNamespace
 
@@ -73,30 +76,30 @@ def _make(name: str, token: str, proc: Proc) -> Containment:
     return Subreaper(token, proc)
 
 
-def choose(asked: str, token: str, proc: Proc) -> tuple[Containment, list[str]]:
-    """The strongest rung (or the one asked for), opened, and why no stronger one is used."""
+def choose(asked: str, token: str, proc: Proc) -> tuple[Containment, list[Reason]]:
+    """The strongest kind that works (or the one asked for), opened, and why no stronger one is used."""
     if asked != "auto":
-        if asked not in RUNGS:
-            raise RungError("containment %r is not known (auto, %s)" % (asked, ", ".join(RUNGS)))
+        if asked not in KINDS:
+            raise ContainmentError(reason("containment-unknown", asked=asked, known=["auto", *KINDS]))
         try:
-            rung = _make(asked, token, proc)
-            rung.open()
-        except RungError as error:
-            raise RungError("containment %s was asked for but cannot be used: %s" % (asked, error)) from error
-        return rung, ["%s was asked for" % asked]
-    why: list[str] = []
-    for name in RUNGS:
+            found = _make(asked, token, proc)
+            found.open()
+        except ContainmentError as error:
+            raise ContainmentError(reason("containment-unusable", kind=asked, why=error.reason)) from error
+        return found, [reason("containment-asked-for", kind=asked)]
+    why: list[Reason] = []
+    for name in KINDS:
         try:
-            rung = _make(name, token, proc)
-            rung.open()
-            return rung, why
-        except RungError as error:
-            why.append("%s: %s" % (name, error))
-    raise RungError("no containment can be used: " + "; ".join(why))
+            found = _make(name, token, proc)
+            found.open()
+            return found, why
+        except ContainmentError as error:
+            why.append(reason("containment-not-used", kind=name, why=error.reason))
+    raise ContainmentError(reason("no-containment", why=why))
 
 
 def reap_all() -> bool:
-    """Reaps what has ended; whether there is no child left at all."""
+    """Reaps what has ended. Returns whether no child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -111,9 +114,9 @@ def clear(
     wait: Callable[[float], object],
     seconds: float = _CLEAR_SECONDS,
 ) -> int:
-    """Kills everything inside and returns how many are left: 0 is proven, not guessed.
+    """Kills everything inside. Returns how many processes are left; 0 only when that is certain.
 
-    `collect` reaps what has ended and says whether the caller is childless; `wait` sleeps until something happens.
+    `collect` reaps what has ended and returns whether the caller is childless; `wait` sleeps until something happens.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -1,13 +1,14 @@
-"""Rung one: a pid namespace with a keeper as its first process. The kernel itself ends everything with the keeper."""
+"""Containment by a pid namespace: when its first process ends, the kernel kills all others in it."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 from trainmark.agent import linux
-from trainmark.agent.contain.choose import Containment, RungError
-from trainmark.agent.lean import signals
-from trainmark.agent.wake import SIGCHLD, SIGINT, SIGKILL, SIGTERM, forget_signals
+from trainmark.agent.contain.choose import Containment, ContainmentError
+from trainmark.agent.reasons import reason
+from trainmark.agent.wakeup import forget_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def _mount_proc() -> None:
     linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
 
 
-def _leave() -> None:
+def _unshare() -> None:
     """New namespaces for what this process forks (pids) and for itself (mounts, none of which reach the host)."""
     linux.unshare(linux.CLONE_NEWPID | linux.CLONE_NEWNS)
     linux.mount("none", "/", "none", linux.MS_REC | linux.MS_SLAVE)
@@ -43,62 +44,63 @@ class PidNamespace(Containment):
     guarded = False
 
     def __init__(self, proc: Proc) -> None:
-        self._keeper = 0
+        self._first = 0
         self._gone = False
         self._lifeline = -1
         if not proc.capable(linux.CAP_SYS_ADMIN):
-            raise RungError("needs CAP_SYS_ADMIN")
+            raise ContainmentError(reason("needs-capability", name="CAP_SYS_ADMIN"))
         covered = _covered(proc.read("self/mountinfo"))
         if covered:
-            raise RungError("%s is a mount that the ranks would no longer see" % covered.decode(errors="replace"))
+            where = covered.decode(errors="replace")
+            raise ContainmentError(reason("mount-hidden", path=where))
 
     def open(self) -> None:
         home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            linux.setns(home, linux.CLONE_NEWPID)  # nothing changes; it tells whether there is a way back
+            linux.setns(home, linux.CLONE_NEWPID)  # changes nothing; fails where there is no way back
             try:
                 self._enter()
-            except (OSError, RungError):
-                # Without its first process no other can be forked there. Mounts of one's own are no hindrance.
+            except (OSError, ContainmentError):
+                # Without its first process no other can be forked there. Mounts of one's own are no why_not_ready.
                 linux.setns(home, linux.CLONE_NEWPID)
                 raise
         except OSError as error:
-            raise RungError(str(error)) from error
+            raise ContainmentError(reason("text", text=str(error))) from error
         finally:
             os.close(home)
 
     def _enter(self) -> None:
-        _leave()
-        ready, tell = os.pipe()
+        _unshare()
+        ready, ready_end = os.pipe()
         life, self._lifeline = os.pipe()
-        self._keeper = os.fork()
-        if self._keeper == 0:
-            _keep(tell, life, (ready, self._lifeline))
-        os.close(tell)
+        self._first = os.fork()
+        if self._first == 0:
+            _run_first_process(ready_end, life, (ready, self._lifeline))
+        os.close(ready_end)
         os.close(life)
-        said_bytes = os.read(ready, 4096)
+        answer = os.read(ready, 4096)
         os.close(ready)
-        if said_bytes != b"ready":
+        if answer != b"ready":
             self.close()
-            os.waitpid(self._keeper, 0)
-            raise RungError("the keeper did not start: %s" % said_bytes.decode(errors="replace"))
+            os.waitpid(self._first, 0)
+            raise ContainmentError(reason("namespace-not-started", error=answer.decode(errors="replace")))
 
     def reaped(self, pid: int) -> None:
-        if pid == self._keeper:
+        if pid == self._first:
             self._gone = True
 
     def empty(self, childless: bool) -> bool:
-        # The kernel lets the keeper be reaped only after every other process of the namespace.
+        # The first process can be reaped only after every other process of the namespace.
         return self._gone or childless
 
     def kill(self) -> None:
         try:
-            os.kill(self._keeper, SIGKILL)
+            os.kill(self._first, signal.SIGKILL)
         except ProcessLookupError:
             pass
 
     def count(self) -> int:
-        # The /proc at the path is the namespace's own; its first process is the keeper.
+        # /proc is the namespace's own here; its first process is not counted.
         return sum(name.isdigit() for name in os.listdir("/proc")) - 1
 
     def close(self) -> None:
@@ -107,21 +109,21 @@ class PidNamespace(Containment):
             self._lifeline = -1
 
 
-def _keep(tell: int, life: int, others: tuple[int, ...]) -> None:
-    """The keeper: mounts /proc, says so, and lives as long as the agent. Never returns."""
+def _run_first_process(ready_end: int, life: int, others: tuple[int, ...]) -> None:
+    """The first process of the namespace: mounts /proc and lives as long as the agent. Never returns."""
     try:
         forget_signals()
-        linux.die_with_parent(SIGKILL)
-        for number in (SIGTERM, SIGINT, SIGCHLD):  # an ignored SIGCHLD lets the kernel reap the orphans
-            signals.signal(number, signals.SIG_IGN)
+        linux.die_with_parent(signal.SIGKILL)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):  # ignoring SIGCHLD has the kernel reap orphans
+            signal.signal(number, signal.SIG_IGN)
         for descriptor in others:
             os.close(descriptor)
         os.setsid()
         _mount_proc()
-        os.write(tell, b"ready")
-        os.close(tell)
-        os.read(life, 1)  # returns when the agent is gone, however early that was
-    except BaseException as error:  # the agent must hear of it, whatever it was
-        os.write(tell, str(error).encode())
+        os.write(ready_end, b"ready")
+        os.close(ready_end)
+        os.read(life, 1)  # returns when the agent has ended, however early
+    except BaseException as error:  # reported to the agent
+        os.write(ready_end, str(error).encode())
     finally:
         os._exit(0)

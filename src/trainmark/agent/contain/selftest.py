@@ -1,4 +1,4 @@
-"""Tries every kind of containment with a real round, so that a launcher can tell what a node is good for."""
+"""Tries every kind of containment with a real round."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import tempfile
 import time
 
 from trainmark.agent.contain import choose as contain
-from trainmark.agent.lean import dumps
+from trainmark.agent.files import read_json, to_json
 from trainmark.agent.linux import Proc
-from trainmark.agent.record import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,15 +20,15 @@ _RANK = ["/bin/sh", "-c", "setsid sleep 600 </dev/null >/dev/null 2>&1 & exit 0"
 
 
 def selftest() -> dict[str, Any]:
-    """For each rung: whether it can be used, why not, and what it cost; `ok` when one works and none leaks."""
-    rungs = {name: _try(name) for name in contain.RUNGS}
-    usable = [name for name, found in rungs.items() if found["usable"]]
-    clean = all(rungs[name]["left"] == 0 for name in usable)
-    return {"ok": bool(usable) and clean, "best": usable[0] if usable else None, "rungs": rungs}
+    """For each kind: whether it can be used, why not, and how long it took; `ok` when one works and none leaks."""
+    kinds = {name: _try(name) for name in contain.KINDS}
+    usable = [name for name, found in kinds.items() if found["usable"]]
+    clean = all(kinds[name]["left"] == 0 for name in usable)
+    return {"ok": bool(usable) and clean, "best": usable[0] if usable else None, "kinds": kinds}
 
 
 def _try(name: str) -> dict[str, Any]:
-    """One rung, in a process of its own: a namespace cannot be left again."""
+    """One kind, in a process of its own: a namespace cannot be left again."""
     folder = tempfile.mkdtemp(prefix="trainmark-selftest-")
     token = os.urandom(8).hex()
     try:
@@ -47,7 +46,7 @@ def _try(name: str) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _plan(folder: str, token: str, rung: str) -> str:
+def _plan(folder: str, token: str, kind: str) -> str:
     path = os.path.join(folder, "plan.json")
     plan = {
         "schema": 1,
@@ -55,11 +54,11 @@ def _plan(folder: str, token: str, rung: str) -> str:
         "dir": os.path.join(folder, "node"),
         "ranks": [{"rank": 0, "local_rank": 0, "argv": _RANK}],
         "probe": False,
-        "containment": rung,
+        "containment": kind,
         "deadlines": {"total": 20.0, "stop": 1.0},
     }
     with open(path, "w") as file:
-        file.write(dumps(plan))
+        file.write(to_json(plan))
     return path
 
 
@@ -67,7 +66,7 @@ def _child(path: str) -> None:
     pid = os.fork()
     if pid == 0:
         try:
-            from trainmark.agent.main import run
+            from trainmark.agent.attempt import run
 
             run(path)
         finally:

@@ -1,11 +1,12 @@
-"""Rung three: orphans come back to the agent, which kills its descendants until it has no child left."""
+"""Containment without any rights: orphans become children of the agent, which kills its descendants."""
 
 from __future__ import annotations
 
 import os
 
 from trainmark.agent import linux
-from trainmark.agent.contain.choose import Containment, RungError
+from trainmark.agent.contain.choose import Containment, ContainmentError
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Subreaper(Containment):
-    """Needs no rights at all. Whoever calls (agent or guardian) is the root of the tree that is ended."""
+    """The calling process (agent or guardian) is the root of the tree that is killed."""
 
     name = "subreaper"
 
@@ -25,7 +26,7 @@ class Subreaper(Containment):
         try:
             linux.become_subreaper()
         except OSError as error:
-            raise RungError(str(error)) from error
+            raise ContainmentError(reason("text", text=str(error))) from error
 
     def empty(self, childless: bool) -> bool:
         return childless

@@ -1,4 +1,4 @@
-"""The broom: ends what an attempt left when its agent and its guardian were both killed."""
+"""Kills what an attempt left when its agent and its guardian were both killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 5.0
 def sweep(token: str, proc: Proc | None = None) -> dict[str, int]:
     """Kills every process that carries the token, and the token's cgroup. Returns how many were killed and left.
 
-    `proc`: what is looked at by an agent that has hidden /proc from its ranks."""
+    `proc`: the host's /proc, for an agent that has mounted another one over it."""
     proc = proc or Proc()
     killed: set[int] = set()
     deadline = time.monotonic() + _SECONDS

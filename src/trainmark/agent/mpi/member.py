@@ -1,44 +1,45 @@
-"""The other nodes of a command that the head starts: what it wants done here is done here, below this agent."""
+"""A member: another node of a command that the head runs. It runs what the head asks for, below this node's agent."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 
-from trainmark.agent.lean import signals
-from trainmark.agent.mpi.messages import Closed, Line, introduce, settle
-from trainmark.agent.wake import SIGINT, SIGTERM, Wakeup
+from trainmark.agent.mpi.messages import Connection, ConnectionLost, join_head
+from trainmark.agent.mpi.node_setup import prepare_node
+from trainmark.agent.wakeup import Wakeup
 
 _LOOK_SECONDS, _RETRY_SECONDS = 5.0, 0.2
 _CHUNK = 65536
-_FAILED, _ASKED_TO_END = 1, 128 + SIGTERM
+_FAILED, _ASKED_TO_END = 1, 128 + signal.SIGTERM
 
 
-def door(words: list[str], node: str) -> int:
-    """`HEAD PORT NAME`, then the program of each rank: waits for the head, and serves it to the end."""
+def member(words: list[str], node: str) -> int:
+    """Arguments: host and port of the head, the name of this node, and the program of each rank."""
     address, port, name = words[0], int(words[1]), words[2]
-    env = settle(words[3:], node)
+    env = prepare_node(words[3:], node)
     wakeup = Wakeup()
-    signals.signal(signals.SIGHUP, signals.SIG_DFL)
-    line = _reach(address, port, name, env["TRAINMARK_TOKEN"], wakeup)
-    return Door(line, env, wakeup).run() if line is not None else _ASKED_TO_END
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    connection = _connect(address, port, name, env["TRAINMARK_TOKEN"], wakeup)
+    return Member(connection, env, wakeup).run() if connection is not None else _ASKED_TO_END
 
 
-def _reach(address: str, port: int, name: str, token: str, wakeup: Wakeup) -> Line | None:
-    """The head may begin later than this; how long it may take is the agent's affair. None when it wants an end."""
+def _connect(address: str, port: int, name: str, token: str, wakeup: Wakeup) -> Connection | None:
+    """Tries until the head answers; None after a signal. The agent has the deadline."""
     while True:
         try:
-            return introduce(socket.create_connection((address, port), timeout=_LOOK_SECONDS), token, name)
-        except (OSError, Closed):
+            return join_head(socket.create_connection((address, port), timeout=_LOOK_SECONDS), token, name)
+        except (OSError, ConnectionLost):
             pass
         numbers, _ = wakeup.wait(_RETRY_SECONDS)
-        if SIGTERM in numbers or SIGINT in numbers:
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             return None
 
 
-class Work:
+class RemoteCommand:
     """One command of the head's `ssh`."""
 
     def __init__(self, number: int, process: subprocess.Popen[bytes]) -> None:
@@ -46,37 +47,37 @@ class Work:
         self.process = process
 
 
-class Door:
-    def __init__(self, line: Line, env: dict[str, str], wakeup: Wakeup) -> None:
-        self._line = line
+class Member:
+    def __init__(self, connection: Connection, env: dict[str, str], wakeup: Wakeup) -> None:
+        self._connection = connection
         self._env = env
         self._wakeup = wakeup
-        self._works: dict[int, Work] = {}
-        self._outputs: dict[int, tuple[int, int]] = {}  # descriptor → number of the work, 1 or 2
+        self._commands: dict[int, RemoteCommand] = {}
+        self._outputs: dict[int, tuple[int, int]] = {}  # descriptor → number of the command, 1 or 2
 
     def run(self) -> int:
-        self._wakeup.watch(self._line.fileno())
+        self._wakeup.watch(self._connection.fileno())
         try:
             while True:
                 numbers, ready = self._wakeup.wait(_LOOK_SECONDS)
-                if SIGTERM in numbers or SIGINT in numbers:
+                if signal.SIGTERM in numbers or signal.SIGINT in numbers:
                     return _ASKED_TO_END
                 for descriptor in ready:
                     if descriptor in self._outputs:
                         self._pass_on(descriptor)
                 self._reap()
-                if self._line.fileno() in ready:
-                    code = self._obey()
+                if self._connection.fileno() in ready:
+                    code = self._read_requests()
                     if code is not None:
                         return code
-        except Closed as error:
+        except ConnectionLost as error:
             sys.stderr.write(
                 "trainmark: the node that runs the command has gone: connection closed by peer: %s\n" % error
             )
             return _FAILED
 
-    def _obey(self) -> int | None:
-        for header, _ in self._line.read():
+    def _read_requests(self) -> int | None:
+        for header, _ in self._connection.read():
             if header["op"] == "run":
                 self._start(int(header["id"]), str(header["command"]))
             elif header["op"] == "kill":
@@ -89,7 +90,7 @@ class Door:
         return None
 
     def _start(self, number: int, command: str) -> None:
-        """The text is the command's own, made for the shell that sshd would give it."""
+        """The text comes from the launcher, made for the shell that sshd would start."""
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],
             env=self._env,
@@ -98,24 +99,24 @@ class Door:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        self._works[number] = Work(number, process)
-        for place, stream in ((1, process.stdout), (2, process.stderr)):
+        self._commands[number] = RemoteCommand(number, process)
+        for output, stream in ((1, process.stdout), (2, process.stderr)):
             assert stream is not None  # noqa: S101 - asked for above
             os.set_blocking(stream.fileno(), False)
-            self._outputs[stream.fileno()] = (number, place)
+            self._outputs[stream.fileno()] = (number, output)
             self._wakeup.watch(stream.fileno())
 
     def _kill(self, number: int) -> None:
-        """Nobody waits for it any more; what does not listen ends with the round."""
-        work = self._works.get(number)
-        if work is not None:
+        """Its `ssh` was killed; what ignores SIGTERM ends with the round."""
+        command = self._commands.get(number)
+        if command is not None:
             try:
-                os.killpg(work.process.pid, SIGTERM)
+                os.killpg(command.process.pid, signal.SIGTERM)
             except OSError:
                 pass
 
     def _pass_on(self, descriptor: int) -> None:
-        number, place = self._outputs[descriptor]
+        number, output = self._outputs[descriptor]
         try:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
@@ -123,19 +124,19 @@ class Door:
         except OSError:
             data = b""
         if data:
-            self._line.say({"op": "output", "id": number, "value": place}, data)
+            self._connection.send({"op": "output", "id": number, "value": output}, data)
         else:
             self._wakeup.forget(descriptor)
             del self._outputs[descriptor]
 
     def _reap(self) -> None:
-        for number, work in list(self._works.items()):
-            code = work.process.poll()
+        for number, command in list(self._commands.items()):
+            code = command.process.poll()
             if code is None:
                 continue
-            # What it has said is passed on first; a child it left behind may keep its streams open.
+            # Its output is passed on first; a child it left behind may keep the streams open.
             for descriptor, (owner, _) in list(self._outputs.items()):
                 if owner == number:
                     self._pass_on(descriptor)
-            self._line.say({"op": "exit", "id": number, "value": code if code >= 0 else 128 - code})
-            del self._works[number]
+            self._connection.send({"op": "exit", "id": number, "value": code if code >= 0 else 128 - code})
+            del self._commands[number]

@@ -1,4 +1,4 @@
-"""Two programs that a command finds on its PATH: its way to other nodes, and what each of its ranks begins as."""
+"""Two programs that a command finds on its PATH: `ssh` to other nodes, and `trainmark-rank`, which starts a rank."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import os
 import socket
 import sys
 
+from trainmark.agent.events.spools import spool_file
+from trainmark.agent.files import read_json, write_all
 from trainmark.agent.mpi.head import HEAD
-from trainmark.agent.mpi.messages import GUEST, Closed, Line
-from trainmark.agent.rank_folder import make_workplace
-from trainmark.agent.record import read_json, write_all
-from trainmark.agent.ship import spool_file
+from trainmark.agent.mpi.messages import Connection, ConnectionLost
+from trainmark.agent.mpi.node_setup import RANK_FILE
+from trainmark.agent.ranks import make_rank_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Mapping
 
-# What launchers call the number of a rank, of its place on its node, and how many there are.
+# The variables in which launchers give the rank, the local rank and how many there are.
 _NAMES = {
     "RANK": ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "HOROVOD_RANK", "SLURM_PROCID"),
     "LOCAL_RANK": ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "HOROVOD_LOCAL_RANK", "SLURM_LOCALID"),
@@ -28,8 +29,8 @@ _WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
 _REFUSED, _NOT_FOUND = 255, 127
 
 
-def customary(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables torchrun made customary, from those of whatever started this process."""
+def torchrun_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of torchrun, from those of the launcher that started this process."""
     found = {}
     for name, others in _NAMES.items():
         values = [env[other] for other in others if env.get(other, "").isdigit()]
@@ -42,10 +43,10 @@ def rank() -> int:
     """Becomes the program of the case, as the rank that its launcher says it is."""
     env = dict(os.environ)
     spool = env.pop("TRAINMARK_SPOOLS", "")
-    here = read_json(os.path.join(spool, GUEST))
+    here = read_json(os.path.join(spool, RANK_FILE))
     if not isinstance(here, dict):
         return _refuse("no agent of this attempt on %s: %s is not there" % (os.uname().nodename, spool or "its spool"))
-    known = customary(env)
+    known = torchrun_variables(env)
     if "RANK" not in known:
         return _refuse("no launcher has told this process which rank it is (%s)" % ", ".join(_NAMES["RANK"]))
     number = int(known["RANK"])
@@ -55,35 +56,34 @@ def rank() -> int:
     env["TRAINMARK_SPOOL"] = spool_file(spool, number)
     if here["path"]:
         env["PYTHONPATH"] = here["path"]
-    _say_hello(spool, number)
+    _register(spool, number)
     program = here["program"]
     config = read_json(here["config"]) or {}
-    os.chdir(make_workplace(os.path.dirname(here["config"]), number, config.get("code"), env))
+    os.chdir(make_rank_folder(os.path.dirname(here["config"]), number, config.get("code"), env))
     try:
         os.execvpe(program[0], program, env)  # noqa: S606
     except OSError as error:
         return _refuse("%s: %s" % (program[0], error.strerror))
 
 
-def _say_hello(spool: str, number: int) -> None:
+def _register(spool: str, number: int) -> None:
     descriptor = os.open(os.path.join(spool, "hello"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     write_all(descriptor, b"started %d\n" % number)
     os.close(descriptor)
 
 
 def ssh(words: list[str]) -> int:
-    """`ssh [options] HOST COMMAND…` by way of the head; returns the command's exit code, as ssh does."""
+    """`ssh [options] HOST COMMAND…` through the head; returns the command's exit code, as ssh does."""
     host, command = parse(words)
     if not host or not command:
         return _refuse("this ssh leads to the nodes of a case and needs a command to run there")
-    asker = os.getppid()
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    line = Line(connection)
+    parent = os.getppid()
+    connection = Connection(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:
-        connection.connect("\0" + os.environ.get(HEAD, ""))
-        line.say({"op": "run", "host": host, "command": command})
+        connection.socket.connect("\0" + os.environ.get(HEAD, ""))
+        connection.send({"op": "run", "host": host, "command": command})
         while True:
-            for header, payload in line.read():
+            for header, payload in connection.read():
                 if header["op"] == "output":
                     write_all(int(header["value"]), payload)
                 elif header["op"] == "exit":
@@ -92,13 +92,13 @@ def ssh(words: list[str]) -> int:
                     os.execv("/bin/sh", ["sh", "-c", command])  # noqa: S606
                 else:
                     return _refuse(str(header.get("why")))
-    except (Closed, OSError) as error:
-        # Whoever has ended without waiting for this one wants to hear no more of it.
-        return _refuse("%s: %s" % (host, error)) if os.getppid() == asker else _REFUSED
+    except (ConnectionLost, OSError) as error:
+        # A parent that ended without waiting does not want the error message.
+        return _refuse("%s: %s" % (host, error)) if os.getppid() == parent else _REFUSED
 
 
 def parse(words: list[str]) -> tuple[str, str]:
-    """Host and command; options say how a real ssh would get there, and are passed over."""
+    """Host and command; the options of ssh are ignored."""
     rest = list(words)
     host = ""
     while rest and (rest[0].startswith("-") or not host):

@@ -1,32 +1,33 @@
-"""One attempt as a relay sees it: whether its agent lives, and its files on their way to the controller."""
+"""One attempt that a relay watches: whether its agent lives, and its files, which are sent to the controller."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import time
 
 from trainmark.agent import linux
-from trainmark.agent.lines import open_plain
-from trainmark.agent.record import read_json
-from trainmark.agent.wake import SIGKILL, SIGTERM
+from trainmark.agent.events.reader import open_plain
+from trainmark.agent.files import read_json
+from trainmark.agent.relay import containers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from subprocess import Popen
     from typing import Any, Callable
 
 _REPLACED = ("agent.json", "status.json", "facts.json", "config.json")
 _RESULT = "result.json"
 _AGENT_LOG = "agent.log"
-# Not for the controller: its own copy, orders it gave, and what only the agent needs.
-_STAYS = ("node.json", "control.json", "reserve", "spool")
+# Not sent: what the controller wrote itself, and what only the agent needs.
+_NOT_SENT = ("node.json", "control.json", "reserve", "spool")
 _REMOVE_SECONDS = 10.0
 _CHUNK = 1 << 20
-_MOST = 256 << 20  # of files the ranks made; results are never held back
+_MOST = 256 << 20  # bytes of files that the ranks made; results are always sent
 
 
-class Watch:
-    """Ships the files of an attempt as they grow; result.json comes last, when nothing is left of the attempt."""
+class WatchedAttempt:
+    """Sends the files of an attempt as they grow; result.json comes last, when no process of the attempt is left."""
 
     def __init__(self, send: Callable[..., None], header: dict[str, Any], have: dict[str, int]) -> None:
         self.dir: str = header["dir"]
@@ -35,61 +36,55 @@ class Watch:
         self._send = send
         self._sent = dict(have)
         self._marks: dict[str, tuple[int, int]] = {}
-        self._process: Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._proc = linux.Proc()
 
     def start(self, argv: list[str]) -> None:
         """In a session of its own: it does not end with the connection."""
-        import subprocess
-
         with open(self._file(_AGENT_LOG), "ab") as log:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.dir, start_new_session=True
             )
 
     def begun(self) -> bool:
-        """Whether an agent ever took this attempt."""
+        """Whether an agent ever claimed this attempt."""
         claim = read_json(self._file("agent.json"))
         if isinstance(claim, dict):
             return bool(claim.get("token") == self._token)
         return self._alive()
 
     def tick(self) -> bool:
-        """Ships what is new; True when all of it is shipped and the agent has gone."""
+        """Sends what is new; True when all of it is sent and the agent has ended."""
         alive = self._alive()
-        self._ship()
+        self._send_new()
         if not alive:
             self._finish()
         return not alive
 
     def nudge(self) -> None:
-        """Makes the agent look at its orders now instead of in a second."""
+        """Makes the agent read control.json now instead of in a second."""
         if self._container:
-            from trainmark.agent.relay import containers as relay_container
-
-            relay_container.signal(self._container, "TERM")
+            containers.signal(self._container, "TERM")
             return
         pid = self._pid()
         if pid is not None:
-            os.kill(pid, SIGTERM)
+            os.kill(pid, signal.SIGTERM)
 
     def destroy(self) -> None:
-        """Ends the agent without asking it, and whatever it started; when this returns, all of it is gone."""
+        """Kills the agent and whatever it started; when this returns, all of it is gone."""
         if self._container:
             self._remove_container()
         pid = self._pid()
         if pid is not None:
-            os.kill(pid, SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         self._sweep()
 
     def _remove_container(self) -> None:
-        """The engine may still be making it: it is removed until the engine's own program has ended, too. Were that
-        killed first, a container could be left that was made and never started."""
-        from trainmark.agent.relay import containers as relay_container
-
+        """Removes it until the engine's own program has ended, too: the engine may still be creating the container, and
+        killing it first could leave one that never started."""
         deadline = time.monotonic() + _REMOVE_SECONDS
         while self._container and time.monotonic() < deadline:
-            relay_container.remove(self._container)
+            containers.remove(self._container)
             if self._process is None or self._process.poll() is not None:
                 return
             time.sleep(0.1)
@@ -100,13 +95,11 @@ class Watch:
         if self._process is not None:
             return self._process.poll() is None
         if self._container:
-            from trainmark.agent.relay import containers as relay_container
-
-            return relay_container.running(self._container)
+            return containers.running(self._container)
         return self._pid() is not None
 
     def _pid(self) -> int | None:
-        """The agent's top process, if it lives; a pid of an earlier boot or used again is not taken for it."""
+        """The agent's top process, if it lives, and not a process that got the same pid later."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
         claim = read_json(self._file("agent.json"))
@@ -122,9 +115,7 @@ class Watch:
         from trainmark.agent.contain.sweep import sweep
 
         if self._container:
-            from trainmark.agent.relay import containers as relay_container
-
-            relay_container.remove(self._container)
+            containers.remove(self._container)
         sweep(self._token)
 
     # ---- files
@@ -132,18 +123,18 @@ class Watch:
     def _file(self, name: str) -> str:
         return os.path.join(self.dir, name)
 
-    def _ship(self) -> None:
+    def _send_new(self) -> None:
         try:
             names = os.listdir(self.dir)
         except OSError:
             return
         for name in names:
             if name in _REPLACED:
-                self._replace(name)
+                self._send_replaced(name)
             elif name.endswith(".jsonl") or name.endswith(".log"):
-                self._grow(name)
+                self._send_grown(name)
 
-    def _replace(self, name: str) -> None:
+    def _send_replaced(self, name: str) -> None:
         try:
             found = os.stat(self._file(name))
             mark = (found.st_mtime_ns, found.st_ino)
@@ -156,7 +147,7 @@ class Watch:
         self._marks[name] = mark
         self._send({"op": "file", "dir": self.dir, "name": name}, data)
 
-    def _grow(self, name: str) -> None:
+    def _send_grown(self, name: str) -> None:
         try:
             descriptor = open_plain(self._file(name))
         except OSError:
@@ -166,7 +157,7 @@ class Watch:
                 at = self._sent.get(name, 0)
                 data = os.pread(descriptor, _CHUNK, at)
                 if name.endswith(".jsonl") and len(data) < _CHUNK:
-                    data = data[: data.rfind(b"\n") + 1]  # a torn line may still be mended
+                    data = data[: data.rfind(b"\n") + 1]  # the rest of a torn line may still come
                 if not data:
                     return
                 self._send({"op": "file", "dir": self.dir, "name": name, "at": at}, data)
@@ -175,8 +166,8 @@ class Watch:
             os.close(descriptor)
 
     def _finish(self) -> None:
-        """Nothing of the attempt is left on the node, and all it wrote is on its way."""
-        from trainmark.agent.ship import complete
+        """Kills what is left of the attempt, then sends all that it wrote."""
+        from trainmark.agent.events.shipper import complete
 
         result = read_json(self._file(_RESULT))
         if self._container or not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
@@ -186,14 +177,14 @@ class Watch:
             complete(self.dir)
         except OSError as error:  # a full disk: the events stay in the spool
             why = str(error)
-        self._ship()
-        self._others()
-        self._replace(_RESULT)
+        self._send_new()
+        self._send_rank_files()
+        self._send_replaced(_RESULT)
         code = self._process.returncode if self._process is not None else None
         self._send({"op": "gone", "dir": self.dir, "exit": code, "why": why})
 
-    def _others(self) -> None:
-        """What the ranks themselves left in their folder, up to a limit."""
+    def _send_rank_files(self) -> None:
+        """Files that the ranks made in their folder, up to a limit."""
         room = _MOST
         for folder, folders, names in os.walk(self.dir):
             folders[:] = [
@@ -202,11 +193,11 @@ class Watch:
             for name in names:
                 path = os.path.join(folder, name)
                 inner = os.path.relpath(path, self.dir)
-                known = inner in _REPLACED or inner in _STAYS or inner == _RESULT
+                known = inner in _REPLACED or inner in _NOT_SENT or inner == _RESULT
                 if known or os.path.islink(path) or not os.path.isfile(path):
                     continue
                 room -= os.path.getsize(path) - self._sent.get(inner, 0)
                 if room < 0:
-                    self._send({"op": "kept", "dir": self.dir, "name": inner})
+                    self._send({"op": "not-sent", "dir": self.dir, "name": inner})
                 else:
-                    self._grow(inner)
+                    self._send_grown(inner)

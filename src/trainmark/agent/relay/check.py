@@ -1,19 +1,26 @@
-"""What a relay finds out about its host for `doctor`: facts only, judged by the controller."""
+"""Facts about the host of a relay for `doctor`; the controller judges them."""
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sys
+import threading
 
-from trainmark.agent.lean import dumps, loads
+from trainmark.agent.files import to_json
+from trainmark.agent.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from trainmark.agent.reasons import Reason
+
 _SECONDS = 60.0
-# A word the ranks' Python must say, and with it what it can train with and which programs and files it would find:
-# inside the container and with the modules, if the site has any.
+_LISTEN_SECONDS, _REACH_SECONDS = 60.0, 5.0
+# Run by the ranks' Python, inside the container and with the modules of the site: what it can train with, and which
+# programs and files it finds.
 _ASK = """
 import importlib.util, json, os, shutil, sys
 asked = json.loads(sys.argv[1])
@@ -41,7 +48,7 @@ _DEVICES = {
 
 
 def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
-    from trainmark.devices.host import detect
+    from trainmark.devices.cpu.node import detect
 
     facts = detect()
     room = os.statvfs(work)
@@ -62,7 +69,7 @@ def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
 
 
 def _device(prefix: str, version: str) -> dict[str, Any]:
-    """How many device files there are, and what the driver says of itself."""
+    """How many device files there are, and the version of the driver."""
     folder, start = os.path.split(prefix)
     try:
         names = [name for name in os.listdir(folder) if name.startswith(start) and name[len(start) :].isdigit()]
@@ -97,13 +104,13 @@ def _taken(ports: list[int]) -> str | None:
 
 
 def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
-    """What a Python of the ranks says, started the way a rank would be."""
+    """What a Python of the ranks answers, started the way a rank would be."""
     from trainmark.agent.relay.containers import run
 
-    argv = [*asked["argv"], "-c", _ASK, dumps(asked["question"])]
+    argv = [*asked["argv"], "-c", _ASK, to_json(asked["question"])]
     code, text = run(argv, _SECONDS)
     try:
-        found = loads(text.splitlines()[-1])
+        found = json.loads(text.splitlines()[-1])
         if code == 0 and isinstance(found, dict):
             return found
     except (IndexError, ValueError):
@@ -115,19 +122,19 @@ def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
 def _container(container: dict[str, Any] | None) -> dict[str, Any] | None:
     if not container:
         return None
-    from trainmark.agent.relay.containers import ask, hindrance
+    from trainmark.agent.relay.containers import ask, why_not_ready
 
-    why = hindrance(container)
-    if why:
-        return {"why": why}
+    problem = why_not_ready(container)
+    if problem:
+        return dict(problem)
     _, text = ask(container["engine"], "image", "inspect", "--format", "{{.Id}} {{.RepoDigests}}", container["image"])
     identity, _, digests = text.partition(" ")
     return {"id": identity, "digests": digests.strip("[] ").split()}
 
 
-class Share:
-    """Whether a folder is really the same one on all hosts: a token that one writes and all read, and a lock that one
-    holds and nobody else gets."""
+class SharedFolder:
+    """Checks that a folder is the same one on all hosts: one writes a token that all must read, and holds a lock
+    that no other may get."""
 
     def __init__(self, path: str, token: str) -> None:
         self._token = token
@@ -172,19 +179,19 @@ class Share:
 
 
 def look_inside(argv: list[str]) -> str | None:
-    """The same look from inside a container; `argv` runs `share` there."""
+    """The same check from inside a container; `argv` runs `shared-folder` there."""
     from trainmark.agent.relay.containers import run
 
     code, text = run(argv, _SECONDS)
     try:
-        found = loads(text.splitlines()[-1])
+        found = json.loads(text.splitlines()[-1])
         return found["why"] if code == 0 else text
     except (IndexError, ValueError, KeyError, TypeError):
         return text or "exit code %d" % code
 
 
-def clear_caches() -> list[str]:
-    """Makes the kernel forget files it has read; a sentence for the result when it could not."""
+def clear_caches() -> list[Reason]:
+    """Makes the kernel drop cached files; a warning when it could not."""
     path = "/proc/sys/vm/drop_caches"
     os.sync()
     try:
@@ -202,4 +209,46 @@ def clear_caches() -> list[str]:
         why = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
         why = str(error)
-    return ["caches were not cleared: %s" % why] if why else []
+    return [reason("caches-not-cleared", why=why)] if why else []
+
+
+def listen(token: str) -> int:
+    """Opens a port at which others are told the token, for a minute. Returns its number."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    server.bind(("", 0))
+    server.listen(128)
+    server.settimeout(_LISTEN_SECONDS)
+    threading.Thread(target=_serve, args=(server, token), daemon=True).start()
+    return int(server.getsockname()[1])
+
+
+def _serve(server: socket.socket, token: str) -> None:
+    try:
+        while True:
+            peer, _ = server.accept()
+            with peer:
+                peer.sendall(token.encode())
+    except OSError:
+        server.close()
+
+
+def reach(targets: list[dict[str, Any]], token: str) -> dict[str, str]:
+    """Why each of the targets that cannot be reached cannot; all are tried at once."""
+    failed: dict[str, str] = {}
+    tries = [threading.Thread(target=_try, args=(target, token, failed)) for target in targets]
+    for each in tries:
+        each.start()
+    for each in tries:
+        each.join()
+    return failed
+
+
+def _try(target: dict[str, Any], token: str, failed: dict[str, str]) -> None:
+    try:
+        with socket.create_connection((target["host"], target["port"]), _REACH_SECONDS) as peer:
+            peer.settimeout(_REACH_SECONDS)
+            said = peer.recv(256)
+        if said != token.encode():
+            failed[target["host"]] = "somebody else answers there"
+    except OSError as error:
+        failed[target["host"]] = str(error)

@@ -1,8 +1,10 @@
-"""What a controller and a relay say to each other: one line of JSON, and after it as many bytes as the line tells."""
+"""The protocol of relays: frames of one line of JSON, followed by as many bytes as its `size` says."""
 
 from __future__ import annotations
 
-from trainmark.agent.lean import dumps, loads
+import json
+
+from trainmark.agent.files import to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,19 +12,19 @@ if TYPE_CHECKING:
 
     Frame = tuple[dict[str, Any], bytes]
 
-# The relay says this first: whatever a login shell printed before it is no part of the conversation.
+# The relay writes this first: what a login shell printed before it is skipped.
 GREETING = b"trainmark-relay 1 "
 _LONGEST = 64 * 1024 * 1024
 
 
 class FrameError(Exception):
-    """The other side speaks another language."""
+    """What arrived is not a frame."""
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
     if payload:
         header = dict(header, size=len(payload))
-    return dumps(header).encode() + b"\n" + payload
+    return to_json(header).encode() + b"\n" + payload
 
 
 class Decoder:
@@ -62,7 +64,7 @@ class Decoder:
 
 def _header(line: bytes) -> dict[str, Any]:
     try:
-        header = loads(line)
+        header = json.loads(line)
     except ValueError:
         header = None
     if not isinstance(header, dict) or not isinstance(header.get("size", 0), int) or header.get("size", 0) < 0:

@@ -1,28 +1,29 @@
-"""The relay: a controller's hand on a node it shares no file system with.
+"""The relay: serves a controller on a node that it shares no file system with.
 
-It lives as long as the connection. Agents it starts do not depend on it: they live on when the connection is lost, and
-another relay goes on where this one stopped, since every byte it sends is named by file and offset.
+It lives as long as the connection. Agents it starts do not depend on it: they go on when the connection is lost, and
+another relay continues where this one stopped, since everything it sends is named by file and offset.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 
 from trainmark.agent import linux
-from trainmark.agent.record import read_json, replace_json, write_all
-from trainmark.agent.relay.attempt import Watch
+from trainmark.agent.files import read_json, replace_json, write_all
+from trainmark.agent.relay.attempt import WatchedAttempt
+from trainmark.agent.relay.containers import Images, why_not_ready
 from trainmark.agent.relay.frames import GREETING, Decoder, FrameError, encode
-from trainmark.agent.relay.images import Images
-from trainmark.agent.wake import SIGCHLD, SIGINT, SIGTERM, Wakeup
+from trainmark.agent.wakeup import Wakeup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
     from trainmark.agent.ports import Ports
-    from trainmark.agent.relay.check import Share
+    from trainmark.agent.relay.check import SharedFolder
 
 BEAT_SECONDS = 1.0
 _LONG = (
@@ -34,15 +35,15 @@ _NODE_PLAN = "node.json"
 
 
 class Relay:
-    """Does what the controller asks, one frame at a time, and tells what it sees once a second."""
+    """Answers requests, one frame at a time, and sends new parts of files once a second."""
 
     def __init__(self, work: str) -> None:
         self.work = work
         self._decoder = Decoder()
         self._talking = threading.Lock()
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, WatchedAttempt] = {}
         self._held: Ports | None = None
-        self._shared: Share | None = None
+        self._shared: SharedFolder | None = None
         self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "ping": self._ping,
             "have": self._have,
@@ -62,7 +63,7 @@ class Relay:
             "slurm_put": self._slurm,
             "slurm_start": self._slurm,
             "slurm_states": self._slurm,
-            "slurm_words": self._slurm,
+            "slurm_daemon": self._slurm,
         }
         self._verbs.update(Images(work, self._progress).verbs)
 
@@ -73,12 +74,12 @@ class Relay:
         beat = time.monotonic() + BEAT_SECONDS
         while True:
             numbers, ready = wakeup.wait(beat - time.monotonic())
-            if SIGTERM in numbers or SIGINT in numbers:
+            if signal.SIGTERM in numbers or signal.SIGINT in numbers:
                 return 0
-            if ready and not self._hear():
+            if ready and not self._read_requests():
                 return 0
-            if SIGCHLD in numbers or time.monotonic() >= beat:
-                self._look()
+            if signal.SIGCHLD in numbers or time.monotonic() >= beat:
+                self._send_files()
             if time.monotonic() >= beat:
                 self.send({"op": "beat"})
                 beat = time.monotonic() + BEAT_SECONDS
@@ -87,15 +88,15 @@ class Relay:
         with self._talking:
             write_all(1, encode(header, payload))
 
-    def _hear(self) -> bool:
-        """False when the controller is gone."""
+    def _read_requests(self) -> bool:
+        """False when the controller has closed the connection."""
         data = os.read(0, 1 << 20)
         for header, payload in self._decoder.feed(data):
             self._answer(header, payload)
         return bool(data)
 
     def _answer(self, header: dict[str, Any], payload: bytes) -> None:
-        """What takes long is done beside the loop, so that the signs of life go on."""
+        """What takes long is done in a thread, so that heartbeats go on."""
         if header.get("op") in _LONG:
             threading.Thread(target=self._do, args=(header, payload), daemon=True).start()
         else:
@@ -116,7 +117,7 @@ class Relay:
         self.send({"op": "progress", "text": text})
 
     def fill(self, value: Any) -> Any:
-        """%TRAINMARK_WORK%, %TRAINMARK_UID% and %TRAINMARK_GID% in every text become what they are on this host."""
+        """%TRAINMARK_WORK%, %TRAINMARK_UID% and %TRAINMARK_GID% in every text become their values on this host."""
         if isinstance(value, str):
             if "%" not in value:
                 return value
@@ -128,7 +129,7 @@ class Relay:
             return [self.fill(inner) for inner in value]
         return value
 
-    def _look(self) -> None:
+    def _send_files(self) -> None:
         for folder, watch in list(self._watches.items()):
             if watch.tick():
                 del self._watches[folder]
@@ -147,7 +148,7 @@ class Relay:
         return os.path.join(self.work, "trees", name)
 
     def _tree(self, header: dict[str, Any]) -> dict[str, Any]:
-        """Unpacks files under the hash of their content: whole or not at all, and once for all runs."""
+        """Unpacks files into a folder named by their hash: completely or not at all, and once for all runs."""
         import hashlib
         import io
         import shutil
@@ -166,7 +167,7 @@ class Relay:
                 archive.extractall(draft, members)  # noqa: S202 - looked at above
             os.rename(draft, path)
         except OSError:
-            if not os.path.isdir(path):  # another run may have been faster
+            if not os.path.isdir(path):  # another run may have done it first
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -194,16 +195,14 @@ class Relay:
         folder, plan = header["dir"], header["plan"]
         container = header.get("container")
         if container:
-            from trainmark.agent.relay.containers import hindrance
-
-            why = hindrance(container)
-            if why:
-                return {"ok": False, "why": why}
+            problem = why_not_ready(container)
+            if problem:
+                return {"ok": False, "why": problem["why"]}
         os.makedirs(folder)
         self._raise_lease(plan["lease"], header.get("lease"))
         replace_json(os.path.join(folder, _NODE_PLAN), plan)
         self._release()
-        watch = Watch(self.send, header, {})
+        watch = WatchedAttempt(self.send, header, {})
         watch.start(header["argv"])
         self._watches[folder] = watch
         return {}
@@ -217,17 +216,17 @@ class Relay:
             replace_json(path, {"epoch": epoch})
 
     def _watch(self, header: dict[str, Any]) -> dict[str, Any]:
-        """Goes on with an attempt that an earlier relay had started."""
+        """Continues with an attempt that an earlier relay started."""
         folder = header["dir"]
         self._raise_lease(header["lease_file"], header.get("lease"))
-        watch = Watch(self.send, header, header.get("have") or {})
+        watch = WatchedAttempt(self.send, header, header.get("have") or {})
         begun = watch.begun()
         if begun:
             self._watches[folder] = watch
         return {"begun": begun}
 
     def _order(self, header: dict[str, Any]) -> dict[str, Any]:
-        """control.json as the controller wrote it; the agent judges the epoch."""
+        """Writes control.json for the agent, which checks the epoch."""
         watch = self._watches.get(header["dir"])
         if watch is None:
             return {"ok": False, "why": "there is no such attempt"}
@@ -238,8 +237,8 @@ class Relay:
         return {}
 
     def _destroy(self, header: dict[str, Any]) -> dict[str, Any]:
-        """Ends an attempt without asking its agent; also one that nobody watches any more."""
-        watch = self._watches.get(header["dir"]) or Watch(self.send, header, {})
+        """Kills an attempt, also one that is not watched any more."""
+        watch = self._watches.get(header["dir"]) or WatchedAttempt(self.send, header, {})
         watch.destroy()
         return {}
 
@@ -252,13 +251,13 @@ class Relay:
     def _remove(self, folder: str) -> None:
         import shutil
 
-        from trainmark.agent.ship import remove_spool
+        from trainmark.agent.events.spools import remove_spool
 
         top = os.path.join(self.work, "runs")
         if not folder.startswith(top + os.sep) or ".." in folder:
             raise ValueError("%s is not below %s" % (folder, top))
         self._watches.pop(folder, None)
-        remove_spool(folder)  # which may lie elsewhere
+        remove_spool(folder)  # may be outside the folder
         shutil.rmtree(folder, ignore_errors=True)
         while len(folder) > len(top):
             folder = os.path.dirname(folder)
@@ -276,35 +275,35 @@ class Relay:
         return {"warnings": clear_caches()}
 
     def _listen(self, header: dict[str, Any]) -> dict[str, Any]:
-        from trainmark.agent.relay.reachability import listen
+        from trainmark.agent.relay.check import listen
 
         return {"port": listen(header["token"])}
 
     def _reach(self, header: dict[str, Any]) -> dict[str, Any]:
-        from trainmark.agent.relay.reachability import reach
+        from trainmark.agent.relay.check import reach
 
         return {"failed": reach(header["targets"], header["token"])}
 
     def _share(self, header: dict[str, Any]) -> dict[str, Any]:
-        from trainmark.agent.relay.check import Share, look_inside
+        from trainmark.agent.relay.check import SharedFolder, look_inside
 
         if header.get("argv"):
             return {"why": look_inside(header["argv"])}
-        self._shared = self._shared or Share(header["path"], header["token"])
+        self._shared = self._shared or SharedFolder(header["path"], header["token"])
         why = self._shared.step(header["step"])
         if header["step"] == "end":
             self._shared = None
         return {"why": why}
 
     def _slurm(self, header: dict[str, Any]) -> dict[str, Any]:
-        """Setting up a Slurm cluster; only `trainmark slurm init` asks for it."""
-        from trainmark.agent.relay import slurm_setup as relay_slurm
+        """Setting up a Slurm cluster, for `trainmark slurm init`."""
+        from trainmark.agent.relay import slurm_setup
 
-        return relay_slurm.VERBS[header["op"]](header)
+        return slurm_setup.VERBS[header["op"]](header)
 
 
 def serve(work: str) -> int:
-    """The verb: talks on standard input and output until the controller is gone."""
+    """The verb: serves on standard input and output until the controller closes them."""
     os.makedirs(work, exist_ok=True)
     write_all(1, b"\n" + GREETING + b"ready\n")
     try:

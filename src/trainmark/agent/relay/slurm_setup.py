@@ -1,4 +1,4 @@
-"""A host on its way into a Slurm cluster: what it has, files it is given, and daemons it starts."""
+"""Makes a host part of a Slurm cluster: facts about it, files to write, daemons to start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOGS = {"munged": "/var/log/munge/munged.log", "slurmctld": "/var/log/slurmctld
 
 def facts(asked: dict[str, Any]) -> dict[str, Any]:
     """Nothing is changed. `gres`: kind → pattern of its device files."""
-    from trainmark.devices.host import detect
+    from trainmark.devices.cpu.node import detect
 
     found = detect()
     return {
@@ -89,7 +89,7 @@ def start(asked: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def last_words(asked: dict[str, Any]) -> dict[str, Any]:
+def daemon_state(asked: dict[str, Any]) -> dict[str, Any]:
     """Whether a daemon runs, and the last errors of its log."""
     name = asked["name"]
     try:
@@ -114,12 +114,12 @@ VERBS = {
     "slurm_put": put,
     "slurm_start": start,
     "slurm_states": states,
-    "slurm_words": last_words,
+    "slurm_daemon": daemon_state,
 }
 
 
 def _node_line() -> str | None:
-    """slurmd's own words for this host, which slurmctld will compare with."""
+    """The line of slurm.conf that slurmd prints for this host."""
     said = _ask("slurmd", "-C")
     return said.splitlines()[0] if said else None
 

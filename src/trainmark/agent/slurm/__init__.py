@@ -1,1 +1,5 @@
-"""The agent inside a Slurm job: the batch job and its steps."""
+"""The agent inside a Slurm allocation.
+
+`batch_job` starts an srun step for each order of the controller, `step` is the agent's start on each node of a step.
+Called by verbs of the agent; the Slurm launcher knows the names of the files.
+"""

@@ -1,26 +1,26 @@
-"""The steward of an allocation: the batch job itself. It turns orders in a shared folder into `srun` steps.
+"""The batch job of an allocation: starts an `srun` step for each order in a shared folder.
 
-It lives on the first node for as long as the controller needs the nodes, and no longer than the controller lives. It
-keeps nothing in memory that matters: after a requeue another steward goes on with the orders that are left.
+It runs on the first node for as long as the controller needs the nodes, and ends when the controller is dead. All
+state is in the folder: after a requeue the job goes on with the orders that are left.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 
-from trainmark.agent.record import read_json, replace_json
-from trainmark.agent.wake import SIGTERM
+from trainmark.agent.files import read_json, replace_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CONFIG, BEAT, END = "steward.json", "beat.json", "end"
+CONFIG, BEAT, END = "batch_job.json", "beat.json", "end"
 ORDER, TAKEN, ENDING, DONE, KILL = ".order.json", ".taken.json", ".ending", ".done.json", ".kill"
 _LOOK_SECONDS, _BEAT_SECONDS = 0.25, 1.0
-_ANSWER_SECONDS, _TIDY_SECONDS = 30.0, 60.0
+_ANSWER_SECONDS, _CLEAN_SECONDS = 30.0, 60.0
 _LAST_LINES = 20
 _READ = 16384
 
@@ -30,11 +30,11 @@ class Step:
 
     def __init__(self, name: str, order: dict[str, Any], process: subprocess.Popen[bytes]) -> None:
         self.name, self.order, self.process = name, order, process
-        self.tidying: float | None = None  # since when
+        self.cleaning_since: float | None = None
         self.code: int | None = None
 
 
-class Steward:
+class BatchJob:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._config: dict[str, Any] = read_json(self._file(CONFIG)) or {}
@@ -47,10 +47,10 @@ class Steward:
         self._beaten = 0.0
 
     def run(self) -> int:
-        self._settle()
+        self._finish_earlier()
         while not self._over():
             self._beat()
-            names = sorted(os.listdir(self.folder))  # asks the file server, where a look at one name may not
+            names = sorted(os.listdir(self.folder))  # asks the file server, which a look at one name may not do
             for name in names:
                 if name.endswith(ORDER):
                     self._take(name[: -len(ORDER)])
@@ -63,13 +63,13 @@ class Steward:
     def _file(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def _settle(self) -> None:
-        """Steps of an earlier steward ended with it: Slurm had taken the nodes away."""
+    def _finish_earlier(self) -> None:
+        """Steps of the job before a requeue ended with it."""
         names = os.listdir(self.folder)
         for name in names:
             stem = name[: -len(TAKEN)]
             if name.endswith(TAKEN) and stem + DONE not in names:
-                self._done(stem, {"code": None, "restarted": True, "said": self._said(stem)})
+                self._done(stem, {"code": None, "restarted": True, "said": self._last_lines(stem)})
 
     def _beat(self) -> None:
         """A sign of life, and what this allocation is."""
@@ -92,7 +92,7 @@ class Steward:
             self._lease, self._heard = lease, now
 
     def _over(self) -> bool:
-        """Nothing runs, and the controller wants no more, or is not there any more."""
+        """Nothing runs, and the controller wants no more, or is dead."""
         if self._steps:
             return False
         if os.path.exists(self._file(END)) or (self._config.get("once") and self._served):
@@ -102,7 +102,7 @@ class Steward:
     # ---- steps
 
     def _take(self, name: str) -> None:
-        """Whoever renames an order has it: this steward, or the controller that takes it back."""
+        """An order belongs to whoever renames it: this job, or the controller that takes it back."""
         taken = self._file(name + TAKEN)
         try:
             os.rename(self._file(name + ORDER), taken)
@@ -114,7 +114,7 @@ class Steward:
             said = ["this allocation has %s" % ", ".join(self._nodes)]
             self._done(name, {"code": 1, "said": said})
             return
-        self._steps[name] = Step(name, order, self._start(name, order, hosts, "task"))
+        self._steps[name] = Step(name, order, self._start(name, order, hosts, "slurm-step"))
         self._served += 1
 
     def _hosts(self, order: dict[str, Any]) -> list[str] | None:
@@ -132,7 +132,7 @@ class Steward:
             "%VERB%": verb,
         }
         words = [_filled(word, values) for word in order["srun"]]
-        if verb != "task":
+        if verb != "slurm-step":
             words.insert(1, "--overlap")
         with open(self._file(name + ".log"), "ab") as log:
             return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -145,30 +145,30 @@ class Steward:
         except OSError:
             pass
         if step is not None and step.process.poll() is None:
-            step.process.send_signal(SIGTERM)
+            step.process.send_signal(signal.SIGTERM)
 
     def _reap(self) -> None:
         for name, step in list(self._steps.items()):
             code = step.process.poll()
             if code is None:
-                if step.tidying and time.monotonic() - step.tidying > _TIDY_SECONDS:
+                if step.cleaning_since and time.monotonic() - step.cleaning_since > _CLEAN_SECONDS:
                     step.process.kill()
                 continue
             hosts = self._hosts(step.order)
-            if not step.tidying and hosts and not _all_told(step.order):
-                # Some agent was killed: what it left is looked for where it was.
-                step.code, step.tidying = code, time.monotonic()
+            if not step.cleaning_since and hosts and not _all_results(step.order):
+                # Some agent was killed: a second step cleans up on its nodes.
+                step.code, step.cleaning_since = code, time.monotonic()
                 open(self._file(name + ENDING), "wb").close()
-                step.process = self._start(name, step.order, hosts, "tidy")
+                step.process = self._start(name, step.order, hosts, "slurm-cleanup")
                 continue
-            first = step.code if step.tidying else code
-            self._done(name, {"code": first, "said": self._said(name)})
+            first = step.code if step.cleaning_since else code
+            self._done(name, {"code": first, "said": self._last_lines(name)})
             del self._steps[name]
 
     def _done(self, name: str, record: dict[str, Any]) -> None:
         replace_json(self._file(name + DONE), dict(record, restart=self._restart))
 
-    def _said(self, name: str) -> list[str]:
+    def _last_lines(self, name: str) -> list[str]:
         try:
             with open(self._file(name + ".log"), "rb") as file:
                 file.seek(0, os.SEEK_END)
@@ -179,7 +179,7 @@ class Steward:
         return lines[-_LAST_LINES:]
 
 
-def _all_told(order: dict[str, Any]) -> bool:
+def _all_results(order: dict[str, Any]) -> bool:
     results = [read_json(os.path.join(folder, "result.json")) for folder in order["dirs"]]
     return all(isinstance(found, dict) and found.get("token") == order["token"] for found in results)
 
@@ -202,9 +202,7 @@ def _hostnames(text: str) -> list[str]:
     return done.stdout.decode().split()
 
 
-def steward(folder: str) -> int:
-    """The verb. A warning that the job will end is for the steps, which get it, too."""
-    from trainmark.agent.lean import signals
-
-    signals.signal(SIGTERM, signals.SIG_IGN)
-    return Steward(folder).run()
+def batch_job(folder: str) -> int:
+    """The verb. Slurm's SIGTERM before the end is for the steps, which get it, too."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return BatchJob(folder).run()

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from trainmark.automl.aah.command import Command, parse
-from trainmark.automl.experiment.config import Experiment, Hpo, Picture, Slot, Training, duration
+from trainmark.automl.experiment.config import Experiment, Hpo, Picture, Training, WorkerShape, duration
 from trainmark.automl.experiment.reading import check
 from trainmark.automl.experiment.schedule import EarlyStop
 from trainmark.errors import UserError, did_you_mean, one_of
@@ -45,7 +45,7 @@ def read(path: Path) -> tuple[Experiment, list[str]]:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     clean, notes = cleaned(text)
-    raw = yamlfile.parse(path, clean.encode())
+    raw = yamlfile.parse(path, clean.encode()).content
     experiment, more = translated(raw, str(path))
     return check(experiment, str(path), path.parent), notes + more
 
@@ -115,7 +115,7 @@ def translated(raw: Any, where: str) -> tuple[Experiment, list[str]]:
         device=command.device,
         visible_devices=command.visible,
         threads=None if command.cpus is None else max(1, command.cpus // command.devices),
-        slot=Slot(nodes=command.nodes, devices=command.devices),
+        slot=WorkerShape(nodes=command.nodes, devices=command.devices),
         training=_training(command),
         hpo=Hpo(from_round=3, searches=SEED_SEARCHES if command.searches is None else command.searches),
         **more,

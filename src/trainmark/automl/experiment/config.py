@@ -29,7 +29,7 @@ class Picture(Strict, frozen=True):
     classes: int = 1000
 
 
-class Slot(Strict, frozen=True):
+class WorkerShape(Strict, frozen=True):
     """What one worker trains on: devices of a node, or whole nodes."""
 
     nodes: int = 1
@@ -113,7 +113,7 @@ class Experiment(Strict, frozen=True):
     limits: Bounds = Bounds()
     architectures_per_trial: int = 1
     workers: int = 1
-    slot: Slot = Slot()
+    slot: WorkerShape = WorkerShape()
     device: str = "cpu"
     visible_devices: str | None = None
     threads: int | None = None

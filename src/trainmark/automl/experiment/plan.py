@@ -1,25 +1,26 @@
-"""From an experiment and a site to a plan: one case per place where a worker can be, all at the same time. Pure.
+"""From an experiment and a site to a plan: one case per slot for a worker, all at the same time. Pure.
 
-A worker is one long round of the workload `automl_trial`. There may be more places than workers: then a place whose
-host fails is left for another.
+A worker is one long round of the workload `automl_trial`. There may be more slots than workers: then one whose host
+fails is left for another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.own_json import encode
+from trainmark.automl.graph.graph_json import encode
 from trainmark.errors import UserError
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import SCHEMA, CasePlan, Plan, RoundRef
-from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
 from trainmark.spec.site import Site, Tuning
 from trainmark.spec.suite import Loaded, Suite
+from trainmark.spec.yamlfile import Location
 
 WORKLOAD = "automl_trial"
 # A worker's own deadline, beyond the experiment's: it has to finish a step and tell.
@@ -28,26 +29,26 @@ GRACE_SECONDS = 600.0
 RESTARTS, RETRIES = 10, 1000
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a worker can be: its hosts, and which of the workers on them it is."""
+class WorkerSlot(msgspec.Struct, frozen=True):
+    """Where a worker runs: its hosts, and which of the workers on them it is."""
 
     hosts: tuple[str, ...]
     share: int
 
 
-def places_of(experiment: Experiment, site: Site) -> list[Place]:
+def slots_of(experiment: Experiment, site: Site) -> list[WorkerSlot]:
     """All of them; different hosts first."""
     nodes, hosts = experiment.slot.nodes, site.hosts
     groups = [tuple(hosts[at : at + nodes]) for at in range(0, len(hosts) - nodes + 1, nodes)]
     if not groups:
         raise UserError(f"slot.nodes: found {nodes}; site `{site.name}` has {len(hosts)} nodes")
-    return [Place(group, share) for share in range(per_node(experiment, site)) for group in groups]
+    return [WorkerSlot(group, share) for share in range(per_node(experiment, site)) for group in groups]
 
 
 def per_node(experiment: Experiment, site: Site) -> int:
     if experiment.slot.per_node is not None:
         return experiment.slot.per_node
-    return experiment.workers if site.launcher == "local" else 1
+    return experiment.workers if launcher_of(site).this_machine else 1
 
 
 def site_of(experiment: Experiment, site: Site) -> Site:
@@ -62,34 +63,30 @@ def site_of(experiment: Experiment, site: Site) -> Site:
         tuning = replace(tuning, affinity="none")
     if experiment.threads is not None:
         tuning = replace(tuning, threads=experiment.threads)
-    site = replace(site, tuning=tuning)
-    if site.slurm is not None:
-        exclusive = site.slurm.exclusive and not several
-        site = replace(site, slurm=replace(site.slurm, allocation="round", exclusive=exclusive))
-    return site
+    return launcher_of(site).site_for_workers(replace(site, tuning=tuning), several=several)
 
 
 def make(experiment: Experiment, site: Site, places: Places) -> Plan:
     """The plan, without what only the run's folder can tell (`at_home`)."""
-    slots = places_of(experiment, site)
+    slots = slots_of(experiment, site)
     site = site_of(experiment, site)
-    slot = experiment.slot
+    shape = experiment.slot
     total = experiment.seconds + GRACE_SECONDS
     entries = [
         {
-            "case": f"{WORKLOAD}:pytorch:{experiment.device}:{slot.nodes}:{slot.devices}:1@slot={index}",
+            "case": f"{WORKLOAD}:pytorch:{experiment.device}:{shape.nodes}:{shape.devices}:1@slot={index}",
             "data": experiment.data,
             "deadlines": {"total": total},
         }
         for index in range(len(slots))
     ]
     suite = Suite(schema=1, name=experiment.name, cases=entries, preset="full")
-    cases = suites.expand(Loaded(suite, Path(experiment.name)), site, {})
+    cases = suite_cases.expand(Loaded(suite, Location(experiment.name)), site, {})
     planned = []
-    for case, place in zip(cases, slots, strict=True):
-        here = msgspec.structs.replace(site, hosts=list(place.hosts))
+    for case, slot in zip(cases, slots, strict=True):
+        here = msgspec.structs.replace(site, hosts=list(slot.hosts))
         (found,) = build(experiment.name, "closed", 0, [case], here, places, experiment.seed).cases
-        planned.append(_worker(experiment, found, place))
+        planned.append(_worker(experiment, found, slot))
     order = tuple(RoundRef(index, 1) for index in range(len(planned)))
     return Plan(
         schema=SCHEMA,
@@ -102,26 +99,27 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
         blocks=(order,),
         width=min(experiment.workers, len(planned)),
         sharing=True,
+        kind="automl",
     )
 
 
-def _worker(experiment: Experiment, case: CasePlan, place: Place) -> CasePlan:
-    return msgspec.structs.replace(case, env={**case.env, **_visible(experiment, case, place)}, restarts=RESTARTS)
+def _worker(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> CasePlan:
+    return msgspec.structs.replace(case, env={**case.env, **_visible(experiment, case, slot)}, restarts=RESTARTS)
 
 
-def _visible(experiment: Experiment, case: CasePlan, place: Place) -> dict[str, str]:
+def _visible(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> dict[str, str]:
     """Which of a node's devices the worker sees; each of those on one node has its own."""
     if case.visible is None:
         return {}
     count = experiment.slot.devices
     if experiment.visible_devices is None:
-        names = [str(number) for number in range(place.share * count, (place.share + 1) * count)]
+        names = [str(number) for number in range(slot.share * count, (slot.share + 1) * count)]
     else:
-        names = experiment.visible_devices.split(",")[place.share * count : (place.share + 1) * count]
+        names = experiment.visible_devices.split(",")[slot.share * count : (slot.share + 1) * count]
     if len(names) < count:
         raise UserError(
-            f"visible_devices: found `{experiment.visible_devices}`; {place.share + 1} workers on a node with {count} "
-            f"devices each need {(place.share + 1) * count}"
+            f"visible_devices: found `{experiment.visible_devices}`; {slot.share + 1} workers on a node with {count} "
+            f"devices each need {(slot.share + 1) * count}"
         )
     return {case.visible: ",".join(names)}
 
@@ -147,7 +145,6 @@ def at_home(
 
 def experiment_of(plan: Plan) -> Experiment:
     """The experiment of a run, from its manifest."""
-    text = plan.cases[0].params.get("experiment")
-    if not isinstance(text, str):
+    if plan.kind != "automl":
         raise UserError("this run is no AutoML experiment; `trainmark automl run` starts one")
-    return msgspec.json.decode(text, type=Experiment)
+    return msgspec.json.decode(str(plan.cases[0].params["experiment"]), type=Experiment)

@@ -15,7 +15,7 @@ from trainmark.automl.search import policy
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec import yamlfile
 from trainmark.spec.case_id import is_name
-from trainmark.spec.convert import convert
+from trainmark.spec.yamlfile import convert
 
 MOST_WORKERS, MOST_TRIALS = 100_000, 1_000_000
 # What a hyper-parameter search may change, and between which bounds that makes sense.

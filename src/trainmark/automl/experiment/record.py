@@ -1,7 +1,7 @@
-"""What an experiment did, read from the events of its run: the truth that scores are made of.
+"""What an experiment did, read from the events of its run.
 
-Workers tell every epoch when it is safe on disk, and whoever goes on with a trial tells its epochs once more. An epoch
-is known by its trial, training and number: it counts once, however often it was told.
+Workers write an event for every epoch, and a worker that goes on with a trial repeats those of the epochs before. An
+epoch is identified by its trial, training and number, so it counts once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.store.rundir import EVENTS, RunDir
+from trainmark.reasons import Reason
+from trainmark.store.rundir import EVENTS, RunDir, node_name
 
 _MARK = b'"automl_'
 
@@ -69,7 +70,8 @@ class End(msgspec.Struct, frozen=True):
     wall: float
     value: float | None
     pruned: bool = False
-    why: str = ""
+    # Text in records of older versions.
+    why: Reason | str | None = None
     generate_cpu_s: float | None = None
 
 
@@ -87,8 +89,8 @@ class Record(msgspec.Struct):
     ends: list[End] = []
     gaps: list[Gap] = []
     epochs: list[Epoch] = []
-    # Epochs that were told more than once: by those who went on with a trial.
-    told_again: int = 0
+    # Events of epochs that were on record already.
+    repeated: int = 0
     unreadable: int = 0
 
 
@@ -111,7 +113,7 @@ def read(run: RunDir) -> Record:
     """Everything on record, epochs by the time of their end."""
     found = Record()
     for file in sorted(run.path.glob(f"*/round*/attempt*/*/{EVENTS}")):
-        host = file.parent.name.rpartition("_noderank")[0]
+        host = node_name(file.parent).rpartition("_noderank")[0]
         for note in _notes(file, found):
             _take(found, note, host)
     return _once(found)
@@ -144,6 +146,6 @@ def _once(found: Record) -> Record:
     first: dict[tuple[int, int, int], Epoch] = {}
     for epoch in told:
         first.setdefault((epoch.trial, epoch.run, epoch.epoch), epoch)
-    found.told_again = len(told) - len(first)
+    found.repeated = len(told) - len(first)
     found.epochs = list(first.values())
     return found

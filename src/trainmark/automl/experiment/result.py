@@ -11,6 +11,7 @@ from trainmark.automl.experiment.config import SYNTHETIC, Experiment
 from trainmark.automl.experiment.record import Begin, Record
 from trainmark.automl.experiment.rules import Facts, Verdict, judge
 from trainmark.automl.experiment.score import Point
+from trainmark.reasons import Reason, as_reason, reason
 
 # Gaps between trials: this share of a trial's time, or so many seconds where trials are short.
 GAP_SHARE, GAP_SECONDS, SHORT_TRIAL = 0.01, 0.3, 30.0
@@ -33,7 +34,7 @@ class TrialRow(msgspec.Struct, frozen=True):
     begin: float
     end: float | None
     attempts: int
-    why: str = ""
+    why: Reason | None = None
 
 
 class Gaps(msgspec.Struct, frozen=True):
@@ -79,15 +80,19 @@ class Result(msgspec.Struct, frozen=True):
     busy: float | None
     synthetic: bool
     pretrained: bool
-    remarks: list[str]
+    remarks: list[Reason]
     policy: str = ""
     data: str = ""
     max_duration: str = ""
 
     @property
-    def reasons(self) -> list[str]:
+    def reasons(self) -> list[Reason]:
         """Why the score does not count."""
-        return [f"{one.rule}: {one.found}, wanted is {one.wanted}" for one in self.verdicts if one.met is False]
+        return [
+            reason("automl-rule-missed", rule=reason(f"automl-rule-{one.rule}"), found=one.found, wanted=one.wanted)
+            for one in self.verdicts
+            if one.met is False
+        ]
 
 
 def build(run: str, state: str, experiment: Experiment, record: Record) -> Result:
@@ -179,7 +184,7 @@ def _trials(record: Record, rules: str, start: float | None, unended: str) -> li
                 begin=told[0].wall - since,
                 end=end.wall - since if end else None,
                 attempts=len(told),
-                why=end.why if end else "",
+                why=as_reason(end.why) if end else None,
             )
         )
     return rows
@@ -214,16 +219,14 @@ def _allowed(trial: float) -> float:
     return GAP_SECONDS if trial < SHORT_TRIAL else GAP_SHARE * trial
 
 
-def _remarks(record: Record, synthetic: bool, pretrained: bool) -> list[str]:
+def _remarks(record: Record, synthetic: bool, pretrained: bool) -> list[Reason]:
     found = []
     if synthetic:
-        found.append("synthetic data: for speed alone, never valid")
+        found.append(reason("automl-synthetic"))
     if pretrained:
-        found.append("pretrained: the first networks began with weights from a file")
-    if record.told_again:
-        found.append(
-            f"{record.told_again} epochs were told again by workers that went on with a trial; each counts once"
-        )
+        found.append(reason("automl-pretrained"))
+    if record.repeated:
+        found.append(reason("automl-epochs-repeated", count=record.repeated))
     if record.unreadable:
-        found.append(f"{record.unreadable} records could not be read and were left out")
+        found.append(reason("automl-records-unreadable", count=record.unreadable))
     return found

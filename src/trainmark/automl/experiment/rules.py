@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from trainmark.reasons import Reason, reason
+
 HOUR = 3600.0
 # Number formats, by how many bits they have.
 BITS = {"fp32": 32, "tf32": 19, "bf16": 16, "fp16": 16}
@@ -77,29 +79,35 @@ class Verdict(msgspec.Struct, frozen=True):
 
     rule: str
     met: bool | None
-    wanted: str
-    found: str
+    wanted: Reason
+    found: Reason | list[Reason]
 
 
 def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
     """Every rule of the set. The score is valid when none was missed."""
     narrow = sorted({BITS.get(dtype, 0) for dtype in facts.dtypes})
+    data = reason("automl-data-synthetic" if facts.synthetic else "automl-data-real")
+    accuracy = reason("automl-accuracy-found", percent=100 * facts.accuracy)
+    dtypes = reason("automl-precision-found", dtypes=list(facts.dtypes))
     verdicts = [
-        Verdict("data", not facts.synthetic, "real data", "synthetic" if facts.synthetic else "real"),
+        Verdict("data", not facts.synthetic, reason("automl-data-wanted"), data),
         Verdict(
             "accuracy",
             facts.accuracy >= rules.accuracy,
-            f"at least {100 * rules.accuracy:g} %",
-            f"{100 * facts.accuracy:.2f} %",
+            reason("automl-accuracy-wanted", percent=100 * rules.accuracy),
+            accuracy,
         ),
         Verdict(
-            "time", facts.seconds >= rules.seconds, f"at least {_hours(rules.seconds)}", f"{_hours(facts.seconds)}"
+            "time",
+            facts.seconds >= rules.seconds,
+            reason("automl-time-wanted", time=_time(rules.seconds)),
+            _time(facts.seconds),
         ),
         Verdict(
             "precision",
             bool(narrow) and narrow[0] >= rules.bits,
-            f"at least {rules.bits} bits",
-            ", ".join(facts.dtypes) or "nothing was trained",
+            reason("automl-precision-wanted", bits=rules.bits),
+            dtypes if facts.dtypes else reason("automl-nothing-trained"),
         ),
     ]
     if rules.batch_per_gib is not None:
@@ -109,15 +117,16 @@ def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
 
 def _batch(per_gib: float, batches: Sequence[tuple[int, float | None]]) -> Verdict:
     known = [(batch, round(memory) * per_gib) for batch, memory in batches if memory is not None]
-    wanted = f"{per_gib:g} samples per GiB of device memory"
+    wanted = reason("automl-batch-wanted", per_gib=per_gib)
     if not known:
-        return Verdict("batch", None, wanted, "the devices have no memory of their own")
+        return Verdict("batch", None, wanted, reason("automl-no-device-memory"))
     # AIPerf takes the smallest device and whole GiB; one GiB more or less is how vendors count.
-    wrong = [f"{batch} instead of {right:g}" for batch, right in known if abs(batch - right) > per_gib]
-    return Verdict("batch", not wrong, wanted, ", ".join(dict.fromkeys(wrong)) or "as wanted")
+    wrong = dict.fromkeys((batch, right) for batch, right in known if abs(batch - right) > per_gib)
+    found = [reason("automl-batch-wrong", batch=batch, right=right) for batch, right in wrong]
+    return Verdict("batch", not found, wanted, found or reason("automl-batch-met"))
 
 
-def _hours(seconds: float) -> str:
-    if seconds < 3600:
-        return f"{seconds / 60:.4g} min"
-    return f"{seconds / 3600:.4g} h"
+def _time(seconds: float) -> Reason:
+    if seconds < HOUR:
+        return reason("automl-minutes", minutes=seconds / 60)
+    return reason("automl-hours", hours=seconds / HOUR)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Set
-from pathlib import Path
 
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.ledger.ledger import Entry, Ledger
-from trainmark.launch import Ended
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.run.observers import Observer
 from trainmark.spec.states import JobState
 
-# Reading the whole ledger is not done at every look, and not all that is seen is told.
-_LOOK_SECONDS, _TELL_SECONDS = 2.0, 20.0
+# How often the ledger is read, and how often progress is reported.
+LOOK_SECONDS, _REPORT_SECONDS = 2.0, 20.0
 
 
-class Foreman:
-    """A view of the loop (`trainmark.run.words.View`): the loop knows who is lost, the ledger who had what."""
+class Supervisor(Observer):
+    """Observes the loop: the loop knows who is lost, the ledger who had what."""
 
     def __init__(
         self,
@@ -28,18 +28,12 @@ class Foreman:
         working: Set[int],
         say: Callable[[str], None],
     ) -> None:
-        """`working`: the places whose workers may still be at it, begun by an earlier controller."""
+        """`working`: the slots whose workers an earlier controller began and that may still train."""
         self._experiment, self._ledger, self._until, self._say = experiment, ledger, until, say
-        self._looked, self._told, self._done = 0.0, time.monotonic(), False
+        self._looked, self._reported, self._done = 0.0, time.monotonic(), False
         for slot in range(slots):
             if slot not in working:
                 self._ledger.release(f"slot{slot}")
-
-    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None: ...
-
-    def tick(self, attempt_dir: Path) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
     def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
         """Whatever the worker had is free again: another goes on with it from its last epoch."""
@@ -50,19 +44,19 @@ class Foreman:
         """Why no further worker is needed; empty while some are."""
         if time.time() >= self._until:
             return f"the experiment's time of {self._experiment.max_duration} is up"
-        if not self._done and time.monotonic() - self._looked > _LOOK_SECONDS:
+        if not self._done and time.monotonic() - self._looked > LOOK_SECONDS:
             entries = self._ledger.entries()
-            self._tell(entries)
+            self._report(entries)
             most = self._experiment.architectures
             self._done = len(entries) >= most and all(entry.ended for entry in entries[:most])
             self._looked = time.monotonic()
         return f"all {self._experiment.max_trials} trials are done" if self._done else ""
 
-    def _tell(self, entries: list[Entry]) -> None:
+    def _report(self, entries: list[Entry]) -> None:
         """How far it is, now and then; from the ledger, since reading all events would cost more every time."""
-        if time.monotonic() - self._told < _TELL_SECONDS:
+        if time.monotonic() - self._reported < _REPORT_SECONDS:
             return
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         values = [entry.value for entry in entries if entry.value is not None]
         best = f", best accuracy {100 * max(values):.2f} %" if values else ""
         ended = sum(entry.ended for entry in entries)

@@ -22,7 +22,7 @@ from trainmark.automl.graph.graph import (
     check,
     infer,
 )
-from trainmark.automl.graph.json_values import as_list, as_shape, ends, kind, setting, short, whole
+from trainmark.automl.graph.graph_json import as_list, as_shape, ends, kind, setting, short, whole
 from trainmark.errors import UserError, did_you_mean, one_of
 
 _STUBS = {

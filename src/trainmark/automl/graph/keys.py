@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from trainmark.automl.graph.graph import ADD, CONCAT, CONV, INPUT, MAXPOOL, NONE, Graph, Layer
 from trainmark.errors import UserError
-from trainmark.hashes import sha256_hex
 
 # Layers that are coloured, all in all, before a graph of interchangeable parts is refused. Networks need a few hundred.
 MAX_WORK = 250_000
@@ -12,7 +13,7 @@ MAX_WORK = 250_000
 
 def canonical_hash(graph: Graph) -> str:
     """Equal for two graphs if and only if one is the other with its layers renamed. An addition has no first side."""
-    return sha256_hex(repr((graph.shape, canonical(graph))).encode())
+    return hashlib.sha256(repr((graph.shape, canonical(graph))).encode()).hexdigest()
 
 
 def canonical(graph: Graph) -> tuple[Layer, ...]:
@@ -134,7 +135,7 @@ def _ends(layer: Layer, colours: list[int]) -> tuple[int, int]:
 def aiperf_key(graph: Graph) -> str:
     """Equal for two graphs if and only if AIPerf's edit distance between them is below 1e-5."""
     chain, skips = aiperf_descriptor(graph)
-    return sha256_hex(repr((chain, sorted(skips))).encode())
+    return hashlib.sha256(repr((chain, sorted(skips))).encode()).hexdigest()
 
 
 def aiperf_descriptor(graph: Graph) -> tuple[list[tuple[int, ...]], list[tuple[int, int, str]]]:

@@ -11,7 +11,20 @@ from random import Random
 
 import msgspec
 
-from trainmark.automl.graph.graph import ADD, BN, CONCAT, CONV, DENSE, MAX_WIDTH, RELU, Graph, Layer, Shape, layer_size
+from trainmark.automl.graph.graph import (
+    ADD,
+    BN,
+    CONCAT,
+    CONV,
+    DENSE,
+    DROPOUT,
+    MAX_WIDTH,
+    RELU,
+    Graph,
+    Layer,
+    Shape,
+    layer_size,
+)
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True):
@@ -238,3 +251,32 @@ def _makers(graph: Graph, rng: Random, limits: Limits) -> list[Callable[[], Move
         (skip, ends and relus),
     ]
     return [make for make, somewhere in drawn if somewhere]
+
+
+# ---- hyper-parameters that change the graph
+
+
+def tuned(graph: Graph, body: int, kernel: int | None, dropout: float | None) -> Graph:
+    """The graph with another kernel in convolutions that the search added (layers from number `body` on, where the
+    kernel does not change the map), and another dropout rate."""
+    layers = list(graph.layers)
+    if kernel is not None:
+        for index in range(body, len(layers)):
+            layer = layers[index]
+            if layer.op == CONV and layer.kernel > 1 and layer.kernel % 2 == kernel % 2:
+                layers[index] = layer._replace(kernel=kernel)
+    if dropout is not None:
+        _set_dropout(graph, layers, round(dropout * 1e6))
+    return graph if tuple(layers) == graph.layers else Graph(graph.shape, tuple(layers))
+
+
+def _set_dropout(graph: Graph, layers: list[Layer], rate: int) -> None:
+    """In all dropout layers; a network without any gets one before its last dense layer."""
+    found = [index for index, layer in enumerate(layers) if layer.op == DROPOUT]
+    for index in found:
+        layers[index] = layers[index]._replace(extra=rate)
+    last = [index for index in graph.order if layers[index].op == DENSE]
+    if not found and last and rate:
+        reads = layers[last[-1]].a
+        layers.append(Layer(DROPOUT, reads, extra=rate))
+        layers[last[-1]] = layers[last[-1]]._replace(a=len(layers) - 1)

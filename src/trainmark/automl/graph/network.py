@@ -121,7 +121,7 @@ def save(graph: Graph, weights: Mapping[str, torch.Tensor], folder: Path) -> Non
     """`model.py`, `weights.pt` and `graph.json`; the first two are all that is needed to use the network elsewhere."""
     import torch
 
-    from trainmark.automl.graph.own_json import encode
+    from trainmark.automl.graph.graph_json import encode
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.py").write_text(source(graph))

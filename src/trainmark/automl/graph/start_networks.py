@@ -81,7 +81,7 @@ def start(name: str, shape: Shape | None = None, classes: int | None = None) -> 
     if name in STARTS:
         given = {"shape": shape, "classes": classes}
         return STARTS[name](**{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
-    from trainmark.automl.graph.own_json import load
+    from trainmark.automl.graph.graph_json import load
     from trainmark.errors import UserError, did_you_mean, one_of
 
     if not Path(name).is_file():

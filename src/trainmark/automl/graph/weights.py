@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainmark.automl.graph.graph import ADD, BN, CONCAT, CONV, DENSE, FLATTEN, INPUT, RELU, Graph
 from trainmark.automl.graph.moves import Move, preserving
@@ -185,3 +185,25 @@ def _rectified(mean: torch.Tensor, variance: torch.Tensor) -> tuple[torch.Tensor
     first = mean * below + deviation * density
     second = (mean**2 + variance) * below + mean * deviation * density
     return first, (second - first**2).clamp(min=1e-4)
+
+
+def fitted(weights: dict[str, Any], own: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Weights for a network whose own first ones are `own`, and how many tensors were taken: those of one name and
+    shape, and kernels of another size, grown by zeros or cut around their middle."""
+    made, taken = dict(own), 0
+    for name, value in own.items():
+        given = weights.get(name)
+        if given is None:
+            continue
+        if given.shape != value.shape and given.dim() == 4 and given.shape[:2] == value.shape[:2]:
+            given = _resized(given, value.shape[-1])
+        if given.shape == value.shape:
+            made[name], taken = given, taken + 1
+    return made, taken
+
+
+def _resized(kernel: Any, size: int) -> Any:
+    from torch.nn.functional import pad
+
+    border = (size - kernel.shape[-1]) // 2
+    return pad(kernel, (border,) * 4)

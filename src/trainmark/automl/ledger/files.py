@@ -5,6 +5,7 @@ Everything is written whole or not at all, and read as data, never as code. Work
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Iterable
@@ -12,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.own_json import decode, encode
-from trainmark.hashes import sha256_hex
+from trainmark.automl.graph.graph_json import decode, encode
 
 
-class Shelf:
+class TrialFiles:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._known: dict[str, Graph] = {}
@@ -27,7 +27,7 @@ class Shelf:
 
     def name(self, graph: Graph) -> str:
         """Under which it is kept: the hash of its content."""
-        return sha256_hex(encode(graph))[:32]
+        return hashlib.sha256(encode(graph)).hexdigest()[:32]
 
     def put_graph(self, graph: Graph) -> str:
         """Keeps it, and returns its name."""

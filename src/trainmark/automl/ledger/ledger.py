@@ -1,33 +1,31 @@
-"""The ledger of an experiment: one entry per architecture, in an Optuna storage that all workers share.
+"""The ledger of an experiment: which architectures there are, which worker has which, and how each went.
 
-An entry waits, is claimed by one worker, and is told once. A worker that was lost gives its entries back (`release`, by
-the controller, which knows who is lost), and whoever claims one next goes on with it. Optuna keeps that honest: only a
-waiting trial can be claimed, and one that was told is never changed.
-
-Whose a claimed entry is must be known at every moment, or it might be given back while its worker trains it. Optuna
-changes a trial's state and its attributes in separate steps, so a worker first says that it asks for an entry. On a
-journal file, `journal.py` does it all in one step.
+It is kept in an Optuna storage that all workers share. An entry is one architecture. Every claim of it by a worker is
+one Optuna trial, created running and with its owner's name in a single write. Telling the result and giving the claim
+back both end that trial, and Optuna lets a trial end only once: the first of the two counts. An entry that was given
+back is claimed again by a new trial for its next `attempt`; of several workers that create one, the first in Optuna's
+order has it. Trials that lost such a race are skipped by every reader alike, so all number the entries in the same way.
 """
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+import threading
+import uuid
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from trainmark.automl.graph.moves import Move
 from trainmark.automl.ledger.storage import connect, quiet
+from trainmark.reasons import Reason, as_reason
 
 State = Literal["waiting", "running", "done", "pruned", "failed"]
 ENDED: tuple[State, ...] = ("done", "pruned", "failed")
-# How long those who asked for an entry at the same time may take until it is known who got it.
-_SETTLE_SECONDS, _LOOK_SECONDS = 5.0, 0.02
-# Attributes of a new entry.
-_GIVEN = ("key", "file", "parent", "parent_file", "moves", "owner", "graph")
+# Fields of an entry that are those of its architecture.
+_ARCHITECTURE = ("key", "file", "parent", "parent_file", "moves", "graph")
+# The attribute with the result; ledgers of the first version call it `told`.
+_RESULT, _OLD_RESULT = "result", "told"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -37,53 +35,49 @@ class Entry(msgspec.Struct, frozen=True):
     state: State
     # Equal for equal architectures.
     key: str
-    # The name of its graph on the shelf. Graphs with one key may number their layers in different ways.
+    # The name of its graph among the trial files. Graphs with one key may number their layers in different ways.
     file: str = ""
     parent: int | None = None
-    # The parent's graph to which the moves were done.
+    # The parent's graph that the moves were applied to.
     parent_file: str = ""
     moves: tuple[Move, ...] = ()
-    # The worker it was made for or that trains it; empty when anybody may claim it.
+    # The worker that has it; empty when any worker may claim it.
     owner: str = ""
-    # How often a worker began with it.
+    # How often a worker began to train it.
     begun: int = 0
     value: float | None = None
-    why: str = ""
+    # Why it failed.
+    why: Reason | None = None
     # The best hyper-parameters, which children begin with.
     best: dict[str, Any] = {}
     # Only where workers share no folder.
     graph: str | None = None
+    # The claim: Optuna's id of its trial, and which claim of this entry it is.
+    claim: int = -1
+    attempt: int = 1
 
     @property
     def ended(self) -> bool:
         return self.state in ENDED
 
 
-def open_ledger(url: str, name: str) -> Ledger:
+def open_ledger(url: str, name: str, most: int | None = None) -> Ledger:
     """The ledger of the experiment `name`, for every URL that `connect` knows."""
-    if url.startswith("journal:"):
-        from trainmark.automl.ledger.journal import JournalLedger
-
-        return JournalLedger(url, name)
     with quiet():
-        return Ledger(connect(url), name)
-
-
-class Ended(Exception):
-    """What was to be changed has ended."""
+        return Ledger(connect(url), name, most)
 
 
 class Ledger:
-    """With any storage; `open_ledger` makes the one that suits it best."""
+    """One worker's or the controller's view of the ledger. Its methods may be called from several threads."""
 
-    def __init__(self, storage: Any, name: str) -> None:
+    def __init__(self, storage: Any, name: str, most: int | None = None) -> None:
+        """`most`: so many architectures there may be; later ones are no entries."""
+        import optuna
+
+        self._optuna, self._storage, self._most = optuna, storage, most
         with quiet():
-            import optuna
-
-            self._optuna = optuna
-            self._storage = storage
             self._study = optuna.create_study(
-                storage=self._storage, study_name=name, direction="maximize", load_if_exists=True
+                storage=storage, study_name=name, direction="maximize", load_if_exists=True
             )
         self._id = self._study._study_id
         states = optuna.trial.TrialState
@@ -95,192 +89,186 @@ class Ledger:
             "failed": states.FAIL,
         }
         self._names: dict[Any, State] = {state: name for name, state in self._states.items()}
-        self._ids: dict[int, int] = {}
-        # Entries that ended never change again.
-        self._ended: dict[int, Entry] = {}
+        self._lock = threading.RLock()
+        # How many trials were read, and the entries as of then.
+        self._read = 0
+        self._entries: list[Entry] = []
+        # Running claims: of each trial, by its number, the entry's number and what was read.
+        self._running: dict[int, tuple[int, Any]] = {}
+        # What no further proposal may be marked with.
+        self._taken: set[str] = set()
 
-    def close(self) -> None:
-        """Leaves nothing on this host."""
-
-    # ---- what is known
+    # ---- reading
 
     def entries(self) -> list[Entry]:
         """All, by number."""
-        found = []
-        for trial in self._storage.get_all_trials(self._id, deepcopy=False):
-            entry = self._ended.get(trial.number)
-            if entry is None:
-                entry = made(trial.number, self._names[trial.state], trial.user_attrs, trial.values)
-            if entry.ended:
-                self._ended[entry.number] = entry
-            found.append(entry)
-        return found
+        with self._lock:
+            self._refresh()
+            return self._entries.copy()
 
     def known(self, number: int) -> Entry:
-        """One entry; as of the last look where a look takes long."""
-        return self._ended.get(number) or self.entries()[number]
+        """One entry, as of the last look."""
+        with self._lock:
+            if number >= len(self._entries):
+                self._refresh()
+            return self._entries[number]
 
-    def waiting(self, owner: str, most: int) -> list[Entry]:
-        """What this worker may claim of the first `most`: what was left behind, then what was made for it."""
-        free = [entry for entry in self._not_ended() if entry.state == "waiting" and entry.number < most]
-        mine = [entry for entry in free if entry.owner in ("", owner)]
-        return sorted(mine, key=lambda one: (one.owner, one.number))
+    def waiting(self) -> list[Entry]:
+        """Entries that were given back and that any worker may claim."""
+        return [entry for entry in self.entries() if entry.state == "waiting"]
 
-    # ---- what is said
+    def _refresh(self) -> None:
+        """Reads new trials and those that were running; what has ended never changes."""
+        trials = self._storage.get_all_trials(self._id, deepcopy=False)
+        for at, (number, seen) in list(self._running.items()):
+            if trials[at] is not seen:
+                self._update(number, trials[at])
+        while self._read < len(trials) and trials[self._read].number == self._read:
+            claimed = self._entry_of(trials[self._read].user_attrs)
+            if claimed is not None:
+                self._update(claimed, trials[self._read])
+            self._read += 1
 
-    def at_once(self) -> AbstractContextManager[None]:
-        """Where the storage allows for it, all that is said within is one write, and nobody else writes between what is
-        read within and that write."""
-        return contextlib.nullcontext()
+    def _entry_of(self, attrs: Mapping[str, Any]) -> int | None:
+        """The entry that a new trial is a claim of; None when another was created before it."""
+        number = attrs.get("entry")
+        if number is not None:
+            return number if attrs["attempt"] == self._entries[number].attempt + 1 else None
+        key = attrs.get("key", "")
+        if len(self._entries) == self._most or attrs.get("unique") in self._taken:
+            return None
+        self._taken.update((key, attrs.get("unique", key)))
+        self._entries.append(Entry(len(self._entries), "waiting", key))
+        return len(self._entries) - 1
 
-    def propose(self, new: Entry) -> int:
-        """An entry that waits for its owner. Returns its number; the one it came with does not count."""
-        given = msgspec.to_builtins(new)
-        return self._create({name: value for name, value in given.items() if name in _GIVEN and value != ""})
+    def _update(self, number: int, trial: Any) -> None:
+        attrs, state = trial.user_attrs, self._names[trial.state]
+        result = attrs.get(_RESULT) or attrs.get(_OLD_RESULT) or {}
+        if self._is_given_back(trial):
+            state, result = "waiting", {}
+        fields = {**attrs, **result}
+        self._entries[number] = Entry(
+            number=number,
+            state=state,
+            key=attrs.get("key", ""),
+            file=fields.get("file", ""),
+            parent=attrs.get("parent"),
+            parent_file=attrs.get("parent_file", ""),
+            moves=tuple(msgspec.convert(move, Move) for move in attrs.get("moves", ())),
+            owner="" if state == "waiting" else attrs.get("owner", ""),
+            begun=int(attrs.get("begun", 0)),
+            value=trial.values[0] if trial.values and state in ("done", "pruned") else None,
+            why=as_reason(fields.get("why")),
+            best=fields.get("best", {}),
+            graph=fields.get("graph"),
+            claim=trial._trial_id,
+            attempt=int(attrs.get("attempt", 1)),
+        )
+        if state == "running":
+            self._running[trial.number] = number, trial
+        else:
+            self._running.pop(trial.number, None)
 
-    def claim(self, entry: Entry, owner: str) -> bool:
-        """Whether the entry is this worker's now: it waited for it or for anybody, and nobody else was faster."""
-        if entry.owner not in ("", owner):
+    def _is_given_back(self, trial: Any) -> bool:
+        """Whether a claim ended without a result of its own: a failed training has one, which says so."""
+        if self._names[trial.state] != "failed":
             return False
-        try:
-            with self.at_once():
-                return self._take(entry.number, owner)
-        except Ended:
-            return False
+        result = trial.user_attrs.get(_RESULT)
+        return result.get("state") != "failed" if result is not None else _OLD_RESULT not in trial.user_attrs
+
+    # ---- writing
+
+    def propose(self, new: Entry, owner: str, *, repeated: bool = False) -> Entry | None:
+        """A new architecture, claimed by the worker that made it; number, state and owner of `new` do not count.
+
+        None when there are enough already, or another worker was faster to propose an equal one, unless `repeated`.
+        """
+        token = uuid.uuid4().hex
+        return self._claim({**_architecture(new), "unique": token if repeated else new.key}, owner, token)
+
+    def claim(self, entry: Entry, owner: str) -> Entry | None:
+        """The entry, if it waits, as this worker's; None when another was faster."""
+        if entry.state != "waiting":
+            return None
+        before = self._storage.get_trial(entry.claim)
+        claim = {"entry": entry.number, "attempt": entry.attempt + 1, "begun": entry.begun}
+        return self._claim({**_architecture(entry), **claim}, owner, uuid.uuid4().hex, before)
 
     def mark_begun(self, entry: Entry) -> None:
-        """A worker begins to train it. Should the worker crash, this is what is known of who did it."""
-        with contextlib.suppress(Ended), self.at_once():
-            self._set(entry.number, begun=entry.begun + 1)
+        """A worker begins to train what it claimed. When the worker crashes, this is what is known of the cause."""
+        self._change(lambda: self._storage.set_trial_user_attr(entry.claim, "begun", entry.begun + 1))
 
-    def tell(self, number: int, value: float | None, *, pruned: bool = False, **found: Any) -> bool:
-        """How it went; `found` are other fields of the entry. False when it had been told: the first word counts."""
-        try:
-            with self.at_once():
-                # One attribute for all, since each is a write that all workers wait for.
-                self._set(number, told=found)
-                return self._change(number, "failed" if value is None else "pruned" if pruned else "done", value)
-        except Ended:
-            return False
+    def tell(
+        self, entry: Entry, value: float | None, *, pruned: bool = False, why: Reason | None = None, **fields: Any
+    ) -> bool:
+        """The result of a claim: `value` is None where training failed, `fields` are other fields of the entry.
+
+        False when the claim had ended: it was given back, or its result was told before.
+        """
+        state: State = "failed" if value is None else "pruned" if pruned else "done"
+        result = {"state": state, "why": msgspec.to_builtins(why), **fields}
+        values = None if value is None else [value]
+        # The result first: once a trial has ended, its attributes cannot change.
+        return self._change(lambda: self._storage.set_trial_user_attr(entry.claim, _RESULT, result)) and self._end(
+            entry, state, values
+        )
 
     def release(self, owner: str) -> list[int]:
-        """Gives back what a worker had that is gone: what it trained and what it had made for itself."""
-        given = []
-        for entry in self._not_ended():
-            if entry.owner == owner or self._died_claiming(entry, owner):
-                with contextlib.suppress(Ended), self.at_once():
-                    if self._give_back(entry, owner):
-                        given.append(entry.number)
-        return given
+        """Gives back all that a worker has claimed; returns the numbers of these entries."""
+        mine = [entry for entry in self.entries() if entry.state == "running" and entry.owner == owner]
+        return [entry.number for entry in mine if self._end(entry, "failed")]
 
-    def falls_behind(self, number: int, epoch: int, value: float, first: int, factor: int) -> bool:
-        """Successive halving, asynchronous: whether a training is worth less than others were at this rung."""
-        identity = self._identity(number)
-        try:
-            self._storage.set_trial_intermediate_value(identity, epoch, value)
-        except self._optuna.exceptions.UpdateFinishedTrialError:
+    def falls_behind(self, entry: Entry, epoch: int, value: float, first: int, factor: int) -> bool:
+        """Asynchronous successive halving: whether a training is worth less than others were at this rung."""
+        if not self._change(lambda: self._storage.set_trial_intermediate_value(entry.claim, epoch, value)):
             return True
         pruner = self._optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=factor)
-        return bool(pruner.prune(self._study, self._storage.get_trial(identity)))
+        claims: Any = _Claims(self)
+        return bool(pruner.prune(claims, self._storage.get_trial(entry.claim)))
 
-    # ---- who has what
+    def _claim(self, attrs: dict[str, Any], owner: str, token: str, before: Any = None) -> Entry | None:
+        """`before`: the trial of the claim before, whose reports go on with this one."""
+        trial = self._optuna.trial.create_trial(
+            state=self._states["running"],
+            user_attrs={**attrs, "owner": owner, "token": token},
+            intermediate_values=dict(before.intermediate_values) if before else None,
+            system_attrs=dict(before.system_attrs) if before else None,
+        )
+        created = self._storage.create_new_trial(self._id, template_trial=trial)
+        with self._lock:
+            self._refresh()
+            for number, found in self._running.values():
+                # By the token, not by the id: over a connection that broke the trial may have been created twice.
+                if found.user_attrs.get("token") == token:
+                    return self._entries[number]
+        self._change(lambda: self._storage.set_trial_state_values(created, state=self._states["failed"]))
+        return None
 
-    def _take(self, number: int, owner: str) -> bool:
-        self._set(number, **{_asks(owner): True})
-        if not self._change(number, "running"):
-            self._set(number, **{_asks(owner): False})
-            return False
-        self._set(number, owner=owner)
-        return True
+    def _end(self, entry: Entry, state: State, values: list[float] | None = None) -> bool:
+        return self._change(
+            lambda: self._storage.set_trial_state_values(entry.claim, state=self._states[state], values=values)
+        )
 
-    def _give_back(self, entry: Entry, owner: str) -> bool:
-        _, attrs = self._look(entry.number)
-        if attrs.get("owner", "") != entry.owner:
-            return False
-        # Nobody else can claim it before the owner's name is gone; should we die before, it is still known whose it is.
-        self._change(entry.number, "waiting")
-        self._set(entry.number, owner="")
-        if attrs.get(_asks(owner)):
-            self._set(entry.number, **{_asks(owner): False})
-        return True
-
-    def _died_claiming(self, entry: Entry, owner: str) -> bool:
-        """Whether this worker claimed it and was lost before it could write its name. Of several who asked, those who
-        live will soon have written their name or have taken back that they ask."""
-        if entry.state != "running" or entry.owner:
-            return False
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while True:
-            state, attrs = self._look(entry.number)
-            asking = {name for name, value in attrs.items() if name.startswith(_asks("")) and value is True}
-            if state != "running" or attrs.get("owner") or _asks(owner) not in asking:
-                return False
-            if len(asking) == 1 or time.monotonic() > deadline:
-                return True
-            time.sleep(_LOOK_SECONDS)
-
-    # ---- in the words of the storage; `Ended` where an entry cannot be changed any more
-
-    def _not_ended(self) -> list[Entry]:
-        return [entry for entry in self.entries() if not entry.ended]
-
-    def _look(self, number: int) -> tuple[State, dict[str, Any]]:
-        trial = self._storage.get_trial(self._identity(number))
-        return self._names[trial.state], trial.user_attrs
-
-    def _create(self, attrs: dict[str, Any]) -> int:
-        trial = self._optuna.trial.create_trial(state=self._states["waiting"], user_attrs=attrs)
-        identity = self._storage.create_new_trial(self._id, template_trial=trial)
-        number = int(self._storage.get_trial_number_from_id(identity))
-        self._ids[number] = identity
-        return number
-
-    def _set(self, number: int, **attrs: Any) -> None:
-        with self._ending():
-            for name, value in attrs.items():
-                self._storage.set_trial_user_attr(self._identity(number), name, value)
-
-    def _change(self, number: int, state: State, value: float | None = None) -> bool:
-        """False when somebody else was faster to claim it."""
-        values = None if value is None else [value]
-        with self._ending():
-            return bool(
-                self._storage.set_trial_state_values(self._identity(number), state=self._states[state], values=values)
-            )
-
-    @contextlib.contextmanager
-    def _ending(self) -> Iterator[None]:
+    def _change(self, write: Any) -> bool:
+        """False when the trial has ended, and so was not changed."""
         try:
-            yield
+            write()
         except self._optuna.exceptions.UpdateFinishedTrialError:
-            raise Ended from None
-
-    def _identity(self, number: int) -> int:
-        if number not in self._ids:
-            self._ids[number] = self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
-        return self._ids[number]
+            return False
+        return True
 
 
-def made(number: int, state: State, attrs: dict[str, Any], values: Sequence[float] | None) -> Entry:
-    """An entry, of what a storage has of it."""
-    attrs = {**attrs, **attrs.get("told", {})}
-    return Entry(
-        number=number,
-        state=state,
-        key=attrs.get("key", ""),
-        file=attrs.get("file", ""),
-        parent=attrs.get("parent"),
-        parent_file=attrs.get("parent_file", ""),
-        moves=tuple(msgspec.convert(move, Move) for move in attrs.get("moves", [])),
-        owner=attrs.get("owner", ""),
-        begun=int(attrs.get("begun", 0)),
-        value=values[0] if values and state != "failed" else None,
-        why=attrs.get("why", ""),
-        best=attrs.get("best", {}),
-        graph=attrs.get("graph"),
-    )
+class _Claims:
+    """What Optuna's pruner reads of a study, without claims that were given back: the next one has their values."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._storage, self.direction = ledger, ledger._storage, ledger._study.direction
+
+    def get_trials(self, deepcopy: bool = True) -> list[Any]:
+        trials = self._storage.get_all_trials(self._ledger._id, deepcopy=deepcopy)
+        return [trial for trial in trials if not self._ledger._is_given_back(trial)]
 
 
-def _asks(owner: str) -> str:
-    """The attribute that says that a worker is about to claim an entry. One each: nobody overwrites another's."""
-    return f"asks {owner}"
+def _architecture(entry: Entry) -> dict[str, Any]:
+    given = msgspec.to_builtins(entry)
+    return {name: given[name] for name in _ARCHITECTURE if given[name] not in ("", None, [])}

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trainmark.automl.ledger.journal_file import JournalFile
 from trainmark.errors import SiteError
 
 # How long a worker waits for a ledger that is away, and how often it asks.
@@ -22,11 +21,9 @@ def connect(url: str) -> Any:
         import optuna
 
         if kind == "journal":
-            from optuna.storages import JournalStorage
+            from trainmark.automl.ledger.journal import journal_storage
 
-            Path(rest).parent.mkdir(parents=True, exist_ok=True)
-            file: Any = JournalFile(rest)
-            return JournalStorage(file)
+            return journal_storage(Path(rest))
         if kind == "grpc":
             host, _, port = rest.removeprefix("//").partition(":")
             return _Patient(optuna.storages.GrpcStorageProxy(host=host, port=int(port)))

@@ -13,7 +13,7 @@ from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.keys import aiperf_key, canonical_hash
 from trainmark.automl.graph.moves import Limits
 from trainmark.automl.graph.start_networks import STARTS, start
-from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry, Ledger
 from trainmark.automl.search import policy as policies
 from trainmark.automl.search.policy import Proposal, Trial
@@ -59,13 +59,13 @@ class Generator:
         experiment: Experiment,
         start: Sequence[Graph],
         ledger: Ledger,
-        shelf: Shelf,
+        files: TrialFiles,
         owner: str,
         *,
         carry: bool = False,
     ) -> None:
         """`carry`: whether entries carry their graph along, since workers share no folder."""
-        self._experiment, self._ledger, self._shelf, self._owner, self._carry = experiment, ledger, shelf, owner, carry
+        self._experiment, self._ledger, self._files, self._owner, self._carry = experiment, ledger, files, owner, carry
         self._key: Callable[[Graph], str] = aiperf_key if experiment.rule_set.flops == "aiperf" else canonical_hash
         self._policy = policies.make(experiment.policy, start, limits_of(experiment), experiment.policy_options)
         self._told: dict[int, Trial] = {}
@@ -74,49 +74,45 @@ class Generator:
         self.seconds: float | None = None
 
     def graph_of(self, entry: Entry) -> Graph:
-        return self._shelf.graph(entry.file, entry.graph)
+        return self._files.graph(entry.file, entry.graph)
 
-    def make(self, entries: list[Entry]) -> int | None:
-        """One more entry, which waits for this worker; None when others were faster to make the last there may be.
-        `entries` are all there are."""
+    def make(self, entries: list[Entry]) -> Entry | None:
+        """One more entry, claimed by this worker; None when there are as many as there may be. `entries` are all."""
         begin = time.thread_time()
-        tries = 0
-        while True:
-            proposal, key = self._new(entries)
-            made = self._entry(proposal, key, entries)
-            self.seconds, tries = time.thread_time() - begin, tries + 1
-            with self._ledger.at_once():
-                now = self._ledger.entries()
-                if len(now) >= self._experiment.architectures:
-                    return None
-                # Another worker may have had the same idea meanwhile.
-                if tries == _TRIES or key not in {entry.key for entry in now[len(entries) :]}:
-                    return self._ledger.propose(made)
-            entries = now
+        for left in reversed(range(_TRIES)):
+            if len(entries) >= self._experiment.architectures:
+                return None
+            proposal, key, known = self._new(entries)
+            # Another worker may have had the same idea meanwhile: then this one has to have another.
+            made = self._ledger.propose(self._entry(proposal, key, entries), self._owner, repeated=known or not left)
+            self.seconds = time.thread_time() - begin
+            if made is not None:
+                return made
+            entries = self._ledger.entries()
+        return None
 
-    def _new(self, entries: list[Entry]) -> tuple[Proposal, str]:
-        """What nobody has tried, or where nothing else is to be found, what somebody has."""
+    def _new(self, entries: list[Entry]) -> tuple[Proposal, str, bool]:
+        """A proposal, its key, and whether there is an equal entry, since nothing new was to be found."""
         history, pending = self._seen(entries)
-        known = {trial.key for trial in (*history, *pending)}
+        keys = {trial.key for trial in (*history, *pending)}
         for _ in range(_TRIES):
             proposal = self._policy.ask(history, pending, self._rng)
             key = self._key(proposal.graph)
-            if key not in known:
-                break
-        return proposal, key
+            if key not in keys:
+                return proposal, key, False
+        return proposal, key, True
 
     def _entry(self, proposal: Proposal, key: str, entries: list[Entry]) -> Entry:
-        from trainmark.automl.graph.own_json import encode
+        from trainmark.automl.graph.graph_json import encode
 
         return Entry(
             number=-1,
             state="waiting",
             key=key,
-            file=self._shelf.put_graph(proposal.graph),
+            file=self._files.put_graph(proposal.graph),
             parent=proposal.parent,
             parent_file="" if proposal.parent is None else entries[proposal.parent].file,
             moves=proposal.moves,
-            owner=self._owner,
             graph=encode(proposal.graph).decode() if self._carry else None,
         )
 
@@ -142,7 +138,7 @@ class Generator:
         return list(self._told.values()), pending
 
 
-def family(ledger: Ledger, entry: Entry) -> Entry:
+def start_model_of(ledger: Ledger, entry: Entry) -> Entry:
     """The start model that an entry comes from."""
     while entry.parent is not None:
         entry = ledger.known(entry.parent)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
-from random import Random as Rng
+from random import Random
 from typing import Any
 
 import numpy as np
 
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.moves import Limits, neighbours
-from trainmark.automl.search.common import Option, first, mutation, options_of, parents
 from trainmark.automl.search.features import WIDTH, Numbers, features
-from trainmark.automl.search.policy import Proposal, Trial
+from trainmark.automl.search.policy import Near, Option, Proposal, Trial, first, mutation, options_of, parents
 from trainmark.automl.search.surrogate import Surrogate
 
 OPTIONS = {
@@ -33,9 +32,11 @@ _CHOICE = 4
 
 
 class MorphismBO:
-    def __init__(self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any], near: Near = neighbours
+    ) -> None:
         chosen = options_of("morphism-bo", options, OPTIONS)
-        self._start, self._limits = list(start), limits
+        self._start, self._limits, self._near = list(start), limits, near
         self._candidates, self._parents, self._beta = chosen["candidates"], chosen["parents"], chosen["beta"]
         self._initial = chosen["initial"]
         self._surrogate = Surrogate(WIDTH, chosen["noise"])
@@ -50,7 +51,7 @@ class MorphismBO:
     def tell(self, trial: Trial) -> None:
         self._told.append(trial)
 
-    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Rng) -> Proposal:
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
         begin = first(self._start, history, pending)
         if begin is not None:
             return begin
@@ -62,16 +63,16 @@ class MorphismBO:
             drawn = [
                 Proposal(child, number, (move,))
                 for number, graph in group
-                for move, child in neighbours(graph, rng, share, self._limits)
+                for move, child in self._near(graph, rng, share, self._limits)
             ]
             best = self._best(drawn)
             if best is not None:
                 return best
         return self._blindly(history, pending, rng)
 
-    def _blindly(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Rng) -> Proposal:
+    def _blindly(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
         among = parents(history, pending)
-        found = mutation(neighbours, self._limits, rng, lambda: rng.choice(among))
+        found = mutation(self._near, self._limits, rng, lambda: rng.choice(among))
         return found or Proposal(rng.choice(self._start))
 
     def _learn(self, pending: Sequence[Trial]) -> None:

@@ -1,24 +1,25 @@
-"""What a search policy is: it is told how trials went, and asked for the next architecture.
+"""Search policies: the protocol, the table of those there are, and what they share.
 
-A policy lives in a worker. Every worker has its own and is told of all trials of the experiment, so nothing but the
-ledger is shared. `POLICIES` names those there are; each is made by `Policy(start, limits, options)`.
+A policy gets the results of all trials and proposes the next architecture. Every worker has one of its own, so nothing
+but the ledger is shared.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, Protocol
 
 import msgspec
 
+from trainmark.automl.graph.graph import Graph
+from trainmark.automl.graph.moves import Limits, Move, neighbours
 from trainmark.errors import UserError, did_you_mean, one_of
 
-if TYPE_CHECKING:
-    from random import Random
-
-    from trainmark.automl.graph.graph import Graph
-    from trainmark.automl.graph.moves import Limits, Move
+# Draws some moves that a graph allows, with the child each makes.
+Near = Callable[[Graph, Random, int, Limits], list[tuple[Move, Graph]]]
+_TRIES = 32
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -46,7 +47,9 @@ class Proposal(msgspec.Struct, frozen=True):
 class Policy(Protocol):
     """How the next architecture is chosen. One thread calls it, beside the training of another trial."""
 
-    def __init__(self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any], near: Near = neighbours
+    ) -> None:
         """`start`: the models to begin from; nothing beyond `limits` is proposed. UserError for an unknown option."""
 
     def tell(self, trial: Trial) -> None:
@@ -61,9 +64,9 @@ class Policy(Protocol):
 
 # name → "module:class"
 POLICIES = {
-    "evolution": "trainmark.automl.search.evolution:Evolution",
+    "evolution": "trainmark.automl.search.mutation:Evolution",
     "morphism-bo": "trainmark.automl.search.morphism_bo:MorphismBO",
-    "random": "trainmark.automl.search.random:Random",
+    "random": "trainmark.automl.search.mutation:RandomWalk",
 }
 
 
@@ -73,8 +76,57 @@ def check(name: str, place: str) -> None:
         raise UserError(f"{place}: no policy `{name}`{did_you_mean(name, POLICIES)}; there is {one_of(POLICIES)}")
 
 
-def make(name: str, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any]) -> Policy:
+def make(
+    name: str, start: Sequence[Graph], limits: Limits, options: Mapping[str, Any], near: Near = neighbours
+) -> Policy:
     check(name, "policy")
     module, _, attribute = POLICIES[name].partition(":")
-    made: Policy = getattr(importlib.import_module(module), attribute)(start, limits, options)
+    made: Policy = getattr(importlib.import_module(module), attribute)(start, limits, options, near)
     return made
+
+
+# ---- for policies
+
+
+class Option:
+    """A number that may be set: its default and bounds; whole where the default is."""
+
+    def __init__(self, default: float, low: float, high: float) -> None:
+        self.default, self.low, self.high = default, low, high
+
+
+def options_of(policy: str, given: Mapping[str, Any], known: Mapping[str, Option]) -> dict[str, Any]:
+    """The options of a policy, with their defaults. UserError for one that it has not, or that makes no sense."""
+    for name, value in given.items():
+        place = f"policy_options.{name}"
+        if name not in known:
+            there = f"there is {one_of(known)}" if known else "it has no options"
+            raise UserError(f"{place}: no option of `{policy}`{did_you_mean(name, known)}; {there}")
+        option = known[name]
+        kinds = int if isinstance(option.default, int) else int | float
+        if isinstance(value, bool) or not isinstance(value, kinds) or not option.low <= value <= option.high:
+            whole = "a whole number " if kinds is int else ""
+            raise UserError(f"{place}: found {value!r}, allowed is {whole}from {option.low:g} to {option.high:g}")
+    return {name: given.get(name, option.default) for name, option in known.items()}
+
+
+def first(start: Sequence[Graph], history: Sequence[Trial], pending: Sequence[Trial]) -> Proposal | None:
+    """A start model that nobody has taken; None when all are."""
+    begun = sum(trial.parent is None for trial in (*history, *pending))
+    return Proposal(start[begun]) if begun < len(start) else None
+
+
+def parents(history: Sequence[Trial], pending: Sequence[Trial]) -> Sequence[Trial]:
+    """Trials that may have children: those that were trained and can hand on weights; before there are any, all."""
+    return [trial for trial in history if trial.value is not None] or [*history, *pending]
+
+
+def mutation(near: Near, limits: Limits, rng: Random, draw: Callable[[], Trial]) -> Proposal | None:
+    """A random neighbour of a parent that `draw` gives; None if after some tries none of them has one."""
+    for _ in range(_TRIES):
+        parent = draw()
+        found = near(parent.graph, rng, 1, limits)
+        if found:
+            ((move, child),) = found
+            return Proposal(child, parent.number, (move,))
+    return None

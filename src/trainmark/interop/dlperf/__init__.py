@@ -9,7 +9,7 @@ from typing import Any
 from trainmark.interop.dlperf import names, result
 from trainmark.interop.dlperf.reading import LogReader
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
-from trainmark.interop.format import Option
+from trainmark.interop.protocol import Option
 from trainmark.interop.reading.records import UNKNOWN, Item, Kept, Missing, Verbatim
 from trainmark.report.dlperf import table
 from trainmark.store.rundir import RunDir

@@ -13,7 +13,18 @@ from trainmark.interop.dlperf.meter import Meter
 from trainmark.interop.dlperf.result import Speed
 from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Script
 from trainmark.interop.reading.patterns import LineReader
-from trainmark.interop.reading.records import UNKNOWN, Begin, CaseFields, End, Flag, Item, Kept, Told, Verbatim, number
+from trainmark.interop.reading.records import (
+    UNKNOWN,
+    Begin,
+    CaseFields,
+    End,
+    Flag,
+    Item,
+    Kept,
+    LoggedEvent,
+    Verbatim,
+    number,
+)
 from trainmark.interop.reading.source import Lines
 from trainmark.interop.reading.steps import Follower, Odd, Progress
 from trainmark.spec.case_id import Value
@@ -133,7 +144,7 @@ class LogReader:
                 if begun and script.result == "losses" and (auc := _AUC.search(text)):
                     lines.take()
                     self._pairs.append((str(loss), auc[1]))
-                    yield Told("EVALUATE", at, {"step": follower.step, "values": {"auc": float(auc[1])}})
+                    yield LoggedEvent("EVALUATE", at, {"step": follower.step, "values": {"auc": float(auc[1])}})
                 continue
             taken = follower.take(found) if not lines.torn else Odd("torn line", "the last line has no end")
             if isinstance(taken, Odd):
@@ -207,12 +218,12 @@ class LogReader:
         self.speed = Speed(name.model, name.case, name.repeat, name.batch, name.speaking_dtype, speed, script.digits)
 
 
-def _told(one: Progress, at: int) -> Iterator[Told]:
+def _told(one: Progress, at: int) -> Iterator[LoggedEvent]:
     more: dict[str, Any] = {"step": one.step, "n": one.samples}
     if one.loss is not None:
         more["loss"] = number(one.loss)
     if one.rate is not None:
         more["rate"] = number(one.rate)
-    yield Told("STEP_END", at, more)
+    yield LoggedEvent("STEP_END", at, more)
     # Where the clock can be trusted; single steps between two such lines have no times of their own.
-    yield Told("BLOCK", at, {"step": one.step})
+    yield LoggedEvent("BLOCK", at, {"step": one.step})

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainmark.errors import UserError
 from trainmark.interop.flagperf import paths
-from trainmark.interop.format import Option
+from trainmark.interop.protocol import Option
 from trainmark.interop.reading.records import Item, Kept, Missing
 from trainmark.store.rundir import RunDir
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.devices.catalog import VENDORS
+from trainmark.devices.protocol import REGISTRY as DEVICES
 from trainmark.errors import UserError
 from trainmark.interop.flagperf import static
-from trainmark.interop.format import Option
+from trainmark.interop.protocol import Option
 from trainmark.interop.reading.records import Counted, Flag, Item, Kept, Verbatim, tidy
 from trainmark.spec import workload as workloads
 from trainmark.spec.case_id import CaseId, is_name
@@ -135,10 +135,10 @@ class _Suite:
         except UserError as error:
             self._left.append((key, str(error)))
             return
-        if self._vendor not in VENDORS:
+        if not DEVICES.knows(self._vendor):
             self._left.append((key, f"VENDOR {self._vendor!r} is not known"))
             return
-        if found.device not in VENDORS:
+        if not DEVICES.knows(found.device):
             self._devices[found.device] = self._vendor
         entry: dict[str, Any] = {"case": str(found)}
         if isinstance(data, str) and data:

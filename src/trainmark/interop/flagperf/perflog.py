@@ -10,20 +10,22 @@ import itertools
 import operator
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from trainmark.interop.reading import source
 
+BLOCK = 1 << 20
 MARK = b"[PerfLog]"
 # How FlagPerf begins a step, and the same line cut to what is left to be decoded.
 _STEP = b"\n" + MARK + b' {"event": "STEP_END", "'
 _CUT = b'\n{"'
 _BREAK = ord("\n")
 UNKNOWN = -1
-# The same in a column. Looked for as bytes, which is many times quicker than number by number.
+# The same in a column. Survey for as bytes, which is many times quicker than number by number.
 _NONE = array("q", [UNKNOWN]).tobytes()
 _WIDTH = len(_NONE)
 # Lines are decoded in slices: what comes of one fits into a processor's cache.
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     Columns = tuple[array[int], array[int], array[int], array[int], array[float]]
 
 
-class Block(msgspec.Struct, array_like=True):
+class Block(msgspec.Struct):
     """What some whole lines hold: lines = other + taken + rare + long.
 
     Columns are the bytes of arrays (`columns`). -1 is unknown, and NaN a loss that was not told.
@@ -88,12 +90,27 @@ _DECODER, _STEPS = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_Step)
 _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def parse(data: bytes | bytearray, at: int = 0, stop: int | None = None) -> Block:
+def blocks(path: Path) -> Iterator[Block]:
+    """All blocks of a file, packed or not, in order. Memory does not grow with the file."""
+    rest = b""
+    with source.opened(path) as stream:
+        while data := stream.read(BLOCK):
+            end = data.rfind(b"\n") + 1
+            if not end:
+                # Of a line that is too long, only so much is kept that it is seen to be.
+                rest = (rest + data)[: source.LONGEST_LINE + 1]
+                continue
+            yield parse(rest + data[:end])
+            rest = data[end:]
+    if rest:
+        yield parse(rest)
+
+
+def parse(data: bytes) -> Block:
     """Whole lines → a block."""
-    stop = len(data) if stop is None else stop
     block, whole = Block(rare=[], long=[]), memoryview(data)
     rows: list[tuple[bytes, ...]] = []
-    done = 0
+    at, stop, done = 0, len(data), 0
     while at < stop:
         end = data.rfind(b"\n", at, min(at + _SLICE, stop)) + 1 or data.find(b"\n", at + _SLICE, stop) + 1 or stop
         # From the end of the line before to the last one's: it begins with a line break and does not end with one.
@@ -153,14 +170,14 @@ def _with_others(steps: Sequence[_Line], others: list[tuple[int, bytes]], block:
     for before, (index, line) in enumerate(others):
         merged += steps[used:index]
         used = index
-        step = _look(line, block.lines + index + before + 1, done + len(merged), block)
+        step = _single_line(line, block.lines + index + before + 1, done + len(merged), block)
         if step is not None:
             merged.append(step)
     merged += steps[used:]
     return merged
 
 
-def _look(line: bytes, number: int, rows: int, block: Block) -> _Line | None:
+def _single_line(line: bytes, number: int, rows: int, block: Block) -> _Line | None:
     """One line by itself: a step, or None for one that is told to the block."""
     at = line.find(MARK)
     if len(line) > source.LONGEST_LINE:

@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from trainmark.interop.flagperf import monitors, perflog
-from trainmark.interop.flagperf.blocks import blocks
-from trainmark.interop.flagperf.look import Looked, factor, look
 from trainmark.interop.flagperf.paths import Log, Round, unit_of
-from trainmark.interop.flagperf.told import Odd, Row, Teller, records, row
+from trainmark.interop.flagperf.perflog_events import EventMaker, Odd, Row, records, row
+from trainmark.interop.flagperf.survey import Survey, factor, survey_log
 from trainmark.interop.reading.patterns import LineReader
 from trainmark.interop.reading.patterns import get as pattern
 from trainmark.interop.reading.records import (
@@ -24,9 +23,9 @@ from trainmark.interop.reading.records import (
     End,
     Flag,
     Item,
+    LoggedEvent,
+    LoggedSample,
     Missing,
-    Sampled,
-    Told,
     number,
     tidy,
 )
@@ -78,66 +77,66 @@ class RoundReader:
             else:
                 logs.append(log)
         programs = sorted((log for log in logs if not log.monitor), key=lambda log: (log.node, self._rank_of(log)))
-        ranked = [(log, look(log.file)) for log in programs]
+        ranked = [(log, survey_log(log.file)) for log in programs]
         if self._round.key == UNKNOWN and len(programs) == len(logs) and not any(_speaks(one) for _, one in ranked):
             for log in programs:
                 yield Flag("no log", log.file.name, "no line of a training in it, and its path names no case")
             return
-        lead = next((index for index, (_, looked) in enumerate(ranked) if looked.steps), 0)
+        lead = next((index for index, (_, survey) in enumerate(ranked) if survey.steps), 0)
         if ranked:
             self._speaker = self._rank_of(ranked[lead][0]), ranked[lead][0].node
-        begin = self._begin(ranked[lead][1] if ranked else Looked(), logs)
+        begin = self._begin(ranked[lead][1] if ranked else Survey(), logs)
         yield msgspec.structs.replace(begin, raw=ranked[lead][0].file.sha256 if ranked else "")
-        for index, (log, looked) in enumerate(ranked):
-            self._ending = self._ending or tuple(looked.ending)
-            yield from self._rank(log, looked, index == lead)
+        for index, (log, survey) in enumerate(ranked):
+            self._ending = self._ending or tuple(survey.ending)
+            yield from self._rank(log, survey, index == lead)
         yield from self._sampled([log for log in logs if log.monitor])
         yield from self._agreement()
         yield self._end(bool(ranked))
 
-    def _begin(self, looked: Looked, logs: list[Log]) -> Begin:
+    def _begin(self, survey: Survey, logs: list[Log]) -> Begin:
         hosts = {log.node: log.host for log in logs}
         unit = "steps"
-        if looked.counting != "steps" or looked.pattern or self._options.get("batch"):
-            unit = unit_of(self._fields.workload, [*looked.keys, *looked.finished])
+        if survey.counting != "steps" or survey.pattern or self._options.get("batch"):
+            unit = unit_of(self._fields.workload, [*survey.keys, *survey.finished])
         self._fields = msgspec.structs.replace(self._fields, unit=unit)
         named = tuple(hosts.get(node, f"node{node}") for node in range(self._fields.nnodes))
-        timing = "derived" if looked.pattern and pattern(looked.pattern).clock == "rate" else "log"
+        timing = "derived" if survey.pattern and pattern(survey.pattern).clock == "rate" else "log"
         return Begin(self._fields, self._round.label, timing, hosts=named)
 
     def _rank_of(self, log: Log) -> int:
         return log.rank if log.rank is not None else log.node * self._fields.nproc
 
-    def _rank(self, log: Log, looked: Looked, leads: bool) -> Iterator[Item]:
-        if not looked.perflog:
-            yield from self._text(log, looked, leads)
+    def _rank(self, log: Log, survey: Survey, leads: bool) -> Iterator[Item]:
+        if not survey.perflog:
+            yield from self._text(log, survey, leads)
             return
         batch = self._options.get("batch")
-        counting, scale = looked.counting, 1.0
+        counting, scale = survey.counting, 1.0
         if counting == "steps" and batch:
             counting, scale = "batch", float(batch)
         elif counting == "total":
-            scale = factor(looked, self._fields.nnodes * self._fields.nproc)
-        if leads and counting == "steps" and looked.steps:
+            scale = factor(survey, self._fields.nnodes * self._fields.nproc)
+        if leads and counting == "steps" and survey.steps:
             yield Missing("samples of a step (say --batch): speeds are in steps")
-        if leads and not looked.steps:
+        if leads and not survey.steps:
             yield Missing("steps: only FlagPerf's own figures, in the event FINISHED")
         if leads and scale > 1 and counting == "total":
             text = "its steps count the samples of one device, FINISHED those of all: multiplied"
             yield Flag("samples per device", log.file.name, text)
-        teller = Teller(*self._speaker, leads, counting, scale, f"FINISHED of rank {self._rank_of(log)}")
-        yield from _perflog(log, teller)
-        self._hear(teller.first_t)
-        if teller.finished is not None:
-            self._finished.append((log.file.name, teller.finished))
+        events = EventMaker(*self._speaker, leads, counting, scale, f"FINISHED of rank {self._rank_of(log)}")
+        yield from _perflog(log, events)
+        self._hear(events.first_t)
+        if events.finished is not None:
+            self._finished.append((log.file.name, events.finished))
 
     def _hear(self, t: int | None) -> None:
         if t is not None and (self._first_t is None or t < self._first_t):
             self._first_t = t
 
-    def _text(self, log: Log, looked: Looked, leads: bool) -> Iterator[Item]:
+    def _text(self, log: Log, survey: Survey, leads: bool) -> Iterator[Item]:
         """A log without PerfLog: lines of the training program, and the figures it prints at its end."""
-        chosen = pattern(looked.pattern or "megatron-lm")
+        chosen = pattern(survey.pattern or "megatron-lm")
         reader, follower, lines = LineReader(chosen), Follower(chosen, self._options.get("batch")), Lines(log.file)
         figures: dict[str, Any] = {}
         own, at = log.file.name.endswith("flagscale_main.log.txt"), 0
@@ -148,7 +147,7 @@ class RoundReader:
             elif own and (two := _TWO_NUMBERS.fullmatch(text)):
                 lines.take()
                 figures.update(ave_steptime=number(_real(two[1])), tps=number(_real(two[2])))
-            elif looked.pattern and (reading := reader.read(text)) is not None:
+            elif survey.pattern and (reading := reader.read(text)) is not None:
                 taken = follower.take(reading) if leads else OddLine("other rank", "the steps of another log repeated")
                 if isinstance(taken, OddLine):
                     lines.flag(taken.kind, taken.text)
@@ -158,15 +157,15 @@ class RoundReader:
                     self._hear(at)
                     more = {"step": taken.step, "n": taken.samples}
                     told_loss = {} if taken.loss is None else {"loss": number(taken.loss)}
-                    yield Told("STEP_END", at, {**more, **told_loss}, *self._speaker)
-                    yield Told("BLOCK", at, {"step": taken.step}, *self._speaker)
+                    yield LoggedEvent("STEP_END", at, {**more, **told_loss}, *self._speaker)
+                    yield LoggedEvent("BLOCK", at, {"step": taken.step}, *self._speaker)
                     self._count(text)
             yield from lines.said()
         yield from lines.said()
         yield lines.counted()
         if figures:
             self._finished.append((log.file.name, figures))
-            yield Told("FINISHED", at, {"values": tidy(figures)}, *self._speaker)
+            yield LoggedEvent("FINISHED", at, {"values": tidy(figures)}, *self._speaker)
 
     def _count(self, text: str) -> None:
         if planned := _ITERATION.search(text):
@@ -189,7 +188,7 @@ class RoundReader:
                 yield from lines.said()
                 yield lines.counted()
 
-    def _node_samples(self, node: int, seen: Iterator[monitors.Seen]) -> Iterator[Sampled]:
+    def _node_samples(self, node: int, seen: Iterator[monitors.Seen]) -> Iterator[LoggedSample]:
         ahead: float | None = None
         second = 0
         values: dict[str, Any] = {}
@@ -197,11 +196,11 @@ class RoundReader:
             if ahead is None:
                 ahead = self._ahead(one.seconds)
             if values and one.seconds != second:
-                yield Sampled(round((second - ahead) * 1e9), values, node)
+                yield LoggedSample(round((second - ahead) * 1e9), values, node)
                 values = {}
             second, values = one.seconds, {**values, **one.values}
         if values and ahead is not None:
-            yield Sampled(round((second - ahead) * 1e9), values, node)
+            yield LoggedSample(round((second - ahead) * 1e9), values, node)
 
     def _ahead(self, first: int) -> float:
         """Seconds from the clock of the events to that of the monitors, which names no zone."""
@@ -238,14 +237,14 @@ def _real(text: str) -> float:
         return float("nan")
 
 
-def _perflog(log: Log, teller: Teller) -> Iterator[Item]:
+def _perflog(log: Log, events: EventMaker) -> Iterator[Item]:
     """A log with PerfLog lines; every line is counted once."""
     place = log.file.name
     lines = taken = other = flagged = 0
     try:
-        for block in blocks(log.file.path):
+        for block in perflog.blocks(log.file.path):
             bad: list[Flag] = []
-            for item in _block(block, teller):
+            for item in _block(block, events):
                 if isinstance(item, Odd):
                     bad.append(Flag(item.kind, f"{place}:{lines + item.line}" if item.line else place, item.text, 1))
                 else:
@@ -258,46 +257,46 @@ def _perflog(log: Log, teller: Teller) -> Iterator[Item]:
             taken += block.lines - block.other - len(bad)
     except (EOFError, zlib.error, OSError) as error:
         yield Flag("cut off", f"{place}:{lines}", f"the file ends early or is broken: {error}")
-    if teller.repeated:
-        text = f"{teller.repeated} record(s) of a rank that repeats what another tells of all: counted once"
+    if events.repeated:
+        text = f"{events.repeated} record(s) of a rank that repeats what another tells of all: counted once"
         yield Flag("other rank", place, text)
     yield Counted(place, lines, taken, other, flagged)
 
 
-def _block(block: perflog.Block, teller: Teller) -> Iterator[Told | Odd]:
+def _block(block: perflog.Block, events: EventMaker) -> Iterator[LoggedEvent | Odd]:
     """Rows and other records in the order of the log."""
     columns, done = block.columns(), 0
     for before, line, payload in block.rare:
-        yield from _rows(columns, done, before, teller)
+        yield from _rows(columns, done, before, events)
         done = before
         try:
-            yield from _patiently(payload, teller)
+            yield from _patiently(payload, events)
         except Odd as odd:
             odd.line = line
             yield odd
-    yield from _rows(columns, done, len(columns[0]), teller)
+    yield from _rows(columns, done, len(columns[0]), events)
 
 
-def _rows(columns: perflog.Columns, start: int, stop: int, teller: Teller) -> Iterator[Told | Odd]:
+def _rows(columns: perflog.Columns, start: int, stop: int, events: EventMaker) -> Iterator[LoggedEvent | Odd]:
     for values in zip(*(column[start:stop] for column in columns), strict=True):
         try:
-            yield from teller.step_end(Row(*values))
+            yield from events.step_end(Row(*values))
         except Odd as odd:
             yield odd
 
 
-def _patiently(payload: bytes, teller: Teller) -> Iterator[Told]:
+def _patiently(payload: bytes, events: EventMaker) -> Iterator[LoggedEvent]:
     for record in records(payload):
         if record["event"] == "STEP_BEGIN":
             continue
         if record["event"] != "STEP_END":
-            yield from teller.other(record)
+            yield from events.other(record)
             continue
         value = record.get("value")
         loss = value.get("loss") if isinstance(value, dict) else None
         strange = isinstance(loss, float) and loss - loss != 0
-        yield from teller.step_end(row(record), number(loss) if strange else None)  # type: ignore[arg-type]
+        yield from events.step_end(row(record), number(loss) if strange else None)  # type: ignore[arg-type]
 
 
-def _speaks(looked: Looked) -> bool:
-    return looked.perflog or bool(looked.pattern)
+def _speaks(survey: Survey) -> bool:
+    return survey.perflog or bool(survey.pattern)

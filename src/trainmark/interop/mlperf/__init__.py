@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.interop.format import Option
+from trainmark.interop.protocol import Option
 from trainmark.interop.reading.records import Item, Kept
 from trainmark.store.rundir import RunDir
 

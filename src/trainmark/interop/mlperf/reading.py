@@ -17,8 +17,8 @@ from trainmark.interop.reading.records import (
     Flag,
     Item,
     Kept,
+    LoggedEvent,
     Missing,
-    Told,
     clean,
     tidy,
 )
@@ -72,7 +72,7 @@ class _LogReader:
         self._said: dict[str, Any] = {}
         self._samples, self._step, self._t = 0.0, 0, 0
         self._status = ""
-        self._waiting: list[Told] = []
+        self._waiting: list[LoggedEvent] = []
         self._begun = False
 
     def items(self) -> Iterator[Item]:
@@ -118,41 +118,45 @@ class _LogReader:
         yield from self._waiting
         self._waiting = []
 
-    def _told(self, key: str, value: Any, t: int, metadata: dict[str, Any]) -> Iterator[Told]:
+    def _told(self, key: str, value: Any, t: int, metadata: dict[str, Any]) -> Iterator[LoggedEvent]:
         simple = {"init_stop": "INIT_END", "run_start": "TRAIN_START"}
         if key == "init_start":
             # Settings may be logged before it; a rank's first event is this one.
             if not self._begun and not (self._waiting and self._waiting[0].k == "INIT_START"):
-                self._waiting.insert(0, Told("INIT_START", t))
+                self._waiting.insert(0, LoggedEvent("INIT_START", t))
         elif key in simple:
-            yield Told(simple[key], t)
+            yield LoggedEvent(simple[key], t)
         elif key == "eval_start":
-            yield Told("PHASE_BEGIN", t, {"name": "evaluate"})
+            yield LoggedEvent("PHASE_BEGIN", t, {"name": "evaluate"})
         elif key == "eval_stop":
-            yield Told("PHASE_END", t, {"name": "evaluate"})
+            yield LoggedEvent("PHASE_END", t, {"name": "evaluate"})
         elif key == "eval_accuracy":
             figure = _real(value)
-            yield Told("EVALUATE", t, {"step": self._step, "values": {} if figure is None else {"accuracy": figure}})
+            yield LoggedEvent(
+                "EVALUATE", t, {"step": self._step, "values": {} if figure is None else {"accuracy": figure}}
+            )
         elif key in _STEPS:
             yield from self._block(t, metadata)
         elif key == "run_stop":
             self._status = str(metadata.get("status", ""))[:80]
-            yield Told("TRAIN_END", t)
-            yield Told("FINISHED", t, {"values": {"converged": self._status == "success", "status": self._status}})
+            yield LoggedEvent("TRAIN_END", t)
+            yield LoggedEvent(
+                "FINISHED", t, {"values": {"converged": self._status == "success", "status": self._status}}
+            )
         elif key == "tracked_stats":
-            yield Told("NOTE", t, {"name": "tracked_stats", "value": tidy([value, metadata])})
+            yield LoggedEvent("NOTE", t, {"name": "tracked_stats", "value": tidy([value, metadata])})
         else:
-            yield Told("NOTE", t, {"name": tidy(key[:80]), "value": tidy(value)})
+            yield LoggedEvent("NOTE", t, {"name": tidy(key[:80]), "value": tidy(value)})
 
-    def _block(self, t: int, metadata: dict[str, Any]) -> Iterator[Told]:
+    def _block(self, t: int, metadata: dict[str, Any]) -> Iterator[LoggedEvent]:
         """The steps of a block, when how many samples it had is told."""
         samples, batch = self._until(metadata), _real(self._said.get("global_batch_size"))
         if samples is None or not self._samples < samples < _MOST or t < self._t:
             return
         size = batch if batch and batch > 0 else max(1.0, samples - self._samples)
         step = max(self._step + 1, round(samples / size))
-        yield Told("STEP_END", t, {"step": step, "n": max(1, round(samples - self._samples))})
-        yield Told("BLOCK", t, {"step": step})
+        yield LoggedEvent("STEP_END", t, {"step": step, "n": max(1, round(samples - self._samples))})
+        yield LoggedEvent("BLOCK", t, {"step": step})
         self._samples, self._step, self._t = samples, step, t
 
     def _until(self, metadata: dict[str, Any]) -> float | None:

@@ -23,7 +23,7 @@ _FIELDS = (
 
 
 def describe(out: Output, org: str, system: str, done: Done) -> None:
-    """systems/<name>.json: every field is there, and empty where nobody looked."""
+    """systems/<name>.json: every field is there, and empty where nobody survey."""
     facts, case = done.facts(), done.case
     found = facts.get("cpu")
     cpu: dict[str, Any] = found if isinstance(found, dict) else {}

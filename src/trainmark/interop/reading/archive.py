@@ -87,7 +87,7 @@ def _zip(path: Path) -> Iterator[Found]:
 
 
 def _tar(path: Path) -> Iterator[Found]:
-    # `r|*` reads straight on, whatever it is compressed with: nothing is looked up by name.
+    # `r|*` reads straight on, whatever it is compressed with: nothing is survey up by name.
     with tarfile.open(path, "r|*") as archive:
         for info in archive:
             opened = (lambda info=info: _content(archive, info)) if info.isreg() else None

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError, one_of
-from trainmark.spec.log_lines import BY_NAME, Clock, Pattern
-from trainmark.spec.pattern import find_pattern
+from trainmark.spec.log_lines import BY_NAME, Clock, Pattern, find_pattern
 
 # No program prints a longer record; on longer lines a hostile text could keep an expression busy for ever.
 LONGEST_RECORD = 2048

@@ -1,6 +1,6 @@
 """What a format says while it reads: a flat stream of small records, so that a file of any size fits into memory.
 
-Begin, Told or Sampled …, End        once for each round, in the order rounds are numbered
+Begin, LoggedEvent or LoggedSample …, End        once for each round, in the order rounds are numbered
 Flag, Missing, Counted, Verbatim        at any place between
 """
 
@@ -82,7 +82,7 @@ class Begin(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...] = ()
 
 
-class Told(msgspec.Struct, frozen=True):
+class LoggedEvent(msgspec.Struct, frozen=True):
     """One event of docs/events.md. `t` is in nanoseconds on a clock that starts anywhere."""
 
     k: str
@@ -92,7 +92,7 @@ class Told(msgspec.Struct, frozen=True):
     node: int = 0
 
 
-class Sampled(msgspec.Struct, frozen=True):
+class LoggedSample(msgspec.Struct, frozen=True):
     """What a monitor saw of a node at `t`, on the clock of the round's events, by the names of samples.jsonl."""
 
     t: int
@@ -144,7 +144,7 @@ class Verbatim(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-Item = Begin | Told | Sampled | End | Flag | Missing | Counted | Verbatim
+Item = Begin | LoggedEvent | LoggedSample | End | Flag | Missing | Counted | Verbatim
 
 
 def clean(text: str) -> str:

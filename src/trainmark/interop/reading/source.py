@@ -19,7 +19,7 @@ from trainmark.interop.reading.records import Counted, Flag, Kept
 LONGEST_LINE = 1 << 20
 DEEPEST = 64
 _CHUNK = 1 << 20
-# Told from their content, not from their names.
+# LoggedEvent from their content, not from their names.
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -48,7 +48,7 @@ def find(top: Path, wants: Callable[[str], bool], say: Say) -> list[tuple[str, P
                         if depth < DEEPEST:
                             folders.append((Path(entry.path), name + "/", depth + 1))
                         else:
-                            say(Flag("too deep", shown(name), f"more than {DEEPEST} folders deep, not looked into"))
+                            say(Flag("too deep", shown(name), f"more than {DEEPEST} folders deep, not survey into"))
                     elif wants(name):
                         found.append((name, Path(entry.path)))
         except OSError as error:

@@ -16,7 +16,7 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.errors import UserError
-from trainmark.frameworks import Command
+from trainmark.frameworks.protocol import Command
 from trainmark.interop.reading.records import (
     Begin,
     CaseFields,
@@ -24,9 +24,9 @@ from trainmark.interop.reading.records import (
     End,
     Flag,
     Item,
+    LoggedEvent,
+    LoggedSample,
     Missing,
-    Sampled,
-    Told,
     Verbatim,
 )
 from trainmark.interop.reading.source import is_packed
@@ -84,11 +84,11 @@ class Writer:
         self.verbatim: list[Verbatim] = []
 
     def take(self, item: Item) -> None:
-        if isinstance(item, Told):
+        if isinstance(item, LoggedEvent):
             if self._round is None:
                 raise ValueError("an event outside of a round")
             self._round.tell(item)
-        elif isinstance(item, Sampled):
+        elif isinstance(item, LoggedSample):
             if self._round is None:
                 raise ValueError("a sample outside of a round")
             self._round.sample(item)
@@ -154,7 +154,7 @@ class Writer:
         )
         hosts = max((list(case.hosts) for case in cases), key=len)
         site = Site(name="imported", launcher="imported", hosts=hosts)
-        whole = Plan(PLAN_SCHEMA, suite, "open", site, 0, 0, plans, (order,))
+        whole = Plan(PLAN_SCHEMA, suite, "open", site, 0, 0, plans, (order,), kind="import")
         journal.write(self._folder, _records(cases))
         manifest = Manifest(rundir.SCHEMA, run.id, time.time_ns(), __version__, sys.argv, whole, {}, imported)
         rundir.write_manifest(RunDir(self._folder), manifest)
@@ -174,7 +174,7 @@ class _Round:
         self._told: Counter[int] = Counter()
         self._samples: dict[int, IO[bytes]] = {}
 
-    def tell(self, item: Told) -> None:
+    def tell(self, item: LoggedEvent) -> None:
         if item.node != self._node or self._out is None:
             self._open(item.node)
         if item.rank not in self._seq:
@@ -195,7 +195,7 @@ class _Round:
         self._told[self._node] += 1
         self.events += 1
 
-    def sample(self, item: Sampled) -> None:
+    def sample(self, item: LoggedSample) -> None:
         out = self._samples.get(item.node)
         if out is None:
             folder = self._dir(item.node)

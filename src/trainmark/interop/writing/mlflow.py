@@ -10,7 +10,7 @@ from typing import Any
 
 from trainmark.errors import UserError
 from trainmark.interop.extras import load
-from trainmark.interop.format import WriteOnly
+from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.curves import points
 from trainmark.interop.writing.runs import rounds
 from trainmark.spec.states import JobState

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainmark.errors import UserError
 from trainmark.interop.extras import load
-from trainmark.interop.format import WriteOnly
+from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.csv_table import HEAD, rows
 from trainmark.interop.writing.runs import Heard, real, rounds
 from trainmark.store.rundir import RunDir

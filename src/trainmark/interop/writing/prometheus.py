@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from trainmark.interop.format import WriteOnly
+from trainmark.interop.protocol import WriteOnly
 from trainmark.report.records import CaseReport, Report
 from trainmark.score.figures.measurement import Measurement
 from trainmark.spec.case_id import CaseId

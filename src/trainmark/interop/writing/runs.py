@@ -10,7 +10,8 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.plan.records import CasePlan
-from trainmark.spec.event import Event
+from trainmark.report.i18n.speaker import say
+from trainmark.spec.columns import Event
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.files import write_whole
@@ -67,7 +68,7 @@ class Done(msgspec.Struct, frozen=True):
             return
 
     def facts(self) -> dict[str, Any]:
-        """What the first node is made of; empty where nobody looked."""
+        """What the first node is made of; empty where nobody survey."""
         for _, _, folder in self.nodes():
             try:
                 found = msgspec.json.decode((folder / FACTS).read_bytes())
@@ -91,7 +92,7 @@ def rounds(run: RunDir) -> list[Done]:
         if last is not None:
             case = plan.cases[ref.case]
             folder = run.attempt(case, ref, last.number)
-            found.append(Done(case, ref.round, last.state, last.reason, folder))
+            found.append(Done(case, ref.round, last.state, say(last.reason), folder))
     return found
 
 

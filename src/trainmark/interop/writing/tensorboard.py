@@ -8,7 +8,7 @@ from typing import Any
 
 from trainmark.errors import UserError
 from trainmark.interop.extras import load
-from trainmark.interop.format import WriteOnly
+from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.curves import points
 from trainmark.interop.writing.runs import Done, rounds
 from trainmark.store.rundir import RunDir

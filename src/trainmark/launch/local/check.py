@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from trainmark.cache import cache_dir
-from trainmark.devices import host as node_host
-from trainmark.launch import Finding, node_zip
+from trainmark.devices.cpu import node as node_host
+from trainmark.launch import node_zip
+from trainmark.launch.protocol import Finding
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 
@@ -49,7 +50,7 @@ def _all(site: Site, name: str) -> Iterator[Finding]:
 
 
 def rank_table(path: str, host: str) -> Finding:
-    """A file that ranks are told of."""
+    """A file that ranks read."""
     if os.path.isfile(path) and os.access(path, os.R_OK):
         return Finding(host, "rank table", True, path)
     return Finding(host, "rank table", False, f"{path}: no file that can be read", "`trainmark ranktable` makes one")

@@ -5,25 +5,49 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.agent import ship
-from trainmark.agent.lean import signals
-from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_plan, outcome, process
-from trainmark.launch.local import start as local_start
+import trainmark.agent
+from trainmark.agent.events import shipper
+from trainmark.errors import SiteError, UserError
+from trainmark.launch import attempt as attempts
+from trainmark.launch import node_plan, process
+from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
+from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
 
+_AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 
-class LocalLauncher:
+
+class LocalLauncher(Launcher):
+    this_machine = True
+    shared_folder = True
+
     def __init__(self) -> None:
-        self._exit_codes: dict[int, int] = {}
+        # Agents that this controller started, by handle.
+        self._agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def configure(self, site: Site, where: Location) -> Site:
+        if len(site.hosts) > 1:
+            raise UserError(
+                f"{where.at('hosts')}: launcher `local` runs on this machine only, found {len(site.hosts)} hosts"
+            )
+        for name in ("container", "interface", "shared_dir"):
+            if getattr(site, name) is not None:
+                raise UserError(
+                    f"{where.at(name)}: launcher `local` has none; use launcher `ssh`, be it with this host alone"
+                )
+        return super().configure(site, where)
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.local import check as local_check
@@ -34,24 +58,26 @@ class LocalLauncher:
         nodes = tuple(node_plan.render(spec, node, site) for node in spec.case.nodes)
         return Request(spec.attempt_dir, spec.token, nodes)
 
-    def submit(self, request: Request) -> Job:
+    def submit(self, request: Request) -> StartedAttempt:
         (node,) = request.nodes
         try:
             node.dir.mkdir(parents=True)
             write_json(node.dir / NODE_PLAN, node.plan)
-            pid = local_start.start(node.dir)
+            agent = start_agent(node.dir)
         except OSError as error:
             raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
-        return Job(_handle(pid, process.start_ticks(pid)), request.attempt_dir, request.token)
+        job = StartedAttempt(_handle(agent.pid, process.start_ticks(agent.pid)), request.attempt_dir, request.token)
+        self._agents[job.handle] = agent
+        return job
 
-    def find(self, attempt_dir: Path, token: str) -> Job | None:
+    def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
         claim = _claim(attempt_dir)
         if claim is None or claim.get("token") != token:
             return None
         ticks = claim["start_ticks"] if claim.get("boot_id") == process.boot_id() else None
-        return Job(_handle(int(claim["pid"]), ticks), attempt_dir, token)
+        return StartedAttempt(_handle(int(claim["pid"]), ticks), attempt_dir, token)
 
-    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
+    def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
         waiting = select.poll()
         alive: dict[str, int] = {}
         try:
@@ -67,26 +93,26 @@ class LocalLauncher:
             for handle in alive.values():
                 os.close(handle)
 
-    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         handle = self._open(job)
         if handle is None:
             return
         try:
             if how == "destroy":
-                signals.pidfd_send_signal(handle, signals.SIGKILL)
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
-            if outcome.command(job.attempt_dir, epoch, how, reason):
-                signals.pidfd_send_signal(handle, signals.SIGTERM)
+            if attempts.command(job.attempt_dir, epoch, how, why):
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
         finally:
             os.close(handle)
 
-    def adopt(self, job: Job, epoch: int) -> None:
-        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+    def adopt(self, job: StartedAttempt, epoch: int) -> None:
+        attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
 
-    def collect(self, job: Job) -> None:
-        folders = outcome.node_dirs(job.attempt_dir)
+    def collect(self, job: StartedAttempt) -> None:
+        folders = attempts.node_dirs(job.attempt_dir)
         if not folders or not all(_left_nothing(folder) for folder in folders):
             from trainmark.agent.contain.sweep import sweep
 
@@ -94,34 +120,23 @@ class LocalLauncher:
         for folder in folders:
             # Only now nobody writes to the spool any more. On a full disk its events stay there for a later look.
             with contextlib.suppress(OSError):
-                ship.complete(str(folder))
+                shipper.complete(str(folder))
 
-    def release(self, run_dir: Path) -> list[str]:
-        """Nothing is held between rounds."""
-        del run_dir
-        return []
-
-    def _state(self, job: Job) -> Ended:
+    def _state(self, job: StartedAttempt) -> Ended:
         handle = self._open(job)
         if handle is not None:
             os.close(handle)
             return Ended(JobState.RUNNING)
-        for folder in outcome.node_dirs(job.attempt_dir):
-            return outcome.of_node(folder, job.token, self._exit_codes.get(_pid(job)))
-        return outcome.removed(job.attempt_dir)
+        for folder in attempts.node_dirs(job.attempt_dir):
+            agent = self._agents.get(job.handle)
+            return attempts.of_node(folder, job.token, agent.returncode if agent else None)
+        return attempts.removed(job.attempt_dir)
 
-    def _open(self, job: Job) -> int | None:
-        """A pidfd on the attempt's agent, or None when it is gone. Reaps it if it was our child."""
-        pid = _pid(job)
-        if pid in self._exit_codes:
+    def _open(self, job: StartedAttempt) -> int | None:
+        """A pidfd on the attempt's agent, or None when it is gone."""
+        pid, agent = _pid(job), self._agents.get(job.handle)
+        if agent is not None and agent.poll() is not None:
             return None
-        try:
-            reaped, status = os.waitpid(pid, os.WNOHANG)
-            if reaped:
-                self._exit_codes[pid] = os.waitstatus_to_exitcode(status)
-                return None
-        except ChildProcessError:
-            pass  # started by an earlier controller
         try:
             handle = os.pidfd_open(pid)
         except OSError:
@@ -130,6 +145,14 @@ class LocalLauncher:
             os.close(handle)
             return None
         return handle
+
+
+def start_agent(folder: Path) -> subprocess.Popen[bytes]:
+    """An agent for the node plan in `folder`, in a session of its own so that it outlives its controller."""
+    # Isolated and without site: the node side needs the standard library only, and starts in half the time.
+    argv = [sys.executable, "-I", "-S", str(_AGENT), "run", str(folder / NODE_PLAN)]
+    with (folder / "agent.log").open("ab") as log:
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
 def _left_nothing(folder: Path) -> bool:
@@ -143,12 +166,12 @@ def _handle(pid: int, start_ticks: int | None) -> str:
     return f"local://{os.uname().nodename}/{pid}.{start_ticks}"
 
 
-def _pid(job: Job) -> int:
+def _pid(job: StartedAttempt) -> int:
     return int(job.handle.rpartition("/")[2].partition(".")[0])
 
 
 def _claim(attempt_dir: Path) -> dict[str, Any] | None:
-    for folder in outcome.node_dirs(attempt_dir):
+    for folder in attempts.node_dirs(attempt_dir):
         found = read_json(folder / CLAIM)
         if isinstance(found, dict):
             return found

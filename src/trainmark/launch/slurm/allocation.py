@@ -65,7 +65,7 @@ class Allocation:
         (self.folder / END).touch()
 
     def beat(self) -> dict[str, Any]:
-        """What its steward told last: the hosts Slurm gave, and how often the job was started again."""
+        """What its steward reported last: the hosts Slurm gave, and how often the job was started again."""
         found = read_json(self.folder / BEAT)
         return found if isinstance(found, dict) else {}
 
@@ -171,7 +171,7 @@ def cancel(allocation: Allocation) -> None:
     """Exactly this job: by its number and its name, since numbers are used again."""
     record = allocation.record
     argv = ["scancel", "--quiet", f"--name={record['name']}", str(allocation.job)]
-    with contextlib.suppress(SiteError):  # over already, or Slurm is away: whoever waits for its end sees which
+    with contextlib.suppress(SiteError):  # over already, or Slurm is away: the wait for its end shows which
         call(argv, record.get("conf"))
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pwd
 import time
-from pathlib import Path
 from typing import Any
 
-from trainmark.launch import Ended, outcome
+from trainmark.launch import attempt as attempts
+from trainmark.launch.attempt import AttemptNodes, FolderNode
+from trainmark.launch.protocol import Ended
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, Allocation
-from trainmark.launch.slurm.queue import Watch
-from trainmark.launch.slurm.states import Job, ended, failure_of, memory_kill, waiting_for
+from trainmark.launch.slurm.queue import QueueWatch
+from trainmark.launch.slurm.states import SlurmJob, ended, failure_of, memory_kill, waiting_for
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.spec.states import JobState
-from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS
+from trainmark.store.files import read_json
+from trainmark.store.rundir import CONTROL
 
 # How long Slurm may take to say why a step ended that nobody here had ended.
 _DOUBT_SECONDS = 15.0
@@ -26,47 +28,15 @@ _NODE_SECONDS = 1.0
 _SUPERSEDED = 76
 
 
-class Node:
-    """One agent of the attempt, seen through its folder."""
+class SlurmAttempt:
+    """Follows one order to its end: by its agents, by the steward of its allocation, and by Slurm's own account."""
 
-    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
-        self.folder, self.plan = folder, plan
-        self.ended: Ended | None = None
-        self._mark: Any = None
-        self._heard: float | None = None
-
-    @property
-    def host(self) -> str:
-        """The name of the host it got; its folder has the name it was planned with."""
-        found = read_json(self.folder / NODE_PLAN)
-        return str(found["host"]) if isinstance(found, dict) else str(self.plan["host"])
-
-    def follow(self, now: float, lost_seconds: float) -> None:
-        if self.ended is not None:
-            return
-        found = read_json(self.folder / RESULT)
-        if isinstance(found, dict) and found.get("token") == self.plan["token"]:
-            self.ended = outcome.of_node(self.folder, self.plan["token"], None)
-            return
-        status = read_json(self.folder / STATUS)
-        mark = status.get("wall") if isinstance(status, dict) else (self.folder / CLAIM).exists()
-        if mark != self._mark or self._heard is None:
-            self._mark, self._heard = mark, now
-        silent, limit = now - self._heard, lost_seconds if mark else lost_seconds + _BEGIN_SECONDS
-        if silent > limit:
-            self.ended = Ended(JobState.LOST, f"no sign of life for {silent:.0f} s")
-
-
-class Attempt:
-    """Follows one order to its end. `asked` is what this controller or an earlier one asked of it."""
-
-    def __init__(self, allocation: Allocation, order: str, nodes: list[Node], watch: Watch) -> None:
-        self.allocation, self.order, self.nodes, self.watch = allocation, order, nodes, watch
+    def __init__(self, allocation: Allocation, order: str, nodes: list[FolderNode], watch: QueueWatch) -> None:
+        self.allocation, self.order, self.watch = allocation, order, watch
+        self.nodes, self.agents = nodes, AttemptNodes(nodes)
         self.verdict: Ended | None = None
         self._about: dict[str, Any] = nodes[0].plan["slurm"]
         self._begun = time.monotonic()
-        self._order_of_ends: list[Node] = []
-        self._failed_at: float | None = None
         self._taken_at: float | None = None
         self._doubt_since: float | None = None
         self._back_since: float | None = None
@@ -83,10 +53,10 @@ class Attempt:
             self.verdict = found
         return self.verdict
 
-    def withdraw(self, reason: str) -> bool:
+    def withdraw(self, why: Reason | str) -> bool:
         """Takes it back if no steward has it yet."""
         if self.allocation.withdraw(self.order):
-            self.verdict = Ended(JobState.CANCELLED, reason)
+            self.verdict = Ended(JobState.CANCELLED, why)
             return True
         return False
 
@@ -102,9 +72,9 @@ class Attempt:
         if stage == "done":
             return self._done(now, self.allocation.done(self.order))
         if stage == "withdrawn":
-            return Ended(JobState.CANCELLED, self._order_reason() or "it was taken back before it began")
+            return Ended(JobState.CANCELLED, self._order_reason() or reason("slurm-withdrawn"))
         if stage == "" or job is None:
-            return Ended(JobState.LOST, "the controller ended before the agent began")
+            return Ended(JobState.LOST, reason("agent-never-began"))
         over = self.watch.end(job)
         if over is not None:
             return self._by_job(over)
@@ -120,54 +90,33 @@ class Attempt:
             return Ended(JobState.RUNNING)  # its steward clears up, and will tell
         return self._running(now)
 
-    def _waiting(self, now: float, seen: Job | None, job: str) -> Ended:
+    def _waiting(self, now: float, seen: SlurmJob | None, job: str) -> Ended:
         begins = seen is not None and not seen.waiting
         limit = float(self._about["queue_seconds"]) + (_BEGIN_SECONDS if begins else 0.0)
-        why = "its steward is starting" if begins or seen is None else waiting_for(seen.reason)
+        why = reason("slurm-job-begins") if begins or seen is None else waiting_for(seen.reason)
         if now - self._begun > limit and self.allocation.withdraw(self.order):
             self.allocation.give_up()
-            words = f"Slurm job {job} did not start within {limit:g} s: {why}"
-            return Ended(JobState.FAILED, words, failure_of("submit", []))
-        return Ended(JobState.PENDING, f"Slurm job {job}: {why}")
+            late = reason("slurm-job-late", job=job, seconds=limit, why=why)
+            return Ended(JobState.FAILED, late, failure_of("submit", []))
+        return Ended(JobState.PENDING, reason("slurm-job", job=job, why=why))
 
     def _running(self, now: float) -> Ended:
         if now - self._looked < _NODE_SECONDS:
             return Ended(JobState.RUNNING)
         self._looked = now
-        for node in self.nodes:
-            node.follow(now, float(self._about["lost_seconds"]))
-            if node.ended is not None and node not in self._order_of_ends:
-                self._order_of_ends.append(node)
-        bad = [node for node in self._order_of_ends if node.ended and node.ended.state is not JobState.SUCCEEDED]
-        if bad and self._failed_at is None:
-            self._failed_at = now
-        if self._failed_at is not None and now - self._failed_at > outcome.PEER_SECONDS:
-            self._stop_others(f"{bad[0].host} has failed")
+        self.agents.follow(now)
         if self.allocation.silent() > SILENT_SECONDS:
             self.watch.hurry()
-        if all(node.ended for node in self.nodes) and any(_lost(node) for node in self.nodes):
+        if self.agents.over and any(_lost(node) for node in self.nodes):
             # srun would wait for the lost one until Slurm gives its node up.
             self.kill()
             self.allocation.give_up()
-            return outcome.whole(self._ends())
+            return self.agents.verdict()
         return Ended(JobState.RUNNING)
 
-    def _stop_others(self, reason: str) -> None:
-        for node in self.nodes:
-            if node.ended is None and self._command(node) not in ("stop", "kill"):
-                write_json(node.folder / CONTROL, outcome.stop_order(node.folder, node.plan["epoch"], reason))
-
-    def _command(self, node: Node) -> str:
-        found = read_json(node.folder / CONTROL)
-        return str(found.get("command")) if isinstance(found, dict) else ""
-
-    def _order_reason(self) -> str:
+    def _order_reason(self) -> Reason | None:
         found = read_json(self.nodes[0].folder / CONTROL)
-        return str(found.get("reason") or "") if isinstance(found, dict) else ""
-
-    def _ends(self) -> list[tuple[str, Ended]]:
-        nodes = [*self._order_of_ends, *(node for node in self.nodes if node not in self._order_of_ends)]
-        return [(node.host, node.ended) for node in nodes if node.ended]
+        return as_reason(found.get("reason")) if isinstance(found, dict) else None
 
     # ---- ends
 
@@ -175,29 +124,30 @@ class Attempt:
         """The step is over: by the agents' results where there are such, else by what Slurm says of it."""
         said, code = list(done.get("said") or []), done.get("code")
         for node in self.nodes:
-            node.follow(now, float("inf"))
+            node.read_result()
         missing = [node for node in self.nodes if node.ended is None]
         if missing and memory_kill(said):
             return _starved(said)
         if done.get("restarted"):
             return self._requeued(now, self.allocation.job or "")
         if not missing:
-            verdict = outcome.whole(self._ends())
-            asked = any(self._command(node) in ("stop", "kill") for node in self.nodes)
+            verdict = self.agents.verdict()
+            asked = any(node.command() in ("stop", "kill") for node in self.nodes)
             if verdict.state is not JobState.CANCELLED or asked:
                 return verdict
             return self._explained(now, verdict)
         if code == _SUPERSEDED:
-            return outcome.of_node(missing[0].folder, missing[0].plan["token"], code)
+            return attempts.of_node(missing[0].folder, missing[0].plan["token"], code)
         return self._explained(now, self._unexplained(missing, code, said))
 
-    def _unexplained(self, missing: list[Node], code: int | None, said: list[str]) -> Ended:
+    def _unexplained(self, missing: list[FolderNode], code: int | None, said: list[str]) -> Ended:
         hosts = ", ".join(node.host for node in missing)
         if self._killed:
-            return Ended(JobState.LOST, f"{hosts}: the agent was ended without being asked")
-        last = next((line for line in reversed(said) if line.strip()), "srun said nothing")
-        words = f"{hosts}: the agent was gone without a result (code {code}): {last}"
-        return Ended(JobState.LOST, words, failure_of("agent", said))
+            return Ended(JobState.LOST, reason("agent-destroyed", hosts=hosts))
+        line = next((line for line in reversed(said) if line.strip()), "")
+        gone = "agent-gone-from-step" if line else "agent-gone-from-silent-step"
+        why = reason(gone, hosts=hosts, code=code, line=line)
+        return Ended(JobState.LOST, why, failure_of("agent", said))
 
     def _explained(self, now: float, otherwise: Ended) -> Ended:
         """The end of the job explains the end of a step that nobody here had ended."""
@@ -235,29 +185,27 @@ class Attempt:
             return Ended(JobState.RUNNING)
         if life is not None and life.state == "NODE_FAIL":
             self.allocation.give_up()
-        return ended(life or Job(job, "REQUEUED"))
+        return ended(life or SlurmJob(job, "REQUEUED"))
 
-    def _by_job(self, over: Job) -> Ended:
+    def _by_job(self, over: SlurmJob) -> Ended:
         self.allocation.give_up()
-        now = time.monotonic()
         for node in self.nodes:
-            node.follow(now, float("inf"))
+            node.read_result()
         results = [node.ended for node in self.nodes]
         if all(end is not None and end.state is JobState.SUCCEEDED for end in results):
-            return outcome.whole(self._ends())
+            return self.agents.verdict()
         failed = [end for end in results if end is not None and end.state in (JobState.FAILED, JobState.INVALID)]
         if failed and over.state == "COMPLETED":
-            return outcome.whole(self._ends())
+            return self.agents.verdict()
         said = self.allocation.said(self.order)
         return _starved(said) if memory_kill(said) else ended(over, _user(over.by))
 
 
 def _starved(said: list[str]) -> Ended:
-    words = f"over its memory; ask for more with `slurm.memory`: {memory_kill(said)}"
-    return Ended(JobState.FAILED, words, failure_of("oom", said))
+    return Ended(JobState.FAILED, reason("slurm-step-over-memory", line=memory_kill(said)), failure_of("oom", said))
 
 
-def _lost(node: Node) -> bool:
+def _lost(node: FolderNode) -> bool:
     return node.ended is not None and node.ended.state is JobState.LOST
 
 

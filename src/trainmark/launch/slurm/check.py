@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainmark.errors import SiteError
-from trainmark.launch import Finding
 from trainmark.launch.local import check as local_check
+from trainmark.launch.protocol import Finding
+from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.command_line import SCRIPT
 from trainmark.launch.slurm.queue import call, environment
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
-from trainmark.spec.slurm import Slurm
 
 _COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "scontrol", "sinfo")
 _LOOK_SECONDS, _NOW_SECONDS = 60.0, 10
@@ -43,7 +43,7 @@ def findings(site: Site, plan: Plan | None) -> list[Finding]:
 
 
 def _conf(site: Site) -> str | None:
-    return site.slurm.conf if site.slurm else None
+    return slurm_options.of(site).conf
 
 
 def _slurm(site: Site, here: str) -> Iterator[Finding]:
@@ -57,12 +57,12 @@ def _slurm(site: Site, here: str) -> Iterator[Finding]:
         call(["sacct", "-n", "-X", "-P", "-o", "JobID", "-S", "now"], _conf(site))
         yield Finding(here, "accounting", True, "sacct answers")
     except SiteError as error:
-        yield Finding(here, "accounting", None, str(error), "why jobs end is told with fewer words without it")
+        yield Finding(here, "accounting", None, str(error), "less is known of why jobs end without it")
 
 
 def _nodes(site: Site, here: str) -> Iterator[Finding]:
     """The nodes of the partition, or those that are named."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     part = ["-p", slurm.partition] if slurm.partition else []
     lines = call(["sinfo", "-h", "-N", *part, "-o", "%N|%T|%c|%m|%G|%E"], slurm.conf).splitlines()
     known = {line.split("|")[0]: line.split("|", 5) for line in lines if line.count("|") >= 5}
@@ -75,21 +75,21 @@ def _nodes(site: Site, here: str) -> Iterator[Finding]:
             continue
         _, state, cpus, memory, gres, why = known[name]
         bad = any(word in state.lower() for word in _BAD_STATES) or state.endswith("*")
-        told = f"{state}, {cpus} CPUs, {memory} MB, {gres if gres != '(null)' else 'no devices'}"
+        shown = f"{state}, {cpus} CPUs, {memory} MB, {gres if gres != '(null)' else 'no devices'}"
         needed = bad and slurm.nodes is None
         cure = f"Slurm says: {why}" if bad and why != "none" else ""
-        yield Finding(name, "node", False if needed else (None if bad else True), told, cure)
+        yield Finding(name, "node", False if needed else (None if bad else True), shown, cure)
 
 
 def _request(site: Site, here: str) -> Iterator[Finding]:
     """Whether Slurm would take the job; it is not submitted."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "job.sh").write_text(SCRIPT)
-        words = slurm_plan.sbatch_for(site, folder)
-        words.insert(1, "--test-only")
+        argv = slurm_plan.sbatch_for(site, folder)
+        argv.insert(1, "--test-only")
         done = subprocess.run(
-            words, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False
+            argv, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False
         )
     said = (done.stderr or done.stdout).strip().removeprefix("sbatch: ")
     if done.returncode == 0:
@@ -118,15 +118,15 @@ def _rank_table(site: Site, plan: Plan | None, here: str) -> Iterator[Finding]:
 
 def _seen_by_nodes(site: Site, here: str) -> Finding:
     """A file made here is looked for by a small job on every node, if Slurm starts one at once."""
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     shared = Path(site.shared_dir or "").expanduser()
     count = len(site.hosts)
-    words = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
-    words += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
+    argv = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
+    argv += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
     for name in ("partition", "account", "qos", "constraint", "reservation"):
-        words += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
+        argv += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
     with tempfile.NamedTemporaryFile(dir=shared, prefix=".trainmark-") as token:
-        argv = [*words, "--mpi=none", "--input=none", "--mem=50", "ls", token.name]
+        argv = [*argv, "--mpi=none", "--input=none", "--mem=50", "ls", token.name]
         try:
             done = subprocess.run(
                 argv, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False

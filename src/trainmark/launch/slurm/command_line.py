@@ -1,4 +1,4 @@
-"""Slurm as words: the batch script, and the command lines of sbatch and srun. Pure.
+"""Slurm's command lines: the batch script, sbatch and srun. Pure.
 
 The script is a fixed text. Every value is an argument of it or of a step, so that no shell ever reads one.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from trainmark.launch.remote_plan import with_modules
+from trainmark.launch.agent_command import with_modules
+from trainmark.launch.slurm import options as slurm_options
+from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.spec.site import Container, Site
-from trainmark.spec.slurm import Slurm
 
 SCRIPT = """\
 #!/bin/bash
-# Holds the nodes; the steward makes steps of the orders that the controller leaves in the folder of the run.
+# Holds the nodes; the batch job makes steps of the orders that the controller leaves in the folder of the run.
 exec "$@"
 """
 
@@ -31,59 +32,59 @@ class Ask(msgspec.Struct, frozen=True):
 
 def sbatch(site: Site, ask: Ask) -> list[str]:
     """The command that asks for an allocation."""
-    slurm = site.slurm or Slurm()
-    words = ["sbatch", "--parsable", f"--job-name={ask.name}", f"--nodes={ask.count}", "--ntasks-per-node=1"]
+    slurm = slurm_options.of(site)
+    argv = ["sbatch", "--parsable", f"--job-name={ask.name}", f"--nodes={ask.count}", "--ntasks-per-node=1"]
     if ask.hosts:
-        words.append(f"--nodelist={','.join(ask.hosts)}")
+        argv.append(f"--nodelist={','.join(ask.hosts)}")
     if ask.exclude:
-        words.append(f"--exclude={','.join(ask.exclude)}")
+        argv.append(f"--exclude={','.join(ask.exclude)}")
     for name in ("partition", "account", "qos", "time", "constraint", "reservation"):
         value = getattr(slurm, name)
         if value is not None:
-            words.append(f"--{name}={value}")
-    words += _resources(slurm)
+            argv.append(f"--{name}={value}")
+    argv += _resources(slurm)
     if slurm.exclusive:
-        words.append("--exclusive")
+        argv.append("--exclusive")
     # A node whose memory is not shared is there to be used whole.
     memory = slurm.memory or ("0" if slurm.exclusive else None)
     if memory is not None:
-        words.append(f"--mem={memory}")
-    words += [f"--chdir={ask.folder}", f"--output={ask.folder}/job.log", "--open-mode=append", "--export=ALL"]
-    words += slurm.options
-    steward = [site.node_python, "-I", "-S", ask.node_zip, "steward", ask.folder]
-    return [*words, f"{ask.folder}/job.sh", *steward]
+        argv.append(f"--mem={memory}")
+    argv += [f"--chdir={ask.folder}", f"--output={ask.folder}/job.log", "--open-mode=append", "--export=ALL"]
+    argv += slurm.options
+    batch_job = [site.node_python, "-I", "-S", ask.node_zip, "slurm-job", ask.folder]
+    return [*argv, f"{ask.folder}/job.sh", *batch_job]
 
 
-def _resources(slurm: Slurm) -> list[str]:
+def _resources(slurm: SlurmOptions) -> list[str]:
     """The same for the job and for each of its steps: a step inherits less than one would think."""
-    words = []
+    argv = []
     if slurm.cpus_per_node is not None:
-        words.append(f"--cpus-per-task={slurm.cpus_per_node}")
+        argv.append(f"--cpus-per-task={slurm.cpus_per_node}")
     if slurm.gpus_per_node is not None:
-        words.append(f"--gpus-per-node={slurm.gpus_per_node}")
+        argv.append(f"--gpus-per-node={slurm.gpus_per_node}")
     if slurm.gres is not None:
-        words.append(f"--gres={slurm.gres}")
-    return words
+        argv.append(f"--gres={slurm.gres}")
+    return argv
 
 
 def srun(site: Site, name: str, count: int, node_zip: str) -> list[str]:
-    """One agent on each of `count` nodes. The steward fills in what only the allocation knows: %NODES%, %CPUS%."""
-    slurm = site.slurm or Slurm()
-    words = ["srun", f"--job-name={name}", *_nodes(count), f"--ntasks={count}", "--ntasks-per-node=1"]
-    words += _resources(slurm)
+    """One agent on each of `count` nodes. The batch job fills in what only the allocation knows: %NODES%, %CPUS%."""
+    slurm = slurm_options.of(site)
+    argv = ["srun", f"--job-name={name}", *_nodes(count), f"--ntasks={count}", "--ntasks-per-node=1"]
+    argv += _resources(slurm)
     if slurm.cpus_per_node is None:
-        words.append("--cpus-per-task=%CPUS%")
+        argv.append("--cpus-per-task=%CPUS%")
     # Where ranks run is the agent's business; one that fails to start takes the others along.
-    words += ["--cpu-bind=none", "--kill-on-bad-exit=1", "--wait=0", "--mpi=none", "--input=none", "--export=ALL"]
-    words += slurm.step_options
+    argv += ["--cpu-bind=none", "--kill-on-bad-exit=1", "--wait=0", "--mpi=none", "--input=none", "--export=ALL"]
+    argv += slurm.step_options
     agent = ["-I", "-S", node_zip, "%VERB%", "%ORDER%", "%NODES%"]
     box = site.container
     if box is None:
-        return [*words, *with_modules(site.modules, [site.node_python, *agent])]
+        return [*argv, *with_modules(site.modules, [site.node_python, *agent])]
     shared = site.shared_dir or ""
     if box.engine == "pyxis":
-        return [*words, *pyxis(box, shared), box.python, *agent]
-    return [*words, *with_modules(site.modules, [*apptainer(box, shared), box.python, *agent])]
+        return [*argv, *pyxis(box, shared), box.python, *agent]
+    return [*argv, *with_modules(site.modules, [*apptainer(box, shared), box.python, *agent])]
 
 
 def _nodes(count: int) -> list[str]:
@@ -93,15 +94,15 @@ def _nodes(count: int) -> list[str]:
 def pyxis(box: Container, shared: str) -> list[str]:
     """srun's own options where the pyxis plug-in is installed."""
     mounts = [f"{shared}:{shared}", *(_mount(mount) for mount in box.mounts)]
-    words = [f"--container-image={box.image}", f"--container-mounts={','.join(mounts)}"]
-    return [*words, "--no-container-mount-home", "--container-writable", *box.options]
+    argv = [f"--container-image={box.image}", f"--container-mounts={','.join(mounts)}"]
+    return [*argv, "--no-container-mount-home", "--container-writable", *box.options]
 
 
 def apptainer(box: Container, shared: str) -> list[str]:
     mounts = [f"{shared}:{shared}", *(_mount(mount) for mount in box.mounts)]
-    words = ["apptainer", "exec", "--no-home"]
-    words += [word for mount in mounts for word in ("--bind", mount)]
-    return [*words, *box.options, str(box.image)]
+    argv = ["apptainer", "exec", "--no-home"]
+    argv += [word for mount in mounts for word in ("--bind", mount)]
+    return [*argv, *box.options, str(box.image)]
 
 
 def _mount(mount: str) -> str:

@@ -1,4 +1,4 @@
-"""Files of a new Slurm cluster, from what its hosts have. Pure; whoever reads them may change them before use."""
+"""Files of a new Slurm cluster, from what its hosts have. Pure; they may be changed before use."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MEMORY_SHARE = 0.98
 _LEAST = (22, 5)
 
 
-class Member(msgspec.Struct, frozen=True):
-    """One host: how it is reached, and the facts it told."""
+class ClusterHost(msgspec.Struct, frozen=True):
+    """One host: how it is reached, and what it reported."""
 
     address: str
     facts: dict[str, Any]
@@ -23,20 +23,20 @@ class Member(msgspec.Struct, frozen=True):
         return str(self.facts["hostname"])
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class SlurmCluster(msgspec.Struct, frozen=True):
     name: str
     partition: str
-    controller: Member
-    nodes: tuple[Member, ...]
+    controller: ClusterHost
+    nodes: tuple[ClusterHost, ...]
     spool: str
 
     @property
-    def everyone(self) -> list[Member]:
+    def everyone(self) -> list[ClusterHost]:
         names = {node.name for node in self.nodes}
         return [*self.nodes, *([] if self.controller.name in names else [self.controller])]
 
 
-def hindrances(cluster: Cluster) -> list[str]:
+def hindrances(cluster: SlurmCluster) -> list[str]:
     """What must be mended by hand before daemons can start."""
     found = []
     names = [node.name for node in cluster.nodes]
@@ -59,13 +59,13 @@ def hindrances(cluster: Cluster) -> list[str]:
     return found
 
 
-def user(cluster: Cluster) -> str:
+def user(cluster: SlurmCluster) -> str:
     """Slurm's own account where all hosts have the same, else root."""
     found = {member.facts["accounts"]["slurm"] for member in cluster.everyone}
     return "slurm" if len(found) == 1 and None not in found else "root"
 
 
-def tracking(cluster: Cluster) -> tuple[str, str]:
+def tracking(cluster: SlurmCluster) -> tuple[str, str]:
     """`cgroup` or `linuxproc`, and why."""
     for member in cluster.nodes:
         if member.facts["cgroups"] is None:
@@ -75,7 +75,7 @@ def tracking(cluster: Cluster) -> tuple[str, str]:
     return "cgroup", "all nodes offer cgroups"
 
 
-def slurm_conf(cluster: Cluster) -> str:
+def slurm_conf(cluster: SlurmCluster) -> str:
     how, why = tracking(cluster)
     head, owner = cluster.controller, user(cluster)
     lines = [
@@ -119,27 +119,27 @@ def slurm_conf(cluster: Cluster) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _node_line(node: Member) -> str:
+def _node_line(node: ClusterHost) -> str:
     """As slurmd itself describes the host, where it could be asked."""
     facts = node.facts
-    words = {"CPUs": str(facts["cpus"])}
+    fields = {"CPUs": str(facts["cpus"])}
     if facts["node_line"]:
-        told = dict(re.findall(r"(\w+)=(\S+)", facts["node_line"]))
+        reported = dict(re.findall(r"(\w+)=(\S+)", facts["node_line"]))
         names = ("CPUs", "Boards", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
-        words = {name: told[name] for name in names if name in told}
-    words["RealMemory"] = str(int(facts["memory_mb"] * _MEMORY_SHARE))
+        fields = {name: reported[name] for name in names if name in reported}
+    fields["RealMemory"] = str(int(facts["memory_mb"] * _MEMORY_SHARE))
     devices = ",".join(f"{kind}:{len(files)}" for kind, files in _devices(node) if files)
     if devices:
-        words["Gres"] = devices
-    told_words = " ".join(f"{name}={value}" for name, value in words.items())
-    return f"NodeName={node.name} NodeAddr={node.address} {told_words} State=UNKNOWN"
+        fields["Gres"] = devices
+    shown = " ".join(f"{name}={value}" for name, value in fields.items())
+    return f"NodeName={node.name} NodeAddr={node.address} {shown} State=UNKNOWN"
 
 
-def _devices(node: Member) -> list[tuple[str, list[str]]]:
+def _devices(node: ClusterHost) -> list[tuple[str, list[str]]]:
     return sorted(node.facts["devices"].items())
 
 
-def gres_conf(cluster: Cluster) -> str:
+def gres_conf(cluster: SlurmCluster) -> str:
     lines = ["# Made by `trainmark slurm init`: one line per device file."]
     for node in cluster.nodes:
         for kind, files in _devices(node):
@@ -149,7 +149,7 @@ def gres_conf(cluster: Cluster) -> str:
     return "\n".join(lines) + "\n"
 
 
-def cgroup_conf(cluster: Cluster) -> str:
+def cgroup_conf(cluster: SlurmCluster) -> str:
     how, why = tracking(cluster)
     lines = ["# Made by `trainmark slurm init`.", f"# Tracking by {how}: {why}."]
     if how == "cgroup":
@@ -158,17 +158,17 @@ def cgroup_conf(cluster: Cluster) -> str:
     return "\n".join([*lines, "CgroupPlugin=cgroup/v1"]) + "\n"
 
 
-def steps(cluster: Cluster) -> str:
+def steps(cluster: SlurmCluster) -> str:
     """What `--apply` does, for those who would rather do it themselves."""
     hosts = " ".join(member.name for member in cluster.everyone)
     nodes = " ".join(node.name for node in cluster.nodes)
     head, owner = cluster.controller.name, user(cluster)
-    kept = [member.name for member in cluster.everyone if member.facts["munge_key"]]
-    told = f"There is a key on {', '.join(kept)}: use that of {kept[0]}." if kept else "No host has a key yet."
+    having = [member.name for member in cluster.everyone if member.facts["munge_key"]]
+    keys = f"There is a key on {', '.join(having)}: use that of {having[0]}." if having else "No host has a key yet."
     return f"""\
 Hosts: {hosts}. Controller: {head}. Nodes: {nodes}. Slurm's account: {owner}.
 
-1. munge. {told}
+1. munge. {keys}
    Make one on {head}:        umask 077; head -c 1024 /dev/urandom > /etc/munge/munge.key
    Copy it to every host, as it is, over ssh; it is a secret: owner munge, mode 0400, its folder 0700.
    On every host:             systemctl restart munge    (without systemd: runuser -u munge -- munged)
@@ -181,7 +181,7 @@ Hosts: {hosts}. Controller: {head}. Nodes: {nodes}. Slurm's account: {owner}.
 """
 
 
-def files(cluster: Cluster) -> dict[str, str]:
+def files(cluster: SlurmCluster) -> dict[str, str]:
     return {
         "slurm.conf": slurm_conf(cluster),
         "gres.conf": gres_conf(cluster),

@@ -11,15 +11,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome
+from trainmark.launch import attempt as attempts
+from trainmark.launch import node_zip
+from trainmark.launch.attempt import FolderNode
+from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
+from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
-from trainmark.launch.slurm.attempt import Attempt, Node
-from trainmark.launch.slurm.queue import Watch
+from trainmark.launch.slurm.attempt import SlurmAttempt
+from trainmark.launch.slurm.options import SlurmOptions
+from trainmark.launch.slurm.queue import QueueWatch
+from trainmark.launch.transport import SharedFolderTransport
 from trainmark.launch.trees import Tree, pack, unpack
 from trainmark.plan.records import Plan
+from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import NODE_PLAN
 
@@ -31,10 +41,16 @@ _LEAVE_SECONDS, _GONE_SECONDS = 5.0, 120.0
 _SHUN_SECONDS = 600.0
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
+    shared_folder = True
+    chooses_hosts = True
+    rank_starter = "srun"
+    engines = ("pyxis", "apptainer")
+    options_type = SlurmOptions
+
     def __init__(self) -> None:
-        self._watches: dict[str | None, Watch] = {}
-        self._attempts: dict[str, Attempt] = {}
+        self._watches: dict[str | None, QueueWatch] = {}
+        self._attempts: dict[str, SlurmAttempt] = {}
         self._allocations: dict[Path, Allocation] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
         # Hosts that were lost, and when.
@@ -43,17 +59,39 @@ class SlurmLauncher:
 
     # ---- what every launcher can do
 
+    def configure(self, site: Site, where: Location) -> Site:
+        return slurm_options.configured(super().configure(site, where), where)
+
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.slurm.check import findings
 
         return findings(site, plan)
+
+    def check_runs(self, site: Site, runs: Path) -> None:
+        slurm_plan.check_runs(site, runs)
+
+    def preview(self, plan: Plan) -> list[str]:
+        return slurm_plan.preview(plan)
+
+    def rank_options(self, site: Site) -> tuple[str, ...]:
+        return tuple(slurm_options.of(site).step_options)
+
+    def site_for_workers(self, site: Site, *, several: bool) -> Site:
+        """Each worker is a job of its own."""
+        options = slurm_options.of(site)
+        changed = {"allocation": "round", "exclusive": options.exclusive and not several}
+        return msgspec.structs.replace(site, launcher_options={**site.launcher_options, **changed})
+
+    def allocation(self, handle: str) -> str | None:
+        """`slurm://site/job/order`: the job."""
+        return handle.rpartition("/")[0]
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
         tree = self._tree(roots) if roots else None
         return slurm_plan.render(spec, site, tree)
 
-    def submit(self, request: Request) -> Job:
+    def submit(self, request: Request) -> StartedAttempt:
         about = request.nodes[0].plan["slurm"]
         run_dir = Path(about["run_dir"])
         try:
@@ -65,11 +103,11 @@ class SlurmLauncher:
             order = self._leave(allocation, request, about)
         except OSError as error:
             raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
-        job = Job(_handle(about, allocation.job, order), request.attempt_dir, request.token)
+        job = StartedAttempt(_handle(about, allocation.job, order), request.attempt_dir, request.token)
         self._follow(job, allocation, order)
         return job
 
-    def find(self, attempt_dir: Path, token: str) -> Job | None:
+    def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
         nodes = self._nodes(attempt_dir, token)
         record = read_json(attempt_dir / RECORD)
         if not nodes or not isinstance(record, dict):
@@ -79,39 +117,40 @@ class SlurmLauncher:
         allocation.recover()
         if allocation.job is None or allocation.stage(record["order"]) in ("", "withdrawn"):
             return None
-        job = Job(_handle(about, allocation.job, record["order"]), attempt_dir, token)
+        job = StartedAttempt(_handle(about, allocation.job, record["order"]), attempt_dir, token)
         if job.handle not in self._attempts:
             self._follow(job, allocation, record["order"])
         return job
 
-    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
-        attempts = {job.handle: self._attempt(job) for job in jobs}
+    def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
+        following = {job.handle: self._attempt(job) for job in jobs}
         deadline = time.monotonic() + seconds
         while True:
             for watch in self._watches.values():
                 watch.step()
-            states = {handle: attempt.state() for handle, attempt in attempts.items()}
+            states = {handle: attempt.state() for handle, attempt in following.items()}
             if time.monotonic() >= deadline or any(state.state.ended for state in states.values()):
                 return states
             time.sleep(_LOOK_SECONDS)
 
-    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         attempt = self._attempt(job)
         if how != "destroy":
             # Agents look at their orders each second.
-            if outcome.command(job.attempt_dir, epoch, how, reason):
-                attempt.withdraw(reason)
+            if attempts.command(job.attempt_dir, epoch, how, why):
+                attempt.agents.asked_to_end = True
+                attempt.withdraw(why)
             return
-        if attempt.withdraw(reason):
+        if attempt.withdraw(why):
             return
         attempt.kill()
         if attempt.allocation.silent() > SILENT_SECONDS and attempt.allocation.job:
             cancel(attempt.allocation)
 
-    def adopt(self, job: Job, epoch: int) -> None:
-        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+    def adopt(self, job: StartedAttempt, epoch: int) -> None:
+        attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
 
-    def collect(self, job: Job) -> None:
+    def collect(self, job: StartedAttempt) -> None:
         """All of it is in the run's folder already. An allocation that lost a node is given back."""
         attempt = self._attempt(job)
         if attempt.verdict is not None and not attempt.allocation.usable:
@@ -174,36 +213,38 @@ class SlurmLauncher:
             "srun": about["srun"],
         }
         order = allocation.next_order()
-        # First where to look, then what to find: whoever takes over here finds no order, and none can be found later.
+        # First where to look, then what to find: a controller that takes over in between finds no order, nor ever will.
         write_json(request.attempt_dir / RECORD, {"allocation": allocation.folder.name, "order": order}, durable=True)
         allocation.order(order, content)
         return order
 
     # ---- following
 
-    def _watch(self, about: dict[str, Any]) -> Watch:
-        return self._watches.setdefault(about["conf"], Watch(about["conf"]))
+    def _watch(self, about: dict[str, Any]) -> QueueWatch:
+        return self._watches.setdefault(about["conf"], QueueWatch(about["conf"]))
 
     def _known(self, folder: Path) -> Allocation:
         return self._allocations.setdefault(folder, Allocation(folder))
 
-    def _nodes(self, attempt_dir: Path, token: str) -> list[Node]:
-        plans = [(folder, read_json(folder / NODE_PLAN)) for folder in outcome.node_dirs(attempt_dir)]
-        return [Node(folder, plan) for folder, plan in plans if isinstance(plan, dict) and plan.get("token") == token]
+    def _nodes(self, attempt_dir: Path, token: str) -> list[FolderNode]:
+        return [
+            FolderNode(folder, plan, SharedFolderTransport(folder), float(plan["slurm"]["lost_seconds"]))
+            for folder, plan in attempts.plans_of(attempt_dir, token)
+        ]
 
-    def _follow(self, job: Job, allocation: Allocation, order: str) -> None:
+    def _follow(self, job: StartedAttempt, allocation: Allocation, order: str) -> None:
         nodes = self._nodes(job.attempt_dir, job.token)
         watch = self._watch(nodes[0].plan["slurm"])
         if allocation.job:
             watch.want(allocation.job)
-        self._attempts[job.handle] = Attempt(allocation, order, nodes, watch)
+        self._attempts[job.handle] = SlurmAttempt(allocation, order, nodes, watch)
 
-    def _attempt(self, job: Job) -> Attempt:
+    def _attempt(self, job: StartedAttempt) -> SlurmAttempt:
         if job.handle not in self._attempts and self.find(job.attempt_dir, job.token) is None:
             raise SiteError(f"{job.attempt_dir}: nothing is known of {job.handle}")
         return self._attempts[job.handle]
 
-    def _note_lost(self, attempt: Attempt) -> None:
+    def _note_lost(self, attempt: SlurmAttempt) -> None:
         for node in attempt.nodes:
             if node.ended is not None and node.ended.state == "LOST":
                 self._lost[node.host] = time.monotonic()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainmark.errors import UserError
-from trainmark.launch import AttemptSpec, NodeJob, Request, node_plan, node_zip
+from trainmark.launch import node_plan, node_zip
+from trainmark.launch.protocol import AttemptSpec, NodeStart, Request
 from trainmark.launch.slurm import command_line as slurm_words
+from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm.command_line import Ask
-from trainmark.launch.trees import Tree, moved
+from trainmark.launch.slurm.options import SlurmOptions
+from trainmark.launch.trees import Tree
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
-from trainmark.spec.slurm import Slurm
 from trainmark.store.rundir import LEASE
 
 TOP = "slurm"
@@ -20,13 +22,13 @@ OWN = "round"
 _FOLDER, _NAME, _EXCLUDE = "%FOLDER%", "%NAME%", "--exclude=%EXCLUDE%"
 
 
-def key(slurm: Slurm, round_number: int) -> str:
+def key(slurm: SlurmOptions, round_number: int) -> str:
     """Attempts with the same key share a job. Block b holds the b-th rounds."""
     return {"suite": "suite", "block": f"block{round_number}", "round": OWN}[slurm.allocation]
 
 
 def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
-    slurm = site.slurm or Slurm()
+    slurm = slurm_options.of(site)
     named = slurm.nodes is None
     top = spec.run_dir / TOP
     zip_file = str(top / node_zip.name())
@@ -50,17 +52,10 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
     }
     nodes = []
     for node in spec.case.nodes:
-        job = node_plan.render(spec, node, site)
-        plan = {**job.plan, "slurm": about}
-        if tree is not None:
-            place = str(top / "trees" / tree.name)
-            plan["path"] = [moved(text, tree.places, place) for text in plan["path"]]
-            code = plan["config"]["code"]
-            plan["config"] = {**plan["config"], "code": code and moved(code, tree.places, place)}
-            plan["ranks"] = [
-                {**rank, "argv": [moved(word, tree.places, place) for word in rank["argv"]]} for rank in plan["ranks"]
-            ]
-        nodes.append(NodeJob(job.host, job.dir, plan))
+        job = node_plan.render(spec, node, site, ranks_beside=True)
+        plan = node_plan.spelled(job.plan, str(spec.run_dir), str(spec.run_dir), tree, str(top / "trees"))
+        plan["slurm"] = about
+        nodes.append(NodeStart(job.host, job.dir, plan))
     return Request(spec.attempt_dir, spec.token, tuple(nodes))
 
 
@@ -71,11 +66,11 @@ def _sbatch(site: Site, hosts: list[str], named: bool, zip_file: str) -> list[st
 
 def sbatch_of(about: dict[str, object], folder: str, name: str, lost: list[str]) -> list[str]:
     """The command line with what is known only now: its folder, its name, and nodes to do without."""
-    words = about["sbatch_less"] if lost else about["sbatch"]
-    assert isinstance(words, list)  # noqa: S101 - rendered above
+    argv = about["sbatch_less"] if lost else about["sbatch"]
+    assert isinstance(argv, list)  # noqa: S101 - rendered above
     exclude = [] if about["named"] or not lost else [f"--exclude={','.join(lost)}"]
     filled = []
-    for word in words:
+    for word in argv:
         if word == _EXCLUDE:
             filled += exclude
         else:
@@ -85,37 +80,35 @@ def sbatch_of(about: dict[str, object], folder: str, name: str, lost: list[str])
 
 def sbatch_for(site: Site, folder: str) -> list[str]:
     """The request for the whole site, to be tried out."""
-    named = (site.slurm or Slurm()).nodes is None
-    words = _sbatch(site, site.hosts, named, f"{folder}/{node_zip.name()}")
-    return [word.replace(_FOLDER, folder).replace(_NAME, "trainmark-check") for word in words if word != _EXCLUDE]
+    named = slurm_options.of(site).nodes is None
+    argv = _sbatch(site, site.hosts, named, f"{folder}/{node_zip.name()}")
+    return [word.replace(_FOLDER, folder).replace(_NAME, "trainmark-check") for word in argv if word != _EXCLUDE]
 
 
 def preview(plan: Plan) -> list[str]:
     """For the dry run: the batch script, how the job would be asked for, and the step of each case."""
     import shlex
 
-    site, slurm = plan.site, plan.site.slurm or Slurm()
+    site, slurm = plan.site, slurm_options.of(plan.site)
     zip_file = f"RUN/{TOP}/{node_zip.name()}"
     named = slurm.nodes is None
     lines = [f"Slurm: one job for each {slurm.allocation}"]
     if slurm.allocation != "round":
-        words = _sbatch(site, site.hosts, named, zip_file)
-        lines.append("  " + shlex.join(_shown(words, f"{key(slurm, 1)}.1")))
+        argv = _sbatch(site, site.hosts, named, zip_file)
+        lines.append("  " + shlex.join(_shown(argv, f"{key(slurm, 1)}.1")))
     for case in plan.cases:
         count = len(case.nodes)
         lines.append(f"  {case.case}")
         if slurm.allocation == "round":
-            words = _sbatch(site, site.hosts[:count], named, zip_file)
-            lines.append("    " + shlex.join(_shown(words, f"{OWN}.N")))
+            argv = _sbatch(site, site.hosts[:count], named, zip_file)
+            lines.append("    " + shlex.join(_shown(argv, f"{OWN}.N")))
         lines.append("    " + shlex.join(slurm_words.srun(site, f"{case.workload}-ROUND", count, zip_file)))
     return [*lines, "  job.sh:", *("    " + line for line in slurm_words.SCRIPT.splitlines())]
 
 
-def _shown(words: list[str], folder: str) -> list[str]:
+def _shown(argv: list[str], folder: str) -> list[str]:
     place = f"RUN/{TOP}/{folder}"
-    return [
-        word.replace(_FOLDER, place).replace(_NAME, f"trainmark-RUN-{folder}") for word in words if word != _EXCLUDE
-    ]
+    return [word.replace(_FOLDER, place).replace(_NAME, f"trainmark-RUN-{folder}") for word in argv if word != _EXCLUDE]
 
 
 def check_runs(site: Site, runs: Path) -> None:

@@ -9,7 +9,7 @@ import time
 from typing import IO
 
 from trainmark.errors import SiteError
-from trainmark.launch.slurm.states import SACCT, SQUEUE, Job, parse_sacct, parse_squeue
+from trainmark.launch.slurm.states import SACCT, SQUEUE, SlurmJob, parse_sacct, parse_squeue
 
 BACK_OFF = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 _SECONDS = 30.0
@@ -21,12 +21,12 @@ _FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SACCT_", "SCANC
 
 
 def environment(conf: str | None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN) or name == "SLURM_CONF"}
-    return {**kept, "SLURM_CONF": conf} if conf else kept
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN) or name == "SLURM_CONF"}
+    return {**own, "SLURM_CONF": conf} if conf else own
 
 
 def call(argv: list[str], conf: str | None) -> str:
-    """Output of a command of Slurm; SiteError with its own words when it fails."""
+    """Output of a command of Slurm; SiteError with its message when it fails."""
     try:
         done = subprocess.run(
             argv,
@@ -73,14 +73,14 @@ class _Question:
         return code, texts[0], texts[1]
 
 
-class Watch:
+class QueueWatch:
     """What is known of the jobs of one controller."""
 
     def __init__(self, conf: str | None) -> None:
         self.conf = conf
         self._wanted: set[str] = set()
-        self._queue: dict[str, Job] = {}
-        self._lives: dict[str, list[Job]] = {}
+        self._queue: dict[str, SlurmJob] = {}
+        self._lives: dict[str, list[SlurmJob]] = {}
         self._over_since: dict[str, float] = {}
         self._calls: dict[str, _Question] = {}
         self._asked = {"squeue": 0.0, "sacct": 0.0}
@@ -102,7 +102,7 @@ class Watch:
 
     # ---- what is known
 
-    def job(self, job: str) -> Job | None:
+    def job(self, job: str) -> SlurmJob | None:
         """As squeue has it now; None when it does not know the job, or was not asked yet."""
         return self._queue.get(job)
 
@@ -111,7 +111,7 @@ class Watch:
         """When squeue was asked what it answered last."""
         return self._heard["squeue"]
 
-    def end(self, job: str) -> Job | None:
+    def end(self, job: str) -> SlurmJob | None:
         """How a job ended, once that is certain; None before."""
         since = self._over_since.get(job)
         if since is None:
@@ -123,9 +123,9 @@ class Watch:
         seen = self._queue.get(job)
         if seen is not None:
             return seen if waited > _LAG_SECONDS else None
-        return Job(job, "UNKNOWN") if waited > _ABSENT_SECONDS else None
+        return SlurmJob(job, "UNKNOWN") if waited > _ABSENT_SECONDS else None
 
-    def last_life(self, job: str, since: float) -> Job | None:
+    def last_life(self, job: str, since: float) -> SlurmJob | None:
         """How the life before a requeue ended; None before accounting, asked after a moment, tells it."""
         ends = [life for life in self._lives.get(job, []) if life.over or life.state == "REQUEUED"]
         found = ends[-1] if ends and self._heard["sacct"] > since else None
@@ -164,7 +164,7 @@ class Watch:
             pass  # no such program; `submit` and `check` say so
 
     def _doubtful(self) -> bool:
-        """Whether a job is over, or back in the queue, and accounting has not told how that came."""
+        """Whether a job is over, or back in the queue, and accounting has not said why."""
         return bool(self._curious) or any(self.end(job) is None for job in self._wanted & set(self._over_since))
 
     def _hear(self, name: str, asked: float, code: int, out: str, err: str) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import node_zip
-from trainmark.launch.remote_plan import reach
 from trainmark.launch.slurm import configuration as slurm_conf
-from trainmark.launch.slurm.configuration import Cluster, Member
-from trainmark.launch.ssh.connection import Link
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.slurm.configuration import ClusterHost, SlurmCluster
+from trainmark.launch.ssh import options as ssh_options
+from trainmark.launch.ssh.connection import Connection
+from trainmark.launch.ssh.connections import Connections
+from trainmark.launch.ssh.plan import reach
 from trainmark.spec.site import Site
 
 _ANSWER_SECONDS = 60.0
@@ -29,13 +30,13 @@ Say = Callable[[str], None]
 class Hosts:
     """Connections to all hosts, by address."""
 
-    def __init__(self, fleet: Fleet, links: dict[str, Link]) -> None:
-        self._fleet, self._links = fleet, links
+    def __init__(self, connections: Connections, links: dict[str, Connection]) -> None:
+        self._connections, self._links = connections, links
 
     def ask(self, addresses: list[str], op: str, payload: bytes = b"", **fields: Any) -> dict[str, dict[str, Any]]:
         """The same question to several; SiteError names every host that could not."""
         replies = {address: self._links[address].ask(op, payload, **fields) for address in addresses}
-        self._fleet.until(lambda: all(reply.done for reply in replies.values()), _ANSWER_SECONDS)
+        self._connections.until(lambda: all(reply.done for reply in replies.values()), _ANSWER_SECONDS)
         bad = [f"{address}: {reply.why}" for address, reply in replies.items() if not reply.ok]
         if bad:
             raise SiteError("; ".join(bad))
@@ -44,32 +45,33 @@ class Hosts:
 
 @contextlib.contextmanager
 def connected(site: Site, addresses: list[str]) -> Iterator[Hosts]:
-    fleet = Fleet(site.ssh.fan_out)
+    options = ssh_options.of(site)
+    connections = Connections(options.fan_out)
     file = node_zip.write(cache_dir() / "node")
-    links = {address: fleet.link(reach(site, address), file) for address in addresses}
+    links = {address: connections.link(reach(site, address), file) for address in addresses}
     for link in links.values():
         link.users += 1
     try:
-        seconds = site.ssh.connect_seconds * -(-len(links) // site.ssh.fan_out) + 1.0
-        fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
+        seconds = options.connect_seconds * -(-len(links) // options.fan_out) + 1.0
+        connections.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
         dead = [f"{address} cannot be reached: {link.why}" for address, link in links.items() if not link.ready]
         if dead:
             raise SiteError("; ".join(dead))
-        yield Hosts(fleet, links)
+        yield Hosts(connections, links)
     finally:
-        fleet.close()
+        connections.close()
 
 
 def look(
     hosts: Hosts, addresses: list[str], controller: str, name: str, partition: str, spool: str, gres: dict[str, str]
-) -> Cluster:
+) -> SlurmCluster:
     """What the hosts have."""
-    told = hosts.ask(list(dict.fromkeys([*addresses, controller])), "slurm_facts", gres={**GRES, **gres})
-    members = {address: Member(address, facts) for address, facts in told.items()}
-    return Cluster(name, partition, members[controller], tuple(members[address] for address in addresses), spool)
+    answers = hosts.ask(list(dict.fromkeys([*addresses, controller])), "slurm_facts", gres={**GRES, **gres})
+    members = {address: ClusterHost(address, facts) for address, facts in answers.items()}
+    return SlurmCluster(name, partition, members[controller], tuple(members[address] for address in addresses), spool)
 
 
-def apply(hosts: Hosts, cluster: Cluster, say: Say) -> None:
+def apply(hosts: Hosts, cluster: SlurmCluster, say: Say) -> None:
     """Sets the hosts up; returns when every node is idle, or says of each that is not why."""
     _refuse(cluster)
     everyone = [member.address for member in cluster.everyone]
@@ -88,7 +90,7 @@ def apply(hosts: Hosts, cluster: Cluster, say: Say) -> None:
     say(f"all {len(cluster.nodes)} nodes are idle")
 
 
-def _refuse(cluster: Cluster) -> None:
+def _refuse(cluster: SlurmCluster) -> None:
     hindrances = slurm_conf.hindrances(cluster)
     for member in cluster.everyone:
         if not member.facts["root"]:
@@ -100,7 +102,7 @@ def _refuse(cluster: Cluster) -> None:
         raise SiteError("nothing was changed: " + "; ".join(hindrances))
 
 
-def _munge(hosts: Hosts, cluster: Cluster, everyone: list[str]) -> None:
+def _munge(hosts: Hosts, cluster: SlurmCluster, everyone: list[str]) -> None:
     """One key for all: the one they have, or a new one. Hosts with keys of their own are left to their owner."""
     having = [member.address for member in cluster.everyone if member.facts["munge_key"]]
     if not having:
@@ -117,7 +119,7 @@ def _munge(hosts: Hosts, cluster: Cluster, everyone: list[str]) -> None:
         hosts.ask(asleep, "slurm_start", name="munged")
 
 
-def _until_idle(hosts: Hosts, cluster: Cluster) -> None:
+def _until_idle(hosts: Hosts, cluster: SlurmCluster) -> None:
     began = time.monotonic()
     states: dict[str, str] = {}
     while time.monotonic() - began < _IDLE_SECONDS:
@@ -131,24 +133,24 @@ def _until_idle(hosts: Hosts, cluster: Cluster) -> None:
     raise SiteError("not every node is idle: " + "; ".join(_why(hosts, cluster, states)))
 
 
-def _dead(hosts: Hosts, cluster: Cluster) -> bool:
+def _dead(hosts: Hosts, cluster: SlurmCluster) -> bool:
     """Whether a daemon has ended: no time will make its node idle."""
-    told = hosts.ask([node.address for node in cluster.nodes], "slurm_words", name="slurmd")
-    return not all(words["running"] for words in told.values())
+    answers = hosts.ask([node.address for node in cluster.nodes], "slurm_daemon", name="slurmd")
+    return not all(daemon["running"] for daemon in answers.values())
 
 
-def _why(hosts: Hosts, cluster: Cluster, states: dict[str, str]) -> Iterator[str]:
+def _why(hosts: Hosts, cluster: SlurmCluster, states: dict[str, str]) -> Iterator[str]:
     """Of each node that is not idle: its state, Slurm's reason, and what its slurmd complained of last."""
     head = cluster.controller.address
     reasons = {name: reason for name, _, reason in hosts.ask([head], "slurm_states")[head]["nodes"]}
     if not states:
-        words = hosts.ask([head], "slurm_words", name="slurmctld")[head]
-        told = " / ".join(words["said"]) or "it said nothing"
-        yield f"slurmctld on {cluster.controller.name} gives no answer: {told}"
+        daemon = hosts.ask([head], "slurm_daemon", name="slurmctld")[head]
+        said = " / ".join(daemon["said"]) or "it said nothing"
+        yield f"slurmctld on {cluster.controller.name} gives no answer: {said}"
     for node in cluster.nodes:
         if states.get(node.name) == "idle":
             continue
-        words = hosts.ask([node.address], "slurm_words", name="slurmd")[node.address]
-        life = "" if words["running"] else "its slurmd does not run; "
-        told = " / ".join([reasons.get(node.name, ""), *words["said"]]).strip(" /")
-        yield f"{node.name} is {states.get(node.name, 'unknown')}: {life}{told or 'no reason was given'}"
+        daemon = hosts.ask([node.address], "slurm_daemon", name="slurmd")[node.address]
+        life = "" if daemon["running"] else "its slurmd does not run; "
+        said = " / ".join([reasons.get(node.name, ""), *daemon["said"]]).strip(" /")
+        yield f"{node.name} is {states.get(node.name, 'unknown')}: {life}{said or 'no reason was given'}"

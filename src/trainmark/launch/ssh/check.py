@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch import Finding, container, remote_plan
+from trainmark.launch import agent_command
+from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import images
+from trainmark.launch.ssh import options as ssh_options
+from trainmark.launch.ssh import plan as ssh_plan
 from trainmark.launch.ssh import pythons as ssh_pythons
-from trainmark.launch.ssh.clock import Clock, measure
-from trainmark.launch.ssh.connection import Link, Reply
-from trainmark.launch.ssh.connections import Fleet
-from trainmark.launch.ssh.pythons import Wanted
+from trainmark.launch.ssh.clock import ClockOffset, measure
+from trainmark.launch.ssh.connection import Connection, Reply
+from trainmark.launch.ssh.connections import Connections
+from trainmark.launch.ssh.pythons import FrameworksByPython
 from trainmark.plan.records import Plan
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.site import Build, Site
@@ -24,15 +27,15 @@ _CLOCK_SECONDS = 1.0
 _SECONDS = 120.0
 
 
-def findings(fleet: Fleet, node_zip: Path, site: Site, plan: Plan | None) -> list[Finding]:
+def findings(connections: Connections, node_zip: Path, site: Site, plan: Plan | None) -> list[Finding]:
     """`plan`: only what its cases need, and quickly; without one everything is looked at."""
     hosts = needed(site, plan)
-    links = {host: fleet.link(remote_plan.reach(site, host), node_zip) for host in hosts}
-    fleet.limit = site.ssh.fan_out
+    links = {host: connections.link(ssh_plan.reach(site, host), node_zip) for host in hosts}
+    connections.limit = ssh_options.of(site).fan_out
     for link in links.values():
         link.users += 1
     try:
-        return _ordered(hosts, list(_all(fleet, links, site, plan, node_zip.name)))
+        return _ordered(hosts, list(_all(connections, links, site, plan, node_zip.name)))
     finally:
         for link in links.values():
             link.users -= 1
@@ -51,10 +54,12 @@ def _ordered(hosts: list[str], found: list[Finding]) -> list[Finding]:
     return sorted(found, key=lambda finding: hosts.index(finding.host))
 
 
-def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, node_zip: str) -> Iterator[Finding]:
-    turns = -(-len(links) // site.ssh.fan_out)
+def _all(
+    connections: Connections, links: dict[str, Connection], site: Site, plan: Plan | None, node_zip: str
+) -> Iterator[Finding]:
+    turns = -(-len(links) // ssh_options.of(site).fan_out)
     seconds = max(link.patience for link in links.values()) * turns
-    fleet.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
+    connections.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
     alive = {host: link for host, link in links.items() if link.ready}
     for host, link in links.items():
         if not link.ready:
@@ -62,8 +67,8 @@ def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, no
     pythons = ssh_pythons.wanted(site, plan)
     question = _question(site, plan, pythons)
     asked = {host: link.ask("check", **question) for host, link in alive.items()}
-    fleet.until(lambda: all(reply.done for reply in asked.values()), _SECONDS)
-    clocks = dict(zip(alive, measure(fleet, list(alive.values())), strict=True))
+    connections.until(lambda: all(reply.done for reply in asked.values()), _SECONDS)
+    clocks = dict(zip(alive, measure(connections, list(alive.values())), strict=True))
     for host, reply in asked.items():
         if not reply.ok:
             yield Finding(host, "reachable", False, reply.why)
@@ -71,12 +76,12 @@ def _all(fleet: Fleet, links: dict[str, Link], site: Site, plan: Plan | None, no
         yield Finding(host, "reachable", True, f"as {links[host].hello.get('host')}")
         yield from judge(host, reply.value or {}, site, clocks[host], pythons, deep=plan is None)
     yield from _same_image(asked)
-    yield from _neighbours(fleet, alive, every_pair=plan is None)
+    yield from _neighbours(connections, alive, every_pair=plan is None)
     if site.shared_dir:
-        yield from _shared(fleet, alive, site, node_zip)
+        yield from _shared(connections, alive, site, node_zip)
 
 
-def _question(site: Site, plan: Plan | None, pythons: Wanted) -> dict[str, Any]:
+def _question(site: Site, plan: Plan | None, pythons: FrameworksByPython) -> dict[str, Any]:
     data = {case.data for case in plan.cases} if plan else set(site.data.values())
     where = None
     if site.container:
@@ -90,13 +95,13 @@ def _question(site: Site, plan: Plan | None, pythons: Wanted) -> dict[str, Any]:
 
 
 def judge(
-    host: str, facts: dict[str, Any], site: Site, clock: Clock, pythons: Wanted, *, deep: bool
+    host: str, facts: dict[str, Any], site: Site, clock: ClockOffset, pythons: FrameworksByPython, *, deep: bool
 ) -> Iterator[Finding]:
     """One host's facts as findings. Pure."""
     yield Finding(host, "node python", True, facts["python"])
     if facts["container"]:
         why = facts["container"].get("why")
-        later = bool(why and "is not here" in why and _brings_image(site))
+        later = facts["container"].get("kind") == "image" and _brings_image(site)
         yield Finding(host, "image", None if later else not why, why or facts["container"]["id"])
     if not (facts["container"] and facts["container"].get("why")):
         yield from ssh_pythons.judge(host, facts["pythons"], site, pythons, deep=deep)
@@ -140,21 +145,21 @@ def _same_image(asked: dict[str, Reply]) -> Iterator[Finding]:
             yield Finding(host, "image", False, said, "load the same image on all hosts")
 
 
-def _neighbours(fleet: Fleet, links: dict[str, Link], *, every_pair: bool) -> Iterator[Finding]:
+def _neighbours(connections: Connections, links: dict[str, Connection], *, every_pair: bool) -> Iterator[Finding]:
     """`run` tries a ring, `doctor` every pair."""
     hosts = list(links)
     if len(hosts) < 2:
         return
     token = os.urandom(8).hex()
     heard = {host: link.ask("listen", token=token) for host, link in links.items()}
-    fleet.until(lambda: all(reply.done for reply in heard.values()), _SECONDS)
+    connections.until(lambda: all(reply.done for reply in heard.values()), _SECONDS)
     ports = {host: (reply.value or {}).get("port") for host, reply in heard.items() if reply.ok}
     tried = {}
     for index, host in enumerate(hosts):
         others = [other for other in hosts if other != host] if every_pair else [hosts[(index + 1) % len(hosts)]]
         targets = [{"host": other, "port": ports[other]} for other in others if other in ports]
         tried[host] = (len(targets), links[host].ask("reach", targets=targets, token=token))
-    fleet.until(lambda: all(reply.done for _, reply in tried.values()), _SECONDS)
+    connections.until(lambda: all(reply.done for _, reply in tried.values()), _SECONDS)
     for host, (count, reply) in tried.items():
         failed = (reply.value or {}).get("failed") or {}
         why = reply.why if not reply.ok else "; ".join(f"{other}: {text}" for other, text in failed.items())
@@ -162,7 +167,7 @@ def _neighbours(fleet: Fleet, links: dict[str, Link], *, every_pair: bool) -> It
         yield Finding(host, "network", not why, why or f"reaches {count} other host{'s' if count > 1 else ''}", cure)
 
 
-def _shared(fleet: Fleet, links: dict[str, Link], site: Site, node_zip: str) -> Iterator[Finding]:
+def _shared(connections: Connections, links: dict[str, Connection], site: Site, node_zip: str) -> Iterator[Finding]:
     """One host holds a lock on a token, all others must read it and not get the lock; containers, too."""
     token, path, hosts = os.urandom(8).hex(), str(site.shared_dir), list(links)
     inside = _look_from_container(site, token, node_zip) if site.container else None
@@ -171,7 +176,7 @@ def _shared(fleet: Fleet, links: dict[str, Link], site: Site, node_zip: str) -> 
         steps.append(("look", hosts, inside))
     for step, group, argv in [*steps, ("end", hosts[:1], None)]:
         replies = {host: links[host].ask("share", path=path, token=token, step=step, argv=argv) for host in group}
-        fleet.until(lambda replies=replies: all(reply.done for reply in replies.values()), _SECONDS)  # type: ignore[misc]
+        connections.until(lambda replies=replies: all(reply.done for reply in replies.values()), _SECONDS)  # type: ignore[misc]
         for host, reply in replies.items():
             why = (reply.value or {}).get("why")
             if step != "end":
@@ -186,11 +191,11 @@ def _look_from_container(site: Site, token: str, node_zip: str) -> list[str] | N
         site.container.python,
         "-I",
         "-S",
-        f"{remote_plan.WORK}/node/{node_zip}",
-        "share",
+        f"{ssh_plan.WORK}/node/{node_zip}",
+        "shared-folder",
         str(site.shared_dir),
         token,
     ]
     blank = {"token": token, "node": "share", "run": "check", "config": {}}
     image = images.image_name(site.container)
-    return container.command(site.container, blank, look, remote_plan.WORK, image, site.shared_dir).argv
+    return agent_command.in_container(site.container, blank, look, ssh_plan.WORK, image, site.shared_dir).argv

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 
-from trainmark.launch.ssh.connection import Link, Reply
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.connection import Connection, Reply
+from trainmark.launch.ssh.connections import Connections
 
 _EXCHANGES = 20
 _SECONDS = 20.0
 
 
-class Clock:
+class ClockOffset:
     """One host: the exchange with the shortest way there and back tells it best."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Connection) -> None:
         self._link = link
         self._left = _EXCHANGES
         self._sent = 0.0
@@ -45,8 +45,8 @@ class Clock:
         return {"offset_s": self.offset, "error_s": self.error if self.offset is not None else None}
 
 
-def measure(fleet: Fleet, links: list[Link]) -> list[Clock]:
+def measure(connections: Connections, links: list[Connection]) -> list[ClockOffset]:
     """All at once."""
-    clocks = [Clock(link) for link in links]
-    fleet.until(lambda: not [clock for clock in clocks if not clock.look()], _SECONDS)
+    clocks = [ClockOffset(link) for link in links]
+    connections.until(lambda: not [clock for clock in clocks if not clock.look()], _SECONDS)
     return clocks

@@ -1,4 +1,4 @@
-"""ssh as words: the command line that reaches a host, the first thing said there, and failures in plain sentences.
+"""The command line that reaches a host by ssh, the first program run there, and failures in plain sentences.
 
 Pure. A host is entered by ONE command with ONE argument, quoted here and nowhere else.
 """
@@ -38,14 +38,14 @@ try:
                 out.write(data)
                 size -= len(data)
         os.rename(draft, path)
-    os.execv(sys.executable, [sys.executable, "-I", "-S", path, "serve", os.path.abspath(work)])
+    os.execv(sys.executable, [sys.executable, "-I", "-S", path, "relay", os.path.abspath(work)])
 except OSError as error:
     say("cannot " + str(error))
 """
 
 
-class Reach(msgspec.Struct, frozen=True):
-    """How a host is reached; kept in each node's plan, so that a later controller can reach it again."""
+class SshTarget(msgspec.Struct, frozen=True):
+    """How a host is reached; part of each node's plan, so that a later controller can reach it again."""
 
     host: str
     user: str | None = None
@@ -57,7 +57,7 @@ class Reach(msgspec.Struct, frozen=True):
     lost_seconds: float = 120.0
 
 
-def command_line(reach: Reach, node_zip: str, size: int) -> list[str]:
+def command_line(reach: SshTarget, node_zip: str, size: int) -> list[str]:
     """The ssh that becomes the relay of this host. The user's own configuration applies, with checked host keys."""
     source = _BOOTSTRAP.format(greeting=GREETING.decode())
     # On one line: not every login shell takes a line break inside quotes.
@@ -65,14 +65,14 @@ def command_line(reach: Reach, node_zip: str, size: int) -> list[str]:
     return [*_entry(reach, {"ClearAllForwardings": "yes"}), "--", reach.host, shlex.join(remote)]
 
 
-def tunnel_line(reach: Reach, there: int, here: int) -> list[str]:
+def tunnel_line(reach: SshTarget, there: int, here: int) -> list[str]:
     """The ssh through which programs on the host reach a port of this machine; both ends are on loopback only. It ends
-    when its input does, so that it never outlives whoever started it."""
-    words = _entry(reach, {"ExitOnForwardFailure": "yes"})
-    return [*words, "-R", f"127.0.0.1:{there}:127.0.0.1:{here}", "--", reach.host, "cat"]
+    when its input does, so that it never outlives the program that started it."""
+    argv = _entry(reach, {"ExitOnForwardFailure": "yes"})
+    return [*argv, "-R", f"127.0.0.1:{there}:127.0.0.1:{here}", "--", reach.host, "cat"]
 
 
-def _entry(reach: Reach, more: dict[str, str]) -> list[str]:
+def _entry(reach: SshTarget, more: dict[str, str]) -> list[str]:
     options = {
         "BatchMode": "yes",
         "StrictHostKeyChecking": "yes",
@@ -87,16 +87,16 @@ def _entry(reach: Reach, more: dict[str, str]) -> list[str]:
         "LogLevel": "ERROR",
         **more,
     }
-    words = ["ssh", "-T"]
+    argv = ["ssh", "-T"]
     if reach.config:
-        words += ["-F", reach.config]
+        argv += ["-F", reach.config]
     for name, value in options.items():
-        words += ["-o", f"{name}={value}"]
+        argv += ["-o", f"{name}={value}"]
     if reach.user:
-        words += ["-l", reach.user]
+        argv += ["-l", reach.user]
     if reach.port:
-        words += ["-p", str(reach.port)]
-    return words
+        argv += ["-p", str(reach.port)]
+    return argv
 
 
 _SENTENCES = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trainmark.agent.relay.frames import GREETING, Decoder, FrameError, encode
-from trainmark.launch.ssh.command_line import Reach, command_line, explain
+from trainmark.launch.ssh.command_line import SshTarget, command_line, explain
 
 # A relay speaks every second; after this long without a word the connection is taken for dead.
 SILENT_SECONDS = 15.0
@@ -23,13 +23,13 @@ _GRACE_SECONDS = 3.0
 class Keeper(Protocol):
     """Who serves a link."""
 
-    def changed(self, link: Link) -> None:
+    def changed(self, link: Connection) -> None:
         """The link has other pipes than before, or something to write."""
 
-    def leave(self, link: Link) -> None:
+    def leave(self, link: Connection) -> None:
         """The link's pipes are about to be closed."""
 
-    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+    def open(self, reach: SshTarget, argv: list[str]) -> subprocess.Popen[bytes]:
         """Starts the program that reaches a host, with pipes to and from it."""
 
 
@@ -53,12 +53,12 @@ class Reply:
         return str((self.value or {}).get("why") or "no answer")
 
 
-class Link:
-    """One host. `ready` while its relay answers; whoever needs it counts in `users` and it is kept alive for them."""
+class Connection:
+    """One host. `ready` while its relay answers; it is held open while `users` is above 0."""
 
-    def __init__(self, reach: Reach, node_zip: Path, fleet: Keeper) -> None:
+    def __init__(self, reach: SshTarget, node_zip: Path, fleet: Keeper) -> None:
         self.reach = reach
-        self._fleet = fleet
+        self._connections = fleet
         self.users = 0
         self.ready = False
         self.why = "not connected yet"
@@ -92,7 +92,7 @@ class Link:
 
     def _say(self, data: bytes) -> None:
         self._out.append(memoryview(data))
-        self._fleet.changed(self)
+        self._connections.changed(self)
 
     def ask(self, op: str, payload: bytes = b"", **fields: Any) -> Reply:
         """Sends a question; the reply fills while the fleet is served."""
@@ -112,10 +112,10 @@ class Link:
         argv = command_line(self.reach, self._zip.name, self._zip.stat().st_size)
         self._in, self._said, self._decoder, self._greeted = b"", b"", Decoder(), False
         self._out.clear()
-        # A little longer than ssh itself tries: its own words tell more.
+        # A little longer than ssh itself tries: its own message says more.
         self._deadline = time.monotonic() + self.reach.connect_seconds + _GRACE_SECONDS
         try:
-            self._process = self._fleet.open(self.reach, argv)
+            self._process = self._connections.open(self.reach, argv)
         except OSError as error:
             self.why = f"ssh cannot be started: {error.strerror}"
             self.retry_at = float("inf")
@@ -123,7 +123,7 @@ class Link:
         self._mute = False
         for pipe in self.pipes():
             os.set_blocking(pipe.fileno(), False)
-        self._fleet.changed(self)
+        self._connections.changed(self)
 
     def pipes(self) -> list[Any]:
         if self._process is None:
@@ -146,7 +146,7 @@ class Link:
                     self._out[0] = self._out[0][sent:]
                 else:
                     self._out.popleft()
-            self._fleet.changed(self)
+            self._connections.changed(self)
         except BlockingIOError:
             pass
         except OSError:
@@ -161,7 +161,7 @@ class Link:
             self._said = (self._said + data)[-_STDERR:]
             if not data:  # ssh has closed it: nothing more will come
                 self._mute = True
-                self._fleet.changed(self)
+                self._connections.changed(self)
         elif data:
             self._hear(data)
         else:
@@ -219,12 +219,12 @@ class Link:
             self.lose(silent if self.ready else None, timed_out=True)
 
     def lose(self, why: str | None, *, timed_out: bool = False) -> None:
-        """The connection is over; everybody who waits is told why."""
+        """The connection is over; every open question is answered with why."""
         process = self._process
         if process is None:
             return
         # Before anything is closed: another connection may be given the same descriptors at once.
-        self._fleet.leave(self)
+        self._connections.leave(self)
         was_ready, self._process, self.ready = self.ready, None, False
         if process.stdin:
             process.stdin.close()

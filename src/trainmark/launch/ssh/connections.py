@@ -9,29 +9,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch.ssh.command_line import Reach
-from trainmark.launch.ssh.connection import Link
+from trainmark.launch.ssh.command_line import SshTarget
+from trainmark.launch.ssh.connection import Connection
 
-# How often the fleet looks for what is late, and for what must be connected.
+# How often the connections looks for what is late, and for what must be connected.
 _LOOK_SECONDS = 0.05
 # A controller that was busy elsewhere, or stopped, for longer than this.
 _AWAY_SECONDS = 1.0
 
 
-class Fleet:
+class Connections:
     """All links of a controller. Nothing happens but inside `step` and `until`; there are no threads."""
 
     def __init__(self, limit: int = 32) -> None:
         self.limit = limit
-        self._links: dict[Reach, Link] = {}
+        self._links: dict[SshTarget, Connection] = {}
         self._selector = selectors.DefaultSelector()
-        self._watched: dict[Link, list[Any]] = {}
-        self._changed: set[Link] = set()
+        self._watched: dict[Connection, list[Any]] = {}
+        self._changed: set[Connection] = set()
         self._look_at = 0.0
 
-    def link(self, reach: Reach, node_zip: Path) -> Link:
+    def link(self, reach: SshTarget, node_zip: Path) -> Connection:
         if reach not in self._links:
-            self._links[reach] = Link(reach, node_zip, self)
+            self._links[reach] = Connection(reach, node_zip, self)
         return self._links[reach]
 
     def step(self, seconds: float) -> None:
@@ -59,11 +59,11 @@ class Fleet:
                 link.check_deadline(now, away if away > _AWAY_SECONDS else 0.0)
             self._connect(now)
 
-    def changed(self, link: Link) -> None:
+    def changed(self, link: Connection) -> None:
         """To be looked at before the next wait."""
         self._changed.add(link)
 
-    def open(self, reach: Reach, argv: list[str]) -> subprocess.Popen[bytes]:
+    def open(self, reach: SshTarget, argv: list[str]) -> subprocess.Popen[bytes]:
         """An ssh, which knows by its arguments whom to reach."""
         del reach
         return subprocess.Popen(
@@ -75,11 +75,11 @@ class Fleet:
             start_new_session=True,
         )
 
-    def leave(self, link: Link) -> None:
+    def leave(self, link: Connection) -> None:
         for pipe in self._watched.pop(link, []):
             self._selector.unregister(pipe)
 
-    def _register(self, link: Link) -> None:
+    def _register(self, link: Connection) -> None:
         """Watches the pipes a link has now; its input only while there is something to write."""
         self.leave(link)
         pipes = [pipe for pipe in link.pipes() if not pipe.writable() or link.wants_to_write]
@@ -101,7 +101,7 @@ class Fleet:
                 self.step(pause - time.monotonic())
         return True
 
-    def reach(self, links: list[Link], at_most: float = float("inf")) -> None:
+    def reach(self, links: list[Connection], at_most: float = float("inf")) -> None:
         """All of them at once, as far as the limit allows; each gets one full try within `at_most` seconds."""
         for link in links:
             if link.down:

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import SiteError
-from trainmark.launch import container
-from trainmark.launch.ssh.connection import Link, Reply
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch import agent_command
+from trainmark.launch.ssh.connection import Connection, Reply
+from trainmark.launch.ssh.connections import Connections
 from trainmark.launch.trees import Tree, pack
 from trainmark.spec.site import Build, Container, Site
 
@@ -23,7 +23,7 @@ _CHUNK = 4 << 20
 _packed = functools.cache(pack)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ImageWants(msgspec.Struct, frozen=True):
     """What a site wants to be on each host before anything starts there; `tree` holds the files it is made from."""
 
     engine: str
@@ -41,7 +41,7 @@ def image_name(asked: Container) -> str:
     return asked.image
 
 
-def wanted(site: Site, work: str) -> Wanted:
+def wanted(site: Site, work: str) -> ImageWants:
     """Pure but for reading the files."""
     asked, trees, build = site.container, [], None
     if asked and isinstance(asked.image, Build):
@@ -53,7 +53,7 @@ def wanted(site: Site, work: str) -> Wanted:
         tree = _prepare_tree(site)
         trees.append(tree)
         prepare = _prepare(site, tree, work)
-    return Wanted(
+    return ImageWants(
         engine=asked.engine if asked else "",
         image=image_name(asked) if asked else "",
         pull=asked.pull if asked else "never",
@@ -67,9 +67,9 @@ def prepared_dir(site: Site, work: str) -> str | None:
     """Where the ranks find what was prepared: named by the files, the image and the Python it is for."""
     if not site.prepare:
         return None
-    told = [_prepare_tree(site).name, image_name(site.container) if site.container else "", site.python or ""]
-    told += [site.prepare.index or "", *site.prepare.options]
-    return f"{work}/prepared/{hashlib.sha256(chr(0).join(told).encode()).hexdigest()[:32]}"
+    parts = [_prepare_tree(site).name, image_name(site.container) if site.container else "", site.python or ""]
+    parts += [site.prepare.index or "", *site.prepare.options]
+    return f"{work}/prepared/{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
 
 
 def _prepare_tree(site: Site) -> Tree:
@@ -84,29 +84,31 @@ def _prepare(site: Site, tree: Tree, work: str) -> dict[str, Any]:
     asked, target = site.prepare, prepared_dir(site, work)
     draft = f"{target}.part"
     top = f"{work}/trees/{tree.name}"
-    words = [site.python or "python3", "-m", "pip", "install", "--target", draft, "--disable-pip-version-check"]
+    argv = [site.python or "python3", "-m", "pip", "install", "--target", draft, "--disable-pip-version-check"]
     if asked and asked.index:
-        words += ["--index-url", asked.index]
-    words += asked.options if asked else []
+        argv += ["--index-url", asked.index]
+    argv += asked.options if asked else []
     if asked and asked.requirements:
         file = Path(asked.requirements)
         place = f"{top}/{tree.places[str(file.parent)]}"
-        words += ["--find-links", place, "--requirement", f"{place}/{file.name}"]
-    words += [f"{top}/{tree.places[folder]}" for folder in (asked.extensions if asked else ())]
+        argv += ["--find-links", place, "--requirement", f"{place}/{file.name}"]
+    argv += [f"{top}/{tree.places[folder]}" for folder in (asked.extensions if asked else ())]
     if site.container:
         blank = {"token": tree.name, "node": "prepare", "run": "prepare", "config": {}}
-        words = container.command(site.container, blank, words, work, image_name(site.container)).argv
-    return {"target": target, "draft": draft, "argv": words}
+        argv = agent_command.in_container(site.container, blank, argv, work, image_name(site.container)).argv
+    return {"target": target, "draft": draft, "argv": argv}
 
 
 class Provider:
     """Sees to it that hosts have what is wanted; each host is asked once per controller."""
 
-    def __init__(self, fleet: Fleet, ship: Callable[[list[Link], Tree], None], note: Callable[[str], None]) -> None:
-        self._fleet, self._ship, self._note = fleet, ship, note
+    def __init__(
+        self, connections: Connections, ship: Callable[[list[Connection], Tree], None], note: Callable[[str], None]
+    ) -> None:
+        self._connections, self._ship, self._note = connections, ship, note
         self._done: set[tuple[int, str]] = set()
 
-    def provide(self, links: list[Link], want: Wanted) -> None:
+    def provide(self, links: list[Connection], want: ImageWants) -> None:
         key = f"{want.engine} {want.image} {want.prepare and want.prepare['target']}"
         new = [link for link in links if (id(link), key) not in self._done]
         if not new:
@@ -120,7 +122,7 @@ class Provider:
             self._wait([(link, link.ask("prepare", **want.prepare)) for link in new], "prepare packages")
         self._done.update((id(link), key) for link in new)
 
-    def _images(self, links: list[Link], want: Wanted) -> None:
+    def _images(self, links: list[Connection], want: ImageWants) -> None:
         looked = [(link, link.ask("image", engine=want.engine, image=want.image)) for link in links]
         self._wait(looked, "look for the image")
         missing = [link for link, reply in looked if not (reply.value or {}).get("identity")]
@@ -139,7 +141,7 @@ class Provider:
         if missing:
             self._copy(having[0], missing, want)
 
-    def _copy(self, source: Link, targets: list[Link], want: Wanted) -> None:
+    def _copy(self, source: Connection, targets: list[Connection], want: ImageWants) -> None:
         """Through this controller, a few megabytes at a time: the hosts need not know each other."""
         self._note(f"copying {want.image} from {source.reach.host} to {_names(targets)}")
         name = want.image.rpartition(":")[2]
@@ -155,13 +157,13 @@ class Provider:
         taken = [(link, link.ask("load", engine=want.engine, name=name, take=True)) for link in targets]
         self._wait([*taken, (source, source.ask("load", engine=want.engine, name=name, take=False))], "load the image")
 
-    def _wait(self, replies: list[tuple[Link, Reply]], what: str) -> None:
-        self._fleet.until(lambda: all(reply.done for _, reply in replies), _SECONDS)
+    def _wait(self, replies: list[tuple[Connection, Reply]], what: str) -> None:
+        self._connections.until(lambda: all(reply.done for _, reply in replies), _SECONDS)
         bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
         if bad:
             raise SiteError("; ".join(bad[:5]))
 
 
-def _names(links: list[Link]) -> str:
+def _names(links: list[Connection]) -> str:
     names = [link.reach.host for link in links]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

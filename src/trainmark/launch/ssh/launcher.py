@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
-from trainmark.launch import AttemptSpec, Ended, Finding, How, Job, Request, node_zip, outcome, remote_plan
-from trainmark.launch.remote_plan import REACH
-from trainmark.launch.ssh import abandoned as left
-from trainmark.launch.ssh import images
-from trainmark.launch.ssh.attempt import NEVER_BEGAN, Attempt, Node, is_here, reach_of
+from trainmark.launch import attempt as attempts
+from trainmark.launch import node_zip
+from trainmark.launch.attempt import AttemptNodes
+from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
+from trainmark.launch.ssh import abandoned, images
+from trainmark.launch.ssh import options as ssh_options
+from trainmark.launch.ssh import plan as ssh_plan
 from trainmark.launch.ssh.clock import measure
-from trainmark.launch.ssh.connection import Link, Reply
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.ssh.command_line import tunnel_line
+from trainmark.launch.ssh.connection import Connection
+from trainmark.launch.ssh.connections import Connections
+from trainmark.launch.ssh.node import SshNode, reach_of
+from trainmark.launch.ssh.options import SshOptions
+from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.ssh.start import Starter
 from trainmark.launch.trees import Tree, pack
 from trainmark.plan.records import Plan
-from trainmark.spec.site import Site
+from trainmark.reasons import Reason, reason
+from trainmark.spec.site import Site, beside, options_location
 from trainmark.spec.states import JobState
+from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLOCK, CONTROL, NODE_PLAN
+from trainmark.store.rundir import CLOCK
 
 _COLLECT_SECONDS = 20.0
 # At the end of a run, for hosts that were lost and may be back.
@@ -31,31 +42,44 @@ _AGAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 
 
-class SshLauncher:
-    def __init__(self, fleet: Fleet | None = None) -> None:
-        self.fleet = fleet or Fleet()
-        self._attempts: dict[str, Attempt] = {}
-        self._by_dir: dict[tuple[int, str], Node] = {}
+class SshLauncher(Launcher):
+    engines = ("docker", "podman")
+    options_type = SshOptions
+
+    def __init__(self, connections: Connections | None = None) -> None:
+        self.connections = connections or Connections()
+        self._attempts: dict[str, AttemptNodes[SshNode]] = {}
+        self._by_dir: dict[tuple[int, str], SshNode] = {}
         self._trees: dict[tuple[str, ...], Tree] = {}
         self._zip: Path | None = None
-        self._starter = Starter(self.fleet)
+        self._starter = Starter(self.connections)
 
     # ---- what every launcher can do
+
+    def configure(self, site: Site, where: Location) -> Site:
+        site, place = super().configure(site, where), options_location(site, where)
+        options = ssh_options.of(site)
+        ssh_options.check(options, place)
+        options = msgspec.structs.replace(options, config=options.config and beside(where, options.config))
+        return msgspec.structs.replace(site, launcher_options=msgspec.to_builtins(options))
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.ssh.check import findings
 
-        return findings(self.fleet, self.zip(), site, plan)
+        return findings(self.connections, self.zip(), site, plan)
+
+    def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
+        return tunnel_line(ssh_plan.reach(site, host), there, here)
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
-        self.fleet.limit = site.ssh.fan_out
+        self.connections.limit = ssh_options.of(site).fan_out
         roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
         tree = self._tree(roots) if roots else None
-        self._starter.wanted = images.wanted(site, remote_plan.WORK)
-        nodes = [remote_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
+        self._starter.wanted = images.wanted(site, ssh_plan.WORK)
+        nodes = [ssh_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
         return Request(spec.attempt_dir, spec.token, tuple(nodes))
 
-    def submit(self, request: Request) -> Job:
+    def submit(self, request: Request) -> StartedAttempt:
         nodes = [self._node(job.dir, job.plan) for job in request.nodes]
         for node in nodes:
             node.link.users += 1
@@ -70,54 +94,58 @@ class SshLauncher:
             if isinstance(error, SiteError):
                 raise
             raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
-        job = Job(_handle(nodes), request.attempt_dir, request.token)
-        self._attempts[job.handle] = Attempt(nodes)
+        job = StartedAttempt(_handle(nodes), request.attempt_dir, request.token)
+        self._attempts[job.handle] = AttemptNodes(nodes)
         for node in nodes:
-            node.link.on_ready.append(node.watch)
+            node.link.on_ready.append(node.transport.watch)
         return job
 
-    def find(self, attempt_dir: Path, token: str) -> Job | None:
+    def find(self, attempt_dir: Path, token: str) -> StartedAttempt | None:
         nodes = self._read_nodes(attempt_dir, token)
         if not nodes:
             return None
-        job = Job(_handle(nodes), attempt_dir, token)
+        job = StartedAttempt(_handle(nodes), attempt_dir, token)
         if job.handle in self._attempts:
             return job
         self._attach(nodes, job)
         # A host that cannot be asked may well have an agent: only a plain no from all counts.
-        never = all(node.ended and node.ended.reason == NEVER_BEGAN for node in nodes)
+        never = all(node.never_began for node in nodes)
         if never:
             del self._attempts[job.handle]
         return None if never else job
 
-    def poll(self, jobs: Sequence[Job], seconds: float) -> dict[str, Ended]:
-        attempts = {job.handle: self._attempt(job) for job in jobs}
+    def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
+        following = {job.handle: self._attempt(job) for job in jobs}
 
         def news() -> bool:
-            for attempt in attempts.values():
-                attempt.follow()
-            return any(attempt.over for attempt in attempts.values())
+            now = time.monotonic()
+            for attempt in following.values():
+                attempt.follow(now)
+            return any(attempt.over for attempt in following.values())
 
-        self.fleet.until(news, seconds, every=_LOOK_SECONDS)
-        return {handle: attempt.state() for handle, attempt in attempts.items()}
+        self.connections.until(news, seconds, every=_LOOK_SECONDS)
+        return {handle: attempt.state() for handle, attempt in following.items()}
 
-    def cancel(self, job: Job, epoch: int, reason: str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         attempt = self._attempt(job)
-        if how != "destroy" and not outcome.command(job.attempt_dir, epoch, how, reason):
+        if how != "destroy" and not attempts.command(job.attempt_dir, epoch, how, why):
             return
         attempt.asked_to_end = True
         for node in attempt.nodes:
             if node.ended is None:
-                self._pass_on(node, destroy=how == "destroy")
-        self.fleet.step(0.0)
+                if how == "destroy":
+                    node.link.ask("destroy", **node.transport.address)
+                else:
+                    node.transport.repeat_order()
+        self.connections.step(0.0)
 
-    def adopt(self, job: Job, epoch: int) -> None:
-        outcome.command(job.attempt_dir, epoch, "adopt", "another controller took over")
-        replies = [self._pass_on(node) for node in self._attempt(job).nodes if node.ended is None]
-        self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+    def adopt(self, job: StartedAttempt, epoch: int) -> None:
+        attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
+        replies = [node.transport.repeat_order() for node in self._attempt(job).nodes if node.ended is None]
+        self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
-    def collect(self, job: Job) -> None:
-        """Everything arrived before a node's end was told; here the hosts are freed of it."""
+    def collect(self, job: StartedAttempt) -> None:
+        """Everything arrived before a node's end was known; here the hosts are cleared."""
         attempt = self._attempt(job)
         whole = attempt.over and attempt.state().state is JobState.SUCCEEDED
         ended = [node for node in attempt.nodes if not node.collected and node.ended]
@@ -126,31 +154,31 @@ class SshLauncher:
             if not node.link.ready:
                 node.leave_behind()
         replies = []
-        for node, clock in zip(nodes, measure(self.fleet, [node.link for node in nodes]), strict=True):
+        for node, clock in zip(nodes, measure(self.connections, [node.link for node in nodes]), strict=True):
             write_json(node.folder / CLOCK, {**(read_json(node.folder / CLOCK) or {}), "end": clock.record()})
             node.collected = True
-            if node.left_there:
+            if node.transport.left_there:
                 continue
             # A round that is done needs its checkpoints no more.
-            kept = [node.plan["config"]["checkpoints"]] if whole else []
-            replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *kept]))
-        self.fleet.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+            done = [node.plan["config"]["checkpoints"]] if whole else []
+            replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *done]))
+        self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
 
     def release(self, run_dir: Path) -> list[str]:
-        """Connections end with the controller. What hosts have kept that were lost is tried once more."""
-        kept = [(self.fleet.link(one.reach, self.zip()), one) for one in left.of(run_dir)]
-        links = list({id(link): link for link, _ in kept}.values())
+        """Connections end with the controller. What is still on hosts that were lost is tried once more."""
+        noted = [(self.connections.link(one.reach, self.zip()), one) for one in abandoned.of(run_dir)]
+        links = list({id(link): link for link, _ in noted}.values())
         for link in links:
             link.users += 1
         if links:
-            self.fleet.reach(links, _AGAIN_SECONDS)
-        left.clear(self.fleet, [(link, one) for link, one in kept if link.ready])
+            self.connections.reach(links, _AGAIN_SECONDS)
+        abandoned.clear(self.connections, [(link, one) for link, one in noted if link.ready])
         for link in links:
             link.users -= 1
         return [
             f"{link.reach.host} keeps {one.address['dir']}: {link.why}; `trainmark stop {run_dir.name}` tries "
             "again, and the next run there clears it"
-            for link, one in kept
+            for link, one in noted
             if one.file.exists()
         ]
 
@@ -168,10 +196,10 @@ class SshLauncher:
             self._trees[roots] = pack(roots)
         return self._trees[roots]
 
-    def _node(self, folder: Path, plan: dict[str, Any]) -> Node:
-        link = self.fleet.link(reach_of(plan), self.zip())
+    def _node(self, folder: Path, plan: dict[str, Any]) -> SshNode:
+        link = self.connections.link(reach_of(plan), self.zip())
         link.on_frame = lambda header, data: self._frame(link, header, data)
-        return Node(folder, plan, link)
+        return SshNode(folder, plan, link)
 
     # ---- following
 
@@ -179,34 +207,33 @@ class SshLauncher:
         """Attempts that this controller still follows."""
         return {node.folder for attempt in self._attempts.values() for node in attempt.nodes if node.ended is None}
 
-    def _attempt(self, job: Job) -> Attempt:
+    def _attempt(self, job: StartedAttempt) -> AttemptNodes[SshNode]:
         if job.handle not in self._attempts:
             self._attach(self._read_nodes(job.attempt_dir, job.token), job)
         return self._attempts[job.handle]
 
-    def _read_nodes(self, attempt_dir: Path, token: str) -> list[Node]:
-        plans = [(folder, read_json(folder / NODE_PLAN)) for folder in outcome.node_dirs(attempt_dir)]
-        return [self._node(folder, plan) for folder, plan in plans if plan and plan.get("token") == token]
+    def _read_nodes(self, attempt_dir: Path, token: str) -> list[SshNode]:
+        return [self._node(folder, plan) for folder, plan in attempts.plans_of(attempt_dir, token)]
 
-    def _attach(self, nodes: list[Node], job: Job) -> None:
+    def _attach(self, nodes: list[SshNode], job: StartedAttempt) -> None:
         """Takes up an attempt that another controller started: from its results here, else from the hosts."""
-        self._attempts[job.handle] = Attempt(nodes)
+        self._attempts[job.handle] = AttemptNodes(nodes)
         waiting = []
         for node in nodes:
             node.link.users += 1
-            if is_here(node.folder, node.plan["token"]):
+            if attempts.has_result(node.folder, node.plan["token"]):
                 node.gone(None)
             else:
                 waiting.append(node)
                 self._by_dir[id(node.link), _inner(node)] = node
-                node.link.on_ready.append(node.watch)
+                node.link.on_ready.append(node.transport.watch)
                 if node.link.ready:
-                    node.watch()
+                    node.transport.watch()
         seconds = max((node.link.patience for node in waiting), default=0.0)
-        self.fleet.until(lambda: all(node.looked_for for node in waiting), seconds)
-        self._attempts[job.handle].follow()
+        self.connections.until(lambda: all(node.looked_for for node in waiting), seconds)
+        self._attempts[job.handle].follow(time.monotonic())
 
-    def _frame(self, link: Link, header: dict[str, Any], data: bytes) -> None:
+    def _frame(self, link: Connection, header: dict[str, Any], data: bytes) -> None:
         if header["op"] == "progress":
             self._starter.note(f"{link.reach.host}: {header['text']}")
             return
@@ -215,24 +242,18 @@ class SshLauncher:
         if node is None or node.ended is not None:
             return
         if header["op"] == "file":
-            node.take(header, data)
-        elif header["op"] == "kept":
-            node.keep(header)
+            node.transport.take(header, data)
+        elif header["op"] == "not-sent":
+            node.transport.leave_there(header)
         elif header["op"] == "gone":
             node.gone(header.get("exit"))
 
-    def _pass_on(self, node: Node, *, destroy: bool = False) -> Reply:
-        """The standing order to the node's agent."""
-        if destroy:
-            return node.link.ask("destroy", **node.address)
-        return node.link.ask("order", control=read_json(node.folder / CONTROL), **node.address)
 
-
-def _inner(node: Node) -> str:
+def _inner(node: SshNode) -> str:
     """The node's folder below the host's work folder."""
-    return str(node.plan["dir"]).removeprefix(remote_plan.WORK)
+    return str(node.plan["dir"]).removeprefix(ssh_plan.WORK)
 
 
-def _handle(nodes: list[Node]) -> str:
+def _handle(nodes: list[SshNode]) -> str:
     plan = nodes[0].plan
     return f"ssh://{plan[REACH]['site']}/{plan['run']}/{plan['token'][:16]}"

@@ -9,8 +9,10 @@ from typing import Any
 
 from trainmark.environments import Environment, catalogue
 from trainmark.errors import one_of
-from trainmark.launch import Finding, container, remote_plan
+from trainmark.launch import agent_command
+from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import images
+from trainmark.launch.ssh import plan as ssh_plan
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 
@@ -18,13 +20,13 @@ from trainmark.spec.site import Site
 _LEAST = (3, 7)
 
 # Each Python of the site, and the frameworks that must be in it.
-Wanted = dict[str, set[str]]
+FrameworksByPython = dict[str, set[str]]
 
 
-def wanted(site: Site, plan: Plan | None) -> Wanted:
+def wanted(site: Site, plan: Plan | None) -> FrameworksByPython:
     """Those that the plan's ranks need; without a plan all that the site names."""
     usual = site.python or "python3"
-    found: Wanted = {} if plan else {usual: set()}
+    found: FrameworksByPython = {} if plan else {usual: set()}
     for framework, python in () if plan else site.pythons.items():
         found.setdefault(python, set()).add(framework)
     for case in plan.cases if plan else ():
@@ -48,7 +50,7 @@ def _module(framework: str) -> str | None:
     return known.module if known else None
 
 
-def questions(site: Site, plan: Plan | None, pythons: Wanted) -> dict[str, Any]:
+def questions(site: Site, plan: Plan | None, pythons: FrameworksByPython) -> dict[str, Any]:
     """What each is asked, by its name."""
     table = plan.rank_table if plan else site.rank_table
     common = {
@@ -67,14 +69,14 @@ def questions(site: Site, plan: Plan | None, pythons: Wanted) -> dict[str, Any]:
 
 def _argv(site: Site, python: str) -> list[str]:
     if not site.container:
-        return remote_plan.with_modules(site.modules, [python])
+        return agent_command.with_modules(site.modules, [python])
     blank = {"token": os.urandom(8).hex(), "node": 0, "run": "check", "config": {}}
     image = images.image_name(site.container)
-    return container.command(site.container, blank, [python], remote_plan.WORK, image).argv
+    return agent_command.in_container(site.container, blank, [python], ssh_plan.WORK, image).argv
 
 
 def judge(
-    host: str, answers: dict[str, dict[str, Any]], site: Site, pythons: Wanted, *, deep: bool
+    host: str, answers: dict[str, dict[str, Any]], site: Site, pythons: FrameworksByPython, *, deep: bool
 ) -> Iterator[Finding]:
     """One host's answers as findings."""
     for python, frameworks in pythons.items():
@@ -88,9 +90,9 @@ def judge(
             yield Finding(host, "pytorch", True, found["torch"])
         elif "torch_error" in found:
             yield Finding(host, "pytorch", None, found["torch_error"], "only cases that need it will fail")
-    told = next((found for found in answers.values() if "python" in found), {})
-    yield from _programs(host, told.get("missing", ()), site)
-    yield from _files(host, told.get("closed", ()), site)
+    known = next((found for found in answers.values() if "python" in found), {})
+    yield from _programs(host, known.get("missing", ()), site)
+    yield from _files(host, known.get("closed", ()), site)
 
 
 def _cure(found: dict[str, Any], site: Site) -> str:

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.agent.placeholders import agree_on
+from trainmark.agent.reasons import reason
 from trainmark.errors import SiteError
-from trainmark.launch.remote_plan import REACH
-from trainmark.launch.ssh import abandoned as left
-from trainmark.launch.ssh import images
-from trainmark.launch.ssh.attempt import Node, is_here
-from trainmark.launch.ssh.clock import Clock, measure
-from trainmark.launch.ssh.connection import Link, Reply
-from trainmark.launch.ssh.connections import Fleet
+from trainmark.launch.attempt import has_result
+from trainmark.launch.ssh import abandoned, images
+from trainmark.launch.ssh.clock import ClockOffset, measure
+from trainmark.launch.ssh.connection import Connection, Reply
+from trainmark.launch.ssh.connections import Connections
+from trainmark.launch.ssh.node import SshNode
+from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.trees import Tree
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import CLOCK, IMAGE, NODE_PLAN, RUN_LOG
@@ -28,12 +29,12 @@ _END_SECONDS = 20.0
 class Starter:
     """`wanted`: the images and packages of the site. SiteError names every host that could not, and why."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self.wanted: images.Wanted | None = None
-        self._fleet = fleet
+    def __init__(self, connections: Connections) -> None:
+        self.wanted: images.ImageWants | None = None
+        self._connections = connections
         self._log: Path | None = None
         self._abandoned: dict[Path, dict[str, Any]] | None = None
-        self._provider = images.Provider(fleet, self._send, self.note)
+        self._provider = images.Provider(connections, self._send, self.note)
 
     def note(self, text: str) -> None:
         """For the run's log: what is brought to hosts may take long."""
@@ -41,14 +42,14 @@ class Starter:
             with self._log.open("a", encoding="utf-8") as out:
                 out.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
-    def prepare(self, nodes: list[Node], attempt_dir: Path, trees: Iterable[Tree], living: set[Path]) -> None:
+    def prepare(self, nodes: list[SshNode], attempt_dir: Path, trees: Iterable[Tree], living: set[Path]) -> None:
         """All that comes before the start; the last thing is to write the attempt down."""
         run_dir = attempt_dir.parents[2]
         self._log = run_dir / RUN_LOG
         self._reach(nodes)
         self._end_abandoned(run_dir, nodes, living)
-        left.clear(self._fleet, left.near(run_dir, [node.link for node in nodes]))
-        clocks = measure(self._fleet, [node.link for node in nodes])
+        abandoned.clear(self._connections, abandoned.near(run_dir, [node.link for node in nodes]))
+        clocks = measure(self._connections, [node.link for node in nodes])
         for tree in trees:
             self._send([node.link for node in nodes if node.plan[REACH]["tree"] == tree.name], tree)
         began = time.monotonic()
@@ -61,7 +62,7 @@ class Starter:
         if self.wanted is not None and self.wanted.image:
             write_json(attempt_dir / IMAGE, {"seconds": provided})
 
-    def start(self, nodes: list[Node]) -> None:
+    def start(self, nodes: list[SshNode]) -> None:
         replies = [(node, _start(node)) for node in nodes]
         try:
             self._heard([(node.link, reply) for node, reply in replies], "start the agent")
@@ -73,13 +74,13 @@ class Starter:
             # Should one of them be given up, it is ended before its host is used again.
             self._abandoned.update({node.folder: node.plan for node in nodes})
 
-    def _reach(self, nodes: list[Node]) -> None:
-        self._fleet.reach(list({id(node.link): node.link for node in nodes}.values()))
+    def _reach(self, nodes: list[SshNode]) -> None:
+        self._connections.reach(list({id(node.link): node.link for node in nodes}.values()))
         dead = [node for node in nodes if not node.link.ready]
         if dead:
             raise SiteError("; ".join(f"{node.host} cannot be reached: {node.link.why}" for node in dead[:5]))
 
-    def _end_abandoned(self, run_dir: Path, nodes: list[Node], living: set[Path]) -> None:
+    def _end_abandoned(self, run_dir: Path, nodes: list[SshNode], living: set[Path]) -> None:
         """Agents that were given up, by this controller or an earlier one, do not work beside the new ones."""
         if self._abandoned is None:
             found = ((file.parent, read_json(file)) for file in run_dir.glob(f"*/round*/attempt*/*/{NODE_PLAN}"))
@@ -87,36 +88,36 @@ class Starter:
         links = {node.host: node.link for node in nodes}
         ended = []
         for folder, plan in list(self._abandoned.items()):
-            if is_here(folder, plan["token"]):
+            if has_result(folder, plan["token"]):
                 del self._abandoned[folder]
             elif folder not in living and plan["host"] in links:
-                ended.append((links[plan["host"]], Node(folder, plan, links[plan["host"]])))
+                ended.append((links[plan["host"]], SshNode(folder, plan, links[plan["host"]])))
                 del self._abandoned[folder]
         self._end(ended)
 
-    def _end(self, nodes: list[tuple[Link, Node]]) -> None:
+    def _end(self, nodes: list[tuple[Connection, SshNode]]) -> None:
         replies = []
         for link, node in nodes:
-            replies += [link.ask("destroy", **node.address), link.ask("forget", dirs=[node.plan["dir"]])]
-        self._fleet.until(lambda: all(reply.done for reply in replies), _END_SECONDS)
+            replies += [link.ask("destroy", **node.transport.address), link.ask("forget", dirs=[node.plan["dir"]])]
+        self._connections.until(lambda: all(reply.done for reply in replies), _END_SECONDS)
 
-    def _send(self, links: list[Link], tree: Tree) -> None:
+    def _send(self, links: list[Connection], tree: Tree) -> None:
         """Files, to those who lack them."""
         asked = [(link, link.ask("have", trees=[tree.name])) for link in links]
         self._heard(asked, "look for files")
         lacking = [link for link, reply in asked if (reply.value or {}).get("missing")]
         self._heard([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
 
-    def _clear_caches(self, nodes: list[Node]) -> None:
-        """Where the site wants it. A busy disk may take long; what could not be done is told in the result."""
+    def _clear_caches(self, nodes: list[SshNode]) -> None:
+        """Where the site wants it. A busy disk may take long; what could not be done is in the result."""
         asked = [(node, node.link.ask("clear_caches")) for node in nodes if node.plan[REACH]["clear_caches"]]
-        self._fleet.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
+        self._connections.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
         for node, reply in asked:
             why = reply.why or f"no answer within {_ANSWER_SECONDS:g} s"
-            told = (reply.value or {})["warnings"] if reply.ok else [f"caches were not cleared: {why}"]
-            node.plan = {**node.plan, "warnings": told}
+            warnings = (reply.value or {})["warnings"] if reply.ok else [reason("caches-not-cleared", why=why)]
+            node.plan = {**node.plan, "warnings": warnings}
 
-    def _agree_on_ports(self, nodes: list[Node]) -> None:
+    def _agree_on_ports(self, nodes: list[SshNode]) -> None:
         """Found free on the first node, where the ranks will meet."""
         first = nodes[0]
         wanted = list(first.plan["ports"])
@@ -128,21 +129,21 @@ class Starter:
         for node in nodes:
             node.plan = agree_on(node.plan, numbers)
 
-    def _heard(self, replies: list[tuple[Link, Reply]], what: str) -> None:
-        self._fleet.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
+    def _heard(self, replies: list[tuple[Connection, Reply]], what: str) -> None:
+        self._connections.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
         bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
         if bad:
             raise SiteError("; ".join(bad[:5]))
 
 
-def _write_down(nodes: list[Node], clocks: list[Clock]) -> None:
-    """Before anything starts, so that whoever takes over knows where to look."""
+def _write_down(nodes: list[SshNode], clocks: list[ClockOffset]) -> None:
+    """Before anything starts, so that a controller that takes over knows where to look."""
     for node, clock in zip(nodes, clocks, strict=True):
         node.folder.mkdir(parents=True)
         write_json(node.folder / NODE_PLAN, node.plan)
         write_json(node.folder / CLOCK, {"start": clock.record()})
 
 
-def _start(node: Node) -> Reply:
+def _start(node: SshNode) -> Reply:
     about = node.plan[REACH]
-    return node.link.ask("start", plan=node.plan, argv=about["argv"], **node.address)
+    return node.link.ask("start", plan=node.plan, argv=about["argv"], **node.transport.address)

@@ -1,8 +1,7 @@
-"""Runs at the start of every Python under `trainmark exec`: waits for torch, and does nothing else.
+"""Runs at the start of every Python under `trainmark exec`: installs hooks when torch is imported.
 
-Its folder is first on PYTHONPATH, so it stands in front of any other `sitecustomize`, which it runs as if it were not
-there. Only modules that every interpreter has loaded by now are used: a Python that never imports torch pays next to
-nothing.
+Its folder is first on PYTHONPATH, so it hides any other `sitecustomize`, which it therefore runs itself. It imports
+almost nothing: a Python that never imports torch must not become slower.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Finder:
-    """Lets others find torch, and has its loader call the hooks when torch is complete."""
+    """Wraps the loader of torch, so that the hooks are installed after its import."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "torch":
@@ -33,7 +32,7 @@ class _Finder:
 
 
 class _Loader:
-    """torch's own loader; torch never sees this one."""
+    """The loader of torch; torch itself sees only its own."""
 
     def __init__(self, own: Any) -> None:
         self._own = own
@@ -48,7 +47,7 @@ class _Loader:
 
 
 def _install(torch: Any) -> None:
-    """A fault of ours must never hurt the program."""
+    """Installs the hooks. An error here must never reach the program."""
     folder = os.path.dirname(_here)
     sys.path.insert(0, folder)
     try:
@@ -64,7 +63,7 @@ def _install(torch: Any) -> None:
 
 
 def _say(text: str) -> None:
-    """A word to the agent. A Python that never says one was started with -I, -E or -S."""
+    """A line for the agent. A Python that writes none was started with -I, -E or -S."""
     try:
         file = os.open(os.path.join(_spools, "hello"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     except OSError:
@@ -77,17 +76,16 @@ def _say(text: str) -> None:
 
 def _chain() -> None:
     """Runs the sitecustomize that this one hides."""
-    import _frozen_importlib as machinery
+    from importlib.machinery import PathFinder
 
     hidden = [entry for entry in sys.path if os.path.abspath(entry) != _here]
-    for finder in sys.meta_path:
-        if getattr(finder, "__name__", "") == "PathFinder":
-            spec: Any = finder.find_spec(__name__, hidden)
-            if spec is not None and spec.loader is not None:
-                module = machinery.module_from_spec(spec)
-                sys.modules[__name__] = module
-                spec.loader.exec_module(module)
-            return
+    spec = PathFinder.find_spec(__name__, hidden)
+    if spec is not None and spec.loader is not None:
+        from importlib.util import module_from_spec
+
+        module = module_from_spec(spec)
+        sys.modules[__name__] = module
+        spec.loader.exec_module(module)
 
 
 _here = os.path.dirname(os.path.abspath(__file__))

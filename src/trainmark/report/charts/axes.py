@@ -1,4 +1,4 @@
-"""Axes: where a value stands, and which ticks help to read it."""
+"""Axes: where a value stands, which ticks help to read it, and how many points of a curve can be seen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from statistics import median
 import msgspec
 
 from trainmark.report import numbers
+from trainmark.report.charts.records import MOST_POINTS
 
 # Past this ratio of the largest value to the middle one, a straight axis shows nothing of the rest.
 _SPREAD = 8.0
@@ -105,3 +106,20 @@ def _log(low: float, high: float, divisor: float, suffix: str, unit: str) -> Axi
     inner = inner[::every]
     labels = [numbers.tick(place, min(place, 1)) + suffix for place in inner]
     return Axis(places[0], places[-1], inner, labels, divisor, suffix, unit, log=True)
+
+
+def thin(
+    xs: Sequence[float], ys: Sequence[float | None], most: int = MOST_POINTS
+) -> tuple[Sequence[float], Sequence[float | None]]:
+    """Fewer points that look the same: of each stretch the lowest and the highest. Peaks stay, so that no
+    stall vanishes; a stretch without values stays a gap."""
+    size = min(len(xs), len(ys))
+    if size <= most:
+        return xs, ys
+    stretches = max(1, most // 2)
+    shown: list[int] = []
+    for part in range(stretches):
+        start, end = part * size // stretches, (part + 1) * size // stretches
+        seen = [(value, index) for index, value in enumerate(ys[start:end], start) if value is not None]
+        shown.extend(sorted({min(seen)[1], max(seen)[1]}) if seen else [start])
+    return [xs[index] for index in shown], [ys[index] for index in shown]

@@ -1,4 +1,4 @@
-"""The pieces every chart is made of: a frame with axes, text, and paths."""
+"""The pieces every chart is made of: a frame with axes, text, paths, and the figure around a drawing."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import msgspec
 
 from trainmark.report.charts.axes import Axis, drawable
-from trainmark.report.markup import attributes, content, element, escape
-from trainmark.report.words import Label
+from trainmark.report.render import escape
+from trainmark.report.render.markup import Markup
+from trainmark.report.texts import Text, label
 
 WIDTH, HEIGHT = 400, 230
+COLOURS = 6
 # Average width of a character of chart text, in the units of the drawing.
 _CHARACTER = 6.4
 # Paths count in tenths, so that a pointer can read values back from them.
@@ -39,46 +41,71 @@ def fit(text: str, room: float) -> str:
     return f"{text[: -(-keep // 2)]}…{text[len(text) - keep // 2 :]}"
 
 
-def text(x: float, y: float, label: Label | str, kind: str = "", anchor: str = "") -> str:
+def text(page: Markup, x: float, y: float, value: Text, kind: str = "", anchor: str = "") -> str:
     more = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
-    return element("text", label, f' x="{x:.0f}" y="{y:.0f}"{more}')
+    return page.element("text", value, f' x="{x:.0f}" y="{y:.0f}"{more}')
+
+
+def tick_text(x: float, y: float, value: str) -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}">{escape.html(value)}</text>'
 
 
 def ticks(place: Frame, x: Axis, y: float) -> str:
     """Labels of a horizontal axis; one that would touch its neighbour is left out."""
     parts, end = [], -math.inf
-    for tick, label in zip(x.ticks, x.labels, strict=True):
-        at, half = x.place(tick * x.divisor, place.left, place.right), width_of(label) / 2
+    for tick, shown in zip(x.ticks, x.labels, strict=True):
+        at, half = x.place(tick * x.divisor, place.left, place.right), width_of(shown) / 2
         if at - half > end + 8:
-            parts.append(text(max(at, half + 1), y, label))
+            parts.append(tick_text(max(at, half + 1), y, shown))
             end = at + half
     return f'<g text-anchor="middle">{"".join(parts)}</g>'
 
 
-def document(title: Label | str, desc: Label, body: str, size: tuple[float, float], more: str = "") -> str:
+def drawing(page: Markup, title: Text, desc: Text, body: str, size: tuple[float, float], more: str = "") -> str:
     """A drawing that says what it shows, also to those who cannot see it."""
-    said = element("title", title) + element("desc", desc)
+    said = page.element("title", title) + page.element("desc", desc)
     return f'<svg viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="img"{more}>{said}{body}</svg>'
+
+
+def plot(page: Markup, title: Text, series: int, body: str, place: Frame, x: Axis, y: Axis) -> str:
+    """A drawing over two axes, from which a pointer can read values."""
+    ends = (axis.shown(end * axis.divisor) for axis in (x, y) for end in (axis.low, axis.high))
+    return drawing(page, title, label("chart.desc", str(series), *ends), body, (WIDTH, HEIGHT), readable(place, x, y))
+
+
+def colour(index: int) -> str:
+    """The class of a series; past the last colour they begin again, with dashes."""
+    return f"s{index % COLOURS + 1}" + (" dash" if index >= COLOURS else "")
+
+
+def figure(
+    page: Markup, title: Text, svg: str, legend: Sequence[tuple[str, Text]] = (), after: str = "", kind: str = ""
+) -> str:
+    """A drawing with its caption. `legend` is (class of the mark, its name); `after` is markup below the drawing."""
+    marks = "".join(page.element("li", name, f' class="{mark}"' if mark else "") for mark, name in legend)
+    listed = f'<ul class="legend">{marks}</ul>' if marks else ""
+    more = f' class="{kind}"' if kind else ""
+    return f"<figure{more}>{page.element('figcaption', title)}{listed}<div>{svg}{after}</div></figure>"
 
 
 def frame(y: Axis, x: Axis, width: float = WIDTH, height: float = HEIGHT) -> Frame:
     """Room for the tick labels, whatever their length."""
-    left = 12 + max((width_of(label) for label in y.labels), default=0)
+    left = 12 + max((width_of(shown) for shown in y.labels), default=0)
     right = max(10.0, width_of(x.labels[-1]) / 2 + 2 if x.labels else 0)
     return Frame(left, width - right, 26, height - 38)
 
 
-def grid(place: Frame, x: Axis, y: Axis, x_title: Label | str, y_title: Label | str) -> str:
+def grid(page: Markup, place: Frame, x: Axis, y: Axis, x_title: Text, y_title: Text) -> str:
     """Axes with ticks and units. The title of the vertical axis lies on top of it, where it can be read."""
     heights = [y.place(tick * y.divisor, place.bottom, place.top) for tick in y.ticks]
     rules = "".join(f"M{place.left:.0f} {at:.1f}H{place.right:.0f}" for at in heights)
-    labels = "".join(text(place.left - 6, at + 4, label) for at, label in zip(heights, y.labels, strict=True))
+    labels = "".join(tick_text(place.left - 6, at + 4, shown) for at, shown in zip(heights, y.labels, strict=True))
     return (
         f'<path class="grid" d="{rules}"/><g text-anchor="end">{labels}</g>'
         + ticks(place, x, place.bottom + 16)
         + base_line(place)
-        + titled(4, 13, y_title, y.unit)
-        + titled(place.right, place.bottom + 32, x_title, x.unit, "end")
+        + titled(page, 4, 13, y_title, y.unit)
+        + titled(page, place.right, place.bottom + 32, x_title, x.unit, "end")
     )
 
 
@@ -93,15 +120,15 @@ def upright_grid(place: Frame, x: Axis) -> str:
     return f'<path class="grid" d="{rules}"/>{base_line(place)}{ticks(place, x, place.bottom + 16)}'
 
 
-def titled(x: float, y: float, title: Label | str, unit: str, anchor: str = "") -> str:
+def titled(page: Markup, x: float, y: float, title: Text, unit: str, anchor: str = "") -> str:
     """An axis' name and its unit: the name may change its language, the unit does not."""
     if isinstance(title, str):
         title = fit(title, WIDTH * 0.5)
     unit = fit(unit, WIDTH * 0.35)
-    name = f"<tspan{attributes(title)}>{content(title)}</tspan>" if title else ""
+    name = page.element("tspan", title) if title else ""
     joint = ", " if name and unit else ""
     more = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text x="{x:.0f}" y="{y:.0f}"{more}>{name}{joint}{escape(unit)}</text>'
+    return f'<text x="{x:.0f}" y="{y:.0f}"{more}>{name}{joint}{escape.html(unit)}</text>'
 
 
 def readable(place: Frame, x: Axis, y: Axis) -> str:
@@ -109,7 +136,7 @@ def readable(place: Frame, x: Axis, y: Axis) -> str:
 
     def one(axis: Axis, start: float, end: float) -> str:
         ends = f"{axis.low:.9g},{axis.high:.9g},{start:.1f},{end:.1f},{int(axis.log)}"
-        return escape(f"{ends},{axis.suffix},{axis.unit}")
+        return escape.html(f"{ends},{axis.suffix},{axis.unit}")
 
     return f' data-x="{one(x, place.left, place.right)}" data-y="{one(y, place.bottom, place.top)}"'
 

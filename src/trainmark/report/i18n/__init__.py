@@ -1,1 +1,5 @@
-"""Words of reports in every language: templates for reasons, labels of tables. Renderers call it; nobody else makes words."""
+"""Words of reports in every language: labels (`labels*.py`), and a template for every reason (`reasons_<room>.py`).
+
+`say` gives the text of a label or a reason. Renderers, the command line and exporters call it; records hold reasons,
+never words.
+"""

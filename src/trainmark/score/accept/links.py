@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from trainmark.score.accept.nodes import Rule, Word, holm, percent, share
+from trainmark.reasons import Reason, reason
+from trainmark.score.accept.nodes import Rule, Word, holm, share
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import t_limit
 
@@ -45,7 +46,7 @@ class Effect(msgspec.Struct, frozen=True):
     ci_low: float
     ci_high: float
     p: float
-    reason: str
+    reason: Reason
 
     @property
     def name(self) -> str:
@@ -58,8 +59,8 @@ class LinkVerdict(msgspec.Struct, frozen=True):
     effects: list[Effect]
     # Geometric mean over the blocks, by `a–b`.
     bandwidth: dict[str, float]
-    untested: list[str] = []
-    reason: str = ""
+    untested: list[Reason] = []
+    reason: Reason | None = None
 
 
 def tournament(nodes: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -83,7 +84,7 @@ def judge(trials: Sequence[Trial], rule: Rule) -> LinkVerdict:
         logs[one.a, one.b].append(math.log(one.bandwidth))
     bandwidth = {f"{a}–{b}": math.exp(sum(logs[a, b]) / len(logs[a, b])) for a, b in pairs}
     if len(pairs) < 3:
-        return LinkVerdict([], bandwidth, reason="so few links have no others to be compared with")
+        return LinkVerdict([], bandwidth, reason=reason("few-links"))
     return LinkVerdict(_Fit(trials, pairs).effects(rule), bandwidth)
 
 
@@ -192,8 +193,12 @@ class _Fit:
 
 
 def _effect(one: dict[str, Any], blamed: bool, rule: Rule) -> Effect:
-    what = "all its links have" if one["kind"] == "node" else "it has"
-    proof = "beyond doubt" if blamed else "not proven to be"
-    reason = f"{what} {percent(one['loss'])} less bandwidth than others, {proof} more than {percent(rule.margin)}"
+    loss, margin = 100 * one["loss"], 100 * rule.margin
+    if one["kind"] == "node":
+        proven = reason("all-links-slow", percent=loss, margin=margin)
+        why = proven if blamed else reason("all-links-maybe-slow", percent=loss, margin=margin)
+    else:
+        proven = reason("link-slow", percent=loss, margin=margin)
+        why = proven if blamed else reason("link-maybe-slow", percent=loss, margin=margin)
     word: Word = "bad" if blamed else "suspect" if one["p"] < DOUBT else "good"
-    return Effect(word=word, reason=reason, **one)
+    return Effect(word=word, reason=why, **one)

@@ -14,8 +14,7 @@ import msgspec
 from trainmark.score.diagnosis import spans as intervals
 
 if TYPE_CHECKING:
-    from trainmark.spec.columns import Floats
-    from trainmark.spec.trace import Trace
+    from trainmark.spec.columns import Floats, Trace
 
 COMPUTE, TRANSFER, WAITING, COPIES = "compute", "transfer", "waiting", "copies"
 DATA, HOST, LAUNCH, UNEXPLAINED = "data", "host", "launch", "unexplained"

@@ -15,8 +15,7 @@ from trainmark.score.diagnosis import spans as intervals
 from trainmark.score.diagnosis.breakdown import HOST, Timeline
 
 if TYPE_CHECKING:
-    from trainmark.spec.columns import Floats
-    from trainmark.spec.trace import Collectives, Trace
+    from trainmark.spec.columns import Collectives, Floats, Trace
 
 
 class Matched(msgspec.Struct, frozen=True, eq=False):

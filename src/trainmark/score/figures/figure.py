@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import msgspec
 
+from trainmark.reasons import Reason
+
 
 class Figure(msgspec.Struct, frozen=True):
     """`seen` is a value that is no result (`reason` says why); it is shown as such."""
 
     value: float | None
-    reason: str = ""
+    reason: Reason | None = None
     seen: float | None = None
     # How it was found, where there is more than one way.
-    how: str = ""
+    how: Reason | None = None
 
 
-def known(value: float | None, otherwise: str) -> Figure:
+def known(value: float | None, otherwise: Reason | None) -> Figure:
     return Figure(value) if value is not None else Figure(None, otherwise)
 
 
-def ratio(part: Figure, whole: float | None, otherwise: str) -> Figure:
+def ratio(part: Figure, whole: float | None, otherwise: Reason | None) -> Figure:
     """`part` ÷ `whole`; what is missing in either is missing in the ratio, for the same reason."""
     if whole is None or whole <= 0:
         return Figure(None, otherwise)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from trainmark.reasons import Reason
+from trainmark.spec.workload import Target
+
 SCORER_VERSION = 2
 
 
@@ -16,9 +19,13 @@ class Measurement(msgspec.Struct, frozen=True):
     n: int
     ci_low: float | None = None
     ci_high: float | None = None
-    method: str = ""
+    # How the values of runs made one, and how they were found themselves.
+    method: list[Reason] = []
+    # In English; `report.i18n` has it in other languages, by the name of the figure.
     formula: str = ""
     inputs: list[float] = []
-    reason: str = ""
+    reason: list[Reason] = []
     scorer: int = SCORER_VERSION
     seed: int | None = None
+    # Of a figure that says how long or how far it was to a target.
+    target: Target | None = None

@@ -16,7 +16,6 @@ from trainmark.score.stats.confidence import t_limit
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats
 
-METHOD = "repeated split"
 # What is cut off must differ from the rest by this many standard errors, at a lag-one autocorrelation of at most this.
 START_LIMIT = 4.0
 MOST_MEMORY = 0.9

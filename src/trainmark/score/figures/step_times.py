@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from trainmark.reasons import reason
 from trainmark.score.figures import steady
 from trainmark.score.figures import steps as grids
 from trainmark.score.figures.definitions import PERCENTILES
@@ -16,7 +17,7 @@ from trainmark.score.figures.window import Found
 from trainmark.spec.columns import RankColumns
 
 BINS = 30
-NOT_EXACT = "single steps of this device cannot be timed: it works behind the host, which sees block edges only"
+NOT_EXACT = reason("steps-not-timed")
 
 
 def figures(grid: Grid, found: Found, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
@@ -29,9 +30,9 @@ def figures(grid: Grid, found: Found, ranks: Sequence[RankColumns]) -> dict[str,
         values = steady.quantiles(found.series, (0.5, 0.9, 0.99, 1.0))
         figures = {name: Figure(value) for name, value in zip(names, values, strict=True)}
     spread = float(net.max()) / middle - 1 if middle > 0 else None
-    figures["straggler"] = Figure(None, "one rank has nobody to wait for")
+    figures["straggler"] = Figure(None, reason("single-rank"))
     if spread is not None and len(net) > 1:
-        figures["straggler"] = Figure(spread, how=f"slowest: rank {grid.ranks[found.row]}")
+        figures["straggler"] = Figure(spread, how=reason("slowest-rank", rank=grid.ranks[found.row]))
     figures["data_wait"] = Figure(waited / found.window.seconds)
     return figures
 

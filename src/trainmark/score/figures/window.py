@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from trainmark.reasons import Reason, reason
 from trainmark.score.figures import steady
 from trainmark.score.figures.steps import Grid
 from trainmark.score.records import Outcome, Window
-from trainmark.spec.window import FixedWindow
+from trainmark.spec.rules import FixedWindow
 
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats
@@ -29,38 +30,39 @@ class Found(msgspec.Struct, frozen=True, eq=False):
     series: Floats
 
 
-def find(grid: Grid, fixed: FixedWindow | None = None) -> Found | str:
+def find(grid: Grid, fixed: FixedWindow | None = None) -> Found | Reason:
     """The window, or why there is none."""
     if fixed is not None:
         return _fixed(grid, fixed)
     last = len(grid.edges) - 1
     first = steady.start(grid.series(grid.slowest(0, last)))
-    return _measure(grid, first, last, steady.METHOD)
+    return _measure(grid, first, last, None)
 
 
-def _fixed(grid: Grid, fixed: FixedWindow) -> Found | str:
+def _fixed(grid: Grid, fixed: FixedWindow) -> Found | Reason:
     import numpy as np
 
-    need = f"the fixed window (skip {fixed.skip}, steps {fixed.steps})"
     ends = np.searchsorted(grid.edges, (fixed.skip, fixed.skip + fixed.steps)).tolist()
     if ends[1] >= len(grid.edges) or grid.edges[ends[1]] != fixed.skip + fixed.steps:
-        return f"{need} ends after the last step that can be timed, {int(grid.edges[-1])}"
+        return reason("window-ends-late", skip=fixed.skip, steps=fixed.steps, last=int(grid.edges[-1]))
     if grid.edges[ends[0]] != fixed.skip:
-        return f"{need} does not begin at a step that can be timed"
-    return _measure(grid, ends[0], ends[1], f"fixed: skip {fixed.skip}, steps {fixed.steps}")
+        return reason("window-begins-between", skip=fixed.skip, steps=fixed.steps)
+    return _measure(grid, ends[0], ends[1], fixed)
 
 
-def _measure(grid: Grid, first: int, last: int, method: str) -> Found | str:
+def _measure(grid: Grid, first: int, last: int, fixed: FixedWindow | None) -> Found | Reason:
     row = grid.slowest(first, last)
     seconds = float(grid.net(first, last)[row])
     if seconds <= 0:
-        return "the steps took no time"
+        return reason("steps-took-no-time")
     before, end = int(grid.edges[first]), int(grid.edges[last])
     series = grid.series(row)[first:last]
     outcome: Outcome = "fixed"
-    reason = ""
-    if method == steady.METHOD:
-        outcome, reason = _judge(before, end, seconds, grid, first, series)
+    if fixed is None:
+        method = reason("repeated-split")
+        outcome, flaw = _judge(before, end, seconds, grid, first, series)
+    else:
+        method, flaw = reason("fixed-window", skip=fixed.skip, steps=fixed.steps), None
     window = Window(
         before=before,
         last=end,
@@ -70,24 +72,34 @@ def _measure(grid: Grid, first: int, last: int, method: str) -> Found | str:
         samples=int((grid.n[:, last] - grid.n[:, first]).sum()),
         outcome=outcome,
         method=method,
-        reason=reason,
+        reason=flaw,
     )
     return Found(window, first, last, row, series)
 
 
-def _judge(before: int, end: int, seconds: float, grid: Grid, first: int, series: Floats) -> tuple[Outcome, str]:
+def _judge(
+    before: int, end: int, seconds: float, grid: Grid, first: int, series: Floats
+) -> tuple[Outcome, Reason | None]:
     if end - before < LEAST_STEPS or seconds < LEAST_SECONDS:
         # Rounded down: 9.97 s must not read as the 10 s that are asked for.
-        return "too short", (
-            f"{end - before} steps in {int(10 * seconds) / 10:.1f} s: "
-            f"at least {LEAST_STEPS} steps and {LEAST_SECONDS:.0f} s are needed"
+        return "too short", reason(
+            "window-too-short",
+            steps=end - before,
+            seconds=int(10 * seconds) / 10,
+            least_steps=LEAST_STEPS,
+            least_seconds=LEAST_SECONDS,
         )
     if len(series) < steady.LEAST_INTERVALS:
-        return "too short", f"{len(series)} times between edges: at least {steady.LEAST_INTERVALS} are needed"
+        return "too short", reason("few-edges", count=len(series), least=steady.LEAST_INTERVALS)
     found = steady.judge(series)
-    size = f"{100 * abs(found.change):.1f} % {'slower' if found.change > 0 else 'faster'}"
+    percent, slower = 100 * abs(found.change), found.change > 0
     if found.outcome == "drifting":
-        return "drifting", f"drifting: steps became {size} from step {before + 1} to step {end}"
+        if slower:
+            return "drifting", reason("drifting-slower", percent=percent, first=before + 1, last=end)
+        return "drifting", reason("drifting-faster", percent=percent, first=before + 1, last=end)
     if found.outcome == "two-level" and found.at is not None:
-        return "two-level", f"two-level: steps are {size} from step {int(grid.edges[first + found.at]) + 1} on"
-    return "steady", ""
+        since = int(grid.edges[first + found.at]) + 1
+        if slower:
+            return "two-level", reason("two-level-slower", percent=percent, step=since)
+        return "two-level", reason("two-level-faster", percent=percent, step=since)
+    return "steady", None

@@ -72,7 +72,7 @@ class _Named(io.BytesIO):
 
 
 def open_records(train: Path, test: Path, size: int, classes: int, cache: Path) -> tuple[Records, Records]:
-    """Both parts. Whether labels count from 0 or 1 is told by whoever has the last label."""
+    """Both parts. Whether labels count from 0 or 1 is found in the validation records."""
     both = [(shards(train, "train"), "train"), (shards(test, "validation") or shards(test, "val"), "validation")]
     for (files, part), folder in zip(both, (train, test), strict=True):
         if not files:
@@ -95,20 +95,20 @@ def _first_label(files: list[Path], classes: int) -> int:
 
 
 def _index(files: list[Path], cache: Path | None) -> Any:
-    """Shard, offset and length of every record; kept, since a shared file system takes its time to tell."""
+    """Shard, offset and length of every record; cached, since a shared file system is slow."""
     stamp = _stamp(files)
-    kept = cache / f"tfrecords-{stamp}.npy" if cache else None
-    if kept and kept.is_file():
-        return np.load(kept, allow_pickle=False)
+    cached = cache / f"tfrecords-{stamp}.npy" if cache else None
+    if cached and cached.is_file():
+        return np.load(cached, allow_pickle=False)
     rows = [(number, offset, length) for number, path in enumerate(files) for offset, length in _scan(path)]
     if not rows:
         raise InputError(f"{files[0].parent} holds no records")
     places = np.array(rows, np.int64)
-    if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        half = kept.with_name(f".{kept.name}.{uuid.uuid4().hex}.npy")
+    if cached:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        half = cached.with_name(f".{cached.name}.{uuid.uuid4().hex}.npy")
         np.save(half, places)
-        half.replace(kept)
+        half.replace(cached)
     return places
 
 

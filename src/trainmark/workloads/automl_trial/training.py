@@ -11,25 +11,25 @@ import torch
 import torch.nn.functional as functional
 import trainmark_probe as probe
 import trainmark_torch
-from beginning import Beginning, Beginnings
+from preparation import Preparation, Prepared, Trial
 from torch import nn
 from trainmark_batches import Feed, Shards
 from trainmark_images import Source
 from trainmark_torch import Place
-from trial import Trial
 
 from trainmark.automl.experiment import schedule
 from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.worker import Assignment, Outcome
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.own_json import encode
-from trainmark.automl.graph.tuned import tuned
-from trainmark.automl.ledger.desk import Assignment, Outcome
-from trainmark.automl.ledger.files import Shelf
+from trainmark.automl.graph.graph_json import encode
+from trainmark.automl.graph.moves import tuned
+from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Ledger
 from trainmark.automl.search import hpo
 from trainmark.automl.search.hpo import Values
+from trainmark.reasons import Reason, reason
 
 # Ranks that train together agree this often on whether the time is up; one alone looks at every step.
 AGREE_STEPS = 10
@@ -40,25 +40,29 @@ class TimeUp(Exception):
     """The experiment is over, in the midst of an epoch."""
 
 
+class NotFinite(RuntimeError):
+    """The loss is no number any more."""
+
+
 class Trainer:
     def __init__(
         self,
         experiment: Experiment,
-        place: Place,
+        ranks: Place,
         data: tuple[Source, Source],
         ledger: Ledger | None,
-        shelf: Shelf,
+        files: TrialFiles,
         over: Callable[[], bool],
     ) -> None:
-        self._experiment, self._place, self._ledger, self._shelf, self._over = experiment, place, ledger, shelf, over
+        self._experiment, self._ranks, self._ledger, self._files, self._over = experiment, ranks, ledger, files, over
         self._train, self._test = data
         self._size = experiment.image.size if experiment.image else 0
-        self._precision = trainmark_torch.Precision(experiment.training.dtype, place.device)
+        self._precision = trainmark_torch.Precision(experiment.training.dtype, ranks.device)
         layout = experiment.training.channels_last
-        self._feed, self._test_feed = (Feed(source, place, self._size, layout) for source in data)
+        self._feed, self._test_feed = (Feed(source, ranks, self._size, layout) for source in data)
         self._layout = torch.channels_last if layout else torch.contiguous_format
-        self._beginnings = Beginnings(experiment, shelf)
-        # Of trials that ended, what is not yet on the shelf: the graph that was trained, and its weights if there are.
+        self._preparation = Preparation(experiment, files)
+        # Of trials that ended, what is not yet saved: the graph that was trained, and its weights if there are.
         self._unsaved: dict[int, tuple[Graph, dict[str, Any] | None]] = {}
         # Which trial's work ended last, and when: for the gap between two trials.
         self._worked: tuple[int, float] | None = None
@@ -67,28 +71,28 @@ class Trainer:
 
     def prepare(self, given: Assignment) -> None:
         """This is trained next."""
-        self._beginnings.prepare(given)
+        self._preparation.prepare(given)
 
     def save(self, number: int) -> None:
         """Of a trial that has ended: before the ledger knows of it, since children need what it left."""
         if number in self._unsaved:
             graph, weights = self._unsaved[number]
-            self._shelf.put_graph(graph)
+            self._files.put_graph(graph)
             if weights is not None:
-                self._shelf.put_weights(number, weights)
+                self._files.put_weights(number, weights)
             del self._unsaved[number]
 
     # ---- a trial
 
     def __call__(self, given: Assignment) -> Outcome:
-        experiment, trial = self._experiment, self._beginnings.trial(given)
+        experiment, trial = self._experiment, self._preparation.trial(given)
         for epoch in trial.epochs:
-            # Perhaps the worker that did them was lost before it could tell: what is told twice counts once.
-            self._tell("automl_epoch", epoch)
-        pruned, why = False, ""
+            # The worker that did them may have been lost before they were on record; each counts once.
+            self._note("automl_epoch", epoch)
+        pruned, why = False, None
         while hpo.wants_more(experiment.hpo, trial.round, trial.tried):
             try:
-                pruned = self._one(trial, *self._beginnings.of(trial, given))
+                pruned = self._train_once(trial, *self._preparation.of(trial, given))
             except TimeUp:
                 break
             except (RuntimeError, MemoryError) as error:
@@ -105,34 +109,34 @@ class Trainer:
             trial.end_run()
         return self._outcome(trial, given, pruned, why)
 
-    def _outcome(self, trial: Trial, given: Assignment, pruned: bool, why: str) -> Outcome:
+    def _outcome(self, trial: Trial, given: Assignment, pruned: bool, why: Reason | None) -> Outcome:
         if not trial.epochs:
-            return Outcome(None, fields={"why": why or "the time was up in its first epoch"})
+            return Outcome(None, why=why or reason("automl-time-up"))
         values = trial.tried[trial.best_run].values
         # The accuracy belongs to the graph that reached it, with the kernels it was trained with.
-        graph = self._shelf.graph(trial.entry.file, trial.entry.graph)
+        graph = self._files.graph(trial.entry.file, trial.entry.graph)
         trained = tuned(graph, given.body, values["kernel_size"], values["dropout"])
         best = {name: value for name, value in values.items() if name != "kernel_size"}
-        fields: dict[str, Any] = {"best": best, "why": why, "file": self._shelf.name(trained)}
+        fields: dict[str, Any] = {"best": best, "file": self._files.name(trained)}
         if trial.entry.graph is not None:
             fields["graph"] = encode(trained).decode()
-        if self._place.rank == 0:
+        if self._ranks.rank == 0:
             self._unsaved[trial.entry.number] = trained, trial.unsaved
-        return Outcome(trial.best, pruned, fields=fields)
+        return Outcome(trial.best, pruned, why, fields)
 
     # ---- one training
 
-    def _one(self, trial: Trial, beginning: Beginning, network: nn.Module) -> bool:
+    def _train_once(self, trial: Trial, prepared: Prepared, network: nn.Module) -> bool:
         """Until its budget is used up, it is stuck, or it falls behind: then True."""
         training, values = self._experiment.training, trial.values
         budget = schedule.budget(training.epochs, trial.round)
-        model, optimizer = self._begin(trial, network)
-        shared = trainmark_torch.share(model, self._place)
+        model, optimizer = self._to_device(trial, network)
+        shared = trainmark_torch.share(model, self._ranks)
         seed = self._experiment.seed + 1000 * trial.entry.number + trial.run
         # No batch is larger than a rank's share of the data.
-        batch = min(values["batch"], max(1, len(self._train) // self._place.world))
-        shards = Shards(len(self._train), batch, self._place, seed)
-        images = shards.steps_per_epoch * batch * self._place.world
+        batch = min(values["batch"], max(1, len(self._train) // self._ranks.world))
+        shards = Shards(len(self._train), batch, self._ranks, seed)
+        images = shards.steps_per_epoch * batch * self._ranks.world
         for epoch in range(len(trial.of_run()), budget):
             begin = time.time()
             loss = self._epoch(trial, shared, optimizer, shards, epoch)
@@ -148,9 +152,9 @@ class Trainer:
                 "begin": begin,
                 "end": time.time(),
                 "images": images,
-                "flops": self._work(beginning.counts, images),
+                "flops": self._work(prepared.counts, images),
             }
-            self._keep(trial, model, record)
+            self._record_epoch(trial, model, record)
             mine = trial.of_run()
             accuracies, losses = [one["accuracy"] for one in mine], [one["val_loss"] for one in mine]
             if schedule.is_stuck(training.early_stop, accuracies, losses, trial.round):
@@ -163,10 +167,10 @@ class Trainer:
                 self._save(trial)
         return False
 
-    def _begin(self, trial: Trial, network: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
+    def _to_device(self, trial: Trial, network: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
         """On the device, with what the checkpoint has of the optimizer."""
-        model = network.to(self._place.device).to(memory_format=self._layout)  # type: ignore[call-overload]
-        optimizer = _optimizer(model, trial.values, self._place)
+        model = network.to(self._ranks.device).to(memory_format=self._layout)  # type: ignore[call-overload]
+        optimizer = _optimizer(model, trial.values, self._ranks)
         if trial.optimizer is not None:
             optimizer.load_state_dict(trial.optimizer)
         if trial.scaler and self._precision.scaler:
@@ -181,12 +185,12 @@ class Trainer:
         steps = shards.steps_per_epoch
         model.train()
         probe.epoch_begin(epoch + 1)
-        total = torch.zeros((), device=self._place.device)
+        total = torch.zeros((), device=self._ranks.device)
         seed = self._experiment.seed + trial.entry.number
         batches = self._feed.training(shards, range(epoch * steps, (epoch + 1) * steps), seed, training.loaders)
         try:
             for step in range(steps):
-                if (self._place.world == 1 or step % AGREE_STEPS == 0) and self._is_over():
+                if (self._ranks.world == 1 or step % AGREE_STEPS == 0) and self._is_over():
                     raise TimeUp
                 with probe.span("data"):
                     batch = next(batches)
@@ -208,44 +212,44 @@ class Trainer:
         probe.epoch_end(epoch + 1)
         mean = float(total) / steps
         if not math.isfinite(mean):
-            raise RuntimeError("the loss is not finite")
+            raise NotFinite
         return mean
 
     def _evaluate(self, model: nn.Module) -> tuple[float, float]:
         model.eval()
-        sums = torch.zeros(3, device=self._place.device)
+        sums = torch.zeros(3, device=self._ranks.device)
         with probe.phase("evaluate"), torch.no_grad(), self._precision.autocast():
             for batch in self._test_feed.evaluation(self._experiment.training.batch, self._experiment.training.loaders):
                 answers = model(batch.images).float()
                 right = (answers.argmax(1) == batch.labels).sum()
                 loss = functional.cross_entropy(answers, batch.labels, reduction="sum")
                 sums += torch.stack((right, loss, torch.full_like(loss, len(batch.labels))))
-        right, loss, count = self._place.total(*sums.tolist())
+        right, loss, count = self._ranks.total(*sums.tolist())
         probe.evaluate(accuracy=right / count)
         return right / count, loss / count
 
     # ---- the record
 
-    def _keep(self, trial: Trial, model: nn.Module, record: dict[str, Any]) -> None:
-        """Tells that the epoch is done. Were this worker lost before it has saved, another would do the epoch again,
-        which then has been told already and counts once."""
+    def _record_epoch(self, trial: Trial, model: nn.Module, record: dict[str, Any]) -> None:
+        """The epoch is done. If this worker is lost before the checkpoint, another repeats the epoch, which then is on
+        record already and counts once."""
         trial.epochs.append(record)
         if record["accuracy"] > trial.best:
             trial.best, trial.best_run = record["accuracy"], trial.run
-            trial.unsaved = _on_host(model) if self._place.rank == 0 else None
-        self._tell("automl_epoch", record)
+            trial.unsaved = _on_host(model) if self._ranks.rank == 0 else None
+        self._note("automl_epoch", record)
 
     def _save(self, trial: Trial) -> None:
-        """Whoever takes the trial goes on from here."""
+        """A worker that takes over the trial goes on from here."""
         if trial.unsaved is not None:
-            self._shelf.put_weights(trial.entry.number, trial.unsaved)
+            self._files.put_weights(trial.entry.number, trial.unsaved)
             # On a CPU they are the very ones that training goes on with.
             trial.unsaved = None
-        if self._place.rank == 0:
-            self._shelf.put_checkpoint(trial.entry.number, trial.record())
+        if self._ranks.rank == 0:
+            self._files.put_checkpoint(trial.entry.number, trial.record())
 
-    def _tell(self, name: str, value: dict[str, Any]) -> None:
-        if self._place.rank == 0:
+    def _note(self, name: str, value: dict[str, Any]) -> None:
+        if self._ranks.rank == 0:
             probe.note(name, value)
 
     def _work(self, counts: dict[str, Flops], images: int) -> dict[str, float]:
@@ -258,7 +262,7 @@ class Trainer:
     def _mark_gap(self, trial: int) -> None:
         if self._worked is not None and self._worked[0] != trial:
             before, moment = self._worked
-            self._tell("automl_gap", {"before": before, "after": trial, "seconds": time.monotonic() - moment})
+            self._note("automl_gap", {"before": before, "after": trial, "seconds": time.monotonic() - moment})
         self._worked = None
 
     def _falls_behind(self, trial: Trial, epoch: int, accuracy: float) -> bool:
@@ -267,24 +271,24 @@ class Trainer:
             return False
         behind = False
         if self._ledger is not None:
-            behind = self._ledger.falls_behind(trial.entry.number, epoch, accuracy, asha.first, asha.factor)
-        return self._place.total(float(behind))[0] > 0
+            behind = self._ledger.falls_behind(trial.entry, epoch, accuracy, asha.first, asha.factor)
+        return self._ranks.total(float(behind))[0] > 0
 
     def _is_over(self) -> bool:
-        over = self._over() if self._place.rank == 0 else False
-        return over if self._place.world == 1 else self._place.total(float(over))[0] > 0
+        over = self._over() if self._ranks.rank == 0 else False
+        return over if self._ranks.world == 1 else self._ranks.total(float(over))[0] > 0
 
     def _free(self) -> None:
         """What a failed training left on the device."""
         import gc
 
         gc.collect()
-        if self._place.device.type == "cuda":
+        if self._ranks.device.type == "cuda":
             torch.cuda.empty_cache()
 
 
-def _optimizer(model: nn.Module, values: Values, place: Place) -> torch.optim.Optimizer:
-    given = {"lr": values["lr"], "weight_decay": values["weight_decay"], "fused": trainmark_torch.can_fuse(place)}
+def _optimizer(model: nn.Module, values: Values, ranks: Place) -> torch.optim.Optimizer:
+    given = {"lr": values["lr"], "weight_decay": values["weight_decay"], "fused": trainmark_torch.can_fuse(ranks)}
     if values["optimizer"] == "adamw":
         return torch.optim.AdamW(model.parameters(), **given)
     return torch.optim.SGD(model.parameters(), momentum=values["momentum"], **given)
@@ -294,14 +298,14 @@ def _on_host(model: nn.Module) -> dict[str, Any]:
     return {name: value.detach().cpu() for name, value in model.state_dict().items()}
 
 
-def _failure(error: BaseException) -> str:
+def _failure(error: BaseException) -> Reason:
     """A network that does not fit, or whose numbers blow up, is a result; anything else is a fault of ours."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     full = (
         isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
     )
     if full:
-        return f"out of memory: {text[:200]}"
-    if "not finite" in text:
-        return text
+        return reason("automl-out-of-memory", text=text[:200])
+    if isinstance(error, NotFinite):
+        return reason("automl-loss-not-finite")
     raise error

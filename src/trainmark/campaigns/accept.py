@@ -1,0 +1,320 @@
+"""An acceptance: nodes and links compared with each other, with a contract, and with what was learnt before.
+
+Its runs: every node in blocks; suspects again, as often as it takes; every pair of nodes for the links.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from trainmark import __version__
+from trainmark.campaigns import asked as asking
+from trainmark.errors import SiteError, UserError
+from trainmark.launch.protocol import launcher_of
+from trainmark.plan import fleet
+from trainmark.plan.fleet import Pairs
+from trainmark.plan.records import Plan
+from trainmark.report import acceptance, acceptance_rounds
+from trainmark.report.acceptance import Acceptance, Gathered, Promises, Setting, Stage
+from trainmark.report.acceptance_rounds import Measured
+from trainmark.run import campaign, planning
+from trainmark.run.campaign import Campaign, Driver, Member, Shown, Step
+from trainmark.run.stop import Switch
+from trainmark.score.accept import nodes as accept
+from trainmark.score.accept.links import tournament
+from trainmark.score.accept.nodes import Rule
+from trainmark.spec import contract as contracts
+from trainmark.spec import suite as suites
+from trainmark.spec.case import Case
+from trainmark.spec.case_id import CaseId
+from trainmark.spec.notation import parse_share
+from trainmark.spec.site import Site
+from trainmark.spec.suite_cases import expand
+from trainmark.store import rundir
+from trainmark.store.files import read_json, write_json
+from trainmark.store.rundir import RunDir
+
+LEAST_BLOCKS = 5
+LINK_BLOCKS = 3
+# Rounds of the tournament where there are more nodes than can all meet in a reasonable time.
+MOST_MEETINGS = 15
+NODES, AGAIN, LINKS = "nodes", "again", "links"
+# Files of versions before 1.0: what was asked for and the runs so far, the plan for the links, and in every other run
+# which one is the first.
+_OLD_RECORD, _OLD_LINKS, _OLD_PART = "accept.json", "accept-links.json", "accept-part.json"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How nodes and links are compared; the defaults of `trainmark accept`."""
+
+    # What every node runs, by id or as a suite of one case, and what every pair of nodes runs.
+    case: str | None = None
+    link_case: str | None = None
+    preset: str | None = None
+    changed: dict[str, str] = {}
+    seed: int | None = None
+    links: bool = True
+    # Rounds of disjoint pairs.
+    pairs: int | None = None
+    margin: str = "3%"
+    link_margin: str = "10%"
+    looks: int = 3
+    one_at_a_time: bool = False
+    check: bool = True
+    contract: Path | None = None
+    criteria: Path | None = None
+    learn: Path | None = None
+    output: Path | None = None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What an acceptance was asked for, and the plan of its last run, as its record holds them."""
+
+    setting: Setting
+    links: Plan | None = None
+
+
+def create(
+    site: Site, runs: Path, options: Options, site_file: Path | None = None, command: Sequence[str] = ()
+) -> Campaign:
+    """Reads and plans everything, so that bad input is told before anything starts. Nothing is started."""
+    if "" in site.hosts:
+        raise UserError(f"{site_file}: nodes are judged by name; name them in `hosts` instead")
+    case = _case(options, site, options.case or _default_case(site), LEAST_BLOCKS)
+    link_case = _link_case(options, site, case)
+    places = planning.places(site, {one.data for one in (case, link_case) if one and one.data})
+    seed = options.seed if options.seed is not None else planning.random_seed()
+    setting = as_asked(options, _setting(options, site, case, link_case))
+    together = not options.one_at_a_time
+    plan = fleet.on_nodes(case, site, places, site.hosts, int(case.id.repeat), seed, together=together)
+    plan = planning.with_kept_peaks(plan, site_file)
+    launcher_of(site).check_runs(site, runs)
+    unusable = _unusable(plan) if options.check else {}
+    if unusable:
+        site = msgspec.structs.replace(site, hosts=[host for host in site.hosts if host not in unusable])
+        setting = msgspec.structs.replace(setting, unusable=unusable)
+        plan = fleet.again(plan, site.hosts, seed)
+    links = None
+    if link_case is not None and len(site.hosts) > 1:
+        meetings = _meetings(site.hosts, options.pairs or MOST_MEETINGS, seed)
+        links = fleet.on_pairs(link_case, site, places, meetings, int(link_case.id.repeat), seed, together=together)
+    first = rundir.create(runs.resolve(), plan.suite)
+    members = [Member("..", Step(NODES))]
+    made = campaign.create(first.path / campaign.FOLDER, "acceptance", Asked(setting, links), command, members)
+    # Its manifest comes last: without one, a folder is no run.
+    made.describe(first, plan)
+    return made
+
+
+def find(run: RunDir) -> Campaign | None:
+    """The acceptance that a run belongs to, if it belongs to one; one of an older version gets a record of today's."""
+    known = campaign.of_run(run)
+    if known is not None:
+        return known if known.record().kind == "acceptance" else None
+    part = read_json(run.path / _OLD_PART)
+    first = run.path.parent / str(part["first"]) if isinstance(part, dict) else run.path
+    raw = read_json(first / _OLD_RECORD)
+    if raw is None:
+        return None
+    setting = asking.read(raw, Setting, str(first / _OLD_RECORD))
+    links = read_json(first / _OLD_LINKS)
+    plan = None if links is None else asking.read(links, Plan, str(first / _OLD_LINKS))
+    members = [
+        Member(
+            ".." if stage.run == first.name else f"../../{stage.run}",
+            Step(stage.what, {"references": list(stage.references)}),
+        )
+        for stage in setting.stages
+    ]
+    wanted = Asked(msgspec.structs.replace(setting, stages=[]), plan)
+    return campaign.create(first / campaign.FOLDER, "acceptance", wanted, (), members)
+
+
+def go(made: Campaign, driver: Driver | None = None, switch: Switch | None = None) -> tuple[Setting, Gathered] | None:
+    """Goes on to the last round; None if it was stopped."""
+    shown = made.go(_Course(made), driver, switch)
+    return None if shown is None else (_setting_of(made), gather(shown))
+
+
+def gathered(made: Campaign) -> tuple[Setting, Gathered]:
+    """All rounds so far, to be judged again."""
+    return _setting_of(made), gather(made.shown(_Course(made)))
+
+
+def gather(shown: Sequence[Shown]) -> Gathered:
+    return acceptance.gather([(Stage("", _what(step), _references(step)), rounds) for step, rounds in shown])
+
+
+def next_step(setting: Setting, nodes: Sequence[str], shown: Sequence[Shown], *, links: bool) -> Step | None:
+    """Suspects again while there are any and looks are left, then the links. Pure."""
+    if any(step.what == LINKS for step, _ in shown):
+        return None
+    looks = gather(shown).looks
+    again, beside = accept.suspects(looks, nodes, setting.rule)
+    if again:
+        return Step(AGAIN, {"look": len(looks), "suspects": list(again), "references": list(beside)})
+    return Step(LINKS) if links else None
+
+
+class _Course:
+    def __init__(self, made: Campaign) -> None:
+        self._asked = asking.read(made.record().asked, Asked, made.name)
+        self._first = made.run(made.record().members[0])
+
+    def next(self, shown: Sequence[Shown]) -> Step | None:
+        hosts = self._first.manifest().plan.site.hosts
+        return next_step(self._asked.setting, hosts, shown, links=self._asked.links is not None)
+
+    def folder(self, _step: Step) -> Path:
+        return self._first.path.parent
+
+    def plan(self, step: Step) -> Plan:
+        if step.what == LINKS and self._asked.links is not None:
+            return self._asked.links
+        nodes = self._first.manifest().plan
+        told = step.arguments
+        # Blocks of later looks have seeds of their own.
+        seed = nodes.seed + nodes.cases[0].repeat * int(told["look"])
+        return fleet.again(nodes, [*told["suspects"], *_references(step)], seed)
+
+    def read(self, step: Step, run: RunDir) -> list[Measured]:
+        return acceptance_rounds.read(run, step.what)
+
+
+def _references(step: Step) -> tuple[str, ...]:
+    """The nodes beside which suspects ran again."""
+    return tuple(step.arguments.get("references", ()))
+
+
+def _setting_of(made: Campaign) -> Setting:
+    record = made.record()
+    stages = [Stage(made.run(one).id, _what(one.step), _references(one.step)) for one in record.members]
+    return msgspec.structs.replace(asking.read(record.asked, Asked, made.name).setting, stages=stages)
+
+
+def _what(step: Step) -> Literal["nodes", "again", "links"]:
+    found: Literal["nodes", "again", "links"] = msgspec.convert(step.what, Literal["nodes", "again", "links"])
+    return found
+
+
+def _link_case(options: Options, site: Site, case: Case) -> Case | None:
+    if not options.links or len(site.hosts) < 2:
+        return None
+    text = options.link_case or f"collectives:pytorch:{case.id.device}:2:1:{LINK_BLOCKS}"
+    return _case(options, site, text, 1, nnodes=2, link=True)
+
+
+def _default_case(site: Site) -> str:
+    """Needs no data, and works on every device: a named one of the site, if it names just one."""
+    device = next(iter(site.devices)) if len(site.devices) == 1 else "cpu"
+    return f"resnet50:pytorch:{device}:1:1:{LEAST_BLOCKS}"
+
+
+def _case(options: Options, site: Site, text: str, least: int, nnodes: int = 1, *, link: bool = False) -> Case:
+    option = "--link-case" if link else "--case"
+    if text.endswith((".yaml", ".yml")):
+        loaded = suites.load(Path(text))
+    else:
+        loaded = suites.single(text, options.preset or "quick")
+    cases = expand(loaded, site, {} if link else options.changed)
+    if len(cases) != 1:
+        raise UserError(f"{option} {text}: holds {len(cases)} cases, and nodes are compared by one")
+    case = cases[0]
+    if case.id.nnodes != nnodes:
+        raise UserError(f"{option} {text}: is for {case.id.nnodes} node(s), allowed is {nnodes}")
+    if not isinstance(case.id.repeat, int) or case.id.repeat < least:
+        raise UserError(
+            f"{option} {text}: found {case.id.repeat} rounds, which are blocks here; allowed is {least} and more"
+        )
+    return case
+
+
+def _setting(options: Options, site: Site, case: Case, link: Case | None) -> Setting:
+    for name, number in (("--looks", options.looks), ("--pairs", options.pairs)):
+        if number is not None and number < 1:
+            raise UserError(f"{name}: found {number}, allowed is 1 and more")
+    return Setting(
+        site=site.name,
+        case=str(case.id),
+        fingerprint=case.fingerprint,
+        unit=case.found.workload.unit,
+        dtype=str(case.values.get("dtype", "")),
+        nodes=list(site.hosts),
+        rule=Rule(margin=parse_share(options.margin, "--margin"), looks=options.looks),
+        link_case=str(link.id) if link else "",
+        link_fingerprint=link.fingerprint if link else "",
+        link_margin=parse_share(options.link_margin, "--link-margin"),
+        one_at_a_time=options.one_at_a_time,
+    )
+
+
+def _unusable(plan: Plan) -> dict[str, str]:
+    """Hosts that cannot be used are untested, and do not keep the others from being tested. What is wrong with no host
+    in particular may be wrong only because of them."""
+    site, found = plan.site, dict[str, str]()
+    launcher, left = launcher_of(site), list(site.hosts)
+    if launcher.this_machine:
+        return found
+    while True:
+        checked = launcher.check(msgspec.structs.replace(site, hosts=left), fleet.again(plan, left, 0))
+        bad = [finding for finding in checked if finding.good is False]
+        if not bad:
+            return found
+        found.update({one.host: f"{one.what}: {one.found}" for one in reversed(bad) if one.host in left})
+        still = [host for host in left if host not in found]
+        if not still or still == left:
+            message = f"site `{site.name}` cannot be used as it is; `--no-check` starts all the same"
+            raise SiteError(message, bad)
+        left = still
+
+
+def _meetings(hosts: Sequence[str], most: int, seed: int) -> Pairs:
+    meetings = tournament(hosts)
+    if len(meetings) > most:
+        return random.Random(seed).sample(meetings, most)  # noqa: S311 - an order, not a secret
+    return meetings
+
+
+def as_asked(options: Options, setting: Setting) -> Setting:
+    """With what these options want it to be held against and written; the rest as it was at the beginning."""
+    if options.contract or options.criteria:
+        setting = msgspec.structs.replace(setting, promises=_promises(options, setting))
+    files = {"learn": options.learn, "output": options.output}
+    return msgspec.structs.replace(setting, **{name: str(file.absolute()) for name, file in files.items() if file})
+
+
+def _promises(options: Options, setting: Setting) -> Promises:
+    case, link = CaseId.parse(setting.case), CaseId.parse(setting.link_case) if setting.link_case else None
+    found: dict[str, Any] = {}
+    if options.contract:
+        contract = contracts.load_contract(options.contract)
+        contracts.check_used(contract, case, options.contract)
+        found["limits"] = contract[case.identity]
+        found["link_limits"] = contract.get(link.identity) if link else None
+    if options.criteria:
+        criteria = contracts.load_criteria(options.criteria)
+        contracts.check_used(criteria.cases, case, options.criteria)
+        found["criterion"] = contracts.of_case(criteria, case, setting.fingerprint, options.criteria)
+        if link:
+            found["link_criterion"] = contracts.of_case(criteria, link, setting.link_fingerprint, options.criteria)
+    return Promises(**found)
+
+
+def judge(setting: Setting, found: Gathered) -> tuple[Acceptance, bool]:
+    """The verdict, and whether what was to be learnt could be: only of a fleet without a flaw, be it one node, since
+    later fleets are held against it."""
+    verdict = acceptance.build(setting, found)
+    if not setting.learn:
+        return verdict, True
+    if verdict.verdict in ("bad", "suspect") or any(one.speed is None for one in verdict.nodes):
+        return verdict, False
+    made = time.strftime("%Y-%m-%d", time.gmtime())
+    cases = acceptance.learnt(setting, found)
+    write_json(Path(setting.learn), contracts.Criteria(1, made, __version__, setting.site, setting.rule.margin, cases))
+    return verdict, True

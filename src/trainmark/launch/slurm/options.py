@@ -1,0 +1,115 @@
+"""What a site says of its Slurm."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from trainmark.errors import UserError
+from trainmark.spec.site import Build, Site, beside, options_location
+from trainmark.spec.yamlfile import Location
+
+_TIME = r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d){0,2}|UNLIMITED|INFINITE"
+_MEMORY = r"\d+[KMGT]?"
+# What would make another kind of job, or another program, of the one that was planned.
+_OWN = (
+    *("--array", "--wrap", "--parsable", "--job-name", "--output", "--error", "--nodes", "--ntasks", "--test-only"),
+    # Its jobs would be looked for on this one.
+    "--clusters",
+)
+_SECONDS = {"queue_seconds": 1, "lost_seconds": 5, "idle_seconds": 5}
+
+
+class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to ask Slurm for. What is left out is left to the cluster; `options` go to sbatch as they are."""
+
+    # One job for the whole suite, for each block, or for each round.
+    allocation: Literal["suite", "block", "round"] = "suite"
+    # How many nodes, where `hosts` does not name them.
+    nodes: int | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    time: str | int | None = None
+    memory: str | None = None
+    cpus_per_node: int | None = None
+    gpus_per_node: int | None = None
+    gres: str | None = None
+    exclusive: bool = True
+    constraint: str | None = None
+    reservation: str | None = None
+    options: list[str] = []
+    step_options: list[str] = []
+    # Another slurm.conf than the machine's own.
+    conf: str | None = None
+    queue_seconds: float = 86400.0
+    lost_seconds: float = 120.0
+    # An allocation that no controller asks for anything is given back after so long.
+    idle_seconds: float = 300.0
+
+
+def of(site: Site) -> SlurmOptions:
+    return msgspec.convert(site.launcher_options, SlurmOptions)
+
+
+def configured(site: Site, where: Location) -> Site:
+    """The nodes are named, or Slurm chooses so many; all of them see `shared_dir`."""
+    options, place, replace = of(site), options_location(site, where), msgspec.structs.replace
+    check(options, place)
+    if options.nodes is not None and any(site.hosts):
+        raise UserError(f"{place.at('nodes')}: `hosts` names the nodes already; give one of the two")
+    if options.nodes is None and not site.hosts:
+        raise UserError(f"{place.at('nodes')}: missing; say how many nodes to ask for, or name them in `hosts`")
+    if site.shared_dir is None:
+        raise UserError(
+            f"{where.at('shared_dir')}: missing; launcher `slurm` needs a folder that this machine and all nodes see, "
+            "such as a home folder on NFS; without one, use launcher `ssh`"
+        )
+    for name in ("prepare", "clear_caches"):
+        if getattr(site, name):
+            raise UserError(
+                f"{where.at(name)}: launcher `slurm` does not do this; have it done on the nodes beforehand"
+            )
+    if site.container and (isinstance(site.container.image, Build) or site.container.pull != "never"):
+        raise UserError(
+            f"{where.at('container')}: launcher `slurm` takes an image that is there; build and pull are for `ssh`"
+        )
+    options = replace(options, conf=options.conf and beside(where, options.conf))
+    # An empty name: which node it is, is known once Slurm has given it.
+    hosts = site.hosts or [""] * (options.nodes or 0)
+    return replace(site, hosts=hosts, launcher_options=msgspec.to_builtins(options))
+
+
+def check(options: SlurmOptions, where: Location) -> None:
+    """UserError for what Slurm would refuse, or would take for something else."""
+    for name in ("partition", "account", "qos", "constraint", "reservation", "gres", "conf"):
+        value = getattr(options, name)
+        if value is not None and (not value or not value.isprintable()):
+            raise UserError(f"{where.at(name)}: found {value!r}, allowed is a line of text")
+    for name in ("nodes", "cpus_per_node", "gpus_per_node"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UserError(f"{where.at(name)}: found {value}, allowed is 1 and more")
+    if options.time is not None and not (isinstance(options.time, str) and re.fullmatch(_TIME, options.time)):
+        raise UserError(
+            f"{where.at('time')}: found {options.time!r}, allowed is minutes, `hours:minutes:seconds` or "
+            "`days-hours`, in quotes (YAML takes 1:30 for a number)"
+        )
+    if options.memory is not None and not re.fullmatch(_MEMORY, options.memory):
+        raise UserError(f"{where.at('memory')}: found {options.memory!r}, allowed is megabytes per node, or as `64G`")
+    for name, least in _SECONDS.items():
+        if getattr(options, name) < least:
+            raise UserError(f"{where.at(name)}: found {getattr(options, name):g}, allowed is {least} and more")
+    for name in ("options", "step_options"):
+        for position, option in enumerate(getattr(options, name)):
+            _check_option(option, f"{where.at(name, position)}")
+
+
+def _check_option(option: str, where: str) -> None:
+    word = option.partition("=")[0]
+    if not option.startswith("--") or not option.isprintable():
+        raise UserError(f"{where}: found {option!r}, allowed is one long option, as in `--hint=nomultithread`")
+    if word in _OWN:
+        raise UserError(f"{where}: found {option!r}; {word} is trainmark's own")

@@ -1,0 +1,157 @@
+"""What the charts of a report show, as data. The page draws them; see the modules beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from trainmark.report.texts import Text
+
+# Points of a curve that a screen can show.
+MOST_POINTS = 400
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """A line in a chart, thinned to what a screen can show. None is a gap: unknown is never 0."""
+
+    name: str
+    unit: str
+    x: list[float]
+    y: list[float | None]
+
+
+class Line(msgspec.Struct, frozen=True):
+    name: Text
+    curve: Curve
+
+
+class Band(msgspec.Struct, frozen=True):
+    """Shaded between two curves, which need not have their points at the same places."""
+
+    name: Text
+    low: Curve
+    high: Curve
+
+
+class LineChart(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines over steps or time. `window` is shaded, and the vertical axis is made for what is inside. `y_unit` in
+    place of the curves' own; `zero`: the vertical axis begins there."""
+
+    title: Text
+    lines: Sequence[Line]
+    x_title: Text
+    x_unit: str = ""
+    y_title: Text = ""
+    y_unit: str | None = None
+    window: tuple[float, float] | None = None
+    band: Band | None = None
+    zero: bool = False
+    most: int = MOST_POINTS
+
+
+class Bins(msgspec.Struct, frozen=True):
+    """`edges` has one more than `counts`."""
+
+    name: Text
+    edges: Sequence[float]
+    counts: Sequence[int]
+
+
+class Histogram(msgspec.Struct, frozen=True, kw_only=True):
+    """How often each value occurred, one outline per round."""
+
+    title: Text
+    bins: Sequence[Bins]
+    unit: str
+    x_title: Text
+    y_title: Text
+
+
+class Trail(msgspec.Struct, frozen=True):
+    """Points in the order of x. `tone` picks the colour; `dots` shows the points alone."""
+
+    name: Text
+    points: list[tuple[float, float]]
+    tone: int = 0
+    dots: bool = False
+
+
+class LogChart(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines over decades on both axes: rooflines, and bandwidth over message sizes."""
+
+    title: Text
+    trails: Sequence[Trail]
+    x_title: Text
+    x_unit: str
+    y_title: Text
+    y_unit: str
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A point, and the index in the list of the one it comes from."""
+
+    x: float
+    y: float
+    parent: int | None
+
+
+class TreeChart(msgspec.Struct, frozen=True, kw_only=True):
+    """Points joined to the point they come from, and the best so far as a line. Points that lie far below the others
+    are drawn at the edge, so that the others can be told apart: `below` is the label for how many."""
+
+    title: Text
+    nodes: Sequence[Node]
+    x_title: Text
+    x_unit: str
+    y_unit: str
+    point_name: Text
+    best_name: Text
+    below: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    """`result` False: the points were seen but are no result; they are hollow."""
+
+    name: Text
+    points: Sequence[float] = ()
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    # Where a click on the name leads.
+    link: str = ""
+    note: Text = ""
+    result: bool = True
+
+
+class RowChart(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of dots: each run a point, the mean and its interval behind them. `wide`: over the whole page, where there
+    is room. `legend`: class of the mark, and its name."""
+
+    title: Text
+    rows: Sequence[Row]
+    unit: str
+    x_title: Text
+    caption: Text = ""
+    wide: bool = False
+    legend: Sequence[tuple[str, Text]] = ()
+
+
+class Bar(msgspec.Struct, frozen=True):
+    name: Text
+    parts: dict[str, float]
+
+
+class BarChart(msgspec.Struct, frozen=True, kw_only=True):
+    """Bars made of parts that add up. `names`: of the parts; those `known` have the first colours, in this order, so
+    that they look alike in every chart."""
+
+    title: Text
+    bars: Sequence[Bar]
+    unit: str
+    x_title: Text
+    names: dict[str, Text]
+    known: Sequence[str]
+
+
+Chart = LineChart | Histogram | LogChart | TreeChart | RowChart | BarChart

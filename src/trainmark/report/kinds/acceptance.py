@@ -1,0 +1,151 @@
+"""The acceptance of a fleet: a verdict on every node and link, what was promised, and what to take out of use."""
+
+from __future__ import annotations
+
+from trainmark.report import numbers
+from trainmark.report.acceptance import Acceptance
+from trainmark.report.document import (
+    MARKDOWN,
+    NOT_PAGE,
+    NOT_TEXT,
+    PAGE,
+    TEXT,
+    Badge,
+    Block,
+    Code,
+    Column,
+    Document,
+    Group,
+    Heading,
+    Inline,
+    Notes,
+    Paragraph,
+    Table,
+    Tone,
+    Verbatim,
+)
+from trainmark.report.texts import Joined, Text, label
+from trainmark.score.accept.nodes import NodeVerdict, percent
+
+_TONES: dict[str, Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn"}
+
+
+def document(found: Acceptance) -> Document:
+    rule = label("accept.rule", percent(found.margin), percent(found.link_margin), percent(found.level))
+    blocks: list[Block] = [
+        Paragraph(Joined((label("accept.line", found.site, found.verdict.upper()), found.case), "\n"), shown_in=TEXT),
+        Paragraph(Code(found.case), shown_in=NOT_TEXT),
+        Paragraph(rule),
+        Group([_nodes(found)], style="flush"),
+        Paragraph(_link_line(found)),
+        *_links(found),
+        Notes(_remarks(found)),
+        *_drain(found),
+        Paragraph(label("accept.runs", ", ".join(found.runs)), shown_in=TEXT),
+    ]
+    return Document(
+        title=f"accept · {found.site}",
+        kind=label("accept.title"),
+        heading=found.site,
+        badges=[Badge(found.verdict, _TONES[found.verdict])],
+        blocks=[Group(blocks, "summary")],
+    )
+
+
+def _nodes(found: Acceptance) -> Table:
+    """With a column for peaks where the site's are known."""
+    peaks = any(one.peak is not None for one in found.nodes)
+    columns = [
+        Column(label("accept.node"), figures=False),
+        Column(label("accept.verdict"), figures=False),
+        *(Column(label(f"accept.{key}")) for key in ("loss", "interval", "findable", "speed", "blocks")),
+        *([Column(label("accept.peak"))] if peaks else []),
+        Column(label("accept.reason"), figures=False),
+    ]
+    return Table(columns, [_node(one, found.unit, peaks) for one in found.nodes])
+
+
+def _node(one: NodeVerdict, unit: str, peaks: bool) -> list[Inline]:
+    known = one.ci_low is not None and one.ci_high is not None
+    return [
+        one.node,
+        Badge(one.word, _TONES[one.word]),
+        _share(one.loss),
+        f"{_share(one.ci_low)} … {_share(one.ci_high)}" if known else numbers.NONE,
+        _share(one.findable),
+        f"{one.speed:,.4g} {unit}/s" if one.speed is not None else numbers.NONE,
+        str(one.blocks),
+        *([_peak(one)] if peaks else []),
+        one.reason,
+    ]
+
+
+def _peak(one: NodeVerdict) -> Text:
+    if one.peak is None:
+        return numbers.NONE
+    reached = numbers.quantity(one.peak, "FLOP/s")
+    return reached if one.used is None else label("accept.peak_used", reached, f"{100 * one.used:.0f}")
+
+
+def _share(value: float | None) -> str:
+    return numbers.NONE if value is None else percent(value)
+
+
+def _link_line(found: Acceptance) -> Text:
+    if found.links is None:
+        return label("accept.no_links")
+    speeds = sorted(found.links.bandwidth.values())
+    if not speeds:
+        return label("accept.no_bandwidth")
+    bad = sum(one.word == "bad" for one in found.links.effects)
+    ends = (f"{speeds[0] / 1e6:,.4g}", f"{speeds[-1] / 1e6:,.4g}")
+    slow = str(bad) if bad else label("accept.none")
+    why: Text = label("accept.why", found.links.reason) if found.links.reason else ""
+    return label("accept.links", str(len(speeds)), *ends, slow, why)
+
+
+def _links(found: Acceptance) -> list[Block]:
+    effects = found.links.effects if found.links else []
+    if not effects:
+        return []
+    columns = [
+        Column(label("accept.link"), figures=False),
+        Column(label("accept.verdict"), figures=False),
+        Column(label("accept.loss")),
+        Column(label("accept.interval")),
+        Column(label("accept.reason"), figures=False),
+    ]
+    rows: list[list[Inline]] = [
+        [
+            one.name,
+            Badge(one.word, _TONES[one.word]),
+            percent(one.loss),
+            f"{percent(one.ci_low)} … {percent(one.ci_high)}",
+            one.reason,
+        ]
+        for one in effects
+    ]
+    return [Group([Table(columns, rows)], style="flush")]
+
+
+def _remarks(found: Acceptance) -> list[Text]:
+    """What stands beside the tables, a line each."""
+    lines: list[Text] = []
+    for one in found.held:
+        key = "accept.promise_kept" if one.kept else "accept.promise_broken"
+        lines.append(label(key, one.who or label("accept.fleet"), one.what, one.reason))
+    lines += [label("accept.no_result", one) for one in (found.links.untested if found.links else [])]
+    return [*lines, *found.notes]
+
+
+def _drain(found: Acceptance) -> list[Block]:
+    """Names and a command to be copied."""
+    if not found.drain:
+        return []
+    lines = [*found.drain, found.scontrol]
+    return [
+        Heading(label("accept.drain"), 4, shown_in=NOT_PAGE),
+        Heading(label("accept.drain"), shown_in=PAGE),
+        Verbatim(lines, shown_in=("text", "html")),
+        Notes([Code(line) for line in lines], shown_in=MARKDOWN),
+    ]

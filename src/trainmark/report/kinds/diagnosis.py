@@ -1,0 +1,156 @@
+"""Why steps take as long as they do: one chart over all cases, then the causes and a table of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainmark.report import numbers
+from trainmark.report.charts.records import Bar, BarChart
+from trainmark.report.document import (
+    MARKDOWN,
+    PAGE,
+    TEXT,
+    Block,
+    Code,
+    Column,
+    Details,
+    Document,
+    Figures,
+    Group,
+    Heading,
+    Inline,
+    Notes,
+    Paragraph,
+    Several,
+    Table,
+)
+from trainmark.report.texts import Text, label
+from trainmark.score.diagnosis.breakdown import CLASSES
+from trainmark.score.records import Diagnosis, Value
+from trainmark.spec.case_id import CaseId
+
+# In the order of their colours; the rest is small nearly always, and shown as one.
+_DRAWN = ("compute", "transfer", "waiting", "data", "host")
+_REST = "rest"
+_MOST_OPERATORS = 10
+
+
+def document(found: Sequence[Diagnosis]) -> Document:
+    names = ", ".join(one.case for one in found)
+    return Document(f"diagnose · {names}", label("diagnosis"), names, sections(found))
+
+
+def sections(found: Sequence[Diagnosis]) -> list[Block]:
+    if not found:
+        return []
+    chart = BarChart(
+        title=label("chart.lost"),
+        bars=[Bar(_short(one.case), _shares(one)) for one in found],
+        unit="fraction",
+        x_title=label("axis.share_of_step"),
+        names={name: label(f"class.{name}") for name in (*_DRAWN, _REST)},
+        known=(*_DRAWN, _REST),
+    )
+    cards = [_card(one) for one in found]
+    return [Group([Heading(label("diagnosis"), shown_in=PAGE), Figures([chart], card=True), *cards], "diagnosis")]
+
+
+def _short(case: str) -> str:
+    found = CaseId.parse(case)
+    return f"{found.workload} {found.nnodes}×{found.nproc}"
+
+
+def _shares(one: Diagnosis) -> dict[str, float]:
+    """Parts of a step that add up to 1."""
+    known = {name: value.value for name, value in one.classes.items() if value.value is not None}
+    whole = sum(known.values())
+    if not whole:
+        return {}
+    shares = {name: known.get(name, 0.0) / whole for name in _DRAWN}
+    return {**shares, _REST: max(0.0, 1 - sum(shares.values()))}
+
+
+def _card(one: Diagnosis) -> Group:
+    remarks: list[Text] = [
+        label("diagnosis.slow_down", _percent(one.slow_down)),
+        label("diagnosis.overlap", _percent(one.overlap)),
+        *([label("diagnosis.disagreement", one.disagreement)] if one.disagreement else []),
+        *one.remarks,
+    ]
+    in_markdown = Several((label("diagnosis"), Code(one.case)), ": ")
+    return Group(
+        [
+            Heading(one.case, 3, shown_in=PAGE),
+            Heading(label("diagnosis.of", one.case), 3, shown_in=TEXT),
+            Heading(in_markdown, 4, shown_in=MARKDOWN),
+            *_causes(one),
+            Notes(remarks, shown_in=("text", "html")),
+            _classes(one),
+            *_operators(one),
+        ],
+        style="card",
+    )
+
+
+def _causes(one: Diagnosis) -> list[Block]:
+    if one.traced_step.value is None:
+        return [Paragraph(label("diagnosis.unknown", one.traced_step.reason))]
+    if not one.causes:
+        return [Paragraph(label("diagnosis.no_cause"))]
+    columns = [
+        Column(label("diagnosis.cause"), figures=False),
+        *(Column(label(key)) for key in ("diagnosis.to_win", "diagnosis.share", "interval")),
+        Column(label("diagnosis.place"), figures=False),
+    ]
+    rows: list[list[Inline]] = [
+        [
+            label(f"class.{cause.kind}"),
+            numbers.quantity(cause.seconds.value, "s"),
+            f"{100 * cause.share:.1f} %",
+            _ends(cause.seconds),
+            cause.place,
+        ]
+        for cause in one.causes
+    ]
+    return [Table(columns, rows)]
+
+
+def _classes(one: Diagnosis) -> Table:
+    step = one.traced_step.value
+    rows: list[list[Inline]] = [
+        [label(f"class.{name}"), *_cells(one.classes[name]), _share(one.classes[name], step)] for name in CLASSES
+    ]
+    for name in ("traced_step", "plain_step", "by_trace", "by_ablation"):
+        rows.append([label(f"diagnosis.{name}"), *_cells(getattr(one, name)), numbers.NONE])
+    columns = [
+        Column(label("diagnosis.per_step"), figures=False),
+        *(Column(label(key)) for key in ("value", "interval", "diagnosis.share")),
+    ]
+    return Table(columns, rows, shown_in=("text", "html"))
+
+
+def _operators(one: Diagnosis) -> list[Block]:
+    top = list(one.operators.items())[:_MOST_OPERATORS]
+    if not top:
+        return []
+    columns = [Column(label("diagnosis.operator"), figures=False), Column(label("diagnosis.per_step"))]
+    rows: list[list[Inline]] = [[name, numbers.quantity(seconds, "s")] for name, seconds in top]
+    return [Details(label("diagnosis.operators"), [Table(columns, rows, small=True)], shown_in=PAGE)]
+
+
+def _cells(found: Value) -> list[Inline]:
+    return [numbers.quantity(found.value, "s"), _ends(found)]
+
+
+def _ends(found: Value) -> Text:
+    if found.low is None or found.high is None:
+        return found.reason or numbers.NONE
+    return f"{numbers.quantity(found.low, 's')} … {numbers.quantity(found.high, 's')}"
+
+
+def _share(found: Value, step: float | None) -> str:
+    return f"{100 * found.value / step:.1f} %" if found.value is not None and step else numbers.NONE
+
+
+def _percent(found: Value) -> Text:
+    return found.reason if found.value is None else numbers.quantity(found.value, "fraction")

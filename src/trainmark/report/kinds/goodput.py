@@ -1,0 +1,105 @@
+"""What a long job makes of its time: how it starts, what it lost when cut off, and what was left for training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainmark.reasons import Reason
+from trainmark.report import numbers
+from trainmark.report.charts.records import Bar, BarChart
+from trainmark.report.document import PAGE, Block, Column, Document, Figures, Group, Heading, Inline, Notes, Table
+from trainmark.report.goodput import GoodputRun
+from trainmark.report.texts import Text, label, named
+from trainmark.score.figures.figure import Figure
+from trainmark.score.records import Goodput
+from trainmark.score.studies.goodput import START, Forecast
+from trainmark.spec.case_id import CaseId
+
+_TIMES = ("time_to_first_step", "step_time", "checkpoint_save", "checkpoint_load", "checkpoint_every")
+_SHARES = ("stall_share", "effective_ratio")
+_RECOVERY = ("until_started", "start", "redone")
+
+
+def document(found: GoodputRun) -> Document:
+    cards = [_card(one.goodput, one.forecast, level=2) for one in found.cases]
+    charts = _charts([one.goodput for one in found.cases])
+    return Document(f"goodput · {found.run}", label("goodput"), found.run, [*charts, *cards])
+
+
+def sections(found: Sequence[Goodput]) -> list[Block]:
+    if not found:
+        return []
+    cards = [_card(one) for one in found]
+    return [Group([Heading(label("goodput")), *_charts(found), *cards], "goodput", shown_in=PAGE)]
+
+
+def _charts(found: Sequence[Goodput]) -> list[Block]:
+    starts = [
+        Bar(_short(one), {name: figure.value for name, figure in one.start.items() if figure.value is not None})
+        for one in found
+    ]
+    cuts = [
+        Bar(
+            label("goodput.cut", _short(one), str(number)),
+            {name: max(0.0, getattr(recovery, name)) for name in _RECOVERY},
+        )
+        for one in found
+        for number, recovery in enumerate(one.recoveries, 1)
+    ]
+    charts = [
+        BarChart(
+            title=label(title),
+            bars=bars,
+            unit="s",
+            x_title=label("axis.seconds"),
+            names={name: named(group, name) for bar in bars for name in bar.parts},
+            known=known,
+        )
+        for title, bars, group, known in (
+            ("chart.start", starts, "start", START),
+            ("chart.recovery", cuts, "recovery", _RECOVERY),
+        )
+    ]
+    return [Figures(charts, card=True)]
+
+
+def _short(one: Goodput) -> str:
+    found = CaseId.parse(one.case)
+    return f"{found.workload} {found.nnodes}×{found.nproc}"
+
+
+def _card(one: Goodput, outlook: Forecast | Reason | str | None = None, level: int = 3) -> Group:
+    rows: list[list[Inline]] = [[label(f"start.{name}"), *_cells(figure, "s")] for name, figure in one.start.items()]
+    rows += [[label(f"goodput.{name}"), *_cells(getattr(one, name), "s")] for name in _TIMES]
+    rows += [[label(f"goodput.{name}"), *_cells(getattr(one, name), "fraction")] for name in _SHARES]
+    columns = [
+        Column(label("measurement"), figures=False),
+        Column(label("value")),
+        Column(label("reason"), figures=False),
+    ]
+    remarks: list[Text] = [label("goodput.attempts", str(one.attempts))]
+    for cut in one.recoveries:
+        seconds = (numbers.quantity(value, "s") for value in (cut.total, cut.until_started, cut.start, cut.redone))
+        remarks.append(label("goodput.recovered", *seconds, str(cut.lost_steps)))
+    remarks += [_forecast(outlook)] if outlook is not None else []
+    return Group([Heading(one.case, level), Notes(remarks), Table(columns, rows)], style="card")
+
+
+def _cells(figure: Figure, unit: str) -> list[Inline]:
+    if figure.value is None:
+        return [numbers.NONE, figure.reason or numbers.NONE]
+    return [numbers.quantity(figure.value, unit), figure.how or numbers.NONE]
+
+
+def _forecast(told: Forecast | Reason | str) -> Text:
+    if not isinstance(told, Forecast):
+        return label("goodput.no_forecast", told)
+    return label(
+        "goodput.forecast",
+        f"{told.hours:g}",
+        f"{told.failures_per_day:g}",
+        f"{told.save_every:.3g}",
+        f"{100 * told.effective_ratio:.1f}",
+        f"{told.best_save_every:.3g}",
+        f"{100 * told.best_effective_ratio:.1f}",
+    )

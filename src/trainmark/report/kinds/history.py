@@ -1,0 +1,118 @@
+"""A case over all runs of a folder: its speeds in the order of time, and where they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainmark.report import numbers
+from trainmark.report.charts.records import Band, Curve, Line, LineChart
+from trainmark.report.document import (
+    TEXT,
+    Block,
+    Code,
+    Column,
+    Document,
+    Figures,
+    Group,
+    Heading,
+    Inline,
+    Notes,
+    Table,
+)
+from trainmark.report.history import Entry, History
+from trainmark.report.texts import Text, joined, label
+from trainmark.score.stats.change_points import LEAST
+
+_WIDTH = 40
+
+
+def document(found: Sequence[History]) -> Document:
+    blocks = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found)]
+    return Document(found[0].case, label("history.title"), found[0].case, blocks)
+
+
+def _section(found: History, anchor: str) -> Group:
+    columns = [
+        Column(label("run"), figures=False),
+        Column(label("when"), figures=False),
+        *(Column(label(key)) for key in ("m.throughput", "interval", "runs")),
+        Column("", figures=False, shown_in=TEXT),
+    ]
+    blocks: list[Block] = [Figures([_chart(found)], "single"), Notes(_remarks(found), "small")]
+    if found.entries:
+        blocks.insert(1, Table(columns, _rows(found)))
+    return Group(
+        [Heading(label("history.of", found.case, ", ".join(found.hosts))), Group(blocks, style="card")], anchor
+    )
+
+
+def _rows(found: History) -> list[list[Inline]]:
+    ends = [end for one in found.entries for end in (one.ci_low, one.value, one.ci_high) if end is not None]
+    changed = {one.index for one in found.changes}
+    return [
+        [
+            Code(entry.run),
+            numbers.moment(entry.created),
+            numbers.quantity(entry.value, found.unit),
+            numbers.span(entry.ci_low, entry.ci_high),
+            str(entry.n),
+            joined(_plot(entry, min(ends), max(ends)), label("history.mark") if index in changed else "", joint=" "),
+        ]
+        for index, entry in enumerate(found.entries)
+    ]
+
+
+def _plot(entry: Entry, low: float, high: float) -> str:
+    """A dot, and its interval around it, between the lowest and the highest of all."""
+
+    def at(value: float) -> int:
+        return round((_WIDTH - 1) * (value - low) / (high - low)) if high > low else _WIDTH // 2
+
+    letters = [" "] * _WIDTH
+    if entry.ci_low is not None and entry.ci_high is not None:
+        for place in range(at(entry.ci_low), at(entry.ci_high) + 1):
+            letters[place] = "─"
+    letters[at(entry.value)] = "●"
+    return f"│{''.join(letters)}│"
+
+
+def _remarks(found: History) -> list[Text]:
+    said: list[Text] = []
+    for one in found.changes:
+        change = (found.entries[one.index].run, f"{100 * (one.ratio - 1):+.1f}", f"{one.p:.3f}")
+        said.append(label("history.changed", *change, _cause(found, one.index)))
+    if len(found.entries) < LEAST:
+        said.append(label("history.few", str(len(found.entries)), str(LEAST)))
+    elif not found.changes:
+        said.append(label("history.no_change"))
+    return said + [label("history.left", one.run, one.reason) for one in found.left]
+
+
+def _cause(found: History, index: int) -> Text:
+    """What else changed with that run."""
+    before, after = found.entries[index - 1], found.entries[index]
+    if before.version != after.version and before.version and after.version:
+        return label("history.workload", before.version, after.version)
+    if before.fingerprint != after.fingerprint:
+        return label("history.configuration", before.fingerprint, after.fingerprint)
+    return ""
+
+
+def _chart(found: History) -> LineChart:
+    along = [float(number) for number in range(1, len(found.entries) + 1)]
+    lines = [Line(label("m.throughput"), Curve("speed", found.unit, along, [one.value for one in found.entries]))]
+    if found.changes:
+        lines.append(Line(label("history.level"), Curve("level", found.unit, along, list(found.levels))))
+    known = [(at, entry) for at, entry in zip(along, found.entries, strict=True) if entry.ci_low is not None]
+    band = None
+    if len(known) > 1:
+        places = [at for at, _ in known]
+        low, high = ([getattr(entry, name) for _, entry in known] for name in ("ci_low", "ci_high"))
+        band = Band(label("interval"), Curve("low", found.unit, places, low), Curve("high", found.unit, places, high))
+    return LineChart(
+        title=label("history.chart"),
+        lines=lines,
+        x_title=label("history.axis"),
+        y_title=label("m.throughput"),
+        band=band,
+    )

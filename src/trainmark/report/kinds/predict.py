@@ -1,0 +1,73 @@
+"""What more nodes would give: measured and predicted speeds with their interval, and where they come from."""
+
+from __future__ import annotations
+
+from trainmark.report import numbers
+from trainmark.report.charts.records import Band, Curve, Line, LineChart
+from trainmark.report.document import Block, Column, Document, Figures, Group, Heading, Inline, Notes, Table
+from trainmark.report.predict import PredictedRun, PredictedSeries
+from trainmark.report.texts import Joined, Text, label
+from trainmark.score.stats.verdict import geometric_mean
+
+
+def document(found: PredictedRun) -> Document:
+    blocks: list[Block] = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found.series)]
+    if found.refused:
+        refused = [Joined((one.series, one.reason), ": ") for one in found.refused]
+        blocks.append(Group([Heading(label("predict.refused")), Notes(refused, "small")]))
+    return Document(f"predict · {found.run}", label("predict.title"), found.run, blocks)
+
+
+def _section(one: PredictedSeries, anchor: str) -> Group:
+    columns = [
+        Column(label("study.shape"), figures=False),
+        *(Column(label(key)) for key in ("predict.value", "predict.interval", "efficiency")),
+    ]
+    rows: list[list[Inline]] = [
+        [
+            f"{told.nodes}x{told.procs}",
+            f"{numbers.number(told.value)} {one.unit}",
+            numbers.span(told.low, told.high),
+            f"{100 * told.efficiency:.0f} %",
+        ]
+        for told in one.predictions
+    ]
+    remarks: list[Text] = []
+    for told in one.predictions:
+        found: list[Text] = [told.method, *told.notes]
+        remarks += [text for text in found if text not in remarks]
+    measured = ", ".join(f"{point.nodes}x{point.procs}" for point in one.points if point.speeds)
+    return Group(
+        [
+            Heading(label("predict.of", one.series, measured)),
+            Group([Figures([_chart(one)], "single"), Table(columns, rows), Notes(remarks, "small")], style="card"),
+        ],
+        anchor,
+    )
+
+
+def _chart(one: PredictedSeries) -> LineChart:
+    """Over nodes, from the last point that was measured on: there prediction and truth are one."""
+    procs, unit = one.predictions[0].procs, one.unit
+    seen = sorted((p.nodes, geometric_mean(p.speeds)) for p in one.points if p.speeds and p.procs == procs)
+    ahead = sorted(one.predictions, key=lambda p: p.nodes)
+    (start, speed), first = seen[-1], seen[0]
+    known = [float(nodes) for nodes, _ in seen]
+    along = [float(start), *(float(p.nodes) for p in ahead)]
+    whole = known + along[1:]
+
+    def curve(name: str) -> Curve:
+        return Curve(name, unit, along, [speed, *(getattr(p, name) for p in ahead)])
+
+    return LineChart(
+        title=label("predict.chart", str(procs)),
+        lines=[
+            Line(label("predict.value"), curve("value")),
+            Line(label("predict.measured"), Curve("measured", unit, known, [value for _, value in seen])),
+            Line(label("study.ideal"), Curve("ideal", unit, whole, [first[1] / first[0] * at for at in whole])),
+        ],
+        x_title=label("predict.nodes"),
+        y_title=label("m.throughput"),
+        band=Band(label("predict.interval"), curve("low"), curve("high")),
+        zero=True,
+    )

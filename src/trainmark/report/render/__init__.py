@@ -1,0 +1,1 @@
+"""Documents → text, Markdown or a page; records → CSV and JSON. `report.show` calls them."""

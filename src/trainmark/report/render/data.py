@@ -1,0 +1,83 @@
+"""Records for programs: JSON of any record, where every reason carries its text, and CSV of a run's measurements."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from typing import Any
+
+import msgspec
+
+from trainmark.reasons import Reason
+from trainmark.report.i18n.speaker import say
+from trainmark.report.records import CaseReport, Report
+from trainmark.report.texts import Text
+
+HEAD = ("case", "state", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "reason")
+# A spreadsheet takes a cell that begins with one of these for a formula, and runs it.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def to_json(record: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(plain(record)), indent=1).decode() + "\n"
+
+
+def to_json_line(record: Any) -> str:
+    return msgspec.json.encode(plain(record)).decode() + "\n"
+
+
+def plain(value: Any) -> Any:
+    """Plain values for JSON. A reason becomes its code, its arguments and its English text."""
+    if isinstance(value, Reason):
+        return {"code": value.code, "arguments": plain(value.arguments), "text": say(value)}
+    if isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        # Curves are long, and hold numbers only.
+        numbers = bool(value) and isinstance(value[0], (int, float)) and isinstance(value[-1], (int, float))
+        return value if numbers else [plain(one) for one in value]
+    return value
+
+
+def to_csv(report: Report) -> str:
+    """One row per case and measurement."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEAD)
+    for case in report.cases:
+        writer.writerows(_rows(case))
+    return out.getvalue()
+
+
+def _rows(case: CaseReport) -> list[list[str]]:
+    """A case without measurements has a row too: that it has none is a result."""
+    if not case.measurements:
+        return [[cell(case.case), str(case.state), "", "", "", "", "", "", "", cell(case.reason)]]
+    return [
+        [
+            cell(case.case),
+            str(case.state),
+            cell(one.name),
+            _number(one.value),
+            cell(one.unit),
+            str(one.n),
+            _number(one.ci_low),
+            _number(one.ci_high),
+            cell(one.method),
+            cell(one.reason),
+        ]
+        for one in case.measurements.values()
+    ]
+
+
+def cell(value: Text) -> str:
+    text = say(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _number(value: float | None) -> str:
+    """Unknown is an empty cell."""
+    return "" if value is None or not math.isfinite(value) else repr(value)

@@ -1,0 +1,280 @@
+"""A document as one HTML file that asks nothing of any server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from trainmark.report import numbers
+from trainmark.report.charts import palette, plots, rows
+from trainmark.report.charts.records import BarChart, Chart, Histogram, LineChart, LogChart, RowChart, TreeChart
+from trainmark.report.document import (
+    Badge,
+    Block,
+    Code,
+    Column,
+    Details,
+    Document,
+    Facts,
+    Figures,
+    Fold,
+    Group,
+    Heading,
+    Inline,
+    Link,
+    Log,
+    Notes,
+    Paragraph,
+    Several,
+    Stack,
+    Strong,
+    Table,
+    Verbatim,
+)
+from trainmark.report.render import escape
+from trainmark.report.render.markup import Markup
+from trainmark.report.texts import Text, label
+
+_FORMAT = "html"
+
+
+def render(document: Document, language: str | None = None) -> str:
+    """`language` None: the reader's browser chooses, where the page's script runs."""
+    page = Markup(language or "en")
+    facts = _facts(page, Facts(document.facts)) if document.facts else ""
+    badges = "".join(f" {inline(page, badge)}" for badge in document.badges)
+    header = (
+        f'<header><div class="top">{page.element("p", document.kind, " class=eyebrow")}{_switches(page)}</div>'
+        f"<h1><span>{inline(page, document.heading)}</span>{badges}</h1>{facts}</header>"
+    )
+    body = (
+        f'{page.element("a", label("skip"), " class=skip href=#main")}\n<div class="page">{header}'
+        f"<main id=main>{_blocks(page, document.blocks)}</main>{page.element('footer', label('made_by'))}</div>"
+    )
+    return _wrapped(page, document.title, body, forced=language is not None)
+
+
+@cache
+def _file(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def _wrapped(page: Markup, title: str, body: str, *, forced: bool) -> str:
+    """Only this style and this script may run, by their hashes, and nothing may be fetched: even markup that slipped
+    through could do nothing. `forced`: the language was chosen, so the browser's does not matter."""
+    style, script = palette.css() + _file("page.css"), _file("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    choice = ' data-forced="1"' if forced else ""
+    return (
+        f'<!doctype html>\n<html lang="{page.language}"{choice}>\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape.html(policy)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n<link rel="icon" href="data:,">\n'
+        f"<title>{escape.html(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
+        f'<script type="application/json" id="texts">{page.all_text()}</script>\n<script>{script}</script>\n'
+        "</body>\n</html>\n"
+    )
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _switches(page: Markup) -> str:
+    """Hidden until the script that serves them runs."""
+    languages = "".join(
+        f'<button type="button" data-lang="{code}" lang="{code}">{name}</button>'
+        for code, name in (("en", "English"), ("zh", "中文"))
+    )
+    themes = "".join(
+        page.element("button", label(f"theme.{name}"), f' type="button" data-set-theme="{name}"')
+        for name in ("auto", "light", "dark")
+    )
+    return (
+        '<div class="switches" hidden>'
+        f'<div role="group"{page.named(label("language"))}>{languages}</div>'
+        f'<div role="group"{page.named(label("theme"))}>{themes}</div></div>'
+    )
+
+
+def _blocks(page: Markup, blocks: Iterable[Block]) -> str:
+    return "".join(_block(page, block) for block in blocks if _FORMAT in block.shown_in)
+
+
+def _block(page: Markup, block: Block) -> str:
+    match block:
+        case Group():
+            return _group(page, block)
+        case Details():
+            return _details(page, block)
+        case Heading():
+            return f"<h{block.level}>{inline(page, block.text)}</h{block.level}>"
+        case Paragraph():
+            kind = " ".join(name for name, holds in (("small", block.small), ("card", block.card)) if holds)
+            return f"<p{_class(kind)}>{inline(page, block.text)}</p>"
+        case Notes():
+            return _notes(page, block)
+        case Facts():
+            return _facts(page, block)
+        case Table():
+            return _table(page, block)
+        case Log():
+            lines = escape.html("\n".join(block.lines))
+            return f'{page.element("p", block.title, " class=small")}<pre tabindex="0">{lines}</pre>'
+        case Verbatim():
+            return f"<pre>{escape.html(chr(10).join(block.lines))}</pre>"
+        case Figures():
+            return _figures(page, block)
+    raise TypeError(f"a page cannot show {type(block).__name__}")
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def _id(anchor: str) -> str:
+    return f' id="{escape.html(anchor)}"' if anchor else ""
+
+
+_GROUPS = {"card": "card", "flush": "card flush", "bad": "card failure bad", "plain": "card failure"}
+
+
+def _group(page: Markup, block: Group) -> str:
+    inside = _blocks(page, block.blocks)
+    if block.style == "section":
+        return f"<section{_id(block.anchor)}>{inside}</section>"
+    return f"<div{_class(_GROUPS[block.style])}{_id(block.anchor)}>{inside}</div>"
+
+
+def _details(page: Markup, block: Details) -> str:
+    case = block.style == "case"
+    summary = inline(page, block.summary)
+    if case:
+        marks = " ".join(inline(page, mark) for mark in block.marks)
+        summary = f"<h3>{summary}</h3><span class=marks>{marks}</span>{inline(page, block.figure)}"
+    kind = _class("card case" if case else "") + _id(block.anchor) + (" open" if block.open else "")
+    return f"<details{kind}><summary>{summary}</summary>{_blocks(page, block.blocks)}</details>"
+
+
+def _notes(page: Markup, block: Notes) -> str:
+    if not block.items:
+        return ""
+    if block.style == "small":
+        return "".join(f'<p class="small">{inline(page, item)}</p>' for item in block.items)
+    listed = "".join(f"<li>{inline(page, item)}</li>" for item in block.items)
+    return f'<ul class="{"card warn" if block.style == "card" else "remarks"}">{listed}</ul>'
+
+
+_FACTS = {"row": "facts", "list": "pairs", "tiles": "totals"}
+
+
+def _facts(page: Markup, block: Facts) -> str:
+    box = ' class="card"' if block.style == "tiles" else ""
+    listed = "".join(_fact(page, name, value, box) for name, value in block.pairs)
+    return f'<dl class="{_FACTS[block.style]}">{listed}</dl>' if listed else ""
+
+
+def _fact(page: Markup, name: Text, value: Inline, box: str = "") -> str:
+    kind = ""
+    if box and isinstance(value, Badge):
+        # A large figure has the colour itself.
+        kind, value = f" class={value.tone}" if value.tone else "", value.text
+    return f"<div{box}>{page.element('dt', name)}<dd{kind}>{inline(page, value)}</dd></div>"
+
+
+def _table(page: Markup, block: Table) -> str:
+    """On a narrow screen rows become lists, for which every cell carries its heading; small tables stay tables."""
+    shown = [(index, column) for index, column in enumerate(block.columns) if _FORMAT in column.shown_in]
+    top = "".join(
+        page.element("th", column.head, f' scope="col"{" class=n" if column.figures else ""}') for _, column in shown
+    )
+    (first, _), *others = shown
+    heads = [(index, "" if block.small else page.element("b", column.head), column) for index, column in others]
+    body = ""
+    for row in block.rows:
+        cells = "".join(_cell(page, head, column, row[index]) for index, head, column in heads)
+        body += f'<tr><th scope="row">{inline(page, row[first])}</th>{cells}</tr>'
+    kind = " ".join(filter(None, ("small" if block.small else "cards", block.style)))
+    table = f"<table{_class(kind)}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll">{table}</div>'
+
+
+def _cell(page: Markup, head: str, column: Column, value: Inline) -> str:
+    """The heading is seen only where a row is shown as a list, and an empty cell only elsewhere."""
+    shown = inline(page, value)
+    kind = " ".join(name for name, holds in (("n", column.figures), ("e", shown == numbers.NONE)) if holds)
+    return f"<td{_class(kind)}>{head}{f'<span>{shown}</span>' if '<' in shown else shown}</td>"
+
+
+def inline(page: Markup, value: Inline) -> str:
+    match value:
+        case Badge():
+            return page.element("span", value.text, f' class="badge {value.tone or "calm"}"')
+        case Strong():
+            return page.element("span", value.text, ' class="main"')
+        case Code():
+            return f"<code>{_breakable(value.text)}</code>"
+        case Link():
+            return f'<a href="#{escape.html(value.anchor)}">{_breakable(value.text)}</a>'
+        case Stack():
+            return inline(page, value.main) + page.element("span", value.below, ' class="muted"')
+        case Several():
+            parts = [inline(page, part) for part in value.parts]
+            if not value.joint:
+                return f'<span class="pair">{"".join(parts)}</span>'
+            # Coloured words need no comma between them.
+            apart = any(isinstance(part, (Badge, Several)) for part in value.parts)
+            return (" " if apart else escape.html(value.joint)).join(parts)
+        case Fold():
+            facts = "".join(_fact(page, name, text) for name, text in value.facts)
+            shown = page.inline(value.text)
+            return f'<details><summary>{shown}</summary><dl class="pairs">{facts}</dl></details>'
+        case _:
+            return page.inline(value)
+
+
+def _breakable(text: str) -> str:
+    """A long id may break after its separators."""
+    return escape.html(text).replace(":", ":<wbr>").replace("@", "@<wbr>").replace(",", ",<wbr>")
+
+
+def _figures(page: Markup, block: Figures) -> str:
+    kind = ("card full" if block.card else "full") if block.style == "full" else ""
+    drawn = "".join(_chart(page, chart, kind) for chart in block.charts)
+    if not drawn or block.style == "full":
+        return drawn
+    shown = f'<div class="figures{" single" if block.style == "single" else ""}">{drawn}</div>'
+    return f'<div class="card">{shown}</div>' if block.card else shown
+
+
+def _chart(page: Markup, chart: Chart, kind: str) -> str:
+    """Nothing when there is nothing to draw."""
+    match chart:
+        case LineChart():
+            return plots.line_chart(page, chart)
+        case Histogram():
+            return plots.histogram(page, chart)
+        case LogChart():
+            return plots.log_chart(page, chart)
+        case TreeChart():
+            return plots.tree_chart(page, chart)
+        case RowChart():
+            return rows.row_chart(page, chart, kind)
+        case BarChart():
+            return rows.bar_chart(page, chart, _as_table(page, chart))
+
+
+def _as_table(page: Markup, chart: BarChart) -> str:
+    """Parts of a bar are hard to compare by eye."""
+    bars, names = rows.drawable_bars(chart)
+    columns = [Column(label("round"), figures=False), *(Column(chart.names.get(name, name)) for name in names)]
+    cells: list[Sequence[Inline]] = [
+        [bar.name, *(numbers.quantity(bar.parts.get(name), chart.unit) for name in names)] for bar in bars
+    ]
+    return _details(page, Details(label("as_table"), [Table(columns, cells, small=True)]))

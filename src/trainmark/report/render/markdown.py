@@ -1,0 +1,107 @@
+"""A document as Markdown, made for a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from trainmark.report.document import (
+    Badge,
+    Block,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Fold,
+    Group,
+    Heading,
+    Inline,
+    Link,
+    Log,
+    Notes,
+    Paragraph,
+    Several,
+    Stack,
+    Strong,
+    Table,
+    Verbatim,
+)
+from trainmark.report.i18n.speaker import say
+from trainmark.report.render import escape
+
+_FORMAT = "md"
+_MOST_LINES = 20
+
+
+def render(document: Document, language: str = "en") -> str:
+    heading = ": ".join(inline(part, language) for part in (document.heading, *document.badges))
+    parts = [f"## {heading}"] if document.headed else []
+    return "\n\n".join([*parts, *_parts(document.blocks, language)]) + "\n"
+
+
+def _parts(blocks: Iterable[Block], language: str) -> Iterator[str]:
+    for block in blocks:
+        if _FORMAT in block.shown_in:
+            yield from _part(block, language)
+
+
+def _part(block: Block, language: str) -> Iterator[str]:
+    match block:
+        case Group():
+            yield from _parts(block.blocks, language)
+        case Details():
+            inside = "\n\n".join(_parts(block.blocks, language))
+            yield folded(inline(block.summary, language), inside)
+        case Heading():
+            text = inline(block.text, language)
+            yield f"### {text}" if block.level < 4 else f"**{text}**"
+        case Paragraph():
+            yield inline(block.text, language)
+        case Notes() if block.items:
+            yield "\n".join(f"- {inline(item, language)}" for item in block.items)
+        case Facts() if block.pairs:
+            pairs = ((escape.markdown(say(name, language)), inline(value, language)) for name, value in block.pairs)
+            yield "\n".join(f"- {name}: {value}" for name, value in pairs)
+        case Table():
+            yield _table(block, language)
+        case Log():
+            lines = "\n".join(_fenced(block.lines[-_MOST_LINES:]))
+            yield folded(escape.markdown(say(block.title, language)), lines)
+        case Verbatim():
+            yield "\n".join(block.lines)
+
+
+def _table(block: Table, language: str) -> str:
+    """The second row says to which side each column goes."""
+    shown = [(index, column) for index, column in enumerate(block.columns) if _FORMAT in column.shown_in]
+    head = [escape.markdown(say(column.head, language)) for _, column in shown]
+    sides = ["---:" if column.figures else "---" for _, column in shown]
+    rows = ([inline(row[index], language) for index, _ in shown] for row in block.rows)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, sides, *rows))
+
+
+def inline(value: Inline, language: str) -> str:
+    match value:
+        case Link(code=False):
+            return escape.markdown(value.text)
+        case Code() | Link():
+            return escape.markdown_code(value.text)
+        case Strong() | Badge() | Fold():
+            return escape.markdown(say(value.text, language))
+        case Stack():
+            below = f" {escape.markdown(say(value.below, language))}" if value.in_line else ""
+            return inline(value.main, language) + below
+        case Several():
+            return value.joint.join(inline(part, language) for part in value.parts)
+        case _:
+            return escape.markdown(say(value, language))
+
+
+def folded(summary: str, inside: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{inside}\n\n</details>"
+
+
+def _fenced(lines: Sequence[str]) -> list[str]:
+    shown = [escape.clean(line).replace("\n", " ") for line in lines]
+    fence = "`" * max(3, 1 + max(len(run) for line in shown for run in ["", *re.findall("`+", line)]))
+    return [f"{fence}text", *shown, fence]

@@ -1,0 +1,171 @@
+"""From a suite and a site to a plan, with everything of this machine that a plan depends on: Pythons, data sets, peaks
+that were measured. And what is checked before a plan is carried out. Reads files, starts nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+import trainmark
+from trainmark.devices.protocol import device_of
+from trainmark.errors import SiteError, UserError
+from trainmark.launch.protocol import launcher_of
+from trainmark.plan.build import Places, build, with_peaks
+from trainmark.plan.records import Plan
+from trainmark.spec import site as sites
+from trainmark.spec import suite as suites
+from trainmark.spec import suite_cases
+from trainmark.spec.case import SYNTHETIC, Case
+from trainmark.spec.site import Site
+from trainmark.spec.suite import Loaded
+
+PRESETS = ("smoke", "quick", "full")
+_DEFAULT_PRESET = "quick"
+# These use the Python of trainmark itself, or the site's.
+_SHARES_A_PYTHON = ("pytorch", "none")
+
+
+def load_suite(name: str, preset: str | None = None) -> Loaded:
+    """A case id, the name of a built-in suite, or the path of a YAML file."""
+    if ":" in name and not name.endswith((".yaml", ".yml")):
+        return suites.single(name, _DEFAULT_PRESET if preset is None else preset)
+    if preset is not None:
+        raise UserError("--preset is for a case given by id; a suite names its own preset")
+    return suites.load(suites.find(name))
+
+
+def plan_suite(loaded: Loaded, site: Site, changed: Mapping[str, str], seed: int | None) -> Plan:
+    """`changed`: parameters that stand above what the suite says."""
+    return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed)
+
+
+def plan_cases(loaded: Loaded, cases: list[Case], site: Site, seed: int | None) -> Plan:
+    """The same for cases that were made of the suite in another way."""
+    seed = seed if seed is not None else loaded.suite.seed
+    if seed is None:
+        seed = random_seed()
+    suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
+    here = msgspec.structs.replace(here, pythons=_pythons(site, cases))
+    return build(suite.name, suite.division, suite.retries, cases, site, here, seed)
+
+
+def with_kept_peaks(plan: Plan, site_file: Path | None) -> Plan:
+    """The plan, knowing what was measured and kept with its site, if anything was."""
+    known = sites.peaks_file(site_file, os.uname().nodename)
+    if not known.is_file():
+        return plan
+    from trainmark.spec import peaks
+
+    return with_peaks(plan, peaks.load(known))
+
+
+def random_seed() -> int:
+    return int.from_bytes(os.urandom(4), "big") >> 1
+
+
+def places(site: Site, data: set[str]) -> Places:
+    """Where things lie on this machine; `data` is what the cases call their data."""
+    probe = Path(trainmark.__file__).resolve().parent / "probe"
+    launcher = launcher_of(site)
+    if not launcher.this_machine:
+        # Their own Python, found by their own PATH: nothing of it can be looked at from here.
+        return Places(
+            python=site.python or "python3",
+            probe=str(probe),
+            data=_data_places(data - {SYNTHETIC}),
+            rank_starter=launcher.rank_starter,
+            rank_options=launcher.rank_options(site),
+        )
+    python = site.python or sys.executable
+    if "/" not in python:
+        import shutil
+
+        python = shutil.which(python) or python
+    if not os.access(os.path.expanduser(python), os.X_OK):
+        raise SiteError(f"site `{site.name}`: python: no program at {python}; name one that can train")
+    return Places(
+        python=os.path.expanduser(python), probe=str(probe), data=_data_places(data - {SYNTHETIC}), here=os.getcwd()
+    )
+
+
+def _pythons(site: Site, cases: list[Case]) -> dict[str, str]:
+    """Of each framework that does not share a Python with others: the site's, or that of its environment."""
+    found = dict(site.pythons)
+    if not launcher_of(site).this_machine:
+        return found  # nothing there can be looked at from here
+    plain = [case for case in cases if case.id.framework in _SHARES_A_PYTHON or case.found.workload.command]
+    for case in cases if len(plain) < len(cases) else ():
+        from trainmark import environments
+
+        name = case.id.framework
+        if case not in plain and name in environments.catalogue():
+            own = site.pythons.get(name) or site.python
+            found[name] = environments.choose(name, case.id.version, own, f"case `{case.id}`")
+    return found
+
+
+def _data_places(names: set[str]) -> dict[str, str]:
+    """Folders of data sets that have a name; what is not here yet is told when a case needs it."""
+    if not names:
+        return {}
+    from trainmark import data
+
+    return {
+        item.name: str(data.locate(item.name) or data.home(item)) for item in data.catalogue() if item.name in names
+    }
+
+
+def check(plan: Plan, runs: Path, *, hosts: bool = True) -> None:
+    """What would make a run useless, before anything is started or written: SiteError says what and how to cure it.
+    `hosts`: also look at the hosts of a site elsewhere."""
+    launcher = launcher_of(plan.site)
+    launcher.check_runs(plan.site, runs)
+    if launcher.this_machine:
+        _check_devices(plan)
+        _check_torch(plan)
+        _check_rank_table(plan)
+    elif hosts:
+        check_hosts(plan)
+
+
+def check_hosts(plan: Plan) -> None:
+    """The hosts this run needs."""
+    findings = [finding for finding in launcher_of(plan.site).check(plan.site, plan) if finding.good is False]
+    if findings:
+        message = f"site `{plan.site.name}` cannot be used as it is; `--no-check` starts all the same"
+        raise SiteError(message, findings)
+
+
+def _check_devices(plan: Plan) -> None:
+    """Ranks that share a device would be measured as something else than what the case says."""
+    for case in plan.cases:
+        here = device_of(case.vendor, case.device, plan.site.name).count_here()
+        if here is not None and not case.open and here < case.id.nproc:
+            raise SiteError(f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here")
+
+
+def _check_torch(plan: Plan) -> None:
+    """Frameworks that have environments were looked for when their Python was chosen; this one has none."""
+    cases = [case for case in plan.cases if case.id.framework == "pytorch" and not case.open]
+    for python, case in {case.nodes[0].ranks[0].argv[0]: case for case in cases}.items():
+        from trainmark import environments
+
+        if not environments.has(python, "torch", case.env):
+            raise SiteError(
+                f"case `{case.case}`: pytorch is not installed in {python}; `pip install 'trainmark[torch]'` adds it "
+                "to trainmark's own Python, or name one that has it in the site: `python: /path/to/python`"
+            )
+
+
+def _check_rank_table(plan: Plan) -> None:
+    if plan.rank_table is None:
+        return
+    from trainmark.launch.local.check import rank_table
+
+    found = rank_table(plan.rank_table, plan.site.hosts[0])
+    if not found.good:
+        raise SiteError(f"site `{plan.site.name}`: rank_table: {found.found}; {found.cure}")
