@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.runs import finished_run, speed_events
-from trainmark.report import build, helpers, kept
+from trainmark.report import build, kept, parallel
 from trainmark.report.compare import Side, compare
 from trainmark.report.records import Report
 from trainmark.store import rundir
@@ -60,13 +60,18 @@ def test_what_changed_is_read_again(tmp_path: Path) -> None:
 def test_several_processes_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = large(tmp_path, "a", 50.0)
     alone = build.build(run)
-    monkeypatch.setattr(helpers, "ROUNDS_EACH", 60)
+    monkeypatch.setattr(parallel, "ROUNDS_EACH", 60)
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1, 2})
     monkeypatch.setenv("TRAINMARK_CACHE", str(tmp_path / "other"))
     begun: list[object] = []
-    start = helpers._start
-    monkeypatch.setattr(helpers, "_start", lambda *words: begun.append(words) or start(*words))
+    start = parallel._elsewhere
+    monkeypatch.setattr(parallel, "_elsewhere", lambda *words: begun.append(words) or start(*words))
     assert build.build(run) == alone and len(begun) == 2
+    # A package of that name in the current folder is none of theirs.
+    (tmp_path / "trainmark").mkdir()
+    (tmp_path / "trainmark" / "__init__.py").write_text("raise SystemExit(1)\n")
+    monkeypatch.chdir(tmp_path)
+    assert parallel._elsewhere(run, 0, 1) == build.some_cases(run, 0, 1)
     # A helper that dies costs time and nothing else.
     monkeypatch.setenv("TRAINMARK_CACHE", str(tmp_path / "third"))
     monkeypatch.setattr("sys.executable", "/bin/false")

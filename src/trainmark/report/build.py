@@ -71,9 +71,9 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
     if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
         made = _cases(run, state, 0, count, series)
     else:
-        from trainmark.report import helpers
+        from trainmark.report import parallel
 
-        made = helpers.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
+        made = parallel.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
     cases, warnings = made.cases, [*past.warnings, *made.warnings]
     report = Report(
         run=run.id,
