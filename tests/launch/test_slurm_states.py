@@ -23,7 +23,7 @@ def test_an_array_waits_while_one_of_its_tasks_does() -> None:
     jobs = parse_squeue(looks("squeue-array.txt")[0])
     assert {number: job.state for number, job in jobs.items()} == {"50": "PENDING", "51": "PENDING", "52": "PENDING"}
     assert say(waiting_for(jobs["51"].reason)) == "the nodes it wants are busy (Resources)"
-    assert waiting_for(jobs["52"].reason).arguments["why"].code == "slurm-waits-job-held-user"
+    assert waiting_for(jobs["52"].reason).arguments["why"]["code"] == "slurm-waits-job-held-user"
     later = parse_squeue(looks("squeue-array-end.txt")[0])
     assert (later["50"].state, later["51"].state, later["52"].over) == ("COMPLETED", "RUNNING", True)
     told = parse_sacct(looks("sacct-array.txt")[0])

@@ -10,14 +10,13 @@ import msgspec
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, as_reason, listed, reason
-from trainmark.report import environment, kept
-from trainmark.report.attempt import Scored, question, score_attempt
+from trainmark.report.make import cache, environment
+from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
 from trainmark.run import lease
-from trainmark.score.figures.case import measure, odd_ones
+from trainmark.score.figures.case import measure, outlier_runs
 from trainmark.score.figures.gate import INSIDE, OUTSIDE
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Diagnosis, Goodput
+from trainmark.score.records import Diagnosis, Goodput, Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
@@ -26,26 +25,26 @@ from trainmark.store.state import Attempt, RunState
 
 
 def build(run: RunDir, series: bool = False) -> Report:
-    """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
-    found = None if series else kept.find(run)
+    """`series` adds the curves of every round. What took long is cached while nothing in the folder changes."""
+    found = None if series else cache.find(run)
     return found or _made(run, series)
 
 
 def headlines(run: RunDir) -> Report:
     """A report without anything but speeds, if that saves time; else the whole of it."""
-    return kept.find(run, headlines=True) or _made(run, False)
+    return cache.find(run, headlines=True) or _made(run, False)
 
 
 def _made(run: RunDir, series: bool) -> Report:
     manifest = run.manifest()
     past = journal.read(run.path)
     state = RunState.replay(manifest.plan, past.records)
-    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
+    if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
         return _build(run, manifest, past, state, series)
-    sources = kept.sources_of(run)
-    before = kept.stamp(run, sources)
+    sources = cache.sources_of(run)
+    before = cache.stamp(run, sources)
     report = _build(run, manifest, past, state, False)
-    kept.keep(run, report, sources, before)
+    cache.store(run, report, sources, before)
     return report
 
 
@@ -68,10 +67,10 @@ def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = F
 
 def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
     count = len(manifest.plan.cases)
-    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
+    if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
         made = _cases(run, state, 0, count, series)
     else:
-        from trainmark.report import parallel
+        from trainmark.report.make import parallel
 
         made = parallel.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
     cases, warnings = made.cases, [*past.warnings, *made.warnings]
@@ -96,32 +95,31 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
     if state.plan.kind != "diagnosis":
         return []
-    from trainmark.report import diagnosis
+    from trainmark.report.make import diagnosis
 
     return diagnosis.of_run(run, state)
 
 
 def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
     """A run that measures peaks tells its own, others those they may be held against."""
-    told = manifest.plan.peaks
-    if manifest.plan.kind != "peaks":
-        if told is None:
-            return None
+    if manifest.plan.kind == "peaks":
+        from trainmark.report.make import peaks
+
+        measured = peaks.of_run(run, manifest, state)
+    elif manifest.plan.peaks is not None:
         from trainmark.spec.peaks import Peaks
 
-        kept = msgspec.convert(told, Peaks).usable()
+        measured = msgspec.convert(manifest.plan.peaks, Peaks).usable()
     else:
-        from trainmark.report import peaks
-
-        kept = peaks.of_run(run, manifest, state)
-    found: dict[str, Any] = msgspec.to_builtins(kept)
+        return None
+    found: dict[str, Any] = msgspec.to_builtins(measured)
     return found
 
 
 def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
     if state.plan.kind != "goodput":
         return []  # most runs
-    from trainmark.report import goodput
+    from trainmark.report.make import goodput
 
     return goodput.of_run(run, state)
 
@@ -129,7 +127,7 @@ def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
 def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
     if not any(plan.studies for plan in plans):
         return []
-    from trainmark.report.study import studies  # few runs have one
+    from trainmark.report.make.study import studies  # few runs have one
 
     return studies(plans, cases)
 
@@ -137,7 +135,7 @@ def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Study
 def _contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
     if len({case.framework for case in plan.cases}) < 2:
         return []  # most runs
-    from trainmark.report.contest import contests
+    from trainmark.report.make.contest import contests
 
     return contests(plan, cases)
 
@@ -173,8 +171,8 @@ def present_state(run: RunDir, state: RunState) -> JobState:
 
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:
     case = state.plan.cases[index]
-    outcome, told = state.case_outcome(index)
-    why = as_reason(told)
+    outcome, ended = state.case_outcome(index)
+    why = as_reason(ended)
     counted = state.counted(index)
     scored, notes, sets = [], list[Reason](), []
     for ref, attempt in counted:
@@ -186,7 +184,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         scored.append(found)
         sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
-        notes.extend(_told(found, ref, case))
+        notes.extend(_round_notes(found, ref, case))
         notes.extend(found.remarks)
     if case.auto is not None and outcome is JobState.SUCCEEDED and why is not None:
         notes.append(why)  # why it ended after this many rounds
@@ -222,7 +220,7 @@ def _runs(
     sets: list[tuple[str, ...]], counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
 ) -> list[RunReport]:
     found = []
-    apart = odd_ones([one.score for one in scored])
+    apart = outlier_runs([one.score for one in scored])
     for (ref, attempt), one, odd, hosts in zip(counted, scored, apart, sets, strict=True):
         score, window = one.score, one.score.window
         found.append(
@@ -273,11 +271,11 @@ def _band(lasts: list[Attempt | None]) -> Reason | None:
     return OUTSIDE if OUTSIDE in found else next(iter(found), None)
 
 
-def _as_band(told: Reason | str) -> Reason:
+def _as_band(band: Reason | str) -> Reason:
     """Journals of older versions hold `inside`, `outside`, or `not applicable: ` and why."""
-    if isinstance(told, Reason):
-        return told
-    known, _, why = told.partition(": ")
+    if isinstance(band, Reason):
+        return band
+    known, _, why = band.partition(": ")
     return {"inside": INSIDE, "outside": OUTSIDE}.get(known) or reason("band-not-applicable", why=why)
 
 
@@ -287,7 +285,7 @@ def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[st
     return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
 
 
-def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
+def _round_notes(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
     """What a round's events tell besides figures."""
     notes = [reason("round-went-on", round=ref.round, step=step) for step in found.resumed]
     # A program that ended well without saying so may have ended early.
@@ -303,7 +301,7 @@ def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
 
 def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
     """What a reader must know besides the figures."""
-    notes = [note for result in results for told in result.get("warnings", []) if (note := as_reason(told))]
+    notes = [note for result in results for one in result.get("warnings", []) if (note := as_reason(one))]
     if case.data == SYNTHETIC:
         notes.append(reason("data-synthetic"))
     if case.diagnostic is not None:

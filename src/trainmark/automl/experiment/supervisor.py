@@ -9,6 +9,7 @@ from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.ledger.ledger import Entry, Ledger
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.reasons import Reason, reason
 from trainmark.run.observers import Observer
 from trainmark.spec.states import JobState
 
@@ -26,10 +27,10 @@ class Supervisor(Observer):
         until: float,
         slots: int,
         working: Set[int],
-        say: Callable[[str], None],
+        note: Callable[[Reason], None],
     ) -> None:
         """`working`: the slots whose workers an earlier controller began and that may still train."""
-        self._experiment, self._ledger, self._until, self._say = experiment, ledger, until, say
+        self._experiment, self._ledger, self._until, self._note = experiment, ledger, until, note
         self._looked, self._reported, self._done = 0.0, time.monotonic(), False
         for slot in range(slots):
             if slot not in working:
@@ -40,17 +41,17 @@ class Supervisor(Observer):
         if ended.state is not JobState.SKIPPED:
             self._ledger.release(f"slot{case.params['slot']}")
 
-    def ending(self) -> str:
-        """Why no further worker is needed; empty while some are."""
+    def ending(self) -> Reason | None:
+        """Why no further worker is needed; None while some are."""
         if time.time() >= self._until:
-            return f"the experiment's time of {self._experiment.max_duration} is up"
+            return reason("automl-duration-over", duration=self._experiment.max_duration)
         if not self._done and time.monotonic() - self._looked > LOOK_SECONDS:
             entries = self._ledger.entries()
             self._report(entries)
             most = self._experiment.architectures
             self._done = len(entries) >= most and all(entry.ended for entry in entries[:most])
             self._looked = time.monotonic()
-        return f"all {self._experiment.max_trials} trials are done" if self._done else ""
+        return reason("automl-all-trials-done", count=self._experiment.max_trials) if self._done else None
 
     def _report(self, entries: list[Entry]) -> None:
         """How far it is, now and then; from the ledger, since reading all events would cost more every time."""
@@ -58,7 +59,9 @@ class Supervisor(Observer):
             return
         self._reported = time.monotonic()
         values = [entry.value for entry in entries if entry.value is not None]
-        best = f", best accuracy {100 * max(values):.2f} %" if values else ""
         ended = sum(entry.ended for entry in entries)
-        left = max(0.0, self._until - time.time())
-        self._say(f"{ended} trials done{best}; {left / 60:.1f} min left at most")
+        minutes = max(0.0, self._until - time.time()) / 60
+        if values:
+            self._note(reason("automl-progress-best", trials=ended, percent=100 * max(values), minutes=minutes))
+        else:
+            self._note(reason("automl-progress", trials=ended, minutes=minutes))

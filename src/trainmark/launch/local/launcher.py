@@ -54,6 +54,11 @@ class LocalLauncher(Launcher):
 
         return local_check.findings(site, plan)
 
+    def check_plan(self, plan: Plan) -> None:
+        from trainmark.launch.local import check as local_check
+
+        local_check.check_plan(plan)
+
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         nodes = tuple(node_plan.render(spec, node, site) for node in spec.case.nodes)
         return Request(spec.attempt_dir, spec.token, nodes)

@@ -15,7 +15,7 @@ import msgspec
 
 from trainmark.errors import SiteError
 from trainmark.launch import attempt as attempts
-from trainmark.launch import node_zip
+from trainmark.launch import node_zip, trees
 from trainmark.launch.attempt import FolderNode
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.slurm import options as slurm_options
@@ -25,7 +25,7 @@ from trainmark.launch.slurm.attempt import SlurmAttempt
 from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.transport import SharedFolderTransport
-from trainmark.launch.trees import Tree, pack, unpack
+from trainmark.launch.trees import Tree
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
@@ -87,9 +87,7 @@ class SlurmLauncher(Launcher):
         return handle.rpartition("/")[0]
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
-        roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
-        tree = self._tree(roots) if roots else None
-        return slurm_plan.render(spec, site, tree)
+        return slurm_plan.render(spec, site, trees.of_case(spec.case, self._trees))
 
     def submit(self, request: Request) -> StartedAttempt:
         about = request.nodes[0].plan["slurm"]
@@ -172,18 +170,13 @@ class SlurmLauncher(Launcher):
 
     # ---- starting
 
-    def _tree(self, roots: tuple[str, ...]) -> Tree:
-        if roots not in self._trees:
-            self._trees[roots] = pack(roots)
-        return self._trees[roots]
-
     def _furnish(self, run_dir: Path, about: dict[str, Any]) -> None:
         """The node side and the workload's files, once for the whole run."""
         top = run_dir / TOP
         node_zip.write(top)
         for tree in self._trees.values():
             if tree.name == about["tree"]:
-                unpack(tree, top / "trees" / tree.name)
+                trees.unpack(tree, top / "trees" / tree.name)
 
     def _allocation(self, run_dir: Path, about: dict[str, Any]) -> Allocation:
         """The one that stands under this key, or a new one. Those of other keys are given back first."""

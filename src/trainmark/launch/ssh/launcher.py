@@ -12,7 +12,7 @@ import msgspec
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import attempt as attempts
-from trainmark.launch import node_zip
+from trainmark.launch import node_zip, trees
 from trainmark.launch.attempt import AttemptNodes
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.ssh import abandoned, images
@@ -26,7 +26,7 @@ from trainmark.launch.ssh.node import SshNode, reach_of
 from trainmark.launch.ssh.options import SshOptions
 from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.ssh.start import Starter
-from trainmark.launch.trees import Tree, pack
+from trainmark.launch.trees import Tree
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site, beside, options_location
@@ -73,8 +73,7 @@ class SshLauncher(Launcher):
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         self.connections.limit = ssh_options.of(site).fan_out
-        roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
-        tree = self._tree(roots) if roots else None
+        tree = trees.of_case(spec.case, self._trees)
         self._starter.wanted = images.wanted(site, ssh_plan.WORK)
         nodes = [ssh_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
         return Request(spec.attempt_dir, spec.token, tuple(nodes))
@@ -142,7 +141,7 @@ class SshLauncher(Launcher):
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
         attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
         replies = [node.transport.repeat_order() for node in self._attempt(job).nodes if node.ended is None]
-        self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+        self.connections.wait(replies, _COLLECT_SECONDS)
 
     def collect(self, job: StartedAttempt) -> None:
         """Everything arrived before a node's end was known; here the hosts are cleared."""
@@ -162,7 +161,7 @@ class SshLauncher(Launcher):
             # A round that is done needs its checkpoints no more.
             done = [node.plan["config"]["checkpoints"]] if whole else []
             replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *done]))
-        self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+        self.connections.wait(replies, _COLLECT_SECONDS)
 
     def release(self, run_dir: Path) -> list[str]:
         """Connections end with the controller. What is still on hosts that were lost is tried once more."""
@@ -189,12 +188,6 @@ class SshLauncher(Launcher):
         if self._zip is None:
             self._zip = node_zip.write(cache_dir() / "node")
         return self._zip
-
-    def _tree(self, roots: tuple[str, ...]) -> Tree:
-        """Packed once: all rounds of a run train with the same files."""
-        if roots not in self._trees:
-            self._trees[roots] = pack(roots)
-        return self._trees[roots]
 
     def _node(self, folder: Path, plan: dict[str, Any]) -> SshNode:
         link = self.connections.link(reach_of(plan), self.zip())

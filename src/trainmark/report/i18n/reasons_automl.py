@@ -4,6 +4,15 @@ from __future__ import annotations
 
 # code → (English, Chinese)
 REASONS: dict[str, tuple[str, str]] = {
+    "automl-tunnel-again": ("{host}: the tunnel to the ledger is made again", "{host}：重新建立到账本的隧道"),
+    "automl-progress": (
+        "{trials} trials done; {minutes:.1f} min left at most",
+        "已完成 {trials} 个试验；最多还有 {minutes:.1f} 分钟",
+    ),
+    "automl-progress-best": (
+        "{trials} trials done, best accuracy {percent:.2f} %; {minutes:.1f} min left at most",
+        "已完成 {trials} 个试验，最佳正确率 {percent:.2f} %；最多还有 {minutes:.1f} 分钟",
+    ),
     "automl-rule-missed": ("{rule}: {found}, wanted is {wanted}", "{rule}：{found}，要求 {wanted}"),
     "automl-rule-data": ("data", "数据"),
     "automl-rule-accuracy": ("accuracy", "正确率"),
@@ -38,6 +47,8 @@ REASONS: dict[str, tuple[str, str]] = {
         "{count} records could not be read and were left out",
         "{count} 条记录无法读取，未计入",
     ),
+    "automl-duration-over": ("the experiment's time of {duration} is up", "实验时间 {duration} 已到"),
+    "automl-all-trials-done": ("all {count} trials are done", "{count} 个试验已全部完成"),
     "automl-crashed-workers": ("it crashed {count} workers", "先后弄垮 {count} 个工作进程"),
     "automl-time-up": ("the time was up in its first epoch", "第一个 epoch 未完成时间已到"),
     "automl-out-of-memory": ("out of memory: {text}", "内存不足：{text}"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row, RowChart
-from trainmark.report.compare import Compared, Comparison, ratio_text
+from trainmark.report.make.compare import Compared, Comparison, ratio_text
 from trainmark.report.texts import Joined, Text, joined, label, named
 
 _TONES: dict[str, doc.Tone] = {
@@ -87,7 +87,7 @@ def _chart(found: Comparison) -> doc.Figures:
         rows.append(Row(one.name, [], verdict.ratio, verdict.ci_low, verdict.ci_high, note=word))
     title = label("compare.ratio")
     legend = [("mark span", label("chart.legend_interval"))]
-    chart = RowChart(title=title, rows=rows, unit="", x_title=title, wide=True, legend=legend)
+    chart = RowChart(title, rows=rows, unit="", x_title=title, wide=True, legend=legend)
     return doc.Figures([chart], "full", card=True)
 
 

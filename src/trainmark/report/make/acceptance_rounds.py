@@ -10,8 +10,8 @@ import msgspec
 
 from trainmark.plan.fleet import hosts_of
 from trainmark.reasons import Reason, as_reason, reason
-from trainmark.report.attempt import question
-from trainmark.score.accept.contract import Step
+from trainmark.report.make.attempt import question
+from trainmark.score.accept.contract import FirstStep
 from trainmark.score.figures.attempt import score_run
 from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.states import JobState
@@ -28,7 +28,7 @@ class Measured(msgspec.Struct, frozen=True):
     round: int
     speed: float | None
     why: Reason | None = None
-    step: Step | None = None
+    step: FirstStep | None = None
     kind: str = ""
     disturbed: bool = False
     # What the site's peaks say of its host, and the share of it that the case used.
@@ -43,11 +43,13 @@ def read(run: RunDir, what: str) -> list[Measured]:
     found = []
     for ref in plan.order:
         case = plan.cases[ref.case]
-        outcome, told = state.outcome(ref)
+        outcome, why_not = state.outcome(ref)
         attempt = state.rounds[ref].last()
         if outcome is not JobState.SUCCEEDED or attempt is None:
             found.append(
-                Measured(hosts_of(case), ref.round, None, as_reason(told) or reason("round-state", state=str(outcome)))
+                Measured(
+                    hosts_of(case), ref.round, None, as_reason(why_not) or reason("round-state", state=str(outcome))
+                )
             )
             continue
         folder = run.attempt(case, ref, attempt.number)
@@ -77,12 +79,12 @@ def _bandwidth(read: Columns) -> float | None:
     return math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None
 
 
-def _step(read: Columns) -> Step | None:
+def _step(read: Columns) -> FirstStep | None:
     for rank in read.ranks:
         for note in rank.notes("first_step"):
             if isinstance(note, dict):
                 values = [_number(note.get(name)) for name in ("loss", "gradient_norm")]
-                return Step(*values)
+                return FirstStep(*values)
     return None
 
 

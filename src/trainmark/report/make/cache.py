@@ -1,4 +1,4 @@
-"""Reports of large finished runs, kept in the cache for as long as no file they were made from changes.
+"""Reports of large finished runs, in the cache for as long as no file they were made from changes.
 
 For each run there is a list of these files, the whole report, and one with its headlines only, which is all that
 comparing needs, and a sixth as large. A stamp of sizes and times says which files a report was made from.
@@ -18,7 +18,7 @@ from trainmark import __version__
 from trainmark.cache import cache_dir
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.figures.case import HEADLINES
-from trainmark.score.figures.measurement import SCORER_VERSION
+from trainmark.score.records import SCORER_VERSION
 from trainmark.store import journal
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import CLAIM, EVENTS, FACTS, MANIFEST, RESULT, SAMPLES, RunDir
@@ -30,29 +30,29 @@ _FORMAT = 3
 _FILES, _WHOLE, _SHORT = "files", "report", "headlines"
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _Cached(msgspec.Struct, frozen=True):
     stamp: str
     report: Report
 
 
 def find(run: RunDir, *, headlines: bool = False) -> Report | None:
-    """None when nothing is kept, or what is kept is old."""
+    """None when nothing is cached, or what is cached is old."""
     try:
         sources = _place(run, _FILES).read_text().split("\n")
         content = _place(run, _SHORT if headlines else _WHOLE).read_bytes()
-        found = msgspec.json.decode(content, type=_Kept)
+        found = msgspec.json.decode(content, type=_Cached)
         return found.report if found.stamp == stamp(run, sources) else None
     except (OSError, ValueError):  # a broken file is as good as none
         return None
 
 
-def keep(run: RunDir, report: Report, sources: list[str], before: str) -> None:
+def store(run: RunDir, report: Report, sources: list[str], before: str) -> None:
     """`before`: the stamp of the sources when the report was begun."""
     # A cache that cannot be written is no cache, and no error.
     with contextlib.suppress(OSError):
         _place(run, _FILES).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(_place(run, _WHOLE), msgspec.json.encode(_Kept(before, report)))
-        write_whole(_place(run, _SHORT), msgspec.json.encode(_Kept(before, _headlines(report))))
+        write_whole(_place(run, _WHOLE), msgspec.json.encode(_Cached(before, report)))
+        write_whole(_place(run, _SHORT), msgspec.json.encode(_Cached(before, _headlines(report))))
         write_whole(_place(run, _FILES), "\n".join(sources).encode())
 
 
@@ -62,8 +62,7 @@ def sources_of(run: RunDir) -> list[str]:
 
 
 def stamp(run: RunDir, sources: list[str]) -> str:
-    """Sizes and times of all sources. Whoever changes a file and sets its time back still changes the time at which
-    that was done."""
+    """Sizes and times of all sources. Setting the time of a file back changes the time at which that was done."""
     from array import array
 
     folder, numbers = str(run.path), array("Q")
