@@ -27,21 +27,23 @@ import trainmark
 import trainmark.plan
 import trainmark.report
 import trainmark.run
-from trainmark.api_objects import Handle, OnProgress, Result, Run
+from trainmark.api_objects import EventSwitch, Handle, OnProgress, Result, Run
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.plan.records import Plan
 from trainmark.run import planning, session
+from trainmark.run.campaign import CampaignStopped
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
 from trainmark.spec.suite import Loaded
+from trainmark.spec.suite_cases import wanted_batches
 from trainmark.spec.yamlfile import Location
 from trainmark.store import baselines, rundir
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
-    from trainmark.report.compare import Comparison, Side
-    from trainmark.report.history import History
-    from trainmark.report.predict import PredictedRun
+    from trainmark.report.make.compare import Comparison, Side
+    from trainmark.report.make.history import History
+    from trainmark.report.make.predict import PredictedRun
     from trainmark.report.records import Report
     from trainmark.score.records import Diagnosis
 
@@ -123,9 +125,16 @@ def plan(
 
 
 def _planned(source: SuiteLike, where: SiteLike, changed: Settings, seed: int | None, preset: str | None) -> Plan:
-    texts = {name: str(value) for name, value in (changed or {}).items()}
-    made = planning.plan_suite(suite(source, preset=preset), site(where), texts, seed)
-    return planning.with_kept_peaks(made, Path(where) if isinstance(where, (str, os.PathLike)) else None)
+    made = planning.plan_suite(suite(source, preset=preset), site(where), _texts(changed), seed)
+    return planning.with_kept_peaks(made, _file(where))
+
+
+def _texts(changed: Settings) -> dict[str, str]:
+    return {name: str(value) for name, value in (changed or {}).items()}
+
+
+def _file(where: SiteLike) -> Path | None:
+    return Path(where) if isinstance(where, (str, os.PathLike)) else None
 
 
 # Running.
@@ -151,8 +160,37 @@ def run(
 
     >>> tm.run("noop:none:cpu:1:1:1", runs="/tmp/runs").state
     """
-    made = _created(_planned(suite, site, set, seed, preset), runs, check, f"trainmark.run({_name(suite)})")
+    command = f"trainmark.run({_name(suite)})"
+    made = _with_largest_batches(suite, site, set, seed, preset, runs, check, command, stop)
+    if made is None:
+        made = _created(_planned(suite, site, set, seed, preset), runs, check, command)
     return made.resume(on_progress=on_progress, stop=stop)
+
+
+def _with_largest_batches(
+    source: SuiteLike,
+    where: SiteLike,
+    changed: Settings,
+    seed: int | None,
+    preset: str | None,
+    runs: PathLike | None,
+    check: bool,
+    command: str,
+    stop: threading.Event | None,
+) -> Run | None:
+    """The run of a suite that asks for the largest batches, which are tried first; None for any other suite."""
+    loaded = suite(source, preset=preset)
+    if not wanted_batches(loaded):
+        return None
+    from trainmark.campaigns import fit
+    from trainmark.campaigns.asked import asked_suite
+
+    asked = asked_suite(loaded, site(where), _texts(changed), seed, _file(where))
+    made = fit.create(asked, runs_folder(runs), check=check, command=[command])
+    found = fit.go(made, lambda _: None, None if stop is None else EventSwitch(stop))
+    if found is None:
+        raise CampaignStopped(made.name)
+    return Run(found)
 
 
 def start(
@@ -242,7 +280,7 @@ def compare(
 
     >>> tm.compare("baseline", "last").to_frame()[["case", "ratio", "verdict"]]
     """
-    from trainmark.report.compare import METRICS, compare_many
+    from trainmark.report.make.compare import METRICS, compare_many
 
     if metric not in METRICS:
         raise UserError(f"--metric: found `{metric}`{did_you_mean(metric, METRICS)}, allowed is {one_of(METRICS)}")
@@ -294,7 +332,7 @@ def _sides(names: Sequence[RunLike], runs: Path) -> list[Side]:
 def _side(source: RunLike, runs: Path) -> Side:
     """A run, or one case of it: `:` ends the name of the run."""
     from trainmark.report.build import headlines
-    from trainmark.report.compare import Side
+    from trainmark.report.make.compare import Side
 
     if isinstance(source, Run):
         return Side(headlines(source.folder), source.folder.manifest(), None)
@@ -319,7 +357,7 @@ def _side(source: RunLike, runs: Path) -> Side:
 
 def history(case: str, *, runs: PathLike | None = None) -> Result[list[History]]:
     """A case over all runs of a folder, and where its speed changed. `case`: an id, or how it begins."""
-    from trainmark.report import history
+    from trainmark.report.make import history
 
     found = history.collect(runs_folder(runs), case)
     rows = [
@@ -346,7 +384,7 @@ def diagnose(
     """Why a step takes as long as it does: runs a suite's cases, or those of a run again, with and without a profiler.
     A diagnostic run that was made is only read."""
     from trainmark.plan import diagnose as plans
-    from trainmark.report import diagnosis
+    from trainmark.report.make import diagnosis
 
     source = what.folder.manifest().plan if isinstance(what, Run) else _planned(what, site, set, seed, preset)
     if isinstance(what, Run) and source.kind == "diagnosis":
@@ -372,7 +410,7 @@ def predict(
 ) -> Result[PredictedRun]:
     """How fast more nodes would be, from what a run measured on fewer. `all_reduce`: seconds that the gradients take
     between two nodes; `site`: take the peaks kept with this site's file."""
-    from trainmark.report.predict import peaks_of_site, predict_run
+    from trainmark.report.make.predict import peaks_of_site, predict_run
 
     known = None if site is None else peaks_of_site(Path(site))
     sizes = [nodes] if isinstance(nodes, int) else list(nodes)

@@ -16,10 +16,11 @@ from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.report.i18n.speaker import say
 from trainmark.run import background, campaign, control, progress, session, stop
+from trainmark.run.campaign import Driver, Step
 from trainmark.run.control import RunStatus
 from trainmark.run.lease import LostLease
 from trainmark.run.observers import Observer, Observers, RunLog
-from trainmark.run.stop import StopSwitch
+from trainmark.run.stop import StopSwitch, Switch
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RUN_LOG, RunDir
 
@@ -95,7 +96,7 @@ def drive(run: RunDir, observer: Observer, work: Callable[[Observer], JobState])
         observer.close()
 
 
-class _EventSwitch(StopSwitch):
+class EventSwitch(StopSwitch):
     """The caller's event as a request to stop."""
 
     def __init__(self, event: threading.Event) -> None:
@@ -165,7 +166,10 @@ class Run:
 
     def resume(self, *, on_progress: OnProgress | None = None, stop: threading.Event | None = None) -> Run:
         """Works on it until it ends: a new run, or one that was stopped or lost. Rounds that ended stay as they are."""
-        plan, switch = self.plan, None if stop is None else _EventSwitch(stop)
+        return self._drive(on_progress, None if stop is None else EventSwitch(stop))
+
+    def _drive(self, on_progress: OnProgress | None, switch: Switch | None) -> Run:
+        plan = self.plan
         observer = _Callback(self.folder, plan, on_progress) if on_progress is not None else Observer()
         try:
             drive(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
@@ -188,6 +192,15 @@ class Run:
     def _repr_html_(self) -> str:
         rows = [_brief(case) for case in self.report().cases]
         return f"<p>run <b>{html.escape(self.id)}</b> {self.state}</p>" + html_table(rows)
+
+
+def campaign_driver(on_progress: OnProgress | None) -> Driver:
+    """Drives the runs of a campaign, with the same callback for all of them."""
+
+    def drives(_step: Step, run: RunDir, _plan: Plan, switch: Switch) -> JobState:
+        return Run(run)._drive(on_progress, switch).state
+
+    return drives
 
 
 class Handle:

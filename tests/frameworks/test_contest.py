@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from trainmark.plan.records import CasePlan, bare
-from trainmark.report.contest import contests
 from trainmark.report.i18n.speaker import say
 from trainmark.report.kinds.contest import answer
+from trainmark.report.make.contest import contests
 from trainmark.report.records import CaseReport, Contest, Report, RunReport
 from trainmark.report.show import show
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 from trainmark.score.stats.verdict import geometric_mean
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState

@@ -19,8 +19,8 @@ from trainmark.interop.dlperf.scripts import BY_SCRIPT
 from trainmark.interop.protocol import defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import End, Flag, Verbatim
-from trainmark.report.dlperf import table
 from trainmark.report.i18n.speaker import say
+from trainmark.report.make.dlperf import table
 from trainmark.testing.formats import FormatContract, check, read
 
 

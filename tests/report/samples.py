@@ -17,13 +17,14 @@ from trainmark.automl.experiment.result import Gaps, Result, TrialRow
 from trainmark.automl.experiment.rules import Verdict as RuleVerdict
 from trainmark.automl.experiment.score import Point as CurvePoint
 from trainmark.reasons import Reason, as_reason, reason
-from trainmark.report import why
-from trainmark.report.acceptance import Acceptance
 from trainmark.report.charts.records import Curve
-from trainmark.report.compare import Compared, Comparison, Left, Overall
-from trainmark.report.goodput import GoodputCase, GoodputRun
-from trainmark.report.history import Entry, History, LeftOut
-from trainmark.report.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.make import why
+from trainmark.report.make.acceptance import Acceptance
+from trainmark.report.make.compare import Compared, Comparison, Left, Overall
+from trainmark.report.make.goodput import GoodputCase, GoodputRun
+from trainmark.report.make.history import Entry, History, LeftOut
+from trainmark.report.make.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.make.why import Why
 from trainmark.report.records import (
     CaseReport,
     Contest,
@@ -35,17 +36,14 @@ from trainmark.report.records import (
     StudyReport,
 )
 from trainmark.report.show import show
-from trainmark.report.why import Why
-from trainmark.score.accept.contract import Held
-from trainmark.score.accept.links import Effect, LinkVerdict
-from trainmark.score.accept.nodes import NodeVerdict
-from trainmark.score.figures.figure import Figure
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Cause, Diagnosis, Goodput, Recovery, Value, Verdict
+from trainmark.score.accept.contract import PromiseCheck
+from trainmark.score.accept.links import Effect, LinksResult
+from trainmark.score.accept.nodes import NodeResult
+from trainmark.score.records import Cause, Diagnosis, Figure, Goodput, Measurement, Recovery, Value, Verdict
 from trainmark.score.stats.change_points import Change
 from trainmark.score.studies.goodput import Forecast
 from trainmark.score.studies.predict import Prediction
-from trainmark.score.studies.scaling import Point
+from trainmark.score.studies.scaling import ScalePoint
 from trainmark.spec.peaks import Bandwidth, Matmul, Message, Peaks, Product
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
@@ -498,7 +496,7 @@ def history() -> list[History]:
 
 
 def prediction() -> PredictedRun:
-    points = [Point(1, 8, [2780.0, 2770.0]), Point(2, 8, [5480.0, 5490.0])]
+    points = [ScalePoint(1, 8, [2780.0, 2770.0]), ScalePoint(2, 8, [5480.0, 5490.0])]
     found = [
         Prediction(nodes, 8, nodes * 2600.0, nodes * 2400.0, nodes * 2800.0, 0.93, "from 2x8 by a fade of 0.6", ["far"])
         for nodes in (4, 16)
@@ -509,12 +507,12 @@ def prediction() -> PredictedRun:
 
 def acceptance() -> Acceptance:
     nodes = [
-        NodeVerdict("n1", "good", "no loss beyond 3 %", 0.001, -0.01, 0.012, 5, 0.5, 0.04, 101.0, 1.1e11, 0.5),
-        NodeVerdict("n2", "bad", "a loss of 20 % beyond doubt", 0.2, 0.18, 0.22, 5, 1e-6, 0.04, 80.0),
-        NodeVerdict("n3", "untested", "it cannot be reached"),
+        NodeResult("n1", "good", "no loss beyond 3 %", 0.001, -0.01, 0.012, 5, 0.5, 0.04, 101.0, 1.1e11, 0.5),
+        NodeResult("n2", "bad", "a loss of 20 % beyond doubt", 0.2, 0.18, 0.22, 5, 1e-6, 0.04, 80.0),
+        NodeResult("n3", "untested", "it cannot be reached"),
     ]
     effect = Effect("link", ("n1", "n2"), "bad", 0.7, 0.6, 0.8, 1e-5, "a loss of 70 % beyond doubt")
-    links = LinkVerdict([effect], {"n1–n2": 3e8, "n1–n3": 1e9}, untested=["n2–n3: no route"])
+    links = LinksResult([effect], {"n1–n2": 3e8, "n1–n3": 1e9}, untested=["n2–n3: no route"])
     return Acceptance(
         site="mine",
         case="noop:none:cpu:1:2:5",
@@ -525,7 +523,7 @@ def acceptance() -> Acceptance:
         link_margin=0.1,
         nodes=nodes,
         links=links,
-        held=[Held("n2", "throughput", False, "80 samples/s, promised are 105")],
+        held=[PromiseCheck("n2", "throughput", False, "80 samples/s, promised are 105")],
         notes=["2 of 15 rounds were disturbed; they count"],
         drain=["n2"],
         scontrol='scontrol update NodeName=n2 State=DRAIN Reason="trainmark accept"',

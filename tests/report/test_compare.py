@@ -9,8 +9,8 @@ import msgspec
 from tests.runs import finished_run
 from trainmark.reasons import Reason
 from trainmark.report.build import build
-from trainmark.report.compare import Comparison, Side, compare
 from trainmark.report.i18n.speaker import say
+from trainmark.report.make.compare import Comparison, Side, compare
 from trainmark.report.records import RunReport
 from trainmark.store.rundir import RunDir
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.conftest import Cli
 from tests.runs import finished_run
-from trainmark.report import dlperf
 from trainmark.report.build import build
 from trainmark.report.i18n.speaker import say
+from trainmark.report.make import dlperf
+from trainmark.report.make.study import studies
 from trainmark.report.show import show
-from trainmark.report.study import studies
 from trainmark.spec.peaks import Message, Peaks
 from trainmark.spec.rules import FixedWindow
 from trainmark.spec.scaling import Series

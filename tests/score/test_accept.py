@@ -9,8 +9,8 @@ import pytest
 
 from trainmark.report.i18n.speaker import say
 from trainmark.score.accept import links
-from trainmark.score.accept.links import Trial, tournament
-from trainmark.score.accept.nodes import Block, NodeVerdict, Rule, findable, judge, sample, suspects
+from trainmark.score.accept.links import PairSpeed, tournament
+from trainmark.score.accept.nodes import NodeResult, Rule, SpeedBlock, findable, judge, sample, suspects
 from trainmark.score.figures.contention import disturbed
 from trainmark.spec.columns import NodeSamples
 
@@ -30,13 +30,13 @@ class Fleet:
         own[: len(slow)] += np.log1p(-np.array(slow)) if slow else 0
         self._own = dict(zip(self.nodes, own, strict=True))
 
-    def block(self, nodes: Sequence[str], references: tuple[str, ...] = ()) -> Block:
+    def block(self, nodes: Sequence[str], references: tuple[str, ...] = ()) -> SpeedBlock:
         drift = self._random.normal(0, 0.03)
         noise = self._random.normal(0, self._noise, len(nodes))
         speeds = {node: float(np.exp(drift + self._own[node] + e)) for node, e in zip(nodes, noise, strict=True)}
-        return Block(speeds, references)
+        return SpeedBlock(speeds, references)
 
-    def accept(self) -> dict[str, NodeVerdict]:
+    def accept(self) -> dict[str, NodeResult]:
         looks = [[self.block(self.nodes) for _ in range(BLOCKS)]]
         while True:
             again, beside = suspects(looks, self.nodes, RULE)
@@ -97,19 +97,24 @@ def test_findable_is_what_is_found_nine_times_of_ten() -> None:
 
 def test_few_nodes_and_failed_rounds() -> None:
     """One node has nothing to be compared with, two cannot say which is slow, and what failed is never good."""
-    fast, slow = [Block({"a": 100.0 + i, "b": 80.0 + i}) for i in range(5)], [Block({"a": 1.0}) for _ in range(5)]
+    fast, slow = (
+        [SpeedBlock({"a": 100.0 + i, "b": 80.0 + i}) for i in range(5)],
+        [SpeedBlock({"a": 1.0}) for _ in range(5)],
+    )
     assert [one.word for one in judge([fast], ["a", "b"], RULE)] == ["suspect", "suspect"]
-    alike = [Block({"a": 100.0 + i % 2, "b": 100.0 + (i + 1) % 2}) for i in range(5)]
+    alike = [SpeedBlock({"a": 100.0 + i % 2, "b": 100.0 + (i + 1) % 2}) for i in range(5)]
     assert [one.word for one in judge([alike], ["a", "b"], RULE)] == ["good", "good"]
     (alone,) = judge([slow], ["a"], RULE)
     assert alone.word == "untested" and "contract" in say(alone.reason)
-    three = [Block({"a": 100.0 + i, "b": 101.0 - i, "c": 100.0, **({"d": 100.0} if i < 4 else {})}) for i in range(5)]
+    three = [
+        SpeedBlock({"a": 100.0 + i, "b": 101.0 - i, "c": 100.0, **({"d": 100.0} if i < 4 else {})}) for i in range(5)
+    ]
     words = {one.node: one for one in judge([three], ["a", "b", "c", "d", "e"], RULE, {"d": ["disk"], "e": ["no ssh"]})}
     assert words["a"].word == "good" and words["d"].word == "suspect" and "disk" in say(words["d"].reason)
     assert words["e"].word == "untested" and "no ssh" in say(words["e"].reason)
 
 
-def bandwidths(nodes: int, losses: dict[tuple[str, ...], float], noise: float = 0.02, seed: int = 0) -> list[Trial]:
+def bandwidths(nodes: int, losses: dict[tuple[str, ...], float], noise: float = 0.02, seed: int = 0) -> list[PairSpeed]:
     random = np.random.default_rng(seed)
     found = []
     for block in range(3):
@@ -117,7 +122,7 @@ def bandwidths(nodes: int, losses: dict[tuple[str, ...], float], noise: float = 
         for meeting in tournament([f"n{number}" for number in range(nodes)]):
             for a, b in meeting:
                 lost = sum(np.log1p(-losses.get(key, 0.0)) for key in ((a,), (b,), (a, b), (b, a)))
-                found.append(Trial(a, b, block, float(np.exp(20 + drift + lost + random.normal(0, noise)))))
+                found.append(PairSpeed(a, b, block, float(np.exp(20 + drift + lost + random.normal(0, noise)))))
     return found
 
 

@@ -11,9 +11,9 @@ from trainmark.report.i18n.speaker import say
 from trainmark.score.figures import contention, convergence
 from trainmark.score.figures.attempt import Question, RunScore, score_run
 from trainmark.score.figures.case import measure
-from trainmark.score.figures.compute import Peak
+from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.figures.convergence import Reach
-from trainmark.score.figures.figure import Figure
+from trainmark.score.records import Figure
 from trainmark.spec.columns import Columns, Event, RankColumns
 from trainmark.spec.workload import Target
 from trainmark.store import columns, events
@@ -117,7 +117,7 @@ def test_a_node_without_a_counter_means_no_total(tmp_path: Path) -> None:
 
 def test_flops_against_each_denominator(tmp_path: Path) -> None:
     notes = {"flops_per_sample": 1e9, "hardware_flops_per_sample": 1.5e9, "matmul_flops_per_s": 2e11}
-    found = score(tmp_path, Shape(notes=notes), flops_per_sample=7.0, peak=Peak(4e11))
+    found = score(tmp_path, Shape(notes=notes), flops_per_sample=7.0, peak=PeakFlops(4e11))
     # 80 samples a second; what the run noted goes before what the workload declares.
     names = ("achieved_flops", "mfu", "hfu", "matmul_fraction")
     assert [found.value(name) for name in names] == pytest.approx([8e10, 0.2, 0.3, 0.4])
@@ -125,7 +125,7 @@ def test_flops_against_each_denominator(tmp_path: Path) -> None:
 
 def test_over_a_hundred_per_cent_is_an_error_and_an_unknown_peak_no_guess(tmp_path: Path) -> None:
     shape = Shape(notes={"matmul_flops_per_s": 1e10})
-    found = score(tmp_path, shape, flops_per_sample=1e9, peak=Peak(None, "nobody said")).figures
+    found = score(tmp_path, shape, flops_per_sample=1e9, peak=PeakFlops(None, "nobody said")).figures
     assert (found["matmul_fraction"].value, found["mfu"].value) == (None, None)
     assert "800 % is over 100 %" in say(found["matmul_fraction"].reason)
     assert say(found["mfu"].reason) == "nobody said" and "not noted" in say(found["hfu"].reason)
@@ -175,7 +175,7 @@ def test_a_share_lies_within_what_can_be() -> None:
 
 def test_the_peak_is_named_with_the_figure(tmp_path: Path) -> None:
     notes = {"flops_per_sample": 1e9}
-    found = score(tmp_path, Shape(notes=notes), peak=Peak(4e11, source="the maker's paper"))
+    found = score(tmp_path, Shape(notes=notes), peak=PeakFlops(4e11, source="the maker's paper"))
     assert say(found.figures["mfu"].how) == "of 4e+11 FLOP/s, the maker's paper"
 
 

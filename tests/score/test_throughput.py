@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trainmark.report.i18n.speaker import say
 from trainmark.score.figures.attempt import Question, RunScore, score_run
-from trainmark.score.figures.case import measure, odd_ones
+from trainmark.score.figures.case import measure, outlier_runs
 from trainmark.score.stats.confidence import log_t, outliers, t_limit
 from trainmark.spec.rules import FixedWindow
 from trainmark.testing.synthetic import Shape, columns_of, truth
@@ -153,7 +153,7 @@ def test_students_t_is_scipys() -> None:
 
 def test_outliers_are_flagged_and_still_count() -> None:
     runs = [score(Shape(seconds=seconds)) for seconds in (0.1, 0.101, 0.099, 0.1005, 0.15)]
-    assert odd_ones(runs) == [False, False, False, False, True]
+    assert outlier_runs(runs) == [False, False, False, False, True]
     found = measure(runs, "images", 1)["throughput"]
     assert found.n == 5 and "1 of 5 rounds lie apart" in say(found.reason)
     assert outliers([1.0, 1.0, 9.0]) == [False] * 3  # three runs cannot say which of them is odd

@@ -20,9 +20,9 @@ from trainmark.launch.protocol import launcher_of
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
-from trainmark.report import acceptance, acceptance_rounds
-from trainmark.report.acceptance import Acceptance, Gathered, Promises, Setting, Stage
-from trainmark.report.acceptance_rounds import Measured
+from trainmark.report.make import acceptance, acceptance_rounds
+from trainmark.report.make.acceptance import Acceptance, Gathered, Promises, Setting, Stage
+from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.run import campaign, planning
 from trainmark.run.campaign import Campaign, Driver, Member, Shown, Step
 from trainmark.run.stop import Switch
@@ -134,6 +134,14 @@ def find(run: RunDir) -> Campaign | None:
     ]
     wanted = Asked(msgspec.structs.replace(setting, stages=[]), plan)
     return campaign.create(first / campaign.FOLDER, "acceptance", wanted, (), members)
+
+
+def named(run: RunDir, option: str) -> Campaign:
+    """The acceptance that a run belongs to; UserError when it belongs to none."""
+    made = find(run)
+    if made is None:
+        raise UserError(f"{option} {run.id}: it is no run of an acceptance; `trainmark accept` makes one")
+    return made
 
 
 def go(made: Campaign, driver: Driver | None = None, switch: Switch | None = None) -> tuple[Setting, Gathered] | None:

@@ -10,14 +10,13 @@ import msgspec
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, as_reason, listed, reason
-from trainmark.report import environment, kept
-from trainmark.report.attempt import Scored, question, score_attempt
+from trainmark.report.make import cache, environment
+from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
 from trainmark.run import lease
-from trainmark.score.figures.case import measure, odd_ones
+from trainmark.score.figures.case import measure, outlier_runs
 from trainmark.score.figures.gate import INSIDE, OUTSIDE
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Diagnosis, Goodput
+from trainmark.score.records import Diagnosis, Goodput, Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
@@ -27,25 +26,25 @@ from trainmark.store.state import Attempt, RunState
 
 def build(run: RunDir, series: bool = False) -> Report:
     """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
-    found = None if series else kept.find(run)
+    found = None if series else cache.find(run)
     return found or _made(run, series)
 
 
 def headlines(run: RunDir) -> Report:
     """A report without anything but speeds, if that saves time; else the whole of it."""
-    return kept.find(run, headlines=True) or _made(run, False)
+    return cache.find(run, headlines=True) or _made(run, False)
 
 
 def _made(run: RunDir, series: bool) -> Report:
     manifest = run.manifest()
     past = journal.read(run.path)
     state = RunState.replay(manifest.plan, past.records)
-    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
+    if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
         return _build(run, manifest, past, state, series)
-    sources = kept.sources_of(run)
-    before = kept.stamp(run, sources)
+    sources = cache.sources_of(run)
+    before = cache.stamp(run, sources)
     report = _build(run, manifest, past, state, False)
-    kept.keep(run, report, sources, before)
+    cache.store(run, report, sources, before)
     return report
 
 
@@ -68,10 +67,10 @@ def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = F
 
 def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
     count = len(manifest.plan.cases)
-    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
+    if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
         made = _cases(run, state, 0, count, series)
     else:
-        from trainmark.report import parallel
+        from trainmark.report.make import parallel
 
         made = parallel.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
     cases, warnings = made.cases, [*past.warnings, *made.warnings]
@@ -96,7 +95,7 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
     if state.plan.kind != "diagnosis":
         return []
-    from trainmark.report import diagnosis
+    from trainmark.report.make import diagnosis
 
     return diagnosis.of_run(run, state)
 
@@ -111,7 +110,7 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 
         kept = msgspec.convert(told, Peaks).usable()
     else:
-        from trainmark.report import peaks
+        from trainmark.report.make import peaks
 
         kept = peaks.of_run(run, manifest, state)
     found: dict[str, Any] = msgspec.to_builtins(kept)
@@ -121,7 +120,7 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
     if state.plan.kind != "goodput":
         return []  # most runs
-    from trainmark.report import goodput
+    from trainmark.report.make import goodput
 
     return goodput.of_run(run, state)
 
@@ -129,7 +128,7 @@ def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
 def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
     if not any(plan.studies for plan in plans):
         return []
-    from trainmark.report.study import studies  # few runs have one
+    from trainmark.report.make.study import studies  # few runs have one
 
     return studies(plans, cases)
 
@@ -137,7 +136,7 @@ def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Study
 def _contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
     if len({case.framework for case in plan.cases}) < 2:
         return []  # most runs
-    from trainmark.report.contest import contests
+    from trainmark.report.make.contest import contests
 
     return contests(plan, cases)
 
@@ -222,7 +221,7 @@ def _runs(
     sets: list[tuple[str, ...]], counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
 ) -> list[RunReport]:
     found = []
-    apart = odd_ones([one.score for one in scored])
+    apart = outlier_runs([one.score for one in scored])
     for (ref, attempt), one, odd, hosts in zip(counted, scored, apart, sets, strict=True):
         score, window = one.score, one.score.window
         found.append(

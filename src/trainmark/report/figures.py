@@ -12,7 +12,7 @@ from trainmark.report.i18n.labels import LABELS
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.report.texts import Text, label, named
 from trainmark.score.figures.definitions import EVALUATION
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 from trainmark.spec.states import JobState
 
 _STATES: dict[JobState, Tone] = {

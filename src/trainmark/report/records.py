@@ -8,8 +8,7 @@ import msgspec
 
 from trainmark.reasons import Reason
 from trainmark.report.charts.records import Curve
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Diagnosis, Goodput, Verdict
+from trainmark.score.records import Diagnosis, Goodput, Measurement, Verdict
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from trainmark.errors import UserError
+from trainmark.errors import STOPPED, UserError
 from trainmark.plan.records import Kind, Plan
 from trainmark.reasons import Reason
 from trainmark.run import lease as leases
@@ -72,7 +72,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 # What each run so far was for, and what it showed.
 Shown = tuple[Step, Any]
 # Tells the user how far a campaign is.
-Tell = Callable[[Reason], None]
+Tell = Callable[[Reason], object]
 # Drives one run: shows its progress, and says how it ended.
 Driver = Callable[[Step, RunDir, Plan, Switch], JobState]
 
@@ -91,6 +91,15 @@ class Procedure(Protocol):
 
     def read(self, step: Step, run: RunDir) -> Any:
         """What a run that ended showed, from its folder alone."""
+
+
+class CampaignStopped(UserError):
+    """Somebody asked a campaign to stop before its end."""
+
+    exit_code = STOPPED
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"stopped; `trainmark resume {name}` goes on")
 
 
 class Campaign:
@@ -248,9 +257,9 @@ def drive_quietly(_step: Step, run: RunDir, plan: Plan, switch: Switch) -> JobSt
 class Companion(Observer):
     """What goes on beside the rounds of a run: it observes them, and may say that no more are needed."""
 
-    def ending(self) -> str:
-        """Why no further round is needed; empty while some are."""
-        return ""
+    def ending(self) -> Reason | None:
+        """Why no further round is needed; None while some are."""
+        return None
 
 
 def drive(run: RunDir, plan: Plan, observer: Observer, switch: Switch | None = None) -> JobState:

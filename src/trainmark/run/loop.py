@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.reasons import reason
+from trainmark.reasons import Reason, reason
 from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
@@ -48,9 +48,9 @@ class Loop:
         renew: Callable[[], None],
         judge: Callable[[CasePlan, RoundRef, Path], Judged],
         clock: Callable[[], float] = time.monotonic,
-        ending: Callable[[], str] = str,
+        ending: Callable[[], Reason | None] = lambda: None,
     ) -> None:
-        """`ending`: why no further round is needed; empty while rounds are."""
+        """`ending`: why no further round is needed; None while rounds are."""
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
         self._observer, self._renew, self._judge, self._clock = observer, renew, judge, clock
@@ -63,7 +63,7 @@ class Loop:
         """Until every round is over or somebody asked to stop. Returns the run's state."""
         self._take_up_open_attempts()
         while True:
-            needless = "" if self._switch.level() else self._ending()
+            needless = None if self._switch.level() else self._ending()
             if needless:
                 self._skip_the_rest(needless)
             else:
@@ -116,7 +116,7 @@ class Loop:
         busy = {host for one in self._going for host in one.hosts}
         return not any(node.host in busy for node in self._plan.cases[ref.case].nodes)
 
-    def _skip_the_rest(self, reason: str) -> None:
+    def _skip_the_rest(self, reason: Reason) -> None:
         for ref in self._state.waiting({one.ref for one in self._going}):
             self._record(journal.SKIPPED, case=ref.case, reason=reason)
             self._observer.ended(self._plan.cases[ref.case], ref, Ended(JobState.SKIPPED, reason))
@@ -163,7 +163,7 @@ class Loop:
         self._launcher.adopt(job, self._epoch)
         self._going.append(Following(job, case, ref, attempt.number, self._clock()))
 
-    def _look(self, needless: str) -> None:
+    def _look(self, needless: Reason | None) -> None:
         """Waits a moment for all attempts under way; writes down those that ended, passes on requests to stop, and
         guards last deadlines."""
         states = self._launcher.poll([one.job for one in self._going], TICK_SECONDS)
@@ -180,7 +180,7 @@ class Loop:
             self._renew()
             self._observer.tick(self._going[-1].job.attempt_dir)
 
-    def _guard(self, one: Following, ended: Ended, needless: str) -> Ended:
+    def _guard(self, one: Following, ended: Ended, needless: Reason | None) -> Ended:
         now = self._clock()
         news = one.waits(ended, now)
         if news:

@@ -24,7 +24,7 @@ from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, L
 from trainmark.interop.reading.writer import RAW
 from trainmark.reasons import reason
 from trainmark.report import build
-from trainmark.report.summary import summarise
+from trainmark.report.make.index_row import summarise
 from trainmark.store.rundir import Imported, RunDir
 
 _QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -205,6 +205,12 @@ REASONS: dict[str, tuple[str, str]] = {
     "band-inside": ("inside", "在带内"),
     "band-outside": ("outside", "在带外"),
     "band-not-applicable": ("not applicable: {why}", "不适用：{why}"),
+    "no-band-for-preset": ("there is none for preset {preset}", "预设 {preset} 没有"),
+    "starts-from-checkpoint": ("training starts from a checkpoint", "训练从检查点开始"),
+    "other-data": ("the data is not {data}", "数据不是 {data}"),
+    "other-global-batch": ("the global batch is {batch}, not {wanted}", "全局批量是 {batch}，而不是 {wanted}"),
+    "other-parameter": ("{name} is {value}, not {wanted}", "{name} 是 {value}，而不是 {wanted}"),
+    "diagnostic": ("a diagnostic round", "诊断轮"),
     # How the hooks of an unmodified program counted.
     "largest-optimizer": (
         "steps are those of {optimizer}, which has most parameters ({parameters:,}) of {count} optimizers",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.acceptance import Acceptance
+from trainmark.report.make.acceptance import Acceptance
 from trainmark.report.texts import Joined, Text, label
-from trainmark.score.accept.nodes import NodeVerdict, percent
+from trainmark.score.accept.nodes import NodeResult, percent
 
 _TONES: dict[str, doc.Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn"}
 
@@ -53,7 +53,7 @@ def _nodes(found: Acceptance) -> doc.Table:
     return doc.Table(columns, [_node(one, found.unit, peaks) for one in found.nodes])
 
 
-def _node(one: NodeVerdict, unit: str, peaks: bool) -> list[doc.Inline]:
+def _node(one: NodeResult, unit: str, peaks: bool) -> list[doc.Inline]:
     known = one.ci_low is not None and one.ci_high is not None
     return [
         one.node,
@@ -68,7 +68,7 @@ def _node(one: NodeVerdict, unit: str, peaks: bool) -> list[doc.Inline]:
     ]
 
 
-def _peak(one: NodeVerdict) -> Text:
+def _peak(one: NodeResult) -> Text:
     if one.peak is None:
         return numbers.NONE
     reached = numbers.quantity(one.peak, "FLOP/s")

@@ -10,7 +10,7 @@ from trainmark.report.charts import records as charts
 from trainmark.report.i18n.labels import LABELS
 from trainmark.report.records import CaseReport, RunReport
 from trainmark.report.texts import Text, joined, label, named
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 
 _PERCENTILES = ("p50", "p90", "p99", "max")
 _MOST_INPUTS = 50

@@ -8,10 +8,9 @@ from trainmark.reasons import Reason
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Bar, BarChart
-from trainmark.report.goodput import GoodputRun
+from trainmark.report.make.goodput import GoodputRun
 from trainmark.report.texts import Text, label, named
-from trainmark.score.figures.figure import Figure
-from trainmark.score.records import Goodput
+from trainmark.score.records import Figure, Goodput
 from trainmark.score.studies.goodput import START, Forecast
 from trainmark.spec.case_id import CaseId
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import records as charts
-from trainmark.report.history import Entry, History
+from trainmark.report.make.history import Entry, History
 from trainmark.report.texts import Text, joined, label
 from trainmark.score.stats.change_points import LEAST
 

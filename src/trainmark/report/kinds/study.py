@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainmark.report import dlperf, numbers
 from trainmark.report import document as doc
+from trainmark.report import numbers
 from trainmark.report.charts import records as charts
+from trainmark.report.make import dlperf
 from trainmark.report.records import StudyCell, StudyReport
 from trainmark.report.texts import Joined, Text, label
 

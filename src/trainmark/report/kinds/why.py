@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from trainmark.report import document as doc
 from trainmark.report import numbers
+from trainmark.report.make.why import Part, Why
 from trainmark.report.texts import label, named
-from trainmark.report.why import Part, Why
 
 
 def document(found: Sequence[Why]) -> doc.Document:

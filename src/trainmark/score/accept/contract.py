@@ -19,7 +19,7 @@ STEP_TOLERANCE = 1e-4
 NARROW_TOLERANCE = 1e-2
 
 
-class Held(msgspec.Struct, frozen=True):
+class PromiseCheck(msgspec.Struct, frozen=True):
     """A node, a link or the whole fleet (`who` empty) against one promise. `kept` False only beyond doubt."""
 
     who: str
@@ -29,7 +29,7 @@ class Held(msgspec.Struct, frozen=True):
     p: float | None = None
 
 
-def contract(speeds: Speeds, limits: Limits, unit: str, rule: Rule) -> list[Held]:
+def contract(speeds: Speeds, limits: Limits, unit: str, rule: Rule) -> list[PromiseCheck]:
     """Each against the least speed (one-sided t test, Holm), and how far they are apart, as it was measured."""
     samples = _logs(speeds)
     found = []
@@ -39,16 +39,16 @@ def contract(speeds: Speeds, limits: Limits, unit: str, rule: Rule) -> list[Held
         broken = holm(chances, rule.level, max(1, len(chances)))
         for who, one in samples.items():
             said = reason("speed-promised", speed=math.exp(one.mean), unit=unit, least=least)
-            found.append(Held(who, "throughput", who not in broken, said, chances[who]))
+            found.append(PromiseCheck(who, "throughput", who not in broken, said, chances[who]))
     if limits.spread is not None and len(samples) > 1:
         means = [one.mean for one in samples.values()]
         spread = math.expm1(max(means) - min(means))
         said = reason("spread-promised", percent=100 * spread, most=100 * limits.spread)
-        found.append(Held("", "spread", spread <= limits.spread, said))
+        found.append(PromiseCheck("", "spread", spread <= limits.spread, said))
     return found
 
 
-def criterion(speeds: Speeds, known: Criterion, rule: Rule) -> list[Held]:
+def criterion(speeds: Speeds, known: Criterion, rule: Rule) -> list[PromiseCheck]:
     """Each against the median of nodes known to be good, less the margin (one-sided t test, Holm). How well that
     median is known counts, too."""
     samples = _logs(speeds)
@@ -62,7 +62,7 @@ def criterion(speeds: Speeds, known: Criterion, rule: Rule) -> list[Held]:
         percent = 100 * abs(loss)
         slower = reason("slower-than-criterion", percent=percent)
         said = slower if loss > 0 else reason("faster-than-criterion", percent=percent)
-        found.append(Held(who, "criterion", who not in broken, said, chances[who]))
+        found.append(PromiseCheck(who, "criterion", who not in broken, said, chances[who]))
     return found
 
 
@@ -93,15 +93,15 @@ def learn(speeds: Speeds, fingerprint: str, unit: str) -> Criterion | None:
     )
 
 
-class Step(msgspec.Struct, frozen=True):
+class FirstStep(msgspec.Struct, frozen=True):
     """What the first step of a round gave."""
 
     loss: float
     gradient_norm: float
 
 
-def odd_steps(
-    rounds: Mapping[int, Mapping[str, Step]], kinds: Mapping[str, str], *, narrow: bool = False
+def differing_first_steps(
+    rounds: Mapping[int, Mapping[str, FirstStep]], kinds: Mapping[str, str], *, narrow: bool = False
 ) -> dict[str, tuple[bool, Reason]]:
     """Nodes whose first step differs from that of their like: whether it is known which is the odd one, and a reason.
 
@@ -117,7 +117,7 @@ def odd_steps(
     return found
 
 
-def _odd(steps: Mapping[str, Step], allowed: float, block: int) -> dict[str, Reason]:
+def _odd(steps: Mapping[str, FirstStep], allowed: float, block: int) -> dict[str, Reason]:
     found: dict[str, Reason] = {}
     for name in ("loss", "gradient_norm"):
         values = {node: float(getattr(step, name)) for node, step in steps.items()}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.accept.nodes import Rule, Word, holm, share
+from trainmark.score.accept.nodes import NodeWord, Rule, holm, share
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import t_limit
 
@@ -27,7 +27,7 @@ DOUBT = 0.05
 _NOTHING = 1e-9
 
 
-class Trial(msgspec.Struct, frozen=True):
+class PairSpeed(msgspec.Struct, frozen=True):
     """A pair of nodes in a block, and its bandwidth."""
 
     a: str
@@ -41,7 +41,7 @@ class Effect(msgspec.Struct, frozen=True):
 
     kind: Literal["node", "link"]
     nodes: tuple[str, ...]
-    word: Word
+    word: NodeWord
     loss: float
     ci_low: float
     ci_high: float
@@ -53,7 +53,7 @@ class Effect(msgspec.Struct, frozen=True):
         return "–".join(self.nodes)
 
 
-class LinkVerdict(msgspec.Struct, frozen=True):
+class LinksResult(msgspec.Struct, frozen=True):
     """All of the tournament: what loses bandwidth, and what each link gave."""
 
     effects: list[Effect]
@@ -75,7 +75,7 @@ def tournament(nodes: Sequence[str]) -> list[list[tuple[str, str]]]:
     return rounds
 
 
-def judge(trials: Sequence[Trial], rule: Rule) -> LinkVerdict:
+def judge(trials: Sequence[PairSpeed], rule: Rule) -> LinksResult:
     """Deterministic: the same trials give the same verdict, in whatever order they came."""
     trials = sorted(trials, key=lambda one: (one.block, one.a, one.b))
     pairs = sorted({(one.a, one.b) for one in trials})
@@ -84,14 +84,14 @@ def judge(trials: Sequence[Trial], rule: Rule) -> LinkVerdict:
         logs[one.a, one.b].append(math.log(one.bandwidth))
     bandwidth = {f"{a}–{b}": math.exp(sum(logs[a, b]) / len(logs[a, b])) for a, b in pairs}
     if len(pairs) < 3:
-        return LinkVerdict([], bandwidth, reason=reason("few-links"))
-    return LinkVerdict(_Fit(trials, pairs).effects(rule), bandwidth)
+        return LinksResult([], bandwidth, reason=reason("few-links"))
+    return LinksResult(_Fit(trials, pairs).effects(rule), bandwidth)
 
 
 class _Fit:
     """ln(bandwidth) = block − losses of its two nodes − loss of its link, with as few losses as will do."""
 
-    def __init__(self, trials: Sequence[Trial], pairs: list[tuple[str, str]]) -> None:
+    def __init__(self, trials: Sequence[PairSpeed], pairs: list[tuple[str, str]]) -> None:
         import numpy as np
 
         self.nodes = sorted({node for pair in pairs for node in pair})
@@ -200,5 +200,5 @@ def _effect(one: dict[str, Any], blamed: bool, rule: Rule) -> Effect:
     else:
         proven = reason("link-slow", percent=loss, margin=margin)
         why = proven if blamed else reason("link-maybe-slow", percent=loss, margin=margin)
-    word: Word = "bad" if blamed else "suspect" if one["p"] < DOUBT else "good"
+    word: NodeWord = "bad" if blamed else "suspect" if one["p"] < DOUBT else "good"
     return Effect(word=word, reason=why, **one)

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trainmark.reasons import Reason, listed, reason
-from trainmark.score.figures import compute, contention, convergence, phases
+from trainmark.score.figures import compute, contention, convergence, hook_reports, phases
 from trainmark.score.figures import energy as energies
-from trainmark.score.figures import hook_reports as told
-from trainmark.score.figures.compute import Peak
+from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.figures.convergence import Reach
 from trainmark.score.figures.definitions import EVALUATION, PERCENTILES
-from trainmark.score.figures.figure import Figure, known, ratio
-from trainmark.score.records import Window
+from trainmark.score.records import Figure, Window, known, ratio
 from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
 from trainmark.spec.rules import FixedWindow
 from trainmark.spec.workload import Target
 
 if TYPE_CHECKING:
     from trainmark.score.figures.steps import Grid
-    from trainmark.score.figures.window import Found
+    from trainmark.score.figures.window import FoundWindow
 
 NO_WINDOW = reason("no-window")
 NO_STEPS = reason("no-steps")
@@ -35,7 +33,7 @@ class Question(msgspec.Struct, frozen=True):
     window: FixedWindow | None = None
     target: Target | None = None
     flops_per_sample: float | None = None
-    peak: Peak = Peak(None, reason("no-peak"))
+    peak: PeakFlops = PeakFlops(None, reason("no-peak"))
     # FLOP/s of a matrix product on all ranks, where the site was measured.
     reachable: float | None = None
 
@@ -77,7 +75,7 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     lives = phases.longest(ranks)
     figures = {
         "steps": Figure(float(min((_count(rank) for rank in ranks), default=0))),
-        "samples": Figure(float(samples)) if samples or not made else Figure(None, told.NO_SAMPLES),
+        "samples": Figure(float(samples)) if samples or not made else Figure(None, hook_reports.NO_SAMPLES),
         "throughput": throughput,
         "sustained_throughput": _rate(window, window.sustained_seconds if window else None, flaw),
         **_in_window(grid, found, ranks),
@@ -105,28 +103,28 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     )
 
 
-def _window(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[Grid | None, Found | Reason]:
+def _window(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[Grid | None, FoundWindow | Reason]:
     from trainmark.score.figures import steps, window
 
     grid = steps.grid(ranks)
     return grid, window.find(grid, fixed) if grid is not None else _no_grid(ranks)
 
 
-def _in_window(grid: Grid | None, found: Found | Reason, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
+def _in_window(grid: Grid | None, found: FoundWindow | Reason, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
     if grid is None or isinstance(found, Reason):
         names = [*(f"step_time_{name}" for name in PERCENTILES), "straggler", "data_wait"]
         return dict.fromkeys(names, Figure(None, NO_WINDOW))
-    from trainmark.score.figures import step_times as inside
+    from trainmark.score.figures.window import step_figures
 
-    return inside.figures(grid, found, ranks)
+    return step_figures(grid, found, ranks)
 
 
-def _histogram(found: Found | Reason, ranks: Sequence[RankColumns]) -> tuple[list[float], list[int]]:
+def _histogram(found: FoundWindow | Reason, ranks: Sequence[RankColumns]) -> tuple[list[float], list[int]]:
     if isinstance(found, Reason):
         return [], []
-    from trainmark.score.figures import step_times as inside
+    from trainmark.score.figures.window import step_histogram
 
-    return inside.histogram(found, ranks)
+    return step_histogram(found, ranks)
 
 
 def _count(rank: RankColumns) -> int:
@@ -147,7 +145,7 @@ def _flaws(ranks: Sequence[RankColumns], world: int | None) -> Reason | None:
     silent = sorted(set(range(world)) - set(made)) if world is not None else []
     if silent and made and not any(rank.speaks_for_all for rank in ranks):
         return reason("silent-ranks", count=len(silent), world=world, ranks=listed(silent))
-    return told.doubt(ranks)
+    return hook_reports.doubt(ranks)
 
 
 def _uneven(ranks: Sequence[RankColumns]) -> list[Reason]:
@@ -167,7 +165,7 @@ def _rate(window: Window | None, seconds: float | None, flaw: Reason | None) -> 
     return Figure(None, flaw, rate) if flaw else Figure(rate)
 
 
-def _times(ranks: Sequence[RankColumns], grid: Grid | None, found: Found | Reason) -> dict[str, tuple[int, int]]:
+def _times(ranks: Sequence[RankColumns], grid: Grid | None, found: FoundWindow | Reason) -> dict[str, tuple[int, int]]:
     """The window on each node's clock, which its ranks share; without a window, the whole round."""
     times: dict[str, tuple[int, int]] = {}
     if grid is None or isinstance(found, Reason):
@@ -181,7 +179,7 @@ def _times(ranks: Sequence[RankColumns], grid: Grid | None, found: Found | Reaso
     return times
 
 
-def _durations(lives: Sequence[phases.Timeline], samples: int) -> dict[str, Figure]:
+def _durations(lives: Sequence[phases.RankTimes], samples: int) -> dict[str, Figure]:
     found = {"end_to_end_time": known(max((life.end_to_end for life in lives), default=None), reason("no-events"))}
     for name, rate, parts, missing in (
         ("init_time", "", [life.init for life in lives], "INIT_END"),

@@ -12,10 +12,8 @@ from trainmark.reasons import Reason, reason
 from trainmark.score.figures import convergence
 from trainmark.score.figures.attempt import RunScore
 from trainmark.score.figures.definitions import DEFINITIONS, Definition, definition
-from trainmark.score.figures.figure import Figure
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.stats.confidence import log_t, outliers, plain_t
-from trainmark.score.stats.node_sets import by_set
+from trainmark.score.records import Figure, Measurement
+from trainmark.score.stats.confidence import log_t, mean_per_set, outliers, plain_t
 from trainmark.spec.workload import Target
 
 # Cutting an interval at what cannot be keeps its coverage.
@@ -44,7 +42,7 @@ def measure(
     return {**found, **convergence.measure([run.reach for run in runs], target, unit, seed)}
 
 
-def odd_ones(runs: Sequence[RunScore]) -> list[bool]:
+def outlier_runs(runs: Sequence[RunScore]) -> list[bool]:
     """Which runs lie far from the others in throughput."""
     values = [run.value("throughput") for run in runs]
     flags = iter(outliers([value for value in values if value is not None]))
@@ -63,7 +61,7 @@ def _with_remarks(found: Measurement, runs: Sequence[RunScore], rounds: int | No
     disturbed = sum(bool(run.disturbed) for run in runs)
     if disturbed:
         remarks.append(reason("rounds-disturbed", count=disturbed, rounds=len(runs)))
-    apart = sum(odd_ones(runs))
+    apart = sum(outlier_runs(runs))
     if apart:
         remarks.append(reason("rounds-apart", count=apart, rounds=len(runs)))
     windows = dict.fromkeys(run.window.method for run in runs if run.window is not None)
@@ -96,7 +94,7 @@ def _combined(what: Definition, kept: list[float], sets: Sequence[object]) -> di
         return {"value": max(kept), "method": [reason("highest")]}
     if len(kept) == 1:
         return {"value": kept[0], "method": [reason("single-run")], "reason": [reason("interval-needs-runs")]}
-    pooled = by_set(kept, sets, logs=what.kind == "rate")
+    pooled = mean_per_set(kept, sets, logs=what.kind == "rate")
     interval = log_t(pooled) if what.kind == "rate" else plain_t(pooled)
     if interval is None:
         return {"reason": [reason("value-not-positive")]}

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.figures.figure import Figure, ratio
+from trainmark.score.records import Figure, ratio
 from trainmark.spec.columns import RankColumns, is_number
 
 
-class Peak(msgspec.Struct, frozen=True):
+class PeakFlops(msgspec.Struct, frozen=True):
     """FLOP/s of all devices of the case together, for the number format in use; None with the reason."""
 
     flops: float | None
@@ -21,7 +21,11 @@ class Peak(msgspec.Struct, frozen=True):
 
 
 def figures(
-    ranks: Sequence[RankColumns], throughput: Figure, declared: float | None, peak: Peak, reachable: float | None = None
+    ranks: Sequence[RankColumns],
+    throughput: Figure,
+    declared: float | None,
+    peak: PeakFlops,
+    reachable: float | None = None,
 ) -> dict[str, Figure]:
     noted = _noted(ranks[:1], "flops_per_sample") if ranks and ranks[0].rank == 0 else None
     flops = noted if noted is not None else declared
@@ -36,7 +40,7 @@ def figures(
     }
 
 
-def _of_peak(part: Figure, peak: Peak) -> Figure:
+def _of_peak(part: Figure, peak: PeakFlops) -> Figure:
     found = ratio(part, peak.flops, peak.reason)
     how = reason("of-peak", flops=peak.flops, source=peak.source) if peak.flops is not None else None
     return msgspec.structs.replace(found, how=how)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from trainmark.reasons import reason
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 from trainmark.score.stats.confidence import log_t, median
 from trainmark.spec.columns import Event, RankColumns, is_number
 from trainmark.spec.workload import Target

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from trainmark.reasons import Reason, reason
 from trainmark.score.figures.contention import Times
-from trainmark.score.figures.figure import Figure
+from trainmark.score.records import Figure
 from trainmark.spec.columns import NodeSamples, is_number
 
 # Power is sampled once a second: shorter windows would rest on too few values.

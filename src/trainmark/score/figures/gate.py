@@ -45,7 +45,7 @@ def in_band(losses: Mapping[int, float], stretches: Sequence[Stretch], since: in
     return Judgement(None, INSIDE)
 
 
-def falling(losses: Mapping[int, float], why: Reason | str, since: int = 0) -> Judgement:
+def falling(losses: Mapping[int, float], why: Reason | str | None, since: int = 0) -> Judgement:
     """Without a band: the loss must be a number, and lower at the end than at the start. `why` there is no band.
 
     Where nothing is known of the steps up to `since`, made by an earlier attempt, the start was not seen."""

@@ -1,25 +1,32 @@
-"""Which steps count, and whether the run was steady over them. Only steady steps give a headline."""
+"""Which steps count, whether the run was steady over them, and what single steps in that window show. Only steady steps
+give a headline."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.figures import steady
-from trainmark.score.figures.steps import Grid
-from trainmark.score.records import Outcome, Window
+from trainmark.score.figures import steady, steps
+from trainmark.score.figures.definitions import PERCENTILES
+from trainmark.score.figures.steps import NS, Grid
+from trainmark.score.records import Figure, Outcome, Window
 from trainmark.spec.rules import FixedWindow
 
 if TYPE_CHECKING:
-    from trainmark.spec.columns import Floats
+    from trainmark.spec.columns import Floats, RankColumns
 
 LEAST_STEPS = 30
 LEAST_SECONDS = 10.0
+# Of the histogram of step times.
+BINS = 30
+NOT_EXACT = reason("steps-not-timed")
 
 
-class Found(msgspec.Struct, frozen=True, eq=False):
+class FoundWindow(msgspec.Struct, frozen=True, eq=False):
     """A window, the positions of its edges in the grid, and the rank (row) that was slowest in it."""
 
     window: Window
@@ -30,7 +37,7 @@ class Found(msgspec.Struct, frozen=True, eq=False):
     series: Floats
 
 
-def find(grid: Grid, fixed: FixedWindow | None = None) -> Found | Reason:
+def find(grid: Grid, fixed: FixedWindow | None = None) -> FoundWindow | Reason:
     """The window, or why there is none."""
     if fixed is not None:
         return _fixed(grid, fixed)
@@ -39,7 +46,7 @@ def find(grid: Grid, fixed: FixedWindow | None = None) -> Found | Reason:
     return _measure(grid, first, last, None)
 
 
-def _fixed(grid: Grid, fixed: FixedWindow) -> Found | Reason:
+def _fixed(grid: Grid, fixed: FixedWindow) -> FoundWindow | Reason:
     import numpy as np
 
     ends = np.searchsorted(grid.edges, (fixed.skip, fixed.skip + fixed.steps)).tolist()
@@ -50,7 +57,7 @@ def _fixed(grid: Grid, fixed: FixedWindow) -> Found | Reason:
     return _measure(grid, ends[0], ends[1], fixed)
 
 
-def _measure(grid: Grid, first: int, last: int, fixed: FixedWindow | None) -> Found | Reason:
+def _measure(grid: Grid, first: int, last: int, fixed: FixedWindow | None) -> FoundWindow | Reason:
     row = grid.slowest(first, last)
     seconds = float(grid.net(first, last)[row])
     if seconds <= 0:
@@ -74,7 +81,7 @@ def _measure(grid: Grid, first: int, last: int, fixed: FixedWindow | None) -> Fo
         method=method,
         reason=flaw,
     )
-    return Found(window, first, last, row, series)
+    return FoundWindow(window, first, last, row, series)
 
 
 def _judge(
@@ -103,3 +110,34 @@ def _judge(
             return "two-level", reason("two-level-slower", percent=percent, step=since)
         return "two-level", reason("two-level-faster", percent=percent, step=since)
     return "steady", None
+
+
+def step_figures(grid: Grid, found: FoundWindow, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
+    names = [f"step_time_{name}" for name in PERCENTILES]
+    net = grid.net(found.first, found.last)
+    middle = steady.median(net)
+    waited = float((grid.data[:, found.last] - grid.data[:, found.first]).max()) * NS
+    figures = dict.fromkeys(names, Figure(None, NOT_EXACT))
+    if steps.exact(ranks):
+        values = steady.quantiles(found.series, (0.5, 0.9, 0.99, 1.0))
+        figures = {name: Figure(value) for name, value in zip(names, values, strict=True)}
+    spread = float(net.max()) / middle - 1 if middle > 0 else None
+    figures["straggler"] = Figure(None, reason("single-rank"))
+    if spread is not None and len(net) > 1:
+        figures["straggler"] = Figure(spread, how=reason("slowest-rank", rank=grid.ranks[found.row]))
+    figures["data_wait"] = Figure(waited / found.window.seconds)
+    return figures
+
+
+def step_histogram(found: FoundWindow, ranks: Sequence[RankColumns]) -> tuple[list[float], list[int]]:
+    """Edges and counts of step times; empty where single steps cannot be spoken of."""
+    import numpy as np
+
+    if not steps.exact(ranks):
+        return [], []
+    # (As `np.histogram` does it, which takes three times as long.)
+    ordered = np.sort(found.series)
+    low, high = float(ordered[0]), float(ordered[-1])
+    edges = np.linspace(low, high, BINS + 1) if low < high else np.linspace(low - 0.5, high + 0.5, BINS + 1)
+    below = [0, *ordered.searchsorted(edges[1:-1]).tolist(), len(ordered)]
+    return edges.tolist(), [after - before for before, after in pairwise(below)]

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.records import Verdict, Word
+from trainmark.score.records import Verdict, VerdictWord
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import t_limit
 from trainmark.score.stats.power import POWER, needed
@@ -125,7 +125,7 @@ def _verdict(one: Estimate, error: float, chances: list[float], margin: float, f
     half = t_limit(one.df, 1 - LEVEL) * error
     faster = one.log_ratio > 0
     percent = 100 * abs(math.expm1(one.log_ratio))
-    word: Word = "inconclusive"
+    word: VerdictWord = "inconclusive"
     runs = None
     if equivalent <= LEVEL:
         word, why = "equivalent", reason("within-margin", margin=100 * margin)

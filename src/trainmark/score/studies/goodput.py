@@ -8,9 +8,8 @@ from itertools import pairwise
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.figures.figure import Figure, known
 from trainmark.score.figures.phases import CHECKPOINT, pauses
-from trainmark.score.records import Goodput, Recovery
+from trainmark.score.records import Figure, Goodput, Recovery, known
 from trainmark.score.stats.confidence import median
 from trainmark.spec.columns import Columns, RankColumns, is_number
 

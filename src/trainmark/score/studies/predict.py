@@ -21,7 +21,7 @@ from trainmark.reasons import Reason, reason
 from trainmark.score.stats.confidence import t_limit
 from trainmark.score.stats.verdict import geometric_mean, variance
 from trainmark.score.studies.published import COLUMNS, TABLES
-from trainmark.score.studies.scaling import Point
+from trainmark.score.studies.scaling import ScalePoint
 
 # Of prediction intervals.
 LEVEL = 0.90
@@ -108,7 +108,7 @@ def next_loss(first: float, found: Calibration) -> tuple[float, float, float]:
 
 
 def predict(
-    points: Sequence[Point], nodes: int, all_reduce: float | None = None, found: Calibration | None = None
+    points: Sequence[ScalePoint], nodes: int, all_reduce: float | None = None, found: Calibration | None = None
 ) -> Prediction:
     """Speed on `nodes` whole nodes, from the measured points of one study.
 
@@ -147,7 +147,7 @@ def predict(
     return Prediction(nodes, procs, value, low, high, efficiency, [method, fade, against], notes)
 
 
-def _whole_nodes(points: Sequence[Point]) -> tuple[list[Point], int]:
+def _whole_nodes(points: Sequence[ScalePoint]) -> tuple[list[ScalePoint], int]:
     """Points with as many processes per node as the largest has: only those differ by nodes alone."""
     known = [point for point in points if point.speeds]
     if not known:
@@ -156,7 +156,7 @@ def _whole_nodes(points: Sequence[Point]) -> tuple[list[Point], int]:
     return sorted((point for point in known if point.procs == procs), key=lambda point: point.nodes), procs
 
 
-def _too_few(whole: Sequence[Point], procs: int) -> str:
+def _too_few(whole: Sequence[ScalePoint], procs: int) -> str:
     seen = ", ".join(f"{point.nodes}x{point.procs}" for point in whole)
     if whole[-1].nodes == 1:
         return (
@@ -167,7 +167,7 @@ def _too_few(whole: Sequence[Point], procs: int) -> str:
     return f"not enough points: measured is {seen}; measure {whole[-1].nodes // 2 or 1}x{procs} too"
 
 
-def _last_loss(whole: Sequence[Point], found: Calibration) -> float:
+def _last_loss(whole: Sequence[ScalePoint], found: Calibration) -> float:
     """What the last doubling cost. Between points that lie further apart, losses fade on the way."""
     before, last = whole[-2], whole[-1]
     doublings = math.log2(last.nodes / before.nodes)
@@ -199,7 +199,7 @@ def _over_the_border(all_reduce: float, doublings: float, found: Calibration) ->
     return share * first[0] + rest[0], share * first[1] + rest[1], share * first[2] + rest[2]
 
 
-def _spread(whole: Sequence[Point], doublings: float, found: Calibration) -> tuple[float, list[Reason]]:
+def _spread(whole: Sequence[ScalePoint], doublings: float, found: Calibration) -> tuple[float, list[Reason]]:
     """What the runs' own spread adds to either side. Noise in the last point moves the loss and the start alike."""
     ends = whole[-2:]
     if any(len(point.speeds) < 2 for point in ends):

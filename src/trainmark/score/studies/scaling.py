@@ -21,7 +21,7 @@ _OF_MEDIAN = (1.0, 1.0, 1.0, 1.346, 1.1928, 1.4342, 1.2885, 1.4731, 1.3454, 1.49
 _OF_MEDIAN_LIMIT = math.pi / 2
 
 
-class Point(msgspec.Struct, frozen=True):
+class ScalePoint(msgspec.Struct, frozen=True):
     """One configuration: its ranks, and the speed of each run that counts."""
 
     nodes: int
@@ -48,7 +48,7 @@ class Scaled(msgspec.Struct, frozen=True):
     efficiency_high: float | None = None
 
 
-def scaled(point: Point, baseline: Point | None) -> Scaled:
+def scaled(point: ScalePoint, baseline: ScalePoint | None) -> Scaled:
     """Without runs of the baseline nothing is told of a speed-up: it is never taken for 1."""
     if not point.speeds:
         return Scaled()
@@ -96,7 +96,7 @@ def _of_median(n: int) -> float:
     return _OF_MEDIAN[n] if n < len(_OF_MEDIAN) else _OF_MEDIAN_LIMIT
 
 
-def oddities(points: Sequence[tuple[Point, Scaled]]) -> list[Reason | None]:
+def oddities(points: Sequence[tuple[ScalePoint, Scaled]]) -> list[Reason | None]:
     """For each configuration what a reader should look at twice; None where nothing is odd."""
     found = []
     for point, own in points:

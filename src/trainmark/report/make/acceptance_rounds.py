@@ -10,8 +10,8 @@ import msgspec
 
 from trainmark.plan.fleet import hosts_of
 from trainmark.reasons import Reason, as_reason, reason
-from trainmark.report.attempt import question
-from trainmark.score.accept.contract import Step
+from trainmark.report.make.attempt import question
+from trainmark.score.accept.contract import FirstStep
 from trainmark.score.figures.attempt import score_run
 from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.states import JobState
@@ -28,7 +28,7 @@ class Measured(msgspec.Struct, frozen=True):
     round: int
     speed: float | None
     why: Reason | None = None
-    step: Step | None = None
+    step: FirstStep | None = None
     kind: str = ""
     disturbed: bool = False
     # What the site's peaks say of its host, and the share of it that the case used.
@@ -77,12 +77,12 @@ def _bandwidth(read: Columns) -> float | None:
     return math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None
 
 
-def _step(read: Columns) -> Step | None:
+def _step(read: Columns) -> FirstStep | None:
     for rank in read.ranks:
         for note in rank.notes("first_step"):
             if isinstance(note, dict):
                 values = [_number(note.get(name)) for name in ("loss", "gradient_norm")]
-                return Step(*values)
+                return FirstStep(*values)
     return None
 
 

@@ -9,7 +9,7 @@ from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report import figures
 from trainmark.report.records import CaseReport, StudyCell, StudyReport
 from trainmark.score.studies import scaling
-from trainmark.score.studies.scaling import Point, Scaled
+from trainmark.score.studies.scaling import Scaled, ScalePoint
 from trainmark.spec.scaling import Series
 from trainmark.spec.states import JobState
 
@@ -54,13 +54,13 @@ def _no_baseline(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> 
     return reason("baseline-without-speed", baseline=series.baseline, why=why)
 
 
-def point_of(plan: CasePlan, case: CaseReport) -> Point:
+def point_of(plan: CasePlan, case: CaseReport) -> ScalePoint:
     found = figures.throughput(case)
     speeds = found.inputs if found is not None and found.value is not None else []
-    return Point(plan.id.nnodes, plan.id.nproc, speeds)
+    return ScalePoint(plan.id.nnodes, plan.id.nproc, speeds)
 
 
-def _cell(plan: CasePlan, case: CaseReport, point: Point, found: Scaled, odd: Reason | None) -> StudyCell:
+def _cell(plan: CasePlan, case: CaseReport, point: ScalePoint, found: Scaled, odd: Reason | None) -> StudyCell:
     return StudyCell(
         case=case.case,
         nodes=point.nodes,

@@ -12,10 +12,9 @@ from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, reason
 from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Verdict, Word
+from trainmark.score.records import Measurement, Verdict, VerdictWord
 from trainmark.score.stats import verdict as verdicts
-from trainmark.score.stats.node_sets import by_set
+from trainmark.score.stats.confidence import mean_per_set
 from trainmark.score.stats.verdict import Pair, geometric_mean
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Manifest
@@ -59,7 +58,7 @@ class Left(msgspec.Struct, frozen=True):
 class Overall(msgspec.Struct, frozen=True):
     """The verdict on the geometric mean of ratios; `incomplete` when a case has a result on one side only."""
 
-    word: Word | Literal["incomplete"]
+    word: VerdictWord | Literal["incomplete"]
     missing: list[str]
     verdict: Verdict | None = None
 
@@ -247,7 +246,7 @@ def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
     paired = same_run and rounds is not None and rounds == rounds_of(b.report, len(b.speeds))
     if paired:
         return Pair(a.speeds, b.speeds, paired)
-    return Pair(by_set(a.speeds, a.nodes, logs=True), by_set(b.speeds, b.nodes, logs=True), paired)
+    return Pair(mean_per_set(a.speeds, a.nodes, logs=True), mean_per_set(b.speeds, b.nodes, logs=True), paired)
 
 
 def rounds_of(case: CaseReport, values: int) -> list[int] | None:

@@ -8,13 +8,13 @@ from typing import Literal
 import msgspec
 
 from trainmark.reasons import TEXT, Reason, reason
-from trainmark.report.acceptance_rounds import Measured
+from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.score.accept import contract as promise
 from trainmark.score.accept import links
 from trainmark.score.accept import nodes as accept
-from trainmark.score.accept.contract import Held, Step
-from trainmark.score.accept.links import LinkVerdict, Trial
-from trainmark.score.accept.nodes import Block, NodeVerdict, Rule, Word
+from trainmark.score.accept.contract import FirstStep, PromiseCheck
+from trainmark.score.accept.links import LinksResult, PairSpeed
+from trainmark.score.accept.nodes import NodeResult, NodeWord, Rule, SpeedBlock
 from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 
@@ -72,13 +72,13 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     site: str
     case: str
     unit: str
-    verdict: Word
+    verdict: NodeWord
     margin: float
     level: float
     link_margin: float
-    nodes: list[NodeVerdict]
-    links: LinkVerdict | None = None
-    held: list[Held] = []
+    nodes: list[NodeResult]
+    links: LinksResult | None = None
+    held: list[PromiseCheck] = []
     notes: list[Reason] = []
     drain: list[str] = []
     scontrol: str = ""
@@ -90,19 +90,19 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
         return any(not one.kept and one.what != "criterion" for one in self.held)
 
 
-def look_of(measured: Sequence[Measured], references: tuple[str, ...] = ()) -> list[Block]:
+def look_of(measured: Sequence[Measured], references: tuple[str, ...] = ()) -> list[SpeedBlock]:
     """The blocks of a run, as scoring wants them."""
     blocks: dict[int, dict[str, float]] = {}
     for one in measured:
         if one.speed is not None:
             blocks.setdefault(one.round, {})[one.hosts[0]] = one.speed
-    return [Block(speeds, references) for _, speeds in sorted(blocks.items())]
+    return [SpeedBlock(speeds, references) for _, speeds in sorted(blocks.items())]
 
 
 class Gathered(msgspec.Struct):
     """All rounds so far: looks at nodes in their order, and the tournament of links."""
 
-    looks: list[list[Block]] = []
+    looks: list[list[SpeedBlock]] = []
     nodes: list[Measured] = []
     links: list[Measured] | None = None
 
@@ -127,7 +127,7 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
     usable = [node for node in setting.nodes if node not in setting.unusable]
     verdicts = {one.node: one for one in accept.judge(gathered.looks, usable, setting.rule, _failed(gathered.nodes))}
     for node, told in setting.unusable.items():
-        verdicts[node] = NodeVerdict(node, "untested", [Reason(TEXT, {"text": told})])
+        verdicts[node] = NodeResult(node, "untested", [Reason(TEXT, {"text": told})])
     speeds = _speeds(gathered.nodes)
     held = _held(promises.limits, promises.criterion, speeds, setting.unit, setting.rule)
     verdicts = _weighed(verdicts, held, few=len(usable) < 3)
@@ -177,12 +177,12 @@ def _speeds(measured: Sequence[Measured]) -> dict[str, list[float]]:
 
 def _held(
     limits: Limits | None, known: Criterion | None, speeds: Mapping[str, Sequence[float]], unit: str, rule: Rule
-) -> list[Held]:
+) -> list[PromiseCheck]:
     found = promise.contract(speeds, limits, unit, rule) if limits else []
     return [*found, *(promise.criterion(speeds, known, rule) if known else [])]
 
 
-def _weighed(verdicts: dict[str, NodeVerdict], held: Sequence[Held], *, few: bool) -> dict[str, NodeVerdict]:
+def _weighed(verdicts: dict[str, NodeResult], held: Sequence[PromiseCheck], *, few: bool) -> dict[str, NodeResult]:
     """With what was promised of single nodes. Of one node or two, only that decides."""
     found = dict(verdicts)
     for node, verdict in verdicts.items():
@@ -195,10 +195,10 @@ def _weighed(verdicts: dict[str, NodeVerdict], held: Sequence[Held], *, few: boo
     return found
 
 
-_ORDER: tuple[Word, ...] = ("good", "untested", "suspect", "bad")
+_ORDER: tuple[NodeWord, ...] = ("good", "untested", "suspect", "bad")
 
 
-def _worse(verdict: NodeVerdict, word: Word, why: Reason) -> NodeVerdict:
+def _worse(verdict: NodeResult, word: NodeWord, why: Reason) -> NodeResult:
     """The worse word of two, with the reasons that speak for it."""
     old, new = _ORDER.index(verdict.word), _ORDER.index(word)
     if new < old:
@@ -208,20 +208,20 @@ def _worse(verdict: NodeVerdict, word: Word, why: Reason) -> NodeVerdict:
 
 
 def _odd(setting: Setting, measured: Sequence[Measured]) -> dict[str, tuple[bool, Reason]]:
-    rounds: dict[int, dict[str, Step]] = {}
+    rounds: dict[int, dict[str, FirstStep]] = {}
     for one in measured:
         if one.step is not None:
             rounds.setdefault(one.round, {}).setdefault(one.hosts[0], one.step)
     kinds = {one.hosts[0]: one.kind for one in measured if one.kind}
-    return promise.odd_steps(rounds, kinds, narrow=setting.dtype in _NARROW)
+    return promise.differing_first_steps(rounds, kinds, narrow=setting.dtype in _NARROW)
 
 
 def _links(
     setting: Setting, measured: Sequence[Measured] | None, promises: Promises
-) -> tuple[LinkVerdict | None, list[Held]]:
+) -> tuple[LinksResult | None, list[PromiseCheck]]:
     if measured is None:
         return None, []
-    trials = [Trial(one.hosts[0], one.hosts[1], one.round, one.speed) for one in measured if one.speed is not None]
+    trials = [PairSpeed(one.hosts[0], one.hosts[1], one.round, one.speed) for one in measured if one.speed is not None]
     rule = msgspec.structs.replace(setting.rule, margin=setting.link_margin, looks=1)
     found = links.judge(trials, rule)
     lost = dict.fromkeys(reason("on-host", host="–".join(one.hosts), why=one.why) for one in measured if not one.speed)
@@ -229,15 +229,15 @@ def _links(
     return msgspec.structs.replace(found, untested=sorted(lost, key=lambda one: str(one.arguments["host"]))), held
 
 
-def _overall(nodes: Sequence[NodeVerdict], found: LinkVerdict | None, held: Sequence[Held]) -> Word:
-    words: list[Word] = [one.word for one in nodes]
+def _overall(nodes: Sequence[NodeResult], found: LinksResult | None, held: Sequence[PromiseCheck]) -> NodeWord:
+    words: list[NodeWord] = [one.word for one in nodes]
     words += [effect.word for effect in found.effects] if found else []
     words += ["untested"] if found and found.untested else []
     words += ["bad"] if any(not one.kept for one in held) else []
     return max(words, key=_ORDER.index)
 
 
-def _notes(measured: Sequence[Measured], nodes: Sequence[NodeVerdict]) -> list[Reason]:
+def _notes(measured: Sequence[Measured], nodes: Sequence[NodeResult]) -> list[Reason]:
     notes = []
     disturbed = sum(one.disturbed for one in measured)
     if disturbed:
@@ -249,7 +249,7 @@ def _notes(measured: Sequence[Measured], nodes: Sequence[NodeVerdict]) -> list[R
     return notes
 
 
-def _with_peak(verdict: NodeVerdict, measured: Sequence[Measured]) -> NodeVerdict:
+def _with_peak(verdict: NodeResult, measured: Sequence[Measured]) -> NodeResult:
     mine = [one for one in measured if one.hosts == (verdict.node,)]
     used = [one.used for one in mine if one.used is not None]
     return msgspec.structs.replace(
@@ -259,7 +259,7 @@ def _with_peak(verdict: NodeVerdict, measured: Sequence[Measured]) -> NodeVerdic
     )
 
 
-def _low_peaks(nodes: Sequence[NodeVerdict], rule: Rule) -> list[Reason]:
+def _low_peaks(nodes: Sequence[NodeResult], rule: Rule) -> list[Reason]:
     """A node's peak is one measurement: too little to be a verdict, enough for a word."""
     known = {one.node: one.peak for one in nodes if one.peak is not None}
     if len(known) < LEAST_PEAKS:

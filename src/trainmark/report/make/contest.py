@@ -37,7 +37,7 @@ def contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
 
 
 def _judged(groups: list[list[_Entry]]) -> list[Contest]:
-    from trainmark.report.compare import rounds_of
+    from trainmark.report.make.compare import rounds_of
     from trainmark.score.records import Verdict
     from trainmark.score.stats.verdict import MARGIN, Pair, geometric_mean, judge
 
