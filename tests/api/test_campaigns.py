@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from trainmark.testing.fake_hosts import FakeHosts
 
 import trainmark as tm
 from lab.fake_hosts import FakeHosts
