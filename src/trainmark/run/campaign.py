@@ -23,12 +23,12 @@ from trainmark.reasons import Reason
 from trainmark.run import lease as leases
 from trainmark.run import session, stop
 from trainmark.run.lease import Lease
-from trainmark.run.observers import Observer, Observers, RunLog
+from trainmark.run.observers import Observer, Observers
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import RUN_LOG, RunDir
+from trainmark.store.rundir import RunDir
 
 RECORD = "campaign.json"
 # A campaign that has no folder of its own beside the runs has one of this name in its first run.
@@ -128,9 +128,7 @@ class Campaign:
         """What its runs showed, read without going on."""
         return [(one.step, procedure.read(one.step, self.run(one))) for one in self.record().members]
 
-    def go(
-        self, procedure: Procedure, driver: Driver | None = None, switch: Switch | None = None
-    ) -> list[Shown] | None:
+    def go(self, procedure: Procedure, driver: Driver, switch: Switch | None = None) -> list[Shown] | None:
         """From wherever the campaign stands to its end; None if it was stopped. A request to stop is heard in a run
         and between two."""
         with self._owned() as lease:
@@ -150,7 +148,7 @@ class Campaign:
                     member = self._begin(procedure, step, lease)
                 run = self._described(procedure, member)
                 # Runs before the last one decided on it: they stay as they are.
-                if len(shown) >= len(members) - 1 and not _ended(run, member.step, driver or drive_quietly, asked):
+                if len(shown) >= len(members) - 1 and not _ended(run, member.step, driver, asked):
                     return None
                 shown.append((member.step, procedure.read(member.step, run)))
             self._write(msgspec.structs.replace(self.record(), finished=True), lease)
@@ -248,10 +246,6 @@ def _ended(run: RunDir, step: Step, driver: Driver, asked: Switch) -> bool:
     if session.nothing_left(run, plan):
         return True
     return not asked.level() and driver(step, run, plan, asked) is not JobState.CANCELLED
-
-
-def drive_quietly(_step: Step, run: RunDir, plan: Plan, switch: Switch) -> JobState:
-    return session.drive(run, plan, RunLog(run.path / RUN_LOG), switch)
 
 
 class Companion(Observer):
