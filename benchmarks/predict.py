@@ -9,7 +9,7 @@ from figures import Figure, at_least, show
 
 from trainmark.score.studies.predict import calibrate, predict, published
 from trainmark.score.studies.published import COLUMNS, TABLES
-from trainmark.score.studies.scaling import Point
+from trainmark.score.studies.scaling import ScalePoint
 
 HOW = (
     "published tables of 4 x 8 GPUs: the points up to 2n8g go in, 4n8g is predicted; the model's fade and errors come "
@@ -24,7 +24,7 @@ def main() -> None:
         others = calibrate([other for other in rows if other.table != row.table])
         cells = TABLES[row.table][row.row]
         points = [
-            Point(nodes, procs, [speed])
+            ScalePoint(nodes, procs, [speed])
             for (nodes, procs), speed in zip(COLUMNS, cells, strict=True)
             if speed is not None and nodes < 4
         ]

@@ -39,9 +39,9 @@ from trainmark.store import baselines, rundir
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
-    from trainmark.report.compare import Comparison, Side
-    from trainmark.report.history import History
-    from trainmark.report.predict import PredictedRun
+    from trainmark.report.make.compare import Comparison, Side
+    from trainmark.report.make.history import History
+    from trainmark.report.make.predict import PredictedRun
     from trainmark.report.records import Report
     from trainmark.score.records import Diagnosis
 
@@ -242,7 +242,7 @@ def compare(
 
     >>> tm.compare("baseline", "last").to_frame()[["case", "ratio", "verdict"]]
     """
-    from trainmark.report.compare import METRICS, compare_many
+    from trainmark.report.make.compare import METRICS, compare_many
 
     if metric not in METRICS:
         raise UserError(f"--metric: found `{metric}`{did_you_mean(metric, METRICS)}, allowed is {one_of(METRICS)}")
@@ -294,7 +294,7 @@ def _sides(names: Sequence[RunLike], runs: Path) -> list[Side]:
 def _side(source: RunLike, runs: Path) -> Side:
     """A run, or one case of it: `:` ends the name of the run."""
     from trainmark.report.build import headlines
-    from trainmark.report.compare import Side
+    from trainmark.report.make.compare import Side
 
     if isinstance(source, Run):
         return Side(headlines(source.folder), source.folder.manifest(), None)
@@ -319,7 +319,7 @@ def _side(source: RunLike, runs: Path) -> Side:
 
 def history(case: str, *, runs: PathLike | None = None) -> Result[list[History]]:
     """A case over all runs of a folder, and where its speed changed. `case`: an id, or how it begins."""
-    from trainmark.report import history
+    from trainmark.report.make import history
 
     found = history.collect(runs_folder(runs), case)
     rows = [
@@ -346,7 +346,7 @@ def diagnose(
     """Why a step takes as long as it does: runs a suite's cases, or those of a run again, with and without a profiler.
     A diagnostic run that was made is only read."""
     from trainmark.plan import diagnose as plans
-    from trainmark.report import diagnosis
+    from trainmark.report.make import diagnosis
 
     source = what.folder.manifest().plan if isinstance(what, Run) else _planned(what, site, set, seed, preset)
     if isinstance(what, Run) and source.kind == "diagnosis":
@@ -372,7 +372,7 @@ def predict(
 ) -> Result[PredictedRun]:
     """How fast more nodes would be, from what a run measured on fewer. `all_reduce`: seconds that the gradients take
     between two nodes; `site`: take the peaks kept with this site's file."""
-    from trainmark.report.predict import peaks_of_site, predict_run
+    from trainmark.report.make.predict import peaks_of_site, predict_run
 
     known = None if site is None else peaks_of_site(Path(site))
     sizes = [nodes] if isinstance(nodes, int) else list(nodes)

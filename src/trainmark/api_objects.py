@@ -14,6 +14,7 @@ import msgspec
 from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.report.i18n.speaker import say
 from trainmark.run import background, campaign, control, progress, session, stop
 from trainmark.run.control import RunStatus
 from trainmark.run.lease import LostLease
@@ -73,7 +74,7 @@ class _Callback(Observer):
 
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._ended.add(ref)
-        self._update("ended", case=case.case, round=ref.round, state=ended.state, text=ended.reason)
+        self._update("ended", case=case.case, round=ref.round, state=ended.state, text=say(ended.reason))
 
     def note(self, text: str) -> None:
         self._update("note", text=text)

@@ -6,6 +6,7 @@ A reason is a code and its arguments from where it arises to the screen. Words, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +16,8 @@ TEXT = "text"
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """`Reason("rank-exited", {"rank": 0, "code": 3})`. An argument may be a reason itself, or a list of them."""
+    """`Reason("rank-exited", {"rank": 0, "code": 3})`. An argument may be a reason itself, or a list of them; both
+    are held as they stand in files, so that a reason that was written and read again is the same."""
 
     code: str
     arguments: dict[str, Any] = {}
@@ -26,7 +28,20 @@ class Reason(msgspec.Struct, frozen=True):
 
 def reason(code: str, /, **arguments: Any) -> Reason:
     """`reason("rank-exited", rank=0, code=3)`."""
-    return Reason(code, arguments)
+    return Reason(code, {name: _as_in_files(value) for name, value in arguments.items()})
+
+
+def _as_in_files(value: Any) -> Any:
+    if isinstance(value, Reason):
+        return {"code": value.code, "arguments": value.arguments}
+    return [_as_in_files(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def listed(items: Sequence[Any], most: int = 8) -> list[Any] | Reason:
+    """Many things as an argument of a reason: the first few, and how many more there are."""
+    if len(items) <= most:
+        return list(items)
+    return Reason("and-more", {"items": list(items[:most]), "count": len(items) - most})
 
 
 def as_reason(value: Reason | dict[str, Any] | str | None) -> Reason | None:

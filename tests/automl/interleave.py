@@ -1,59 +1,44 @@
-"""Threads of which one runs at a time, switched at marked steps by a schedule: an interleaving that can be repeated."""
+"""Functions of which one goes on at a time, switched at marked steps by a seeded draw: orders that can be repeated."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+import greenlet
 from optuna.storages.journal import BaseJournalBackend
 
 
 class Interleaving:
-    """Runs functions so that a seeded draw decides at every `step` who goes on. One that raises `Killed` just ends."""
+    """Runs functions so that a seeded draw decides at every `step` which goes on. One that raises `Killed` ends."""
 
     def __init__(self, seed: int) -> None:
         self._draw = Random(seed)
-        self._turns: dict[int, threading.Semaphore] = {}
-        self._back = threading.Semaphore(0)
-        self._errors: list[BaseException] = []
+        self._scheduler: greenlet.greenlet | None = None
 
     def step(self) -> None:
         """Another may go on here. Of no effect outside `run`."""
-        turn = self._turns.get(threading.get_ident())
-        if turn is not None:
-            self._back.release()
-            turn.acquire()
+        if self._scheduler is not None:
+            self._scheduler.switch()
 
     def run(self, functions: Sequence[Callable[[], None]]) -> None:
-        alive = []
-        for function in functions:
-            turn = threading.Semaphore(0)
-            thread = threading.Thread(target=self._call, args=(function, turn), daemon=True)
-            alive.append((thread, turn))
-            thread.start()
-            self._back.acquire()
+        alive = [greenlet.greenlet(self._guarded(function)) for function in functions]
+        self._scheduler = greenlet.getcurrent()
         while alive:
-            thread, turn = self._draw.choice(alive)
-            turn.release()
-            self._back.acquire()
-            alive = [one for one in alive if one[1] in self._turns.values()]
-        if self._errors:
-            raise self._errors[0]
+            self._draw.choice(alive).switch()
+            alive = [one for one in alive if not one.dead]
+        self._scheduler = None
 
-    def _call(self, function: Callable[[], None], turn: threading.Semaphore) -> None:
-        self._turns[threading.get_ident()] = turn
-        self.step()
-        try:
-            function()
-        except Killed:
-            pass
-        except BaseException as error:
-            self._errors.append(error)
-        finally:
-            del self._turns[threading.get_ident()]
-            self._back.release()
+    @staticmethod
+    def _guarded(function: Callable[[], None]) -> Callable[[], None]:
+        def call() -> None:
+            try:
+                function()
+            except Killed:
+                return
+
+        return call
 
 
 class Killed(BaseException):

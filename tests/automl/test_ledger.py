@@ -200,8 +200,9 @@ def test_whatever_the_order_of_steps_each_entry_counts_once() -> None:
         orders.add(tuple((writers.index(one), log["op_code"]) for one, log in zip(writers, course.logs, strict=True)))
 
 
-def _hand_over(url: str, slot: int, results: Any) -> None:
+def _hand_over(url: str, slot: int, grace: float, results: Any) -> None:
     """As a worker does, until it is killed: every result that counted is reported before the next is begun."""
+    journal.GRACE_SECONDS = grace
     ledger, owner = open_ledger(url, "x", _MANY), f"slot{slot}"
     key = 0
     while True:
@@ -221,15 +222,18 @@ def test_workers_that_are_killed_at_any_moment_lose_nothing_and_tell_nothing_twi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "GRACE_SECONDS", 0.2)
-    url, fork, dice = f"journal:{tmp_path / 'ledger.log'}", multiprocessing.get_context("fork"), random.Random(8)
+    url, dice = f"journal:{tmp_path / 'ledger.log'}", random.Random(8)
+    # Forks of a process without threads, which has imported all that is needed.
+    fork = multiprocessing.get_context("forkserver")
+    fork.set_forkserver_preload([__name__])
     ledger = open_ledger(url, "x", _MANY)
     results: list[tuple[int, bool]] = []
-    deadline, life = time.monotonic() + 240, 0.3
+    deadline, life = time.monotonic() + 240, 0.15
     while sum(entry.ended for entry in ledger.entries()) < _MANY and time.monotonic() < deadline:
         pipes, workers = [], []
         for slot in range(4):
             receiver, sender = fork.Pipe(duplex=False)
-            workers.append(fork.Process(target=_hand_over, args=(url, slot, sender), daemon=True))
+            workers.append(fork.Process(target=_hand_over, args=(url, slot, 0.2, sender), daemon=True))
             workers[-1].start()
             sender.close()
             pipes.append(receiver)

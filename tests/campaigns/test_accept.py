@@ -16,8 +16,9 @@ from trainmark.cli import drive
 from trainmark.cli.main import main
 from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
-from trainmark.report import acceptance, acceptance_rounds
-from trainmark.report.acceptance_rounds import Measured
+from trainmark.report.i18n.speaker import say
+from trainmark.report.make import acceptance, acceptance_rounds
+from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.report.show import show
 from trainmark.run import campaign, session
 from trainmark.run.lease import Lease
@@ -174,7 +175,9 @@ def test_a_fleet_that_is_slow_together_is_found_by_what_was_learnt(accept: Calla
     slow = dict.fromkeys(HOSTS, 0.85)
     assert set(words(accept("--no-links", speeds=slow)).values()) == {"good"}
     found = accept("--criteria", str(good), "--no-links", code=1, speeds=slow)
-    assert set(words(found).values()) == {"bad"} and "slower than the stored criterion" in found["nodes"][0]["reason"]
+    assert set(words(found).values()) == {"bad"} and "slower than the stored criterion" in say(
+        found["nodes"][0]["reason"]
+    )
     assert set(words(accept("--criteria", str(good), "--no-links")).values()) == {"good"}
     contract = tmp_path / "contract.yaml"
     contract.write_text(f"{CASE}:\n  throughput: {{min: 100}}\n  spread: {{max: 5%}}\n")
@@ -196,7 +199,7 @@ def test_two_nodes(accept: Callable[..., Any], tmp_path: Path) -> None:
 def test_a_node_that_cannot_be_reached_is_untested(accept: Callable[..., Any]) -> None:
     found = accept("--no-links", "--looks", "1", code=1, mute=["n4"])
     assert words(found) == {**dict.fromkeys(HOSTS, "good"), "n4": "untested"} and found["drain"] == []
-    assert "No route to host" in found["nodes"][3]["reason"]
+    assert "No route to host" in say(found["nodes"][3]["reason"])
 
 
 @pytest.mark.parametrize(
@@ -235,7 +238,9 @@ def test_peaks_of_nodes_stand_beside_their_verdicts() -> None:
     gathered = acceptance.gather([(acceptance.Stage("r", "nodes"), rounds)])
     found = acceptance.build(setting, gathered)
     assert [(one.word, one.peak, one.used) for one in found.nodes] == [("good", peaks[node], 0.5) for node in nodes]
-    assert found.notes == ["n3: its matrix products reached 20 % less than the median node's when peaks were measured"]
+    assert [say(one) for one in found.notes] == [
+        "n3: its matrix products reached 20 % less than the median node's when peaks were measured"
+    ]
     told = show(found, "text")
     assert "peak of the node" in told and "800 GFLOP/s, 50 % used" in told
     assert "800 GFLOP/s" in show(found, "html") and "800 GFLOP/s" in show(found, "md")

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import Cli
 from trainmark.campaigns.fit import Tried, next_batch, next_step
 from trainmark.errors import UserError
+from trainmark.report.i18n.speaker import say
 from trainmark.run.campaign import Shown
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.scaling import Wanted
@@ -80,7 +81,7 @@ def test_the_largest_batch_under_a_memory_limit(
     (study,) = json.loads(cli("report", "--format", "json").stdout)["studies"]
     batch = study["cells"][0]["batch"]
     assert batch % 4 == 0 and 8 <= batch <= 16, "160 MiB hold at most 19 things beside the interpreter"
-    assert f"{batch} is the largest multiple of 4 that fits ({batch + 4} ran out of memory)" in study["note"]
+    assert f"{batch} is the largest multiple of 4 that fits ({batch + 4} ran out of memory)" in say(study["note"])
     assert all(cell["speedup"] for cell in study["cells"])
     assert cli("list", "--json").stdout.count('"run"') == 1, "tries are kept beside the runs and not listed"
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.runs import finished_run
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.states import JobState
 
 ONE, TWO = "one:none:cpu:1:1:5", "two:none:cpu:1:1:5"
@@ -55,7 +56,7 @@ def test_what_has_no_result_is_named_and_makes_the_whole_incomplete(cli: Cli) ->
     finished_run(cli.runs, "b", {ONE: SPEEDS, TWO: [*SPEEDS[:4], JobState.INVALID], four: [5000.0]})
     found = cli.json("compare", "a", "b")
     assert [case["case_a"] for case in found["cases"]] == [ONE]
-    reasons = {left["case"]: left["reason"] for left in found["left"]}
+    reasons = {left["case"]: say(left["reason"]) for left in found["left"]}
     assert reasons["three:none:cpu:1:1:*"] == "only in A"
     assert reasons["two:none:cpu:1:1:*"] == "B is INVALID: made so by a test"
     assert "has no throughput" in reasons["four:none:cpu:1:1:*"], "its window is too short"
@@ -69,7 +70,7 @@ def test_cases_of_one_run_are_paired_by_block(cli: Cli) -> None:
     cases = {ONE: [50.0 * factor for factor in weather], TWO: slow}
     finished_run(cli.runs, "a", cases)
     (case,) = cli.json("compare", "a:one", f"a:{TWO}")["cases"]
-    assert case["verdict"]["word"] == "slower" and "paired" in case["verdict"]["method"]
+    assert case["verdict"]["word"] == "slower" and "paired" in say(case["verdict"]["method"])
     finished_run(cli.runs, "b", cases)
     (case,) = cli.json("compare", "a:one", "b:two")["cases"]
     assert case["verdict"]["word"] == "inconclusive" and case["verdict"]["needed"] > 5, "other runs share no blocks"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from trainmark.report import why
+from trainmark.report.i18n.speaker import say
+from trainmark.report.make import why
 from trainmark.report.records import Report
 from trainmark.report.show import show
 from trainmark.score.records import Diagnosis, Value
@@ -50,7 +51,7 @@ def test_an_unmodified_script_is_diagnosed_and_its_traces_can_be_opened(cli: Cli
     timed = cli.run_id()
     told = json.loads(cli("diagnose", timed, "--rounds", "3", "--json").stdout)
     (found,) = told["diagnoses"]
-    assert found["rounds"] == 3 and found["remarks"] == []
+    assert found["rounds"] == 3 and [say(one) for one in found["remarks"]] == []
     classes = {name: value["value"] for name, value in found["classes"].items()}
     assert sum(classes.values()) == pytest.approx(found["traced_step"]["value"])
     # 10 samples of 2 ms each.

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
+from trainmark.report.i18n.speaker import say
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -52,7 +53,7 @@ class Measured:
 
     @property
     def state(self) -> tuple[str, str]:
-        return self.case["state"], self.case["reason"]
+        return self.case["state"], say(self.case["reason"])
 
     def value(self, name: str) -> float | None:
         return self.case["measurements"][name]["value"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.exec.conftest import Exec
+from trainmark.report.i18n.speaker import say
 
 # Script → steps, samples, phases of evaluation.
 PLAIN = {
@@ -40,7 +41,10 @@ def test_every_trap_is_counted_exactly(trainmark_exec: Exec) -> None:
         assert sorted(found.losses(rank)) == [1, 2, 3, 5, 6, 7, 8, 9, 10]
         assert all(0 < loss < 10 for loss in found.losses(rank).values())
     assert found.state == ("SUCCEEDED", "all ranks ended well")
-    assert any("largest" in note or "most parameters (840) of 2 optimizers" in note for note in found.case["notes"])
+    assert any(
+        "largest" in note or "most parameters (840) of 2 optimizers" in note
+        for note in [say(one) for one in found.case["notes"]]
+    )
     assert found.value("samples") == sum(samples for _, samples, _ in PLAIN.values())
 
 
@@ -75,7 +79,7 @@ def test_compiled_steps_are_counted_and_nothing_is_said_of_the_hooks(trainmark_e
 def test_the_users_batch_counts_and_two_counts_that_disagree_give_no_speed(trainmark_exec: Exec) -> None:
     found = trainmark_exec("--batch", "32", "--", "python", "every.py", "no_loader.py", "partial_batch.py")
     assert found.counts(0) == (12, 384)
-    assert any("most parameters (178) of 2 optimizers" in note for note in found.case["notes"])
+    assert any("most parameters (178) of 2 optimizers" in say(note) for note in found.case["notes"])
     throughput = found.case["measurements"]["throughput"]
     assert throughput["value"] is None
-    assert "14 steps of batch 32 make 448 samples, its loaders gave 200 in 14 batches" in throughput["reason"]
+    assert "14 steps of batch 32 make 448 samples, its loaders gave 200 in 14 batches" in say(throughput["reason"])

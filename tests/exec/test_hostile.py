@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.exec.conftest import Exec
+from trainmark.report.i18n.speaker import say
 
 SILENT = "no training step was seen because "
 
@@ -30,8 +31,8 @@ def test_a_failing_command_is_the_failure_of_the_case(trainmark_exec: Exec) -> N
 )
 def test_silence_is_explained(trainmark_exec: Exec, command: list[str], reason: str) -> None:
     found = trainmark_exec("--", *command, code=1)
-    assert found.case["state"] == "FAILED" and found.case["reason"].startswith(SILENT)
-    assert reason in found.case["reason"] and "--pattern" in found.case["reason"]
+    assert found.case["state"] == "FAILED" and say(found.case["reason"]).startswith(SILENT)
+    assert reason in say(found.case["reason"]) and "--pattern" in say(found.case["reason"])
     assert found.case["measurements"] == {}
 
 
@@ -43,7 +44,7 @@ def test_a_program_may_speak_for_itself(trainmark_exec: Exec) -> None:
 
 def test_torch_without_training_is_explained(trainmark_exec: Exec) -> None:
     found = trainmark_exec("--", "python", "-c", "import torch; torch.ones(2).sum()", code=1)
-    assert found.case["reason"].startswith(SILENT + "torch was imported and nothing was trained with it")
+    assert say(found.case["reason"]).startswith(SILENT + "torch was imported and nothing was trained with it")
 
 
 def test_another_python_without_its_variables_is_still_measured(
@@ -67,7 +68,9 @@ def test_trainings_one_after_another_are_told(trainmark_exec: Exec) -> None:
     """The second process goes on as the rank of the first one."""
     found = trainmark_exec("--", "python", "every.py", "--one-rank", "folds.py", "folds.py")
     assert found.counts(0) == (30, 240)
-    assert "rank 0 was 2 processes one after another; the time between them counts" in found.case["notes"]
+    assert "rank 0 was 2 processes one after another; the time between them counts" in [
+        say(one) for one in found.case["notes"]
+    ]
 
 
 @pytest.mark.parametrize(

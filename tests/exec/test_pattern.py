@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.exec.conftest import Exec
+from trainmark.report.i18n.speaker import say
 
 TALKER = r"""
 import sys, time
@@ -31,7 +32,7 @@ def test_arrival_times_serve_when_the_program_tells_none(trainmark_exec: Exec) -
     found = trainmark_exec("--pattern", r"iteration (?P<step>\d+)/", "--steps", "50", "--", "python", "-u", script)
     assert found.state == ("SUCCEEDED", "ended after 50 steps as asked")
     assert found.counts(0)[0] == 50
-    assert "how many samples a step trains is not known" in found.case["measurements"]["throughput"]["reason"]
+    assert "how many samples a step trains is not known" in say(found.case["measurements"]["throughput"]["reason"])
     assert found.value("samples") is None
 
 
@@ -39,7 +40,7 @@ def test_a_pattern_without_an_end_does_not_hold_the_agent(trainmark_exec: Exec) 
     script = trainmark_exec.script("talk.py", "print('a' * 60)\nprint('step 1')\n")
     found = trainmark_exec("--pattern", r"^(a+)+b|step (?P<step>\d+)", "--batch", "1", "--", "python", script)
     assert found.counts(0) == (1, 1)
-    assert any("the pattern took more than" in note for note in found.case["notes"])
+    assert any("the pattern took more than" in note for note in [say(one) for one in found.case["notes"]])
 
 
 def test_numbers_that_are_none_and_lines_of_other_ranks_are_no_steps(trainmark_exec: Exec) -> None:
@@ -52,13 +53,13 @@ def test_numbers_that_are_none_and_lines_of_other_ranks_are_no_steps(trainmark_e
     found = trainmark_exec("--pattern", expression, "--batch", "4", "--", "python", script)
     assert found.counts(0) == (81, 324)
     assert found.value("throughput") == pytest.approx(8.0)
-    notes = "\n".join(found.case["notes"])
+    notes = "\n".join([say(one) for one in found.case["notes"]])
     assert "58 line(s) told a step before the last one" in notes and "1 line(s) were left out: more than" in notes
 
 
 def test_a_pattern_that_fits_nothing_is_told(trainmark_exec: Exec) -> None:
     found = trainmark_exec("--pattern", r"Schritt (?P<step>\d+)", "--", "python", "-c", "print('step 1')", code=1)
-    assert "no line of the output told one: check --pattern" in found.case["reason"]
+    assert "no line of the output told one: check --pattern" in say(found.case["reason"])
 
 
 def test_a_named_pattern_brings_the_batch_and_its_unit(trainmark_exec: Exec) -> None:

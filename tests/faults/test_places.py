@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.faults.conftest import case_named
+from trainmark.report.i18n.speaker import say
 
 Make = Callable[..., Path]
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -75,7 +76,7 @@ def test_port_taken(cli: Cli, tmp_path: Path) -> None:
         )
         report = cli.json("run", str(suite), "--site", str(site), code=1)
     bad = case_named(report, "pytorch")
-    assert bad["state"] == "FAILED" and str(port) in bad["reason"] and bad["failure"]["kind"] == "port", bad
+    assert bad["state"] == "FAILED" and str(port) in say(bad["reason"]) and bad["failure"]["kind"] == "port", bad
     assert case_named(report, "none")["state"] == "SUCCEEDED"
 
 
@@ -84,7 +85,7 @@ def test_missing_data_is_skipped(cli: Cli, tmp_path: Path) -> None:
     suite.write_text("schema: 1\nname: s\npreset: smoke\ncases: ['mnist:pytorch:cpu:1:1:1', 'noop:none:cpu:1:1:1']\n")
     report = cli.json("run", str(suite), code=1)
     skipped = case_named(report, "mnist")
-    assert skipped["state"] == "SKIPPED" and "trainmark data get fashion-mnist" in skipped["reason"]
+    assert skipped["state"] == "SKIPPED" and "trainmark data get fashion-mnist" in say(skipped["reason"])
     assert (report["state"], case_named(report, "noop")["state"]) == ("SKIPPED", "SUCCEEDED")
     cli("run", str(suite), "--allow-skip", code=0)
 
@@ -104,4 +105,4 @@ def test_a_dtype_without_units_is_skipped(cli: Cli) -> None:
     if "avx512_bf16" in flags or "amx_bf16" in flags:
         pytest.skip("this CPU has bf16 units")
     report = cli.json("run", "resnet50:pytorch:cpu:1:1:1@dtype=bf16", "--preset", "smoke", code=1)
-    assert report["cases"][0]["state"] == "SKIPPED" and "bf16" in report["cases"][0]["reason"]
+    assert report["cases"][0]["state"] == "SKIPPED" and "bf16" in say(report["cases"][0]["reason"])

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import Cli, processes_with
 from tests.faults.conftest import case_named, good_case
+from trainmark.report.i18n.speaker import say
 
 Make = Callable[..., Path]
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 def test_a_bad_rank(cli: Cli, misbehave: Make, mode: str, state: str, reason: str, rank: int, last: str | None) -> None:
     report = cli.json("run", str(misbehave(mode)), code=1)
     bad = case_named(report, mode)
-    assert (bad["state"], reason in bad["reason"]) == (state, True), bad
+    assert (bad["state"], reason in say(bad["reason"])) == (state, True), bad
     assert bad["failure"]["rank"] == rank
     if last:
         assert any(last in line for line in bad["failure"]["last_lines"]), bad["failure"]
@@ -44,7 +45,7 @@ def test_a_bad_rank(cli: Cli, misbehave: Make, mode: str, state: str, reason: st
 def test_a_rank_that_spoils_the_result(cli: Cli, misbehave: Make, mode: str, reason: str) -> None:
     report = cli.json("run", str(misbehave(mode)), code=1)
     bad = case_named(report, mode)
-    assert (bad["state"], bad["reason"].startswith(reason)) == ("LOST", True), bad
+    assert (bad["state"], say(bad["reason"]).startswith(reason)) == ("LOST", True), bad
     assert good_case(report)["state"] == "SUCCEEDED"
 
 
@@ -63,7 +64,7 @@ def test_hangs(
         monkeypatch.setenv("STEPS", "1000")
     report = cli.json("run", str(misbehave(mode, extra=deadlines, alone=True)), code=1)
     bad = case_named(report, mode)
-    assert (bad["state"], reason in bad["reason"]) == ("TIMEOUT", True), bad
+    assert (bad["state"], reason in say(bad["reason"])) == ("TIMEOUT", True), bad
     if mode == "hang-step":
         assert any("time.sleep" in line or "main.py" in line for line in bad["failure"]["last_lines"]), bad["failure"]
 
@@ -82,7 +83,7 @@ def test_children_in_their_own_session_are_gone(cli: Cli, misbehave: Make, tmp_p
 
 def test_out_of_memory(cli: Cli, misbehave: Make) -> None:
     bad = case_named(cli.json("run", str(misbehave("memory", alone=True)), code=1), "memory")
-    assert bad["state"] == "FAILED" and bad["failure"]["kind"] == "oom" and "out of memory" in bad["reason"], bad
+    assert (bad["state"], bad["failure"]["kind"]) == ("FAILED", "oom") and "out of memory" in say(bad["reason"]), bad
 
 
 def test_more_ranks_than_cores_is_allowed_and_said(cli: Cli, misbehave: Make) -> None:
@@ -90,4 +91,6 @@ def test_more_ranks_than_cores_is_allowed_and_said(cli: Cli, misbehave: Make) ->
     report = cli.json("run", str(misbehave("good-enough", procs=ranks)))
     case = case_named(report, "good-enough")
     assert case["state"] == "SUCCEEDED"
-    assert any(f"{ranks} ranks" in note for note in case["notes"]), case["notes"]
+    assert any(f"{ranks} ranks" in note for note in [say(one) for one in case["notes"]]), [
+        say(one) for one in case["notes"]
+    ]

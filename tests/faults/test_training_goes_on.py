@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.faults.conftest import claims, wait_for
+from trainmark.report.i18n.speaker import say
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -41,7 +42,7 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(cli: Cli, tmp_path: P
     out, err = process.communicate(timeout=180)
     assert process.returncode == 0, out + err
     (case,) = json.loads(out)["cases"]
-    (note,) = [note for note in case["notes"] if "went on from step" in note]
+    (note,) = [note for note in [say(one) for one in case["notes"]] if "went on from step" in note]
     begun = int(note.split("step ")[1].split()[0])
     assert begun > 0 and begun % 20 == 0
     assert case["measurements"]["steps"]["value"] == 200 - begun

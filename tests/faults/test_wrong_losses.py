@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.conftest import Cli
+from trainmark.report.i18n.speaker import say
 
 PROGRAM = """
 import trainmark_probe as probe
@@ -34,11 +35,11 @@ def test_a_loss_outside_the_band_makes_the_case_invalid(
     suite = str(make_suite("  - thing:none:cpu:1:1:2@mode=down"))
     (folder / "bands.json").write_text(band(1.7, 1.9))
     (good,) = cli.json("run", suite)["cases"]
-    assert (good["state"], good["band"]) == ("SUCCEEDED", "inside")
+    assert (good["state"], say(good["band"])) == ("SUCCEEDED", "inside")
     (folder / "bands.json").write_text(band(1.0, 1.2))
     (bad,) = cli.json("run", suite, code=1)["cases"]
-    assert (bad["state"], bad["band"], bad["measurements"]) == ("INVALID", "outside", {})
-    assert "mean loss over steps 1 to 40 is 1.805; the reference band is 1 to 1.2" in bad["reason"]
+    assert (bad["state"], say(bad["band"]), bad["measurements"]) == ("INVALID", "outside", {})
+    assert "mean loss over steps 1 to 40 is 1.805; the reference band is 1 to 1.2" in say(bad["reason"])
 
 
 def test_without_a_band_a_loss_that_rises_is_invalid(
@@ -49,7 +50,7 @@ def test_without_a_band_a_loss_that_rises_is_invalid(
         file.write("loss: falling\n")
     (bad,) = cli.json("run", str(make_suite("  - thing:none:cpu:1:1:1@mode=up")), code=1)["cases"]
     assert bad["state"] == "INVALID"
-    assert "the loss does not fall" in bad["reason"]
-    assert bad["band"] == "not applicable: there is none for preset smoke"
+    assert "the loss does not fall" in say(bad["reason"])
+    assert say(bad["band"]) == "not applicable: there is none for preset smoke"
     (good,) = cli.json("run", str(make_suite("  - thing:none:cpu:1:1:1@mode=down")))["cases"]
     assert good["state"] == "SUCCEEDED"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from trainmark.plan.records import CasePlan, bare
-from trainmark.report.contest import contests
 from trainmark.report.i18n.speaker import say
 from trainmark.report.kinds.contest import answer
+from trainmark.report.make.contest import contests
 from trainmark.report.records import CaseReport, Contest, Report, RunReport
 from trainmark.report.show import show
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 from trainmark.score.stats.verdict import geometric_mean
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
@@ -40,7 +40,7 @@ def test_a_suite_of_two_frameworks_ends_with_a_verdict(cli, whole_cache, digits)
     assert {first["framework"], second["framework"]} == {"pytorch", "jax"}
     assert first["word"] == "fastest" and first["share"] == 1.0
     assert second["word"] in ("slower", "equivalent", "inconclusive") and 0 < second["share"] <= 1
-    assert "paired" in second["verdict"]["method"], "rounds of one block belong together"
+    assert "paired" in say(second["verdict"]["method"]), "rounds of one block belong together"
     said = cli("report").stdout
     assert "Which framework is faster: mnist:*:cpu:1:1" in said and "fastest" in said
     cli("report", "--format", "html", "-o", "report.html")

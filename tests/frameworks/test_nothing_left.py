@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from trainmark.report.i18n.speaker import say
+
 from .conftest import FRAMEWORKS
 
 pytestmark = pytest.mark.frameworks
@@ -78,7 +80,7 @@ def test_a_rank_is_killed(training, framework):
     out, err = controller.communicate(timeout=PATIENCE)
     assert controller.returncode == 1, err
     case = json.loads(out)["cases"][0]
-    assert case["state"] == "FAILED" and "killed by signal 9" in case["reason"]
+    assert case["state"] == "FAILED" and "killed by signal 9" in say(case["reason"])
     assert carriers(plan["token"]) == {}
     result = json.loads((folder / "result.json").read_text())
     assert result["containment"]["left"] == 0

@@ -19,7 +19,8 @@ from trainmark.interop.dlperf.scripts import BY_SCRIPT
 from trainmark.interop.protocol import defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import End, Flag, Verbatim
-from trainmark.report.dlperf import table
+from trainmark.report.i18n.speaker import say
+from trainmark.report.make.dlperf import table
 from trainmark.testing.formats import FormatContract, check, read
 
 
@@ -279,7 +280,7 @@ def test_the_program(cli: Cli) -> None:
     case = {case["case"]: case for case in report["cases"]}["resnet50:mindspore:V100:1:2:3@batch=128,dtype=fp32"]
     assert case["measurements"]["throughput"]["value"] == pytest.approx(640.0)
     assert case["measurements"]["data_wait"]["value"] is None, "unknown is never 0"
-    assert "imported from dlperf" in case["notes"] and report["imported"]["missing"]
+    assert "imported from dlperf" in [say(one) for one in case["notes"]] and report["imported"]["missing"]
     assert "not told: hardware" in cli("report").stdout
 
     assert "was imported" in cli("resume", code=2).stderr

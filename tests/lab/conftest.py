@@ -95,6 +95,15 @@ def digits(lab: Lab) -> Path:
     return write_digits(folder)
 
 
+@pytest.fixture(scope="session")
+def light_torch(lab: Lab) -> Path:
+    """A folder with a PyTorch for hosts that are only asked whether they have one: the real one takes seconds each."""
+    folder = lab.layout.shared / "light"
+    folder.mkdir(exist_ok=True)
+    (folder / "torch.py").write_text('__version__ = "1.0"\n\ndef get_num_threads():\n    return 1\n')
+    return folder
+
+
 @pytest.fixture
 def hosts(lab: Lab) -> Iterator[Lab]:
     """The lab, whole again after whatever the test did to it, with no files of rounds that were given up."""

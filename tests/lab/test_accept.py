@@ -15,6 +15,7 @@ from lab.lab import Lab
 from lab.layout import Options
 from tests.conftest import Cli
 from tests.lab.conftest import left, make_lab
+from trainmark.report.i18n.speaker import say
 
 pytestmark = [pytest.mark.lab, pytest.mark.alone]
 
@@ -98,5 +99,5 @@ def test_a_host_that_computes_wrongly_and_one_that_is_off(four: Lab, accept: Cal
         four.boot("node4")
         slowness.ahead(four)
     assert words(found)["node2"] == "bad" and words(found)["node4"] == "untested"
-    said = {one["node"]: one["reason"] for one in found["nodes"]}
+    said = {one["node"]: say(one["reason"]) for one in found["nodes"]}
     assert "gradient norm of 1.01, on machines like it 1" in said["node2"] and "reachable" in said["node4"]

@@ -19,8 +19,8 @@ class TestSsh(LauncherContract):
     def launcher(self) -> Iterator[Launcher]:
         made = SshLauncher()
         yield made
-        made.fleet.close()
+        made.connections.close()
 
     @pytest.fixture
-    def site(self, site_file: Callable[..., Path]) -> Site:
-        return load_site(site_file(), "here")
+    def site(self, site_file: Callable[..., Path], light_torch: Path) -> Site:
+        return load_site(site_file(env={"PYTHONPATH": str(light_torch)}), "here")

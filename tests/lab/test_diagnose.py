@@ -16,6 +16,7 @@ from tests.conftest import WORKLOAD, Cli
 from tests.diagnose import injection
 from tests.diagnose.injection import BITS_PER_SECOND, BYTES
 from tests.faults.conftest import wait_for
+from trainmark.report.i18n.speaker import say
 from trainmark.score.diagnosis import causes as diagnosis
 
 pytestmark = pytest.mark.lab
@@ -78,7 +79,7 @@ def test_a_slow_wire_is_transfer(
     (found,) = json.loads(done.stdout)["diagnoses"]
     assert found["rounds"] == 5
     first = found["causes"][0]
-    assert first["kind"] == "transfer" and "node1, node2" in first["place"]
+    assert first["kind"] == "transfer" and "node1, node2" in say(first["place"])
     for value in (found["classes"]["transfer"], found["by_ablation"]):
         assert value["low"] <= 1.2 * INJECTED and value["high"] >= 0.8 * INJECTED and value["low"] > 0, value
 

@@ -25,9 +25,11 @@ def bad(cli: Cli, where: Path, *, code: int = 3) -> dict[tuple[str, str], str]:
     return {(finding["host"], finding["what"]): finding["found"] for finding in found if finding["good"] is False}
 
 
-def test_good_hosts(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
-    shared = str(hosts.layout.shared)
-    found = cli.json("doctor", "--site", str(site_file(shared_dir=shared, container=site.container("docker"))))
+def test_good_hosts(cli: Cli, hosts: Lab, site_file: Callable[..., Path], light_torch: Path) -> None:
+    shared, container = str(hosts.layout.shared), site.container("docker")
+    container["mounts"].append(f"{light_torch}:{light_torch}:ro")
+    where = site_file(env={"PYTHONPATH": str(light_torch)}, shared_dir=shared, container=container)
+    found = cli.json("doctor", "--site", str(where))
     for host in hosts.nodes:
         seen = {finding["what"]: finding for finding in found if finding["host"] == host}
         for what in ("reachable", "node python", "image", "python", "disk", "memory", "network", "shared_dir", "clock"):

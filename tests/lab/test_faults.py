@@ -19,6 +19,7 @@ from lab.lab import Lab
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
 from tests.lab.conftest import attempt_dirs, cases, left, only_case, refused_key, soon_clean, wrong_host_key
+from trainmark.report.i18n.speaker import say
 
 SLOW = {"STEPS": "60", "STEP_SECONDS": "0.2"}
 ENDLESS = {"STEPS": "2000", "STEP_SECONDS": "0.2"}
@@ -69,6 +70,7 @@ def test_cable_out_for_a_while_costs_nothing(cli: Cli, hosts: Lab, running: Call
     soon_clean(hosts)
 
 
+@pytest.mark.lab
 def test_power_off_in_mid_round(cli: Cli, hosts: Lab, running: Callable[..., Any], make_suite: Any) -> None:
     """The host is named, the other one is stopped, and a case that does not need it is still done."""
     suite = make_suite("  - thing:none:cpu:2:1:1\n  - thing:none:cpu:1:1:1", name="two", extra="retries: 0\nseed: 1")
@@ -77,7 +79,7 @@ def test_power_off_in_mid_round(cli: Cli, hosts: Lab, running: Callable[..., Any
     assert ended(process) == 1
     found = cases(cli)
     lost = found["thing:none:cpu:2:1:1"]
-    assert lost["state"] == "LOST" and "node2: no contact for" in lost["reason"]
+    assert lost["state"] == "LOST" and "node2: no contact for" in say(lost["reason"])
     assert found["thing:none:cpu:1:1:1"]["state"] == "SUCCEEDED"
     assert agent_pids(hosts, "node1") == []
     assert steps(cli, "node2") > 0, "what had arrived is kept"
@@ -110,7 +112,7 @@ def test_agent_killed(cli: Cli, hosts: Lab, running: Callable[..., Any]) -> None
     hosts.on("node2", "kill", "-KILL", *agent_pids(hosts, "node2")[:1])
     assert ended(process) == 1
     case = only_case(cli)
-    assert case["state"] == "LOST" and case["reason"].startswith("node2: the agent was gone without a result")
+    assert case["state"] == "LOST" and say(case["reason"]).startswith("node2: the agent was gone without a result")
     soon_clean(hosts)
 
 
@@ -142,7 +144,7 @@ def test_unreachable_at_start(cli: Cli, hosts: Lab, pair: Path, site_file: Calla
     where = site_file(ssh={"config": str(hosts.layout.ssh_config), "connect_seconds": 2})
     cli("run", str(pair), "--site", str(where), "--no-check", code=1)
     case = only_case(cli)
-    assert case["state"] == "FAILED" and "node2 cannot be reached: it does not answer" in case["reason"]
+    assert case["state"] == "FAILED" and "node2 cannot be reached: it does not answer" in say(case["reason"])
     assert left(hosts).keys() <= {"node2"}
 
 
@@ -153,7 +155,7 @@ def test_cable_out_for_good(cli: Cli, hosts: Lab, running: Callable[..., Any]) -
     hosts.unplug("node2")
     assert ended(process) == 1
     case = only_case(cli)
-    assert case["state"] == "LOST" and "node2: no contact" in case["reason"]
+    assert case["state"] == "LOST" and "node2: no contact" in say(case["reason"])
     hosts.plug("node2")
     assert agent_pids(hosts, "node2"), "it goes on until its own deadline"
     resumed = cli.start("resume", cli.run_id())
@@ -176,7 +178,7 @@ def test_agent_in_a_container_killed(cli: Cli, hosts: Lab, running: Callable[...
     name = hosts.on("node2", engine, "ps", "-q", "--filter", "label=trainmark.run").stdout.strip()
     hosts.on("node2", engine, "kill", "--signal", "KILL", name)
     assert ended(process) == 1 and only_case(cli)["state"] in ("LOST", "FAILED")
-    assert only_case(cli)["reason"].startswith("node2: ")
+    assert say(only_case(cli)["reason"]).startswith("node2: ")
     soon_clean(hosts)
 
 
@@ -207,12 +209,12 @@ def test_controller_and_a_relay_killed_in_docker(cli: Cli, hosts: Lab, running: 
 def test_image_missing_at_start(cli: Cli, hosts: Lab, pair: Path, site_file: Any) -> None:
     container = {**site.container("docker"), "image": "no/such:image"}
     cli("run", str(pair), "--site", str(site_file(container=container)), "--no-check", code=1)
-    assert "node1 could not start the agent: image no/such:image is not here" in only_case(cli)["reason"]
+    assert "node1 could not start the agent: image no/such:image is not here" in say(only_case(cli)["reason"])
     hosts.on("node2", "docker", "rmi", IMAGE)
     try:
         where = site_file(container=site.container("docker"))
         cli("run", str(pair), "--site", str(where), "--no-check", code=1)
-        assert f"node2 could not start the agent: image {IMAGE} is not here" in only_case(cli)["reason"]
+        assert f"node2 could not start the agent: image {IMAGE} is not here" in say(only_case(cli)["reason"])
         soon_clean(hosts)
     finally:
         hosts.on("node2", "docker", "load", "--input", str(hosts.layout.base / "image-docker.tar"))
@@ -227,7 +229,7 @@ def test_keys_that_do_not_fit(cli: Cli, hosts: Lab, pair: Path, site_file: Any, 
     ):
         cli("run", str(pair), "--site", str(site_file(ssh={"config": str(config)})), "--no-check", code=1)
         case = only_case(cli)
-        assert case["state"] == "FAILED" and said in case["reason"]
+        assert case["state"] == "FAILED" and said in say(case["reason"])
         assert left(hosts) == {}
 
 
@@ -238,9 +240,8 @@ def test_engine_down(cli: Cli, hosts: Lab, pair: Path, site_file: Any) -> None:
     try:
         cli("run", str(pair), "--site", str(where), "--no-check", code=1)
         case = only_case(cli)
-        assert (
-            case["state"] == "FAILED"
-            and "node2 could not start the agent: the container engine docker does" in case["reason"]
+        assert case["state"] == "FAILED" and "node2 could not start the agent: the container engine docker does" in say(
+            case["reason"]
         )
     finally:
         start_docker(hosts, "node2")
@@ -258,7 +259,7 @@ def test_disk_full_on_one_host(cli: Cli, hosts: Lab, make_workload: Any, make_su
     finally:
         hosts.on("node2", "umount", "-l", "/tmp/small")
     case = only_case(cli)
-    assert case["state"] == "FAILED" and "node2: the disk is full" in case["reason"]
+    assert case["state"] == "FAILED" and "node2: the disk is full" in say(case["reason"])
 
 
 FILLER = """

@@ -14,6 +14,7 @@ from lab.engines import IMAGE
 from lab.lab import Lab
 from tests.conftest import Cli
 from tests.lab.conftest import attempt_dirs, only_case, soon_clean
+from trainmark.report.i18n.speaker import say
 
 pytestmark = pytest.mark.lab
 
@@ -135,7 +136,7 @@ def test_an_extension_is_built_and_modules_are_loaded(
         cli("run", str(suite), "--site", str(site_file(modules=["cuda/12.4", "gcc"], **more)))
         logs = [file.read_text() for file in attempt_dirs(cli)[-1].glob("*/rank*.out.log")]
         assert logs == ["built  cuda/12.4 gcc\n"] * 2
-        assert not [note for note in only_case(cli)["notes"] if "caches" in note]
+        assert not [note for note in [say(one) for one in only_case(cli)["notes"]] if "caches" in note]
         said = cli("run", str(suite), "--site", str(site_file(modules=["no/such"], **more)), code=3).stderr
         assert "no/such" in said, said
     finally:
@@ -149,7 +150,9 @@ def test_an_ordinary_account(cli: Cli, hosts: Lab, pair: Path, site_file: Callab
     ssh = {"config": str(hosts.layout.ssh_config), "user": "bench"}
     cli("run", str(pair), "--site", str(site_file(ssh=ssh, python="/usr/bin/python3", clear_caches=True)))
     case = only_case(cli)
-    assert case["state"] == "SUCCEEDED" and any("caches were not cleared" in note for note in case["notes"])
+    assert case["state"] == "SUCCEEDED" and any(
+        "caches were not cleared" in note for note in [say(one) for one in case["notes"]]
+    )
     soon_clean(hosts)
     for host in hosts.nodes:
         assert (hosts.layout.host(host) / "home/bench/.trainmark").stat().st_uid != 0

@@ -12,6 +12,7 @@ from trainmark.launch.attempt import PEER_SECONDS, AttemptNodes
 from trainmark.launch.protocol import Ended
 from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.ssh.node import SshNode
+from trainmark.report.i18n.speaker import say
 from trainmark.spec.states import JobState
 
 
@@ -50,7 +51,7 @@ def test_the_cause_is_named_and_not_its_consequence(nodes: list[SshNode]) -> Non
     nodes[1].end(Ended(JobState.CANCELLED, "stopped"))
     attempt.follow(101.0)
     ended = attempt.state()
-    assert ended.reason == "n2: rank 5 exited" and ended.failure and ended.failure["host"] == "n2"
+    assert say(ended.reason) == "n2: rank 5 exited" and ended.failure and ended.failure["host"] == "n2"
 
 
 def test_others_are_stopped_after_a_moment(nodes: list[SshNode]) -> None:
@@ -78,7 +79,7 @@ def test_a_silent_host_is_given_up_at_its_limit(nodes: list[SshNode]) -> None:
     nodes[2].link.ready = False
     attempt.follow(130.0)
     attempt.follow(161.0)
-    assert attempt.state().state is JobState.LOST and "n2: no contact for 31 s: cut" in attempt.state().reason
+    assert attempt.state().state is JobState.LOST and "n2: no contact for 31 s: cut" in say(attempt.state().reason)
 
 
 def test_pieces_of_files_come_in_any_number_of_times(nodes: list[SshNode]) -> None:

@@ -20,6 +20,9 @@ from trainmark.run import planning
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Prepare, Site
 
+# The real one takes seconds to import.
+TORCH = '__version__ = "1.0"\n\ndef get_num_threads():\n    return 1\n'
+
 
 def plan_of(case: str, site: Site) -> Plan:
     return planning.plan_suite(suites.single(case, "smoke"), site, {}, 1)
@@ -71,8 +74,11 @@ def test_the_wrong_python_for_it(tmp_path: Path) -> None:
 
 
 def test_doctor_looks_into_every_python_that_the_site_names(tmp_path: Path) -> None:
-    site = there(pythons={"mindspore": "/usr/bin/env", "paddle": sys.executable})
+    (tmp_path / "torch.py").write_text(TORCH)
+    env = {"PYTHONPATH": str(tmp_path)}
+    site = there(pythons={"mindspore": "/usr/bin/env", "paddle": sys.executable}, env=env)
     seen = found(site, None, tmp_path)
+    assert seen["pytorch"].good is True and seen["pytorch"].found == "1.0"
     assert seen["paddle"].good is False and "mindspore" not in seen
     assert seen["python"].good is False and "/usr/bin/env" in seen["python"].found
 
@@ -81,6 +87,7 @@ def test_a_rank_table_that_is_not_on_the_host(tmp_path: Path) -> None:
     table = tmp_path / "hccl.json"
     site = there(rank_table=str(table), env={"PYTHONPATH": str(tmp_path)})
     (tmp_path / "mindspore.py").write_text("")
+    (tmp_path / "torch.py").write_text(TORCH)
     plan = plan_of("mnist:mindspore:cpu:2:1:1", site)
     seen = found(site, plan, tmp_path)
     assert seen["rank table"].good is False and str(table) in seen["rank table"].found

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainmark.launch.slurm.states import ended, memory_kill, parse_sacct, parse_squeue, waiting_for
+from trainmark.report.i18n.speaker import say
 
 OUTPUTS = Path(__file__).with_name("slurm_outputs")
 
@@ -21,8 +22,8 @@ def looks(name: str) -> list[str]:
 def test_an_array_waits_while_one_of_its_tasks_does() -> None:
     jobs = parse_squeue(looks("squeue-array.txt")[0])
     assert {number: job.state for number, job in jobs.items()} == {"50": "PENDING", "51": "PENDING", "52": "PENDING"}
-    assert waiting_for(jobs["51"].reason) == "the nodes it wants are busy (Resources)"
-    assert waiting_for(jobs["52"].reason).startswith("it is held")
+    assert say(waiting_for(jobs["51"].reason)) == "the nodes it wants are busy (Resources)"
+    assert waiting_for(jobs["52"].reason).arguments["why"]["code"] == "slurm-waits-job-held-user"
     later = parse_squeue(looks("squeue-array-end.txt")[0])
     assert (later["50"].state, later["51"].state, later["52"].over) == ("COMPLETED", "RUNNING", True)
     told = parse_sacct(looks("sacct-array.txt")[0])
@@ -55,7 +56,7 @@ def test_a_preempted_job_is_not_over_but_back() -> None:
 )
 def test_why_a_job_ended(job: str, life: int, state: str, words: str) -> None:
     found = ended(parse_sacct(looks("sacct-ends.txt")[0])[job][life])
-    assert found.state == state and words in found.reason and f"job {job}" in found.reason
+    assert found.state == state and words in say(found.reason) and f"job {job}" in say(found.reason)
 
 
 def test_out_of_memory() -> None:
@@ -77,7 +78,7 @@ def test_words_cut_short_and_words_unknown() -> None:
     assert parse_sacct("9|CANCELLED+|0:15|a|b|n1|None\n")["9"][0].state == "CANCELLED"
     assert parse_sacct("9|OUT_OF_ME+|0:125|a|b|n1|None\n")["9"][0].state == "OUT_OF_MEMORY"
     strange = parse_squeue("9|VANISHED|None|N/A|n1\nnot a line\n")["9"]
-    assert strange.over and "state VANISHED" in ended(strange).reason
-    assert waiting_for("QOSGrpGRES") == "a limit of the account or QoS is reached (QOSGrpGRES)"
-    assert waiting_for("(Something new)") == "it waits: (Something new)"
+    assert strange.over and "state VANISHED" in say(ended(strange).reason)
+    assert say(waiting_for("QOSGrpGRES")) == "a limit of the account or QoS is reached (QOSGrpGRES)"
+    assert say(waiting_for("(Something new)")) == "it waits: (Something new)"
     assert parse_squeue("") == {} and parse_sacct("sacct: error: no\n") == {}

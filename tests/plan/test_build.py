@@ -9,7 +9,8 @@ import pytest
 from trainmark.errors import UserError
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
-from trainmark.report.attempt import question
+from trainmark.report.i18n.speaker import say
+from trainmark.report.make.attempt import question
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec.site import Site, VendorPeak
@@ -102,4 +103,4 @@ def test_a_peak_is_the_sites_word_or_unknown(make_suite: Make) -> None:
     ]
     assert [peak.flops for peak in peaks] == [2e13, None]
     assert "the maker's paper" in peaks[0].source
-    assert "X2" in peaks[1].reason and "`vendor_peaks:`" in peaks[1].reason
+    assert "X2" in say(peaks[1].reason) and "`vendor_peaks:`" in say(peaks[1].reason)

@@ -16,13 +16,15 @@ from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Gaps, Result, TrialRow
 from trainmark.automl.experiment.rules import Verdict as RuleVerdict
 from trainmark.automl.experiment.score import Point as CurvePoint
-from trainmark.report import why
-from trainmark.report.acceptance import Acceptance
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.charts.records import Curve
-from trainmark.report.compare import Compared, Comparison, Left, Overall
-from trainmark.report.goodput import GoodputCase, GoodputRun
-from trainmark.report.history import Entry, History, LeftOut
-from trainmark.report.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.make import why
+from trainmark.report.make.acceptance import Acceptance
+from trainmark.report.make.compare import Compared, Comparison, Left, Overall
+from trainmark.report.make.goodput import GoodputCase, GoodputRun
+from trainmark.report.make.history import Entry, History, LeftOut
+from trainmark.report.make.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.make.why import Why
 from trainmark.report.records import (
     CaseReport,
     Contest,
@@ -34,17 +36,14 @@ from trainmark.report.records import (
     StudyReport,
 )
 from trainmark.report.show import show
-from trainmark.report.why import Why
-from trainmark.score.accept.contract import Held
-from trainmark.score.accept.links import Effect, LinkVerdict
-from trainmark.score.accept.nodes import NodeVerdict
-from trainmark.score.figures.figure import Figure
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Cause, Diagnosis, Goodput, Recovery, Value, Verdict
+from trainmark.score.accept.contract import PromiseCheck
+from trainmark.score.accept.links import Effect, LinksResult
+from trainmark.score.accept.nodes import NodeResult
+from trainmark.score.records import Cause, Diagnosis, Figure, Goodput, Measurement, Recovery, Value, Verdict
 from trainmark.score.stats.change_points import Change
 from trainmark.score.studies.goodput import Forecast
 from trainmark.score.studies.predict import Prediction
-from trainmark.score.studies.scaling import Point
+from trainmark.score.studies.scaling import ScalePoint
 from trainmark.spec.peaks import Bandwidth, Matmul, Message, Peaks, Product
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
@@ -102,26 +101,27 @@ def run(number: int, *, speed: float = 24.6, steps: int = 400, outcome: str = "s
     )
 
 
-def measured(speeds: list[float], *, unit: str = "images", reason: str = "") -> dict[str, Measurement]:
+def texts(*told: str) -> list[Reason]:
+    """Text of an older run, as it stands in records."""
+    return [found for one in told if (found := as_reason(one))]
+
+
+def measured(speeds: list[float], *, unit: str = "images", why: str = "") -> dict[str, Measurement]:
     formula = "samples of the window over all ranks ÷ longest duration of any rank, declared phases left out"
     n, mean = len(speeds), math.exp(sum(map(math.log, speeds)) / len(speeds))
-    value, low, high = (None, None, None) if reason else (mean, mean * 0.953, mean * 1.049)
+    value, low, high = (None, None, None) if why else (mean, mean * 0.953, mean * 1.049)
     if n == 1:
         low = high = None
-    method = "single run" if n == 1 else "geometric mean, 95 % t interval on the logarithm"
-    rate = Measurement("throughput", value, f"{unit}/s", n, low, high, method, formula, speeds, reason, seed=7)
+    method = [reason("single-run") if n == 1 else reason("geometric-mean")]
+    rate = Measurement("throughput", value, f"{unit}/s", n, low, high, method, formula, speeds, texts(why), seed=7)
     found = [
         rate,
         Measurement("sustained_throughput", mean * 0.93, f"{unit}/s", n, method=method, formula=formula, inputs=speeds),
-        Measurement(
-            "steps", 400.0 * n, "steps", n, method="sum", formula="steps of the slowest rank, all counted runs"
-        ),
-        Measurement("data_wait", 0.0123, "fraction", n, method="mean", formula="wait ÷ window", inputs=[0.0123] * n),
-        Measurement(
-            "matmul_fraction", 0.412, "fraction", n, method="mean", formula="model FLOP/s ÷ measured matmul FLOP/s"
-        ),
-        Measurement("peak_memory", 6.4e9, "bytes", n, method="max", formula="largest resident set of all ranks"),
-        Measurement("energy", None, "J", 0, reason="no energy counter on this machine"),
+        Measurement("steps", 400.0 * n, "steps", n, method=[reason("sum")], formula="steps of the slowest rank"),
+        Measurement("data_wait", 0.0123, "fraction", n, method=[reason("mean")], formula="wait ÷ window"),
+        Measurement("matmul_fraction", 0.412, "fraction", n, method=[reason("mean")], formula="FLOP/s ÷ matmul FLOP/s"),
+        Measurement("peak_memory", 6.4e9, "bytes", n, method=[reason("highest")], formula="largest resident set"),
+        Measurement("energy", None, "J", 0, reason=texts("no energy counter on this machine")),
     ]
     return {one.name: one for one in found}
 
@@ -133,13 +133,13 @@ def case(name: str, runs: list[RunReport], **more: object) -> CaseReport:
         "rounds": max(1, len(runs)),
         "counted": len(runs),
         "measurements": measured([one.throughput or 1.0 for one in runs]) if runs else {},
-        "variance_level": f"{len(runs)} runs, 1 allocation, node n1" if runs else "",
-        "band": "inside",
+        "variance_level": as_reason(f"{len(runs)} runs, 1 allocation, node n1" if runs else ""),
+        "band": reason("band-inside"),
         "notes": [],
     }
-    return CaseReport(
-        case=name, fingerprint="18ad9378bad1cecd", division="closed", preset="quick", runs=runs, **{**fields, **more}
-    )  # type: ignore[arg-type]
+    fields |= more
+    fields["reason"] = as_reason(str(fields["reason"]))
+    return CaseReport(case=name, fingerprint="18ad9378bad1cecd", division="closed", preset="quick", runs=runs, **fields)  # type: ignore[arg-type]
 
 
 def steady(name: str = "resnet50:pytorch:cpu:1:1:3", speed: float = 24.6, seed: int = 0) -> CaseReport:
@@ -150,20 +150,23 @@ def single() -> CaseReport:
     return case(
         "mnist:pytorch:cpu:1:2:1@batch=64,dtype=bf16",
         [run(1, speed=6120.0)],
-        band="not applicable: batch=64 is not the preset's",
+        band=reason("band-not-applicable", why="batch=64 is not the preset's"),
     )
 
 
 def drifting() -> CaseReport:
-    reason = "the speed drifts: −38 % over the window"
+    why = "the speed drifts: −38 % over the window"
     runs = [run(1, speed=11.3, outcome="drifting"), run(2, speed=11.9, outcome="drifting"), run(3, speed=11.0)]
-    runs[1] = replace(runs[1], disturbed=["steal 4.1 %", "memory pressure 12 %"], outlier=True)
-    found = measured([11.3, 11.9, 11.0], reason=reason)
+    runs[1] = replace(runs[1], disturbed=texts("steal 4.1 %", "memory pressure 12 %"), outlier=True)
+    found = measured([11.3, 11.9, 11.0], why=why)
     return case(
         "bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128",
         runs,
         measurements=found,
-        notes=["data is synthetic", "round 2: disturbed: steal 4.1 %"],
+        notes=[
+            reason("data-synthetic"),
+            reason("round-disturbed", round=2, why=texts("steal 4.1 %")[0]),
+        ],
     )
 
 
@@ -174,7 +177,7 @@ def failed(lines: list[str] | None = None) -> CaseReport:
         state=JobState.FAILED,
         reason="out of memory: rank 2 was killed and the kernel's oom_kill count rose by 1",
         rounds=3,
-        band="",
+        band=None,
         failure={
             "rank": 2,
             "kind": "oom",
@@ -192,7 +195,7 @@ def invalid() -> CaseReport:
         state=JobState.INVALID,
         reason="loss 7.31 at step 200 is outside its band (1.2 … 3.4)",
         measurements={},
-        band="outside",
+        band=reason("band-outside"),
     )
 
 
@@ -203,7 +206,7 @@ def skipped() -> CaseReport:
         state=JobState.SKIPPED,
         reason="no device `nvidia` on this site",
         rounds=3,
-        band="",
+        band=None,
     )
 
 
@@ -211,13 +214,13 @@ def hostile() -> CaseReport:
     one = run(1)
     evil = [curve(WORSE, HOSTILE, [1.0, 2.0])]
     series = RunSeries(step_time=one.series and one.series.step_time, evaluations=evil, utilisation=evil)
-    one = replace(one, hosts=[HOSTILE], disturbed=[WORSE], phases={HOSTILE: 3.0, WORSE: 2.0}, series=series)
+    one = replace(one, hosts=[HOSTILE], disturbed=texts(WORSE), phases={HOSTILE: 3.0, WORSE: 2.0}, series=series)
     return case(
         f"{HOSTILE}:{WORSE}",
         [one],
         state=JobState.FAILED,
         reason=f"=cmd|' /C calc'!A0 {HOSTILE}",
-        notes=[HOSTILE, WORSE],
+        notes=texts(HOSTILE, WORSE),
         failure={
             "rank": 0,
             "kind": HOSTILE,
@@ -225,7 +228,7 @@ def hostile() -> CaseReport:
             "signal": None,
             "last_lines": [HOSTILE, WORSE, "</pre>" + HOSTILE],
         },
-        band=f"not applicable: {HOSTILE}",
+        band=reason("band-not-applicable", why=HOSTILE),
     )
 
 
@@ -337,7 +340,7 @@ def contest() -> tuple[list[CaseReport], Contest]:
             state=JobState.FAILED,
             reason="the scheduler ended with exit code 1",
             measurements={},
-            band="",
+            band=None,
         ),
     ]
     verdict = Verdict("inconclusive", 1.02, 0.97, 1.07, 3, 3, "paired t test", "n is too small", needed=14)
@@ -493,7 +496,7 @@ def history() -> list[History]:
 
 
 def prediction() -> PredictedRun:
-    points = [Point(1, 8, [2780.0, 2770.0]), Point(2, 8, [5480.0, 5490.0])]
+    points = [ScalePoint(1, 8, [2780.0, 2770.0]), ScalePoint(2, 8, [5480.0, 5490.0])]
     found = [
         Prediction(nodes, 8, nodes * 2600.0, nodes * 2400.0, nodes * 2800.0, 0.93, "from 2x8 by a fade of 0.6", ["far"])
         for nodes in (4, 16)
@@ -504,12 +507,12 @@ def prediction() -> PredictedRun:
 
 def acceptance() -> Acceptance:
     nodes = [
-        NodeVerdict("n1", "good", "no loss beyond 3 %", 0.001, -0.01, 0.012, 5, 0.5, 0.04, 101.0, 1.1e11, 0.5),
-        NodeVerdict("n2", "bad", "a loss of 20 % beyond doubt", 0.2, 0.18, 0.22, 5, 1e-6, 0.04, 80.0),
-        NodeVerdict("n3", "untested", "it cannot be reached"),
+        NodeResult("n1", "good", "no loss beyond 3 %", 0.001, -0.01, 0.012, 5, 0.5, 0.04, 101.0, 1.1e11, 0.5),
+        NodeResult("n2", "bad", "a loss of 20 % beyond doubt", 0.2, 0.18, 0.22, 5, 1e-6, 0.04, 80.0),
+        NodeResult("n3", "untested", "it cannot be reached"),
     ]
     effect = Effect("link", ("n1", "n2"), "bad", 0.7, 0.6, 0.8, 1e-5, "a loss of 70 % beyond doubt")
-    links = LinkVerdict([effect], {"n1–n2": 3e8, "n1–n3": 1e9}, untested=["n2–n3: no route"])
+    links = LinksResult([effect], {"n1–n2": 3e8, "n1–n3": 1e9}, untested=["n2–n3: no route"])
     return Acceptance(
         site="mine",
         case="noop:none:cpu:1:2:5",
@@ -520,7 +523,7 @@ def acceptance() -> Acceptance:
         link_margin=0.1,
         nodes=nodes,
         links=links,
-        held=[Held("n2", "throughput", False, "80 samples/s, promised are 105")],
+        held=[PromiseCheck("n2", "throughput", False, "80 samples/s, promised are 105")],
         notes=["2 of 15 rounds were disturbed; they count"],
         drain=["n2"],
         scontrol='scontrol update NodeName=n2 State=DRAIN Reason="trainmark accept"',

@@ -31,7 +31,7 @@ from trainmark.report.i18n.speaker import LANGUAGES, say
 from trainmark.report.render.markup import Markup
 from trainmark.report.show import show
 from trainmark.report.texts import label
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 
 TITLE = label("chart.loss")
 

@@ -7,15 +7,17 @@ from pathlib import Path
 import msgspec
 
 from tests.runs import finished_run
+from trainmark.reasons import Reason
 from trainmark.report.build import build
-from trainmark.report.compare import Comparison, Side, compare
+from trainmark.report.i18n.speaker import say
+from trainmark.report.make.compare import Comparison, Side, compare
 from trainmark.report.records import RunReport
 from trainmark.store.rundir import RunDir
 
 ONE, TWO = "one:none:cpu:1:1:4", "two:none:cpu:1:1:4"
 
 
-def compared(folder: Path, rounds: dict[str, list[int]], disturbed: list[str]) -> Comparison:
+def compared(folder: Path, rounds: dict[str, list[int]], disturbed: list[Reason]) -> Comparison:
     """Two cases of one run with a result for the given rounds each; the first round was disturbed."""
     run = RunDir(finished_run(folder, "run", {ONE: [50.0, 50.5, 49.5], TWO: [50.2, 50.4, 49.8]}))
     report = build(run)
@@ -36,12 +38,13 @@ def compared(folder: Path, rounds: dict[str, list[int]], disturbed: list[str]) -
 
 
 def test_disturbed_rounds_are_named(tmp_path: Path) -> None:
-    (case,) = compared(tmp_path, {ONE: [1, 2, 4], TWO: [2, 3, 4]}, ["steal 9 %"]).cases
-    assert "A: round 1 was disturbed: steal 9 %" in case.notes and not any(note.startswith("B") for note in case.notes)
+    (case,) = compared(tmp_path, {ONE: [1, 2, 4], TWO: [2, 3, 4]}, [Reason("text", {"text": "steal 9 %"})]).cases
+    notes = [say(note) for note in case.notes]
+    assert "A: round 1 was disturbed: steal 9 %" in notes and not any(note.startswith("B") for note in notes)
 
 
 def test_only_the_same_rounds_are_paired(tmp_path: Path) -> None:
     (case,) = compared(tmp_path / "other", {ONE: [1, 2, 4], TWO: [2, 3, 4]}, []).cases
-    assert "Welch" in case.verdict.method
+    assert "Welch" in say(case.verdict.method)
     (case,) = compared(tmp_path / "same", {ONE: [1, 2, 4], TWO: [1, 2, 4]}, []).cases
-    assert "paired" in case.verdict.method
+    assert "paired" in say(case.verdict.method)

@@ -10,10 +10,11 @@ import pytest
 
 from tests.conftest import Cli
 from tests.runs import finished_run
-from trainmark.report import dlperf
 from trainmark.report.build import build
+from trainmark.report.i18n.speaker import say
+from trainmark.report.make import dlperf
+from trainmark.report.make.study import studies
 from trainmark.report.show import show
-from trainmark.report.study import studies
 from trainmark.spec.peaks import Message, Peaks
 from trainmark.spec.rules import FixedWindow
 from trainmark.spec.scaling import Series
@@ -76,7 +77,7 @@ def test_dlperfs_own_table_and_json(tmp_path: Path, cli: Cli) -> None:
 
 def test_without_a_baseline_there_is_no_speedup(tmp_path: Path) -> None:
     (found,) = build(study(tmp_path, {"1:1": [JobState.FAILED, JobState.FAILED], "1:2": [50.0, 51.0]})).studies
-    assert "the baseline 1x1 has no speed" in found.reason and "made so by a test" in found.reason
+    assert "the baseline 1x1 has no speed" in say(found.reason) and "made so by a test" in say(found.reason)
     assert [cell.speedup for cell in found.cells] == [None, None] and found.cells[1].median == pytest.approx(50.5)
     assert "1" not in dlperf.table(dlperf.cells_of(found)).splitlines()[-1].split("|")[4]
 
@@ -87,7 +88,7 @@ def test_a_cell_that_went_well_says_why_it_has_no_speed(tmp_path: Path) -> None:
     plan = run.manifest().plan
     series = Series("noop", "weak", "1x1")
     (found,) = studies((msgspec.structs.replace(plan.cases[0], studies=(series,)),), build(run).cases)
-    assert "at least 30 steps" in found.reason and "at least 30 steps" in found.cells[0].note
+    assert "at least 30 steps" in say(found.reason) and "at least 30 steps" in say(found.cells[0].note)
 
 
 def test_one_run_has_no_interval(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_predict_from_a_run(cli: Cli) -> None:
     (series,) = cli.json("predict", "a", "--nodes", "4", "--nodes", "128")["series"]
     near, far = series["predictions"]
     assert near["low"] < 10731.78 < near["high"] and (near["nodes"], near["procs"]) == (4, 8)
-    assert "2x8" in near["method"] and far["nodes"] == 128
+    assert "2x8" in say(near["method"]) and far["nodes"] == 128
     cli("predict", "a", "--nodes", "4", "-o", "ahead.html")
     page = (cli.folder / "ahead.html").read_text()
     assert "90 % prediction interval" in page and "<svg" in page
@@ -132,5 +133,5 @@ def test_predict_crosses_to_other_nodes_by_the_sites_peaks(cli: Cli, tmp_path: P
         )
     (series,) = cli.json(*words)["series"]
     (told,) = series["predictions"]
-    assert "12.1 % of a step" in told["method"] and "42 ms by the site's peaks" in told["notes"][0]["text"]
+    assert "12.1 % of a step" in say(told["method"]) and "42 ms by the site's peaks" in say(told["notes"])
     assert told["low"] < 2 * 370 / 1.121 < told["value"] < 2 * 370 < told["high"] * 1.01

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from trainmark.report.i18n.speaker import say
 from trainmark.store import journal
 
 Make = Callable[..., Path]
@@ -45,9 +46,9 @@ def test_the_pilot_decides(
     )
     report = cli.json("run", str(file))
     case = report["cases"][0]
-    assert report["state"] == "SUCCEEDED" and case["counted"] == rounds and said in case["reason"], case
+    assert report["state"] == "SUCCEEDED" and case["counted"] == rounds and said in say(case["reason"]), case
     # Rounds that were not needed are missing nowhere.
-    assert case["rounds"] == rounds and "rounds succeeded" not in case["measurements"]["throughput"]["reason"]
+    assert case["rounds"] == rounds and "rounds succeeded" not in say(case["measurements"]["throughput"]["reason"])
     assert said in cli("report").stdout
     (record,) = enough(cli)
     assert (record.case, record.round) == (0, rounds)
@@ -59,7 +60,7 @@ def test_the_pilot_decides(
 def test_rounds_without_a_speed_end_with_the_pilot(cli: Cli) -> None:
     report = cli.json("run", "noop:none:cpu:1:1:auto", "--preset", "smoke")
     assert report["state"] == "SUCCEEDED" and report["cases"][0]["counted"] == 5
-    assert "0 of 5 pilot rounds gave a speed" in report["cases"][0]["reason"]
+    assert "0 of 5 pilot rounds gave a speed" in say(report["cases"][0]["reason"])
 
 
 def test_a_decision_that_was_lost_is_made_again(cli: Cli) -> None:

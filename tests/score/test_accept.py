@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from trainmark.report.i18n.speaker import say
 from trainmark.score.accept import links
-from trainmark.score.accept.links import Trial, tournament
-from trainmark.score.accept.nodes import Block, NodeVerdict, Rule, findable, judge, sample, suspects
+from trainmark.score.accept.links import PairSpeed, tournament
+from trainmark.score.accept.nodes import NodeResult, Rule, SpeedBlock, findable, judge, sample, suspects
 from trainmark.score.figures.contention import disturbed
 from trainmark.spec.columns import NodeSamples
 
@@ -29,13 +30,13 @@ class Fleet:
         own[: len(slow)] += np.log1p(-np.array(slow)) if slow else 0
         self._own = dict(zip(self.nodes, own, strict=True))
 
-    def block(self, nodes: Sequence[str], references: tuple[str, ...] = ()) -> Block:
+    def block(self, nodes: Sequence[str], references: tuple[str, ...] = ()) -> SpeedBlock:
         drift = self._random.normal(0, 0.03)
         noise = self._random.normal(0, self._noise, len(nodes))
         speeds = {node: float(np.exp(drift + self._own[node] + e)) for node, e in zip(nodes, noise, strict=True)}
-        return Block(speeds, references)
+        return SpeedBlock(speeds, references)
 
-    def accept(self) -> dict[str, NodeVerdict]:
+    def accept(self) -> dict[str, NodeResult]:
         looks = [[self.block(self.nodes) for _ in range(BLOCKS)]]
         while True:
             again, beside = suspects(looks, self.nodes, RULE)
@@ -79,7 +80,7 @@ def test_what_is_said_of_a_node() -> None:
     looks = [[fleet.block(fleet.nodes) for _ in range(BLOCKS)]]
     bad, good, *_ = judge(looks, fleet.nodes, RULE)
     assert bad.word == "bad" and bad.ci_low is not None and bad.ci_high is not None and bad.loss is not None
-    assert bad.ci_low < 0.2 < bad.ci_high and abs(bad.loss - 0.2) < 0.02 and "20" in bad.reason
+    assert bad.ci_low < 0.2 < bad.ci_high and abs(bad.loss - 0.2) < 0.02 and "20" in say(bad.reason)
     assert good.word == "good" and good.findable is not None and 0.03 < good.findable < 0.1
     assert judge(looks, fleet.nodes, RULE) == judge(looks, fleet.nodes, RULE)
 
@@ -96,19 +97,24 @@ def test_findable_is_what_is_found_nine_times_of_ten() -> None:
 
 def test_few_nodes_and_failed_rounds() -> None:
     """One node has nothing to be compared with, two cannot say which is slow, and what failed is never good."""
-    fast, slow = [Block({"a": 100.0 + i, "b": 80.0 + i}) for i in range(5)], [Block({"a": 1.0}) for _ in range(5)]
+    fast, slow = (
+        [SpeedBlock({"a": 100.0 + i, "b": 80.0 + i}) for i in range(5)],
+        [SpeedBlock({"a": 1.0}) for _ in range(5)],
+    )
     assert [one.word for one in judge([fast], ["a", "b"], RULE)] == ["suspect", "suspect"]
-    alike = [Block({"a": 100.0 + i % 2, "b": 100.0 + (i + 1) % 2}) for i in range(5)]
+    alike = [SpeedBlock({"a": 100.0 + i % 2, "b": 100.0 + (i + 1) % 2}) for i in range(5)]
     assert [one.word for one in judge([alike], ["a", "b"], RULE)] == ["good", "good"]
     (alone,) = judge([slow], ["a"], RULE)
-    assert alone.word == "untested" and "contract" in alone.reason
-    three = [Block({"a": 100.0 + i, "b": 101.0 - i, "c": 100.0, **({"d": 100.0} if i < 4 else {})}) for i in range(5)]
+    assert alone.word == "untested" and "contract" in say(alone.reason)
+    three = [
+        SpeedBlock({"a": 100.0 + i, "b": 101.0 - i, "c": 100.0, **({"d": 100.0} if i < 4 else {})}) for i in range(5)
+    ]
     words = {one.node: one for one in judge([three], ["a", "b", "c", "d", "e"], RULE, {"d": ["disk"], "e": ["no ssh"]})}
-    assert words["a"].word == "good" and words["d"].word == "suspect" and "disk" in words["d"].reason
-    assert words["e"].word == "untested" and "no ssh" in words["e"].reason
+    assert words["a"].word == "good" and words["d"].word == "suspect" and "disk" in say(words["d"].reason)
+    assert words["e"].word == "untested" and "no ssh" in say(words["e"].reason)
 
 
-def bandwidths(nodes: int, losses: dict[tuple[str, ...], float], noise: float = 0.02, seed: int = 0) -> list[Trial]:
+def bandwidths(nodes: int, losses: dict[tuple[str, ...], float], noise: float = 0.02, seed: int = 0) -> list[PairSpeed]:
     random = np.random.default_rng(seed)
     found = []
     for block in range(3):
@@ -116,7 +122,7 @@ def bandwidths(nodes: int, losses: dict[tuple[str, ...], float], noise: float = 
         for meeting in tournament([f"n{number}" for number in range(nodes)]):
             for a, b in meeting:
                 lost = sum(np.log1p(-losses.get(key, 0.0)) for key in ((a,), (b,), (a, b), (b, a)))
-                found.append(Trial(a, b, block, float(np.exp(20 + drift + lost + random.normal(0, noise)))))
+                found.append(PairSpeed(a, b, block, float(np.exp(20 + drift + lost + random.normal(0, noise)))))
     return found
 
 
@@ -163,4 +169,4 @@ def test_hosts_on_one_machine_do_not_disturb_themselves() -> None:
     times = {"a_noderank0": (0, 9), "b_noderank0": (0, 9)}
     assert disturbed([node("a", "same"), node("b", "same")], times) == []
     apart = disturbed([node("a", "one"), node("b", "other")], times)
-    assert any("other programs kept 1.00 processors busy" in one for one in apart)
+    assert any("other programs kept 1.00 processors busy" in say(one) for one in apart)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from trainmark.report.i18n.speaker import say
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
@@ -108,7 +109,7 @@ def test_who_came_last_and_why(tmp_path: Path) -> None:
     assert found.waited[0] == pytest.approx({(1, "data"): 0.03})
     told = diagnosis.diagnose("mnist:pytorch:cpu:2:1:1", [Observed(found)] * 3, {0: "n1", 1: "n2"})
     first = told.causes[0]
-    assert first.kind == "waiting" and "rank 1 on n2: its data" in first.place
+    assert first.kind == "waiting" and "rank 1 on n2: its data" in say(first.place)
     assert first.seconds.value == pytest.approx(0.03)
     # What rank 1 alone does longer is not named a second time as everybody's loss.
     assert [(one.kind, round(one.seconds.value or 0, 6)) for one in told.causes[1:]] == [
@@ -158,7 +159,7 @@ def test_replayed_graphs_leave_the_reasons_for_idle_time_open(tmp_path: Path) ->
     found = diagnosis.read_round([made.read(tmp_path)])
     told = diagnosis.diagnose("mnist:pytorch:nvidia:1:1:1", [Observed(found)] * 3, {0: "n1"})
     assert told.classes["compute"].value == pytest.approx(0.03)
-    assert told.classes["host"].value is None and "graphs" in told.classes["host"].reason
+    assert told.classes["host"].value is None and "graphs" in say(told.classes["host"].reason)
 
 
 def test_the_ablation_decides_the_sum_and_contradiction_is_shown(tmp_path: Path) -> None:
@@ -167,9 +168,9 @@ def test_the_ablation_decides_the_sum_and_contradiction_is_shown(tmp_path: Path)
     plain = {0: 0.1, 1: 0.1}
     agree = [Observed(found, plain, {0: 0.07 + 0.0001 * n, 1: 0.07}) for n in range(5)]
     told = diagnosis.diagnose("mnist:pytorch:cpu:1:2:1", agree, {0: "n1", 1: "n1"})
-    assert told.by_ablation.value == pytest.approx(0.03, rel=0.05) and told.disagreement == ""
+    assert told.by_ablation.value == pytest.approx(0.03, rel=0.05) and say(told.disagreement) == ""
     apart = [Observed(found, plain, {0: 0.09 + 0.0001 * n, 1: 0.09}) for n in range(5)]
     told = diagnosis.diagnose("mnist:pytorch:cpu:1:2:1", apart, {0: "n1", 1: "n1"})
-    assert "67 % between them" in told.disagreement
+    assert "67 % between them" in say(told.disagreement)
     (transfer,) = [one for one in told.causes if one.kind == "transfer"]
     assert transfer.seconds.value == pytest.approx(0.0099, rel=0.05)

@@ -7,12 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from trainmark.report.i18n.speaker import say
 from trainmark.score.figures import contention, convergence
 from trainmark.score.figures.attempt import Question, RunScore, score_run
 from trainmark.score.figures.case import measure
-from trainmark.score.figures.compute import Peak
+from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.figures.convergence import Reach
-from trainmark.score.figures.figure import Figure
+from trainmark.score.records import Figure
 from trainmark.spec.columns import Columns, Event, RankColumns
 from trainmark.spec.workload import Target
 from trainmark.store import columns, events
@@ -51,7 +52,7 @@ def test_phases_inside_phases_count_once() -> None:
     end = [Event("TRAIN_END", 0, 8, 10 * S), Event("FINISHED", 0, 9, 11 * S)]
     found = score_run(Columns([RankColumns(0, "n", 0, 11 * S, [*begin, *inner, *end])], [], 9))
     assert found.phases == pytest.approx({"init": 1.0, "train": 5.0, "evaluate": 3.0, "other": 2.0})
-    assert found.reason == "no steps"
+    assert say(found.reason) == "no steps"
 
 
 @pytest.mark.parametrize(
@@ -65,10 +66,10 @@ def test_phases_inside_phases_count_once() -> None:
 )
 def test_a_disturbed_round_says_why_and_still_counts(tmp_path: Path, load: Load, reason: str) -> None:
     found = score(tmp_path, Shape(), load)
-    assert len(found.disturbed) == 1 and found.disturbed[0].startswith("n1: ") and reason in found.disturbed[0]
+    assert len(found.disturbed) == 1 and say(found.disturbed).startswith("n1: ") and reason in say(found.disturbed)
     result = measure([found, found], "images", 1)
     assert result["throughput"].value == pytest.approx(80)
-    assert "2 of 2 rounds were disturbed" in result["throughput"].reason
+    assert "2 of 2 rounds were disturbed" in say(result["throughput"].reason)
     assert result["disturbed_rounds"].value == 2
 
 
@@ -92,16 +93,16 @@ def test_energy_comes_from_counters_at_the_edges_of_each_nodes_window(tmp_path: 
     assert found.window is not None
     assert found.value("energy") == pytest.approx(2 * 50 * found.window.seconds, rel=1e-6)
     assert found.value("energy_per_sample") == pytest.approx(2 * 50 / 160, rel=1e-6)
-    assert "counter at the edges; processor packages" in measure([found], "images", 1)["energy"].method
+    assert "counter at the edges; processor packages" in say(measure([found], "images", 1)["energy"].method)
 
 
 def test_power_is_integrated_only_over_a_minute_or_more(tmp_path: Path) -> None:
     load = Load(watts=50.0, counter=False)
     long = score(tmp_path / "long", Shape(steps=700), load)
     assert long.window is not None and long.value("energy") == pytest.approx(50 * long.window.seconds, rel=1e-6)
-    assert "integrated power" in long.figures["energy"].how
+    assert "integrated power" in say(long.figures["energy"].how)
     short = score(tmp_path / "short", Shape(steps=300), load)
-    assert short.value("energy") is None and "60 s" in short.figures["energy"].reason
+    assert short.value("energy") is None and "60 s" in say(short.figures["energy"].reason)
 
 
 def test_a_node_without_a_counter_means_no_total(tmp_path: Path) -> None:
@@ -110,13 +111,13 @@ def test_a_node_without_a_counter_means_no_total(tmp_path: Path) -> None:
     read = columns.read(tmp_path)
     blind = [{**record, "energy_uj": None, "power_w": None} for record in two.records]
     found = score_run(read, [one, msgspec.structs.replace(two, records=blind)]).figures["energy"]
-    assert (found.value, found.reason) == (None, "n2: has no energy counter")
+    assert (found.value, say(found.reason)) == (None, "n2: has no energy counter")
     assert score_run(read, [one]).figures["cpu_utilisation"].value is None
 
 
 def test_flops_against_each_denominator(tmp_path: Path) -> None:
     notes = {"flops_per_sample": 1e9, "hardware_flops_per_sample": 1.5e9, "matmul_flops_per_s": 2e11}
-    found = score(tmp_path, Shape(notes=notes), flops_per_sample=7.0, peak=Peak(4e11))
+    found = score(tmp_path, Shape(notes=notes), flops_per_sample=7.0, peak=PeakFlops(4e11))
     # 80 samples a second; what the run noted goes before what the workload declares.
     names = ("achieved_flops", "mfu", "hfu", "matmul_fraction")
     assert [found.value(name) for name in names] == pytest.approx([8e10, 0.2, 0.3, 0.4])
@@ -124,10 +125,10 @@ def test_flops_against_each_denominator(tmp_path: Path) -> None:
 
 def test_over_a_hundred_per_cent_is_an_error_and_an_unknown_peak_no_guess(tmp_path: Path) -> None:
     shape = Shape(notes={"matmul_flops_per_s": 1e10})
-    found = score(tmp_path, shape, flops_per_sample=1e9, peak=Peak(None, "nobody said")).figures
+    found = score(tmp_path, shape, flops_per_sample=1e9, peak=PeakFlops(None, "nobody said")).figures
     assert (found["matmul_fraction"].value, found["mfu"].value) == (None, None)
-    assert "800 % is over 100 %" in found["matmul_fraction"].reason
-    assert found["mfu"].reason == "nobody said" and "not noted" in found["hfu"].reason
+    assert "800 % is over 100 %" in say(found["matmul_fraction"].reason)
+    assert say(found["mfu"].reason) == "nobody said" and "not noted" in say(found["hfu"].reason)
 
 
 def test_time_to_target_is_found_at_the_evaluation_that_reached_it(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_runs_that_miss_are_censored_never_averaged_away(
 ) -> None:
     reaches = [Reach(good, seconds, 100) for good, seconds in runs]
     found = convergence.measure(reaches, ACCURACY, "images", 1)["time_to_target"]
-    assert found.value == value and reason in found.reason
+    assert found.value == value and reason in say(found.reason)
     assert found.n == len(runs) and found.inputs == [seconds for _, seconds in runs]
 
 
@@ -174,8 +175,8 @@ def test_a_share_lies_within_what_can_be() -> None:
 
 def test_the_peak_is_named_with_the_figure(tmp_path: Path) -> None:
     notes = {"flops_per_sample": 1e9}
-    found = score(tmp_path, Shape(notes=notes), peak=Peak(4e11, source="the maker's paper"))
-    assert found.figures["mfu"].how == "of 4e+11 FLOP/s, the maker's paper"
+    found = score(tmp_path, Shape(notes=notes), peak=PeakFlops(4e11, source="the maker's paper"))
+    assert say(found.figures["mfu"].how) == "of 4e+11 FLOP/s, the maker's paper"
 
 
 def test_rounds_on_several_sets_of_nodes_are_not_pooled_blindly() -> None:
@@ -185,5 +186,5 @@ def test_rounds_on_several_sets_of_nodes_are_not_pooled_blindly() -> None:
     sets = [("n1", "n2")] * 3 + [("n3", "n4")] * 3
     found = measure(runs, "things", 1, sets=sets)["throughput"]
     assert found.ci_low is not None and blind.ci_low is not None and found.ci_low < 60 < blind.ci_low
-    assert found.value == pytest.approx(blind.value, rel=1e-9) and "means of 2 sets of nodes" in found.method
+    assert found.value == pytest.approx(blind.value, rel=1e-9) and "means of 2 sets of nodes" in say(found.method)
     assert measure(runs, "things", 1, sets=[("n1",)] * 6)["throughput"] == blind

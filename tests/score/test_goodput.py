@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trainmark.report.i18n.speaker import say
 from trainmark.score.studies.goodput import Forecast, Try, forecast, goodput
 from trainmark.spec.columns import Columns
 from trainmark.store.columns import _File, _ranks
@@ -63,7 +64,10 @@ def test_every_part_of_the_time_is_found() -> None:
     start = {name: figure.value for name, figure in found.start.items() if figure.value is not None}
     expected = {"queue": 2, "process": 1, "import": 4, "rendezvous": 2, "build": 2, "first_step": 3}
     assert start == pytest.approx(expected, abs=1e-6)
-    assert found.start["compile"].reason == "nothing is compiled" and found.start["image"].reason == "no container"
+    assert (
+        say(found.start["compile"].reason) == "nothing is compiled"
+        and say(found.start["image"].reason) == "no container"
+    )
     assert found.time_to_first_step.value == pytest.approx(12, abs=1e-6)
     assert (found.checkpoint_save.value, found.checkpoint_load.value) == (pytest.approx(0.5), 0.7)
     assert found.checkpoint_every.value == pytest.approx(5.5) and found.stall_share.value == 0
@@ -82,7 +86,7 @@ def test_an_image_is_told_apart_from_the_queue() -> None:
     found = goodput("x", [msgspec.structs.replace(first, container=True, image_seconds=1.5), second])
     assert found.start["image"].value == 1.5 and found.start["queue"].value == pytest.approx(0.5)
     told = goodput("x", [msgspec.structs.replace(first, container=True), second]).start["image"]
-    assert told.value is None and told.reason == "within `queue`"
+    assert told.value is None and say(told.reason) == "within `queue`"
 
 
 def test_a_forecast_follows_from_the_stated_rate() -> None:
@@ -94,7 +98,7 @@ def test_a_forecast_follows_from_the_stated_rate() -> None:
     assert told.best_save_every == pytest.approx((2 * 0.5 * 3600) ** 0.5)
     assert told.best_effective_ratio >= told.effective_ratio
     nothing = goodput("x", [Try(0, 1, Columns([], [], 0))])
-    assert "needs the time to start" in str(forecast(nothing, 1, 1, None))
+    assert "needs the time to start" in say(forecast(nothing, 1, 1, None))
 
 
 def test_steps_that_hang_are_stalls() -> None:

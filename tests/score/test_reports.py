@@ -13,9 +13,11 @@ import pytest
 
 import trainmark
 from tests.conftest import Cli
-from trainmark.report import attempt, build
+from trainmark.report import build
 from trainmark.report.charts.axes import thin
 from trainmark.report.charts.records import MOST_POINTS as MOST
+from trainmark.report.i18n.speaker import say
+from trainmark.report.make import attempt
 from trainmark.report.show import show
 from trainmark.score.figures.definitions import DEFINITIONS, EVALUATION
 from trainmark.store.rundir import EVENTS
@@ -31,9 +33,11 @@ def test_a_report_has_rounds_curves_and_what_stands_behind_the_headline(tmp_path
     (case,) = report.cases
     headline = case.measurements["throughput"]
     assert headline.value == pytest.approx(320, rel=0.02) and headline.n == 3
-    assert "3 of 4 rounds succeeded" in headline.reason and "3 of 3 rounds were disturbed" in headline.reason
-    assert "round 1 was disturbed: n1: other programs kept 1.00 processors busy (limit 0.25); 1 more" in case.notes
-    assert case.variance_level == "3 runs, 1 allocation, nodes n1–n2"
+    assert "3 of 4 rounds succeeded" in say(headline.reason) and "3 of 3 rounds were disturbed" in say(headline.reason)
+    assert "round 1 was disturbed: n1: other programs kept 1.00 processors busy (limit 0.25); 1 more" in [
+        say(one) for one in case.notes
+    ]
+    assert say(case.variance_level) == "3 runs, 1 allocation, nodes n1–n2"
     first = case.runs[0]
     assert (first.round, first.hosts, first.outcome) == (1, ["n1", "n2"], "steady")
     assert first.window_first is not None and abs(first.window_first - 61) <= 60 and first.window_last == 1200

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainmark.report.i18n.speaker import say
 from trainmark.score.figures.attempt import Question, RunScore, score_run
-from trainmark.score.figures.case import measure, odd_ones
+from trainmark.score.figures.case import measure, outlier_runs
 from trainmark.score.stats.confidence import log_t, outliers, t_limit
 from trainmark.spec.rules import FixedWindow
 from trainmark.testing.synthetic import Shape, columns_of, truth
@@ -24,7 +25,7 @@ def score(shape: Shape, ranks: int = 1, nodes: int = 1, **question: object) -> R
 def test_known_speed_is_found() -> None:
     found = score(Shape(steps=200, data=0.1))
     assert found.value("throughput") == pytest.approx(80, rel=1e-9)
-    assert (found.value("steps"), found.value("samples"), found.reason) == (200, 1600, "")
+    assert (found.value("steps"), found.value("samples"), say(found.reason)) == (200, 1600, "")
     assert found.value("data_wait") == pytest.approx(0.1)
     assert found.window is not None and found.window.outcome == "steady"
 
@@ -49,20 +50,20 @@ def test_clocks_of_nodes_are_never_compared(skew: float) -> None:
     # Both ranks' samples, the slower rank's time.
     assert found.value("throughput") == pytest.approx(16 / 0.25, rel=1e-6)
     assert found.value("straggler") == pytest.approx(0.25 / 0.225 - 1, rel=1e-6)
-    assert "slowest: rank 1" in measure([found], "images", 1)["straggler"].method
+    assert "slowest: rank 1" in say(measure([found], "images", 1)["straggler"].method)
 
 
 def test_only_steps_that_all_ranks_finished_count_and_the_early_rank_is_named() -> None:
     found = score(Shape(steps=300, dropped={1: 150}), ranks=3)
     assert found.window is not None and found.window.last == 150
     assert found.value("throughput") == pytest.approx(240, rel=1e-9)
-    assert found.notes == ["rank 1 stopped at step 150 of 300: later steps do not count"]
+    assert [say(one) for one in found.notes] == ["rank 1 stopped at step 150 of 300: later steps do not count"]
 
 
 def test_ranks_that_say_nothing_are_named_and_there_is_no_speed() -> None:
     found = score(Shape(dropped={1: 0, 3: 0}), ranks=4)
     assert found.figures["throughput"].value is None
-    assert found.reason == "2 of 4 ranks told no steps: 1, 3"
+    assert say(found.reason) == "2 of 4 ranks told no steps: 1, 3"
 
 
 def test_evaluation_is_out_of_throughput_and_in_sustained() -> None:
@@ -75,7 +76,7 @@ def test_evaluation_is_out_of_throughput_and_in_sustained() -> None:
 def test_too_short_is_said_and_what_was_seen_is_kept() -> None:
     for shape in (Shape(steps=20, seconds=1.0), Shape(steps=100, seconds=0.01)):
         found = score(shape)
-        assert "at least 30 steps and 10 s" in found.reason
+        assert "at least 30 steps and 10 s" in say(found.reason)
         result = measure([found], "images", 1)["throughput"]
         assert result.value is None and result.inputs == [pytest.approx(8 / shape.seconds)]
 
@@ -83,7 +84,7 @@ def test_too_short_is_said_and_what_was_seen_is_kept() -> None:
 @pytest.mark.parametrize(("steps", "reason"), [(0, "no steps"), (1, "1 step")])
 def test_no_window_means_no_speed(steps: int, reason: str) -> None:
     found = measure([score(Shape(steps=steps))], "images", 1)["throughput"]
-    assert found.value is None and reason in found.reason and found.n == 0
+    assert found.value is None and reason in say(found.reason) and found.n == 0
 
 
 def test_queued_steps_are_timed_at_block_edges_only_and_make_no_percentiles() -> None:
@@ -102,14 +103,14 @@ def test_a_fixed_window_counts_exactly_its_steps() -> None:
     assert found.window is not None and (found.window.before, found.window.last) == (100, 200)
     assert found.value("throughput") == pytest.approx(100 * 8 / (50 * 0.2 + 50 * 0.1), rel=1e-9)
     result = measure([found], "images", 1)["throughput"]
-    assert result.value is not None and "fixed: skip 100, steps 100" in result.method
-    assert "ends after the last step" in score(Shape(steps=150), window=FixedWindow(100, 100)).reason
+    assert result.value is not None and "fixed: skip 100, steps 100" in say(result.method)
+    assert "ends after the last step" in say(score(Shape(steps=150), window=FixedWindow(100, 100)).reason)
 
 
 def test_one_run_has_no_interval_and_says_why() -> None:
     found = measure([score(Shape())], "images", 7)["throughput"]
     assert (found.n, found.ci_low, found.ci_high, found.unit, found.seed) == (1, None, None, "images/s", 7)
-    assert "at least 2 runs" in found.reason
+    assert "at least 2 runs" in say(found.reason)
 
 
 def test_interval_of_three_runs_by_hand_and_the_rounds_behind_it() -> None:
@@ -121,14 +122,14 @@ def test_interval_of_three_runs_by_hand_and_the_rounds_behind_it() -> None:
     assert found.value == pytest.approx(math.exp(mean), rel=1e-9)
     assert found.ci_low == pytest.approx(math.exp(mean - half), rel=1e-9)
     assert found.ci_high == pytest.approx(math.exp(mean + half), rel=1e-9)
-    assert found.reason == "3 of 5 rounds succeeded"
+    assert say(found.reason) == "3 of 5 rounds succeeded"
 
 
 def test_one_round_that_is_not_steady_leaves_the_case_without_a_headline() -> None:
     runs = [score(Shape()), score(Shape(level=0.3, level_at=0.6)), score(Shape())]
     found = measure(runs, "images", 1)["throughput"]
     assert found.value is None and found.n == 3 and len(found.inputs) == 3
-    assert "two-level: steps are 30.0 % slower from step 181 on" in found.reason
+    assert "two-level: steps are 30.0 % slower from step 181 on" in say(found.reason)
 
 
 @pytest.mark.parametrize("n", range(2, 11))
@@ -152,9 +153,9 @@ def test_students_t_is_scipys() -> None:
 
 def test_outliers_are_flagged_and_still_count() -> None:
     runs = [score(Shape(seconds=seconds)) for seconds in (0.1, 0.101, 0.099, 0.1005, 0.15)]
-    assert odd_ones(runs) == [False, False, False, False, True]
+    assert outlier_runs(runs) == [False, False, False, False, True]
     found = measure(runs, "images", 1)["throughput"]
-    assert found.n == 5 and "1 of 5 rounds lie apart" in found.reason
+    assert found.n == 5 and "1 of 5 rounds lie apart" in say(found.reason)
     assert outliers([1.0, 1.0, 9.0]) == [False] * 3  # three runs cannot say which of them is odd
     assert outliers([5.0] * 6) == [False] * 6
 

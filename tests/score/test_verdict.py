@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from trainmark.report.i18n.speaker import say
 from trainmark.score.stats.power import needed, stein
 from trainmark.score.stats.verdict import Pair, combine, estimate, holm, judge
 from trainmark.spec.rules import RepeatAuto
@@ -32,23 +33,23 @@ def test_figures_are_those_of_welch() -> None:
 def test_each_word() -> None:
     assert judge([Pair(STEADY, scaled(1.06))])[0].word == "faster"
     slower = judge([Pair(STEADY, scaled(0.94))])[0]
-    assert slower.word == "slower" and slower.reason == "slower by 6 %"
+    assert slower.word == "slower" and say(slower.reason) == "slower by 6 %"
     same = judge([Pair(STEADY, STEADY[::-1])])[0]
-    assert same.word == "equivalent" and same.reason == "within ±3 %"
+    assert same.word == "equivalent" and say(same.reason) == "within ±3 %"
     noisy = judge([Pair([100, 110, 90], [101, 92, 112])])[0]
     assert noisy.word == "inconclusive" and noisy.needed is not None and noisy.needed > 30
 
 
 def test_a_real_difference_inside_the_margin_says_both() -> None:
     found = judge([Pair(STEADY, scaled(1.012))])[0]
-    assert (found.word, found.reason) == ("equivalent", "faster by 1.2 %, within ±3 %")
+    assert (found.word, say(found.reason)) == ("equivalent", "faster by 1.2 %, within ±3 %")
     assert judge([Pair(STEADY, scaled(1.012))], margin=0.01)[0].word == "faster"
 
 
 def test_one_run_settles_nothing() -> None:
     found = judge([Pair([100.0], [50.0]), Pair([100.0], STEADY), Pair(STEADY, scaled(0.5))])
     assert [one.word for one in found] == ["inconclusive", "inconclusive", "slower"]
-    assert "1 run(s) of A and 1 of B" in found[0].reason and found[0].ci_low is None and found[0].needed is None
+    assert "1 run(s) of A and 1 of B" in say(found[0].reason) and found[0].ci_low is None and found[0].needed is None
     assert found[1].needed is not None, "the other side's spread tells how many runs would do"
     assert found[2].p_difference == judge([Pair(STEADY, scaled(0.5))])[0].p_difference, "no claim, no part in Holm"
 
@@ -59,7 +60,7 @@ def test_blocks_take_out_what_both_sides_share() -> None:
     b = [95 * factor * (1 + 0.001 * (index % 2)) for index, factor in enumerate(weather)]
     assert judge([Pair(a, b)])[0].word == "inconclusive"
     found = judge([Pair(a, b, paired=True)])[0]
-    assert found.word == "slower" and "paired" in found.method
+    assert found.word == "slower" and "paired" in say(found.method)
     with pytest.raises(ValueError, match="cannot be paired"):
         judge([Pair(a, b[1:], paired=True)])
 
@@ -126,9 +127,9 @@ def test_stein_by_hand() -> None:
     spread = stats.tstd([math.log(value) for value in pilot])
     by_hand = math.ceil((stats.t.ppf(0.975, 4) * spread / math.log(1.02)) ** 2)
     found = stein(pilot, RepeatAuto())
-    assert found.rounds == by_hand > 10 and "enough for ±2 %" in found.reason
+    assert found.rounds == by_hand > 10 and "enough for ±2 %" in say(found.reason)
     assert stein(pilot, RepeatAuto(target=0.5)).rounds == 10
     capped = stein(pilot, RepeatAuto(target="0.5%"))
-    assert capped.rounds == 30 and "would be needed" in capped.reason
+    assert capped.rounds == 30 and "would be needed" in say(capped.reason)
     few = stein(pilot[:2], RepeatAuto())
-    assert few.rounds == 5 and "2 of 5 pilot rounds" in few.reason
+    assert few.rounds == 5 and "2 of 5 pilot rounds" in say(few.reason)

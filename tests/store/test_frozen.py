@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.report import build, summary
+from trainmark.report import build
+from trainmark.report.make import index_row
 from trainmark.store.rundir import RunDir
 
 FROZEN = Path(__file__).with_name("frozen")
@@ -24,4 +25,4 @@ def test_an_old_run_is_scored_as_it_was(tmp_path: Path, schema: str) -> None:
     # 2 ranks of 4 samples in each of 5 steps a second.
     assert throughput.value == pytest.approx(40.0, rel=1e-3) and throughput.n == 2
     assert case.measurements["steps"].value == 120
-    assert summary.summarise(run).succeeded == 1
+    assert index_row.summarise(run).succeeded == 1

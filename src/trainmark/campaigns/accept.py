@@ -20,9 +20,9 @@ from trainmark.launch.protocol import launcher_of
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
-from trainmark.report import acceptance, acceptance_rounds
-from trainmark.report.acceptance import Acceptance, Gathered, Promises, Setting, Stage
-from trainmark.report.acceptance_rounds import Measured
+from trainmark.report.make import acceptance, acceptance_rounds
+from trainmark.report.make.acceptance import Acceptance, Gathered, Promises, Setting, Stage
+from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.run import campaign, planning
 from trainmark.run.campaign import Campaign, Driver, Member, Shown, Step
 from trainmark.run.stop import Switch

@@ -19,7 +19,7 @@ from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
     from trainmark.campaigns.accept import Options
-    from trainmark.report.acceptance import Gathered, Setting
+    from trainmark.report.make.acceptance import Gathered, Setting
     from trainmark.run.campaign import Campaign, Step
 
 EPILOG = """\

@@ -83,8 +83,8 @@ def _note(text: str) -> None:
 
 def _lines(repo: Path, found: Bisected) -> list[str]:
     from trainmark.campaigns import revisions
-    from trainmark.report.compare import ratio_text
     from trainmark.report.i18n.speaker import say
+    from trainmark.report.make.compare import ratio_text
 
     answer, verdict = found.answer, found.answer.verdict
     where = f"{answer.rounds} rounds, kept in {found.runs}"

@@ -15,7 +15,7 @@ from trainmark.spec.notation import parse_share
 from trainmark.store import baselines, rundir
 
 if TYPE_CHECKING:
-    from trainmark.report.compare import Comparison, Side
+    from trainmark.report.make.compare import Comparison, Side
 
 FORMATS = ("text", "md", "html", "json")
 BASELINE = "baseline"
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     if args.why:
         return _why(args)
-    from trainmark.report.compare import METRICS, compare_many
+    from trainmark.report.make.compare import METRICS, compare_many
 
     margin = parse_share(args.margin, "--margin")
     threshold = parse_share(args.threshold, "--fail-over", zero=True)
@@ -114,7 +114,8 @@ def _sides(args: argparse.Namespace) -> list[Side]:
 
 
 def _why(args: argparse.Namespace) -> int:
-    from trainmark.report import build, why
+    from trainmark.report import build
+    from trainmark.report.make import why
 
     if len(args.sides) != 2:
         raise UserError(f"--why compares two runs, found {len(args.sides)}")
@@ -131,7 +132,7 @@ def _why(args: argparse.Namespace) -> int:
 def _side(args: argparse.Namespace, name: str) -> Side:
     """A run, or one case of it: `:` ends the name of the run."""
     from trainmark.report.build import headlines
-    from trainmark.report.compare import Side
+    from trainmark.report.make.compare import Side
 
     run_name, colon, case = name.partition(":")
     if colon and (Path(name) / rundir.MANIFEST).is_file():

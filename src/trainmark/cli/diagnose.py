@@ -58,7 +58,7 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
 
 
 def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
-    from trainmark.report import diagnosis
+    from trainmark.report.make import diagnosis
     from trainmark.report.show import show
 
     state = session.state_of(run, run.manifest().plan)

@@ -24,7 +24,7 @@ from trainmark.store.rundir import RUN_LOG, RunDir
 Show = Callable[[RunDir, argparse.Namespace], int]
 # Runs of these kinds tell of other things than speeds.
 _SHOWS = {
-    "automl": "trainmark.cli.automl_report:show",
+    "automl": "trainmark.cli.automl.run:show",
     "diagnosis": "trainmark.cli.diagnose:show",
     "goodput": "trainmark.cli.goodput:show",
     "peaks": "trainmark.cli.peaks:show",
@@ -121,7 +121,7 @@ def _show(run: RunDir, args: argparse.Namespace) -> int:
 def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Observer:
     out = sys.stderr if args.json else sys.stdout
     if plan.kind == "automl":
-        from trainmark.cli.automl_progress import Progress
+        from trainmark.cli.automl.run import Progress
 
         return Progress(out)
     from trainmark.cli import progress

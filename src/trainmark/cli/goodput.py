@@ -54,8 +54,8 @@ def call(args: argparse.Namespace) -> int:
 
 def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
     """Also at the end of `resume`, which has no options for a forecast."""
-    from trainmark.report import goodput as reading
     from trainmark.report import show as reports
+    from trainmark.report.make import goodput as reading
     from trainmark.score.studies.goodput import forecast
 
     plan = run.manifest().plan

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.report import history
+    from trainmark.report.make import history
 
     shown = show(history.collect(args.runs, args.case), format_of(args.format, args.output))
     if args.output is None:

@@ -73,7 +73,8 @@ def options_of(args: argparse.Namespace, options: tuple[Option, ...] | None) -> 
 
 def call(args: argparse.Namespace) -> int:
     from trainmark.interop.reading.importing import import_results
-    from trainmark.report import build, kept
+    from trainmark.report import build
+    from trainmark.report.make import cache
 
     form: Format = REGISTRY.get(args.format, "import")
     if args.output is not None:
@@ -86,7 +87,7 @@ def call(args: argparse.Namespace) -> int:
     finally:
         for number in ends:
             signal.signal(number, signal.SIG_DFL)
-    if brought.rounds >= kept.LEAST_ROUNDS:
+    if brought.rounds >= cache.LEAST_ROUNDS:
         build.build(RunDir(Path(brought.dir).resolve()))  # so that the first comparison need not
     if args.output is not None:
         for one in brought.verbatim:

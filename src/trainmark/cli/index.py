@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from trainmark.cli import common
-from trainmark.report.summary import summarise
+from trainmark.report.make.index_row import summarise
 from trainmark.store.index import Index
 
 

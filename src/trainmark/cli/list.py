@@ -51,7 +51,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _runs(args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.report.summary import summarise
+    from trainmark.report.make.index_row import summarise
     from trainmark.store.index import Index
 
     rows = Index(args.runs).rows(summarise, max(0, args.n))

@@ -86,7 +86,7 @@ def _suite(site: Site, args: argparse.Namespace) -> suites.Loaded:
 
 def show(run: RunDir, args: argparse.Namespace) -> int:
     """Keeps what was measured with its site."""
-    from trainmark.report import peaks as reading
+    from trainmark.report.make import peaks as reading
 
     manifest = run.manifest()
     found = reading.of_run(run, manifest, session.state_of(run, manifest.plan))

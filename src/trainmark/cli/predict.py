@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.report.predict import peaks_of_site, predict_run
+    from trainmark.report.make.predict import peaks_of_site, predict_run
 
     for nodes in args.nodes:
         if nodes < 1:

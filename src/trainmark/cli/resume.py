@@ -40,6 +40,10 @@ def call(args: argparse.Namespace) -> int:
         made = campaign.of_run(run)
     if made is not None:
         return _go_on(made, args)
+    if plan.kind == "automl":
+        from trainmark.cli.automl.run import resume
+
+        return resume(args)
     if session.nothing_left(run, plan) and not args.json:
         sys.stdout.write(f"run {run.id} has nothing left to do\n")
     return drive.drive(run, plan, args)

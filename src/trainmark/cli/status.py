@@ -50,4 +50,4 @@ def _row(one: RoundStatus) -> dict[str, Any]:
     what = say(one.reason)
     if one.state is JobState.RUNNING:
         what = one.progress.text(one.unit) if one.progress else "starting"
-    return {"case": one.case, "round": one.round, "attempt": one.attempt, "state": str(one.state), "what": what}
+    return {"case": one.case, "round": one.round, "attempt": one.attempt, "state": str(one.state), "what": say(what)}

@@ -44,25 +44,27 @@ def of_node(folder: Path, token: str, code: int | None) -> Ended:
     if isinstance(result, dict) and result.get("token") == token:
         return Ended(JobState(result["state"]), as_reason(result.get("reason")) or "", result.get("first_failure"))
     if code == _NO_ROOM:
-        why = f"the disk is full: nothing more could be written to {folder.parent}"
+        why = reason("disk-full-below", path=str(folder.parent))
         return Ended(JobState.FAILED, why, {"rank": None, "kind": "disk", "last_lines": []})
     if code == _SUPERSEDED:
-        return Ended(JobState.LOST, "another controller had taken the run over before the agent began")
-    how = f" (signal {-code})" if code is not None and code < 0 else ""
-    return Ended(JobState.LOST, _taken(folder) or f"the agent was gone without a result{how}")
+        return Ended(JobState.LOST, reason("run-taken-over"))
+    killed = code is not None and code < 0
+    gone = reason("agent-gone-signal", signal=-(code or 0)) if killed else reason("agent-gone")
+    return Ended(JobState.LOST, _result_replaced(folder) or gone)
 
 
 def removed(attempt_dir: Path) -> Ended:
-    return Ended(JobState.LOST, f"something in the round removed its own folder, and the result with it: {attempt_dir}")
+    return Ended(JobState.LOST, reason("folder-removed", path=str(attempt_dir)))
 
 
-def _taken(folder: Path) -> str:
+def _result_replaced(folder: Path) -> Reason | None:
     """What took the place of an agent's result, if anything did."""
     file = folder / RESULT
-    if file.is_symlink() or (file.exists() and not file.is_file()):
-        kind = "a link" if file.is_symlink() else "a folder" if file.is_dir() else "something that is no file"
-        return f"something in the round put {kind} where the agent writes its result: {file}"
-    return ""
+    if file.is_symlink():
+        return reason("result-replaced-by-link", path=str(file))
+    if file.is_dir():
+        return reason("result-replaced-by-folder", path=str(file))
+    return reason("result-replaced", path=str(file)) if file.exists() and not file.is_file() else None
 
 
 def has_result(folder: Path, token: str) -> bool:
@@ -130,7 +132,7 @@ class FolderNode(LaunchedNode):
         limit = self._lost_seconds + (0.0 if mark else _BEGIN_SECONDS)
         silent = now - self._heard
         if silent > limit:
-            self.ended = Ended(JobState.LOST, f"no sign of life for {silent:.0f} s")
+            self.ended = Ended(JobState.LOST, reason("no-sign-of-life", seconds=silent))
 
 
 N = TypeVar("N", bound=LaunchedNode)
@@ -161,9 +163,9 @@ class AttemptNodes(Generic[N]):
         if bad and self._failed_at is None:
             self._failed_at = now
         if self._failed_at is not None and not self.asked_to_end and now - self._failed_at > PEER_SECONDS:
-            self._stop_others(f"{bad[0].host} has failed")
+            self._stop_others(reason("peer-failed", host=bad[0].host))
 
-    def _stop_others(self, why: str) -> None:
+    def _stop_others(self, why: Reason) -> None:
         self.asked_to_end = True
         for node in self.nodes:
             if node.ended is None and node.command() not in ("stop", "kill"):
@@ -179,7 +181,7 @@ class AttemptNodes(Generic[N]):
         return whole([(node.host, node.ended) for node in nodes if node.ended])
 
 
-def _stop_order(folder: Path, epoch: int, why: str) -> dict[str, Any]:
+def _stop_order(folder: Path, epoch: int, why: Reason) -> dict[str, Any]:
     """An order to a node whose neighbour has failed; of an epoch high enough for its agent to obey."""
     standing = read_json(folder / CONTROL)
     known = standing.get("epoch", 0) if isinstance(standing, dict) else 0

@@ -119,6 +119,13 @@ class Launcher(Protocol):
         """Whether the site can be used; changes nothing there."""
         ...
 
+    def check_plan(self, plan: Plan) -> None:
+        """SiteError for what would make a run of the plan useless, before anything is started or written."""
+        findings = [finding for finding in self.check(plan.site, plan) if finding.good is False]
+        if findings:
+            message = f"site `{plan.site.name}` cannot be used as it is; `--no-check` starts all the same"
+            raise SiteError(message, findings)
+
     def check_runs(self, site: Site, runs: Path) -> None:
         """UserError where the nodes would not see a folder for runs that they must see."""
 
@@ -164,7 +171,7 @@ class Launcher(Protocol):
         """States by handle, waiting up to `seconds` for one to end. One call for all attempts."""
         ...
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         """Make an attempt end. Returns at once; `poll` tells when it has."""
         ...
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.errors import SiteError
+from trainmark.plan.records import CasePlan
 
 # What belongs to a program is small; data is read in place on the hosts.
 _MOST = 64 * 2**20
@@ -39,6 +40,14 @@ def pack(roots: tuple[str, ...]) -> Tree:
                     raise SiteError(f"{root}: too large to be sent ({_MOST >> 20} MiB); data goes under `data:`")
     content = out.getvalue()
     return Tree(hashlib.sha256(content).hexdigest()[:_NAME], content, places)
+
+
+def of_case(case: CasePlan, packed: dict[tuple[str, ...], Tree]) -> Tree | None:
+    """The files of a case, None when it has none. Packed once: all rounds of a run train with the same files."""
+    roots = tuple(root for root in (case.folder, *case.path) if root)
+    if roots and roots not in packed:
+        packed[roots] = pack(roots)
+    return packed[roots] if roots else None
 
 
 def _files(root: Path) -> list[Path]:

@@ -9,6 +9,7 @@ import msgspec
 from trainmark.errors import UserError
 from trainmark.plan.build import shuffled_blocks
 from trainmark.plan.records import CasePlan, Diagnostic, Plan
+from trainmark.reasons import reason
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.workload import EXEC
 
@@ -77,7 +78,7 @@ def _case(case: CasePlan, asked: Diagnostic, rounds: int) -> CasePlan:
         repeat=rounds,
         auto=None,
         band=(),
-        band_missing="a diagnostic round",
+        band_missing=reason("diagnostic"),
         loss_falls=False,
         window=None,
         diagnostic=asked,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.frameworks.protocol import Command, Helper
+from trainmark.reasons import Reason
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.rules import FixedWindow, RepeatAuto
@@ -73,7 +74,7 @@ class CasePlan(msgspec.Struct, frozen=True):
     nodes: tuple[NodePlan, ...]
     # What the loss must be like: in this band; else falling, `band_missing` being why no band applies; else anything.
     band: tuple[Stretch, ...] = ()
-    band_missing: str = ""
+    band_missing: Reason | str | None = None
     loss_falls: bool = False
     # Set when the pilot decides how many rounds there are; `repeat` is then the most there can be.
     auto: RepeatAuto | None = None

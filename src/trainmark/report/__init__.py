@@ -1,1 +1,4 @@
-"""Measurements → what people and programs read: terminal text and JSON."""
+"""Runs → records (`build`, `make/`) → documents (`kinds/`) → text, Markdown and pages (`render/`, `charts/`, `i18n/`).
+
+The command line, the library, `interop` and `automl` call `build.build`, the functions of `make/`, and `show.show`.
+"""

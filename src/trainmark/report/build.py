@@ -9,17 +9,14 @@ import msgspec
 
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.reasons import as_reason
-from trainmark.report import environment, kept
-from trainmark.report.attempt import Scored, question, score_attempt
-from trainmark.report.i18n.speaker import say
+from trainmark.reasons import Reason, as_reason, listed, reason
+from trainmark.report.make import cache, environment
+from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
 from trainmark.run import lease
-from trainmark.score.figures.attempt import names
-from trainmark.score.figures.case import measure, odd_ones
-from trainmark.score.figures.gate import OUTSIDE
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Diagnosis, Goodput
+from trainmark.score.figures.case import measure, outlier_runs
+from trainmark.score.figures.gate import INSIDE, OUTSIDE
+from trainmark.score.records import Diagnosis, Goodput, Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
@@ -29,25 +26,25 @@ from trainmark.store.state import Attempt, RunState
 
 def build(run: RunDir, series: bool = False) -> Report:
     """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
-    found = None if series else kept.find(run)
+    found = None if series else cache.find(run)
     return found or _made(run, series)
 
 
 def headlines(run: RunDir) -> Report:
     """A report without anything but speeds, if that saves time; else the whole of it."""
-    return kept.find(run, headlines=True) or _made(run, False)
+    return cache.find(run, headlines=True) or _made(run, False)
 
 
 def _made(run: RunDir, series: bool) -> Report:
     manifest = run.manifest()
     past = journal.read(run.path)
     state = RunState.replay(manifest.plan, past.records)
-    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
+    if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
         return _build(run, manifest, past, state, series)
-    sources = kept.sources_of(run)
-    before = kept.stamp(run, sources)
+    sources = cache.sources_of(run)
+    before = cache.stamp(run, sources)
     report = _build(run, manifest, past, state, False)
-    kept.keep(run, report, sources, before)
+    cache.store(run, report, sources, before)
     return report
 
 
@@ -70,12 +67,12 @@ def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = F
 
 def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
     count = len(manifest.plan.cases)
-    if series or state.finished is None or len(state.rounds) < kept.LEAST_ROUNDS:
+    if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
         made = _cases(run, state, 0, count, series)
     else:
-        from trainmark.report import helpers
+        from trainmark.report.make import parallel
 
-        made = helpers.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
+        made = parallel.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
     cases, warnings = made.cases, [*past.warnings, *made.warnings]
     report = Report(
         run=run.id,
@@ -98,7 +95,7 @@ def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState,
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
     if state.plan.kind != "diagnosis":
         return []
-    from trainmark.report import diagnosis
+    from trainmark.report.make import diagnosis
 
     return diagnosis.of_run(run, state)
 
@@ -113,7 +110,7 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 
         kept = msgspec.convert(told, Peaks).usable()
     else:
-        from trainmark.report import peaks
+        from trainmark.report.make import peaks
 
         kept = peaks.of_run(run, manifest, state)
     found: dict[str, Any] = msgspec.to_builtins(kept)
@@ -123,7 +120,7 @@ def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] |
 def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
     if state.plan.kind != "goodput":
         return []  # most runs
-    from trainmark.report import goodput
+    from trainmark.report.make import goodput
 
     return goodput.of_run(run, state)
 
@@ -131,7 +128,7 @@ def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
 def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
     if not any(plan.studies for plan in plans):
         return []
-    from trainmark.report.study import studies  # few runs have one
+    from trainmark.report.make.study import studies  # few runs have one
 
     return studies(plans, cases)
 
@@ -139,14 +136,14 @@ def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[Study
 def _contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
     if len({case.framework for case in plan.cases}) < 2:
         return []  # most runs
-    from trainmark.report.contest import contests
+    from trainmark.report.make.contest import contests
 
     return contests(plan, cases)
 
 
 def _marked(report: Report, imported: Imported) -> Report:
     """A figure of another tool is never taken for one of ours, wherever the case is shown."""
-    note = f"imported from {imported.format}"
+    note = reason("imported-from", format=imported.format)
     cases = [
         msgspec.structs.replace(
             case,
@@ -162,8 +159,8 @@ def _known(one: Measurement, imported: Imported) -> Measurement:
     """A log that says nothing of waiting for data does not say that nobody waited."""
     if one.name != "data_wait" or one.value:
         return one
-    reason = f"not told by {imported.format}"
-    return msgspec.structs.replace(one, value=None, n=0, method="", inputs=[], reason=reason)
+    why = [reason("not-told-by", format=imported.format)]
+    return msgspec.structs.replace(one, value=None, n=0, method=[], inputs=[], reason=why)
 
 
 def present_state(run: RunDir, state: RunState) -> JobState:
@@ -175,10 +172,10 @@ def present_state(run: RunDir, state: RunState) -> JobState:
 
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:
     case = state.plan.cases[index]
-    outcome, why = state.case_outcome(index)
-    reason = say(why)
+    outcome, told = state.case_outcome(index)
+    why = as_reason(told)
     counted = state.counted(index)
-    scored, notes, sets = [], [], []
+    scored, notes, sets = [], list[Reason](), []
     for ref, attempt in counted:
         folder = run.attempt(case, ref, attempt.number)
         results = list(events.results(folder))
@@ -190,8 +187,8 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         notes.extend(_notes(results, case))
         notes.extend(_told(found, ref, case))
         notes.extend(found.remarks)
-    if case.auto is not None and outcome is JobState.SUCCEEDED:
-        notes.append(reason)  # why it ended after this many rounds
+    if case.auto is not None and outcome is JobState.SUCCEEDED and why is not None:
+        notes.append(why)  # why it ended after this many rounds
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
     scores = [found.score for found in scored]
@@ -205,7 +202,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     return CaseReport(
         case=case.case,
         state=outcome,
-        reason=reason,
+        reason=why,
         fingerprint=case.fingerprint,
         division=case.division,
         preset=case.preset,
@@ -213,7 +210,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         counted=len(counted),
         measurements=measurements,
         failure=failure,
-        notes=sorted(set(notes)),
+        notes=sorted(dict.fromkeys(notes), key=lambda note: note.code),
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, valid),
@@ -224,7 +221,7 @@ def _runs(
     sets: list[tuple[str, ...]], counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
 ) -> list[RunReport]:
     found = []
-    apart = odd_ones([one.score for one in scored])
+    apart = outlier_runs([one.score for one in scored])
     for (ref, attempt), one, odd, hosts in zip(counted, scored, apart, sets, strict=True):
         score, window = one.score, one.score.window
         found.append(
@@ -251,29 +248,36 @@ def _runs(
     return found
 
 
-def _variance_level(sets: list[tuple[str, ...]], attempts: list[Attempt]) -> str:
+def _variance_level(sets: list[tuple[str, ...]], attempts: list[Attempt]) -> Reason | None:
     """Which variation the interval covers: repeats on one allocation say nothing of other nodes."""
     if not attempts:
-        return ""
+        return None
     # A site's own machines are one allocation; a scheduler gives some.
     given = {allocation_of(attempt.handle) for attempt in attempts if attempt.handle}
     allocations = max(1, len(given - {None}))
     distinct = list(dict.fromkeys(sets))
     hosts = distinct[0]
-    nodes = f"node {hosts[0]}" if len(hosts) == 1 else f"nodes {hosts[0]}–{hosts[-1]}"
+    single = reason("one-node", node=hosts[0])
+    nodes = single if len(hosts) == 1 else reason("several-nodes", first=hosts[0], last=hosts[-1])
     if len(distinct) > 1:
-        nodes = f"{len(distinct)} sets of nodes"
-    return f"{_plural(len(attempts), 'run')}, {_plural(allocations, 'allocation')}, {nodes}"
+        nodes = reason("sets-of-nodes", count=len(distinct))
+    runs = reason("one-run") if len(attempts) == 1 else reason("several-runs", count=len(attempts))
+    whole = reason("one-allocation") if allocations == 1 else reason("several-allocations", count=allocations)
+    return reason("variance-level", runs=runs, allocations=whole, nodes=nodes)
 
 
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def _band(lasts: list[Attempt | None]) -> str:
+def _band(lasts: list[Attempt | None]) -> Reason | None:
     """How the losses of a case lie to its reference band: the worst of its rounds."""
-    found = {last.band for last in lasts if last is not None and last.band}
-    return OUTSIDE if OUTSIDE in found else "; ".join(sorted(found))
+    found = [_as_band(last.band) for last in lasts if last is not None and last.band]
+    return OUTSIDE if OUTSIDE in found else next(iter(found), None)
+
+
+def _as_band(told: Reason | str) -> Reason:
+    """Journals of older versions hold `inside`, `outside`, or `not applicable: ` and why."""
+    if isinstance(told, Reason):
+        return told
+    known, _, why = told.partition(": ")
+    return {"inside": INSIDE, "outside": OUTSIDE}.get(known) or reason("band-not-applicable", why=why)
 
 
 def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[str]:
@@ -282,26 +286,27 @@ def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[st
     return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
 
 
-def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[str]:
+def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
     """What a round's events tell besides figures."""
-    notes = [f"round {ref.round} went on from step {step} of an earlier attempt" for step in found.resumed]
+    notes = [reason("round-went-on", round=ref.round, step=step) for step in found.resumed]
     # A program that ended well without saying so may have ended early.
     if case.probe and found.unfinished:
-        notes.append(f"rank {names(found.unfinished)} ended without `finish()`")
+        notes.append(reason("ended-without-finish", ranks=listed(found.unfinished)))
     # All reasons are in the round's own record; a reader of the whole needs the first.
     if found.score.disturbed:
-        more = len(found.score.disturbed) - 1
-        notes.append(f"round {ref.round} was disturbed: {found.score.disturbed[0]}" + f"; {more} more" * bool(more))
-    return notes + [f"round {ref.round}: {note}" for note in found.score.notes]
+        first, more = found.score.disturbed[0], len(found.score.disturbed) - 1
+        why = reason("first-of-several", why=first, more=more) if more else first
+        notes.append(reason("round-disturbed", round=ref.round, why=why))
+    return notes + [reason("in-round", round=ref.round, why=note) for note in found.score.notes]
 
 
-def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[str]:
+def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
     """What a reader must know besides the figures."""
-    notes = [say(as_reason(warning)) for result in results for warning in result.get("warnings", [])]
+    notes = [note for result in results for told in result.get("warnings", []) if (note := as_reason(told))]
     if case.data == SYNTHETIC:
-        notes.append("data is synthetic")
+        notes.append(reason("data-synthetic"))
     if case.diagnostic is not None:
-        notes.append("a diagnostic round: its speed is no result")
+        notes.append(reason("diagnostic-round"))
     if case.opened:
-        notes.append(f"open division: changed {', '.join(case.opened)}")
+        notes.append(reason("open-division", changed=list(case.opened)))
     return notes

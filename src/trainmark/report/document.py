@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from trainmark.report.charts.records import Chart
-from trainmark.report.texts import Text
+from trainmark.report.texts import Text, label
 
 Format = Literal["text", "md", "html"]
 TEXT: tuple[Format, ...] = ("text",)
@@ -119,6 +119,11 @@ class Column(msgspec.Struct, frozen=True):
     head: Text
     figures: bool = True
     shown_in: tuple[Format, ...] = EVERYWHERE
+
+
+def columns(*keys: str, words: int = 1, after: int = 0) -> list[Column]:
+    """By their labels. The first `words` and the last `after` hold words, those between them figures."""
+    return [Column(label(key), words <= index < len(keys) - after) for index, key in enumerate(keys)]
 
 
 class Table(Block, frozen=True):

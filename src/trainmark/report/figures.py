@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, as_reason
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row
 from trainmark.report.document import Badge, Inline, Several, Tone
+from trainmark.report.i18n.labels import LABELS
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.report.texts import Text, label, named
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.figures.definitions import EVALUATION
+from trainmark.score.records import Measurement
 from trainmark.spec.states import JobState
 
 _STATES: dict[JobState, Tone] = {
@@ -21,7 +23,7 @@ _STATES: dict[JobState, Tone] = {
     JobState.LOST: "bad",
 }
 _OUTCOMES: dict[str, Tone] = {"steady": "good", "drifting": "warn", "two-level": "warn", "too short": "warn"}
-_BANDS: dict[str, Tone] = {"inside": "good", "outside": "bad"}
+_BANDS: dict[str, Tone] = {"band-inside": "good", "band-outside": "bad"}
 # Against a vendor's peak where one is known, else against a measured multiplication.
 _FRACTIONS = ("mfu", "matmul_fraction")
 _MOST_HOSTS = 6
@@ -86,20 +88,15 @@ def outcome_badges(case: CaseReport) -> list[Inline]:
 
 
 def band_badge(case: CaseReport) -> Inline:
-    if not case.band:
+    if case.band is None:
         return numbers.NONE
-    word = band_word(case)
-    tone = _BANDS.get(word)
-    return Badge(named("band", word), tone) if tone else named("band", word)
-
-
-def band_word(case: CaseReport) -> str:
-    return case.band.partition(":")[0].strip()
+    tone = _BANDS.get(case.band.code)
+    return Badge(label(case.band.code), tone) if tone else label(case.band.code)
 
 
 def band_reason(case: CaseReport) -> Text:
     """Why the reference band does not apply."""
-    return case.band.partition(":")[2].strip()
+    return as_reason(case.band.arguments.get("why")) if case.band is not None else None
 
 
 def disturbed(case: CaseReport) -> list[RunReport]:
@@ -121,6 +118,18 @@ def remarks(case: CaseReport) -> list[Text]:
 
 def about_a_disturbance(remark: Text) -> bool:
     return isinstance(remark, Reason) and remark.code == "round-disturbed"
+
+
+def formula(found: Measurement) -> Text:
+    """In any language for figures of today's definitions; a record of an older version may have another formula."""
+    if found.target is not None and found.name in ("time_to_target", "samples_to_target"):
+        sign = "≥" if found.target.direction == "up" else "≤"
+        return label(f"formula.{found.name}", f"{found.target.metric} {sign} {found.target.value:g}")
+    if found.name.startswith(EVALUATION):
+        return label("formula.evaluation", found.name.removeprefix(EVALUATION))
+    named_so = found.name.replace("_to_target", "_to_no_target")
+    known = LABELS.get(f"formula.{named_so}", ("",))[0] == found.formula
+    return label(f"formula.{named_so}") if known else found.formula
 
 
 def last_lines(case: CaseReport) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 
 NONE = "–"
 _SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from trainmark.reasons import Reason
 from trainmark.report.charts.records import Curve
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Diagnosis, Goodput, Verdict
+from trainmark.score.records import Diagnosis, Goodput, Measurement, Verdict
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 
@@ -41,7 +41,7 @@ class RunReport(msgspec.Struct, frozen=True):
     throughput: float | None
     sustained: float | None
     # Why the round is `disturbed`; empty when it is not.
-    disturbed: list[str] = []
+    disturbed: list[Reason] = []
     outlier: bool = False
     # Seconds: init, train, evaluate, checkpoint, other …; they add up to `end_to_end`.
     phases: dict[str, float] = {}
@@ -51,14 +51,15 @@ class RunReport(msgspec.Struct, frozen=True):
     # Bins of step times in the window: edges (n + 1) and counts (n).
     histogram_edges: list[float] = []
     histogram_counts: list[int] = []
-    reason: str = ""
+    # Why it has no throughput, if it has none.
+    reason: Reason | None = None
     series: RunSeries | None = None
 
 
 class CaseReport(msgspec.Struct, frozen=True):
     case: str
     state: JobState
-    reason: str
+    reason: Reason | None
     fingerprint: str
     division: str
     preset: str
@@ -66,11 +67,11 @@ class CaseReport(msgspec.Struct, frozen=True):
     counted: int
     measurements: dict[str, Measurement]
     failure: dict[str, Any] | None = None
-    notes: list[str] = []
+    notes: list[Reason] = []
     # "5 runs, 1 allocation, nodes n1–n4": which variation the interval covers.
-    variance_level: str = ""
-    # `inside`, `outside`, or `not applicable` with the reason after a colon.
-    band: str = ""
+    variance_level: Reason | None = None
+    # `band-inside`, `band-outside`, or `band-not-applicable` with `why`.
+    band: Reason | None = None
     runs: list[RunReport] = []
 
 
@@ -91,7 +92,7 @@ class StudyCell(msgspec.Struct, frozen=True):
     state: JobState
     speeds: list[float]
     value: str | None = None
-    note: str = ""
+    note: list[Reason] = []
     average: float | None = None
     median: float | None = None
     ci_low: float | None = None
@@ -114,10 +115,10 @@ class StudyReport(msgspec.Struct, frozen=True):
     dtype: str | None
     unit: str
     cells: list[StudyCell]
-    method: str = ""
-    reason: str = ""
+    method: Reason | None = None
+    reason: Reason | None = None
     # How its batch was found.
-    note: str = ""
+    note: Reason | None = None
 
 
 class Rival(msgspec.Struct, frozen=True):
@@ -131,7 +132,7 @@ class Rival(msgspec.Struct, frozen=True):
     share: float | None = None
     # On the fastest (B) against this one (A).
     verdict: Verdict | None = None
-    reason: str = ""
+    reason: list[Reason] = []
 
 
 class Contest(msgspec.Struct, frozen=True):

@@ -248,9 +248,9 @@ def drive_quietly(_step: Step, run: RunDir, plan: Plan, switch: Switch) -> JobSt
 class Companion(Observer):
     """What goes on beside the rounds of a run: it observes them, and may say that no more are needed."""
 
-    def ending(self) -> str:
-        """Why no further round is needed; empty while some are."""
-        return ""
+    def ending(self) -> Reason | None:
+        """Why no further round is needed; None while some are."""
+        return None
 
 
 def drive(run: RunDir, plan: Plan, observer: Observer, switch: Switch | None = None) -> JobState:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.reasons import Reason
 
 if TYPE_CHECKING:
     from trainmark.score.figures.gate import Judgement
@@ -23,8 +24,8 @@ class Judged(msgspec.Struct, frozen=True):
 
     speed: float | None = None
     # Why the attempt is INVALID, and how its loss lies to the reference band.
-    fault: str = ""
-    band: str = ""
+    fault: Reason | None = None
+    band: Reason | None = None
 
 
 def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
@@ -53,7 +54,7 @@ def _gate(case: CasePlan, found: Columns, attempt_dir: Path) -> Judgement:
     since = max((step for step in notes if isinstance(step, int)), default=0)
     if since:
         seen = _before(since, case.world, attempt_dir) | seen
-    return gate.inside(seen, case.band, since) if case.band else gate.falling(seen, case.band_missing, since)
+    return gate.in_band(seen, case.band, since) if case.band else gate.falling(seen, case.band_missing, since)
 
 
 def _before(since: int, world: int | None, attempt_dir: Path) -> dict[int, float]:

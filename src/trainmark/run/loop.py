@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason, reason
 from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
@@ -47,9 +48,9 @@ class Loop:
         renew: Callable[[], None],
         judge: Callable[[CasePlan, RoundRef, Path], Judged],
         clock: Callable[[], float] = time.monotonic,
-        ending: Callable[[], str] = str,
+        ending: Callable[[], Reason | None] = lambda: None,
     ) -> None:
-        """`ending`: why no further round is needed; empty while rounds are."""
+        """`ending`: why no further round is needed; None while rounds are."""
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
         self._observer, self._renew, self._judge, self._clock = observer, renew, judge, clock
@@ -62,7 +63,7 @@ class Loop:
         """Until every round is over or somebody asked to stop. Returns the run's state."""
         self._take_up_open_attempts()
         while True:
-            needless = "" if self._switch.level() else self._ending()
+            needless = None if self._switch.level() else self._ending()
             if needless:
                 self._skip_the_rest(needless)
             else:
@@ -115,7 +116,7 @@ class Loop:
         busy = {host for one in self._going for host in one.hosts}
         return not any(node.host in busy for node in self._plan.cases[ref.case].nodes)
 
-    def _skip_the_rest(self, reason: str) -> None:
+    def _skip_the_rest(self, reason: Reason) -> None:
         for ref in self._state.waiting({one.ref for one in self._going}):
             self._record(journal.SKIPPED, case=ref.case, reason=reason)
             self._observer.ended(self._plan.cases[ref.case], ref, Ended(JobState.SKIPPED, reason))
@@ -154,7 +155,7 @@ class Loop:
     def _take_up(self, case: CasePlan, ref: RoundRef, attempt: Attempt) -> None:
         job = self._launcher.find(self._run.attempt(case, ref, attempt.number), attempt.token)
         if job is None:
-            self._end(case, ref, attempt.number, Ended(JobState.LOST, "the controller ended before the agent began"))
+            self._end(case, ref, attempt.number, Ended(JobState.LOST, reason("agent-never-began")))
             return
         self._observer.note(
             f"following attempt {attempt.number} of {case.case} round {ref.round}, begun by an earlier controller"
@@ -162,7 +163,7 @@ class Loop:
         self._launcher.adopt(job, self._epoch)
         self._going.append(Following(job, case, ref, attempt.number, self._clock()))
 
-    def _look(self, needless: str) -> None:
+    def _look(self, needless: Reason | None) -> None:
         """Waits a moment for all attempts under way; writes down those that ended, passes on requests to stop, and
         guards last deadlines."""
         states = self._launcher.poll([one.job for one in self._going], TICK_SECONDS)
@@ -179,7 +180,7 @@ class Loop:
             self._renew()
             self._observer.tick(self._going[-1].job.attempt_dir)
 
-    def _guard(self, one: Following, ended: Ended, needless: str) -> Ended:
+    def _guard(self, one: Following, ended: Ended, needless: Reason | None) -> Ended:
         now = self._clock()
         news = one.waits(ended, now)
         if news:
@@ -197,7 +198,7 @@ class Loop:
         """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""
         found = enough(case, self._state.pilot_speeds(index))
         self._record(journal.ENOUGH, case=index, round=found.rounds, reason=found.reason)
-        self._observer.note(f"{case.case}: {found.reason}")
+        self._observer.note(f"{case.case}: {say(found.reason)}")
 
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
         well = ended.state is JobState.SUCCEEDED
@@ -213,7 +214,7 @@ class Loop:
             reason=ended.reason,
             failure=ended.failure,
             speed=judged.speed,
-            band=judged.band or None,
+            band=judged.band,
         )
         self._observer.ended(case, ref, ended)
         rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))

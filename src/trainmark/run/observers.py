@@ -76,5 +76,6 @@ class RunLog(Observer):
 
 def outcome_line(case: CasePlan, ref: RoundRef, ended: Ended) -> str:
     """How a round ended, in one line."""
+
     head = case.case if ended.state is JobState.SKIPPED else f"{case.case} round {ref.round}"
     return f"{head}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else "")

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 import trainmark
-from trainmark.devices.protocol import device_of
 from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.build import Places, build, with_peaks
@@ -124,48 +123,5 @@ def check(plan: Plan, runs: Path, *, hosts: bool = True) -> None:
     `hosts`: also look at the hosts of a site elsewhere."""
     launcher = launcher_of(plan.site)
     launcher.check_runs(plan.site, runs)
-    if launcher.this_machine:
-        _check_devices(plan)
-        _check_torch(plan)
-        _check_rank_table(plan)
-    elif hosts:
-        check_hosts(plan)
-
-
-def check_hosts(plan: Plan) -> None:
-    """The hosts this run needs."""
-    findings = [finding for finding in launcher_of(plan.site).check(plan.site, plan) if finding.good is False]
-    if findings:
-        message = f"site `{plan.site.name}` cannot be used as it is; `--no-check` starts all the same"
-        raise SiteError(message, findings)
-
-
-def _check_devices(plan: Plan) -> None:
-    """Ranks that share a device would be measured as something else than what the case says."""
-    for case in plan.cases:
-        here = device_of(case.vendor, case.device, plan.site.name).count_here()
-        if here is not None and not case.open and here < case.id.nproc:
-            raise SiteError(f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here")
-
-
-def _check_torch(plan: Plan) -> None:
-    """Frameworks that have environments were looked for when their Python was chosen; this one has none."""
-    cases = [case for case in plan.cases if case.id.framework == "pytorch" and not case.open]
-    for python, case in {case.nodes[0].ranks[0].argv[0]: case for case in cases}.items():
-        from trainmark import environments
-
-        if not environments.has(python, "torch", case.env):
-            raise SiteError(
-                f"case `{case.case}`: pytorch is not installed in {python}; `pip install 'trainmark[torch]'` adds it "
-                "to trainmark's own Python, or name one that has it in the site: `python: /path/to/python`"
-            )
-
-
-def _check_rank_table(plan: Plan) -> None:
-    if plan.rank_table is None:
-        return
-    from trainmark.launch.local.check import rank_table
-
-    found = rank_table(plan.rank_table, plan.site.hosts[0])
-    if not found.good:
-        raise SiteError(f"site `{plan.site.name}`: rank_table: {found.found}; {found.cure}")
+    if hosts or launcher.this_machine:
+        launcher.check_plan(plan)

@@ -16,6 +16,7 @@ from trainmark import __version__
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
+from trainmark.reasons import Reason
 from trainmark.run import lease as leases
 from trainmark.run import stop
 from trainmark.run.judge import judge
@@ -77,7 +78,7 @@ def drive(
     observer: Observer,
     switch: Switch | None = None,
     *,
-    ending: Callable[[], str] = str,
+    ending: Callable[[], Reason | None] = lambda: None,
 ) -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 
@@ -93,11 +94,11 @@ def end(run: RunDir, plan: Plan, observer: Observer | None = None, *, now: bool 
     """Own a run that nobody works on just to end what an earlier controller left running."""
     with leases.take(run.path) as lease:
         stop.request(run.path, now=now)
-        return _work(run, plan, observer or Observer(), lease, RunSwitch(run.path, StopSwitch()), str)
+        return _work(run, plan, observer or Observer(), lease, RunSwitch(run.path, StopSwitch()), lambda: None)
 
 
 def _work(
-    run: RunDir, plan: Plan, observer: Observer, lease: Lease, switch: RunSwitch, ending: Callable[[], str]
+    run: RunDir, plan: Plan, observer: Observer, lease: Lease, switch: RunSwitch, ending: Callable[[], Reason | None]
 ) -> JobState:
     try:
         writer = journal.Journal(run.path, lease.epoch, lease.held)

@@ -1,4 +1,4 @@
-"""What scoring says beyond single measurements, as records: windows, verdicts, diagnoses, goodput."""
+"""What scoring says, as records: figures of runs, measurements of cases, windows, verdicts, diagnoses, goodput."""
 
 from __future__ import annotations
 
@@ -6,10 +6,58 @@ from typing import Literal
 
 import msgspec
 
-from trainmark.score.figures.figure import Figure
+from trainmark.reasons import Reason
+from trainmark.spec.workload import Target
+
+# Of the formulas and rules; a measurement says which version made it.
+SCORER_VERSION = 2
 
 Outcome = Literal["steady", "drifting", "two-level", "too short", "fixed"]
-Word = Literal["faster", "slower", "equivalent", "inconclusive"]
+VerdictWord = Literal["faster", "slower", "equivalent", "inconclusive"]
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """`seen` is a value that is no result (`reason` says why); it is shown as such."""
+
+    value: float | None
+    reason: Reason | None = None
+    seen: float | None = None
+    # How it was found, where there is more than one way.
+    how: Reason | None = None
+
+
+def known(value: float | None, otherwise: Reason | None) -> Figure:
+    return Figure(value) if value is not None else Figure(None, otherwise)
+
+
+def ratio(part: Figure, whole: float | None, otherwise: Reason | None) -> Figure:
+    """`part` ÷ `whole`; what is missing in either is missing in the ratio, for the same reason."""
+    if whole is None or whole <= 0:
+        return Figure(None, otherwise)
+    if part.value is None:
+        return Figure(None, part.reason, part.seen / whole if part.seen is not None else None)
+    return Figure(part.value / whole)
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """`value` is None when it is not known, and `reason` says why. An interval needs at least two runs."""
+
+    name: str
+    value: float | None
+    unit: str
+    n: int
+    ci_low: float | None = None
+    ci_high: float | None = None
+    # How the values of runs made one, and how they were found themselves.
+    method: list[Reason] = []
+    # In English; `report.i18n` has it in other languages, by the name of the figure.
+    formula: str = ""
+    inputs: list[float] = []
+    reason: list[Reason] = []
+    scorer: int = SCORER_VERSION
+    seed: int | None = None
+    # Of a figure that says how long or how far it was to a target.
+    target: Target | None = None
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -21,9 +69,9 @@ class Window(msgspec.Struct, frozen=True):
     sustained_seconds: float
     samples: int
     outcome: Outcome
-    method: str
-    # Why there is no headline; empty if there is one.
-    reason: str = ""
+    method: Reason
+    # Why there is no headline, if there is none.
+    reason: Reason | None = None
 
     @property
     def steps(self) -> int:
@@ -33,14 +81,14 @@ class Window(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """What can be said of B against A. The ratio is B ÷ A, its interval 95 %; p-values are Holm's over the family."""
 
-    word: Word
+    word: VerdictWord
     ratio: float
     ci_low: float | None
     ci_high: float | None
     n_a: int
     n_b: int
-    method: str
-    reason: str
+    method: Reason
+    reason: Reason
     p_difference: float | None = None
     p_equivalent: float | None = None
     # That B lost more than the threshold.
@@ -56,7 +104,7 @@ class Value(msgspec.Struct, frozen=True):
     value: float | None
     low: float | None = None
     high: float | None = None
-    reason: str = ""
+    reason: Reason | None = None
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -65,7 +113,7 @@ class Cause(msgspec.Struct, frozen=True):
     kind: str
     seconds: Value
     share: float
-    place: str
+    place: Reason
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -82,12 +130,12 @@ class Diagnosis(msgspec.Struct, frozen=True):
     # Communication that is not hidden: by the trace, and by training without it.
     by_trace: Value
     by_ablation: Value
-    disagreement: str
+    disagreement: Reason | None
     causes: list[Cause]
     # Rank → class → seconds, and operator → seconds, each per step.
     ranks: dict[str, dict[str, float]] = {}
     operators: dict[str, float] = {}
-    remarks: list[str] = []
+    remarks: list[Reason] = []
 
 
 class Recovery(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.reasons import Reason, reason
 from trainmark.spec.case_id import Value
 
 FILE = "bands.json"
@@ -77,23 +78,23 @@ def choose(
     params: Mapping[str, Value],
     world: int,
     checkpoint: str | None,
-) -> tuple[Band | None, str]:
+) -> tuple[Band | None, Reason | None]:
     """The band that holds for a case, or None and why none does.
 
     A workload is trained alike in all frameworks, so a band made with one holds for those that have none of their own.
     """
     named = sorted((band for band in bands if band.preset == preset), key=lambda band: band.framework != framework)
     if not named:
-        return None, f"there is none for preset {preset}"
+        return None, reason("no-band-for-preset", preset=preset)
     band = named[0]
     if checkpoint:
-        return None, "training starts from a checkpoint"
+        return None, reason("starts-from-checkpoint")
     if data != band.data:
-        return None, f"the data is not {band.data}"
+        return None, reason("other-data", data=band.data)
     batch = global_batch(params, world)
     if batch != band.global_batch:
-        return None, f"the global batch is {batch}, not {band.global_batch}"
+        return None, reason("other-global-batch", batch=batch, wanted=band.global_batch)
     for name, value in band.params.items():
         if name not in (*_BATCH, *_PARTS) and params.get(name) != value:
-            return None, f"{name} is {params.get(name)}, not {value}"
-    return band, ""
+            return None, reason("other-parameter", name=name, value=params.get(name), wanted=value)
+    return band, None

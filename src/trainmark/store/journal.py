@@ -53,7 +53,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: Reason | str | None = None
     failure: dict[str, Any] | None = None
     speed: float | None = None
-    band: str | None = None
+    band: Reason | str | None = None
     host: str | None = None
     pid: int | None = None
 

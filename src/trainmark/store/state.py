@@ -31,7 +31,7 @@ class Attempt(msgspec.Struct):
     # What it measured, where the number of rounds depends on it.
     speed: float | None = None
     # How its loss lies to the reference band.
-    band: str = ""
+    band: Reason | str = ""
 
     @property
     def retried(self) -> bool:

@@ -22,8 +22,9 @@ from trainmark.interop.reading import source
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, LoggedEvent, LoggedSample
 from trainmark.interop.reading.writer import RAW
+from trainmark.reasons import reason
 from trainmark.report import build
-from trainmark.report.summary import summarise
+from trainmark.report.make.index_row import summarise
 from trainmark.store.rundir import Imported, RunDir
 
 _QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -100,7 +101,7 @@ class FormatContract:
         assert isinstance(imported, Imported) and imported.format == name
         report = build.build(run)
         assert len(report.cases) == brought.cases and not report.warnings
-        assert all(f"imported from {name}" in case.notes for case in report.cases)
+        assert all(reason("imported-from", format=name) in case.notes for case in report.cases)
         assert "(imported)" in summarise(run.path).suite
         assert not list(run.path.rglob(".*")), "something unfinished was left"
 

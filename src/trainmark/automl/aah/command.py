@@ -1,4 +1,4 @@
-"""`trial.command` of AAH and AIPerf, as words: environment, options of srun, a script and its options. Never run."""
+"""`trial.command` of AAH and AIPerf, as arguments: environment, srun with options, a script with options. Never run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainmark.errors import UserError, did_you_mean, one_of
 
 
 class Command(msgspec.Struct):
-    """What the words mean."""
+    """What the arguments mean."""
 
     device: str = "cpu"
     visible: str | None = None
@@ -43,11 +43,11 @@ _SITES = {"-p": "partition", "--partition": "partition", "-A": "account", "--acc
 
 def parse(text: str, where: str) -> Command:
     try:
-        words = shlex.split(text)
+        argv = shlex.split(text)
     except ValueError as error:
         raise UserError(f"{where}: cannot be split into words: {error}") from None
     found = Command(notes=[])
-    rest = _environment(found, words, where)
+    rest = _environment(found, argv, where)
     if rest and rest[0] == "srun":
         rest = _srun(found, rest[1:], where)
     rest = _program(found, rest, where)
@@ -55,13 +55,13 @@ def parse(text: str, where: str) -> Command:
     return found
 
 
-def _environment(found: Command, words: list[str], where: str) -> list[str]:
+def _environment(found: Command, argv: list[str], where: str) -> list[str]:
     at = 0
-    while at < len(words) and re.match(r"[A-Za-z_]\w*=", words[at]):
-        name, _, value = words[at].partition("=")
+    while at < len(argv) and re.match(r"[A-Za-z_]\w*=", argv[at]):
+        name, _, value = argv[at].partition("=")
         if name == "CUDA_VISIBLE_DEVICES":
             if not re.fullmatch(r"\d+(,\d+)*", value):
-                raise UserError(f"{where}: {words[at]}: allowed are numbers of devices, as in `0,1,2,3`")
+                raise UserError(f"{where}: {argv[at]}: allowed are numbers of devices, as in `0,1,2,3`")
             found.device, found.visible, found.devices = "nvidia", value, len(value.split(","))
         elif name == "NPU_NUM":
             found.device, found.devices = "ascend", _whole(value, f"{where}: {name}")
@@ -70,11 +70,11 @@ def _environment(found: Command, words: list[str], where: str) -> list[str]:
                 f"{where}: {name}: cannot be mapped; known: {one_of(_ENVIRONMENT)}; put others into `env:` of the site"
             )
         at += 1
-    return words[at:]
+    return argv[at:]
 
 
-def _srun(found: Command, words: list[str], where: str) -> list[str]:
-    options, rest = _options(words, where)
+def _srun(found: Command, argv: list[str], where: str) -> list[str]:
+    options, rest = _options(argv, where)
     for name, value in options:
         name = _SHORT.get(name, name)
         if name in _SITES:
@@ -94,31 +94,31 @@ def _srun(found: Command, words: list[str], where: str) -> list[str]:
     return rest
 
 
-def _options(words: list[str], where: str) -> tuple[list[tuple[str, str]], list[str]]:
+def _options(argv: list[str], where: str) -> tuple[list[tuple[str, str]], list[str]]:
     """Leading options with their values, and what follows."""
     found, at = [], 0
-    while at < len(words) and words[at].startswith("-"):
-        name, equals, value = words[at].partition("=")
+    while at < len(argv) and argv[at].startswith("-"):
+        name, equals, value = argv[at].partition("=")
         at += 1
         if not equals:
-            if at >= len(words):
+            if at >= len(argv):
                 raise UserError(f"{where}: {name}: its value is missing")
-            value, at = words[at], at + 1
+            value, at = argv[at], at + 1
         found.append((name, value))
-    return found, words[at:]
+    return found, argv[at:]
 
 
-def _program(found: Command, words: list[str], where: str) -> list[str]:
-    if not words or not re.fullmatch(r"(.*/)?python[0-9.]*", words[0]):
-        raise UserError(f"{where}: found {' '.join(words[:1]) or 'nothing'!r}, expected `python3 SCRIPT.py …`")
-    if len(words) < 2 or not words[1].endswith(".py"):
-        raise UserError(f"{where}: no script after {words[0]}")
-    found.notes.append(f"trial.command: {words[1]} is not run; the workload `automl_trial` is trained instead")
-    return words[2:]
+def _program(found: Command, argv: list[str], where: str) -> list[str]:
+    if not argv or not re.fullmatch(r"(.*/)?python[0-9.]*", argv[0]):
+        raise UserError(f"{where}: found {' '.join(argv[:1]) or 'nothing'!r}, expected `python3 SCRIPT.py …`")
+    if len(argv) < 2 or not argv[1].endswith(".py"):
+        raise UserError(f"{where}: no script after {argv[0]}")
+    found.notes.append(f"trial.command: {argv[1]} is not run; the workload `automl_trial` is trained instead")
+    return argv[2:]
 
 
-def _script(found: Command, words: list[str], where: str) -> None:
-    options, rest = _options(words, where)
+def _script(found: Command, argv: list[str], where: str) -> None:
+    options, rest = _options(argv, where)
     if rest:
         raise UserError(f"{where}: {rest[0]!r} cannot be mapped: it is no option")
     warmups: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""AAH's and AIPerf's `config.yml`: read as people have it, copied from a document, and put into our words.
+"""AAH's and AIPerf's `config.yml`: read as people have it, copied from a document, as an experiment.
 
-The command in it is split into words and never run. What has no meaning here is an error; what is dropped or changed is
-told.
+The command in it is split into arguments and never run. What has no meaning here is an error; what is dropped or
+changed is reported.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def cleaned(text: str) -> tuple[str, list[str]]:
 
 
 def translated(raw: Any, where: str) -> tuple[Experiment, list[str]]:
-    """Their keys in our words. UserError for what cannot be mapped."""
+    """Their keys as an experiment. UserError for what cannot be mapped."""
     if not isinstance(raw, dict):
         raise UserError(f"{where}: expected keys and values, found {type(raw).__name__}")
     for name in raw:

@@ -124,7 +124,7 @@ class Experiment(Strict, frozen=True):
     weights: str | None = None
     # Where the ledger is, if not in the run's folder: a database's URL.
     ledger: str | None = None
-    # Weights of so many of the best trials are kept for their children.
+    # Weights of so many of the best trials stay, for their children.
     keep_weights: int = 32
     seed: int = 0
     author: str = ""

@@ -7,27 +7,9 @@ from collections.abc import Sequence
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Result
 from trainmark.automl.experiment.score import Point
+from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.charts.records import Curve, Line, LineChart, Node, TreeChart
-from trainmark.report.document import (
-    NOT_PAGE,
-    PAGE,
-    TEXT,
-    Badge,
-    Block,
-    Code,
-    Column,
-    Document,
-    Facts,
-    Figures,
-    Group,
-    Heading,
-    Inline,
-    Notes,
-    Paragraph,
-    Table,
-    Tone,
-)
+from trainmark.report.charts import records as charts
 from trainmark.report.texts import Text, joined, label
 
 _BEST = 12
@@ -41,26 +23,26 @@ _MONITORED = {
     "am.network": "net_rx",
     "am.network_sent": "net_tx",
 }
-_MET: dict[bool | None, tuple[str, Tone]] = {
+_MET: dict[bool | None, tuple[str, doc.Tone]] = {
     True: ("am.met", "good"),
     False: ("am.missed", "bad"),
     None: ("am.not_held", "calm"),
 }
 
 
-def document(result: Result, nodes: Sequence[Series] = ()) -> Document:
+def document(result: Result, nodes: Sequence[Series] = ()) -> doc.Document:
     """What is said, in the order people ask: does it count, what is it, how did it come about."""
-    badges = [Badge(label("am.valid"), "good") if result.valid else Badge(label("am.not_valid"), "bad")]
-    badges += [Badge(label("am.running"))] if result.state == "RUNNING" else []
+    badges = [doc.Badge(label("am.valid"), "good") if result.valid else doc.Badge(label("am.not_valid"), "bad")]
+    badges += [doc.Badge(label("am.running"))] if result.state == "RUNNING" else []
     hosts = ", ".join(result.hosts[:_MOST_HOSTS]) + (" …" if len(result.hosts) > _MOST_HOSTS else "")
     rules = f"{result.rules}: {result.rules_title}"
-    return Document(
+    return doc.Document(
         title=f"{result.name} · {result.run}",
         kind=label("am.title"),
         heading=result.name,
         badges=badges,
         facts=[
-            (label("run"), Code(result.run)),
+            (label("run"), doc.Code(result.run)),
             (label("am.rules"), rules),
             (label("am.data"), result.data),
             (label("am.policy"), result.policy),
@@ -70,10 +52,12 @@ def document(result: Result, nodes: Sequence[Series] = ()) -> Document:
             (label("am.lasted"), numbers.quantity(result.seconds, "s")),
         ],
         blocks=[
-            Paragraph(label("am.line", result.run, result.state, rules), shown_in=TEXT),
+            doc.Paragraph(label("am.line", result.run, result.state, rules), shown_in=doc.TEXT),
             *_validity(result),
-            Group([Heading(label("summary")), Facts(_tiles(result), "tiles")], "summary", shown_in=PAGE),
-            Facts(_summary(result), shown_in=NOT_PAGE),
+            doc.Group(
+                [doc.Heading(label("summary")), doc.Facts(_tiles(result), "tiles")], "summary", shown_in=doc.PAGE
+            ),
+            doc.Facts(_summary(result), shown_in=doc.NOT_PAGE),
             *_over_time(result),
             *_search(result),
             *_monitoring(nodes),
@@ -84,22 +68,22 @@ def document(result: Result, nodes: Sequence[Series] = ()) -> Document:
     )
 
 
-def _validity(result: Result) -> list[Block]:
+def _validity(result: Result) -> list[doc.Block]:
     if result.valid:
-        return [Paragraph(label("am.is_valid"), shown_in=NOT_PAGE)]
+        return [doc.Paragraph(label("am.is_valid"), shown_in=doc.NOT_PAGE)]
     reasons: Sequence[Text] = result.reasons or [label("am.nothing")]
-    card = Group([Paragraph(reason) for reason in reasons], style="bad")
+    card = doc.Group([doc.Paragraph(reason) for reason in reasons], style="bad")
     return [
-        Group([Heading(label("am.why_failed")), card], shown_in=PAGE),
-        Paragraph(label("am.is_not_valid", joined(*reasons)), shown_in=NOT_PAGE),
+        doc.Group([doc.Heading(label("am.why_failed")), card], shown_in=doc.PAGE),
+        doc.Paragraph(label("am.is_not_valid", joined(*reasons)), shown_in=doc.NOT_PAGE),
     ]
 
 
-def _tiles(result: Result) -> list[tuple[Text, Inline]]:
+def _tiles(result: Result) -> list[tuple[Text, doc.Inline]]:
     gap = f"{result.gaps.mean:.2f} s" if result.gaps else numbers.NONE
     regulated = numbers.quantity(result.regulated, "FLOPS")
     return [
-        (label("am.regulated"), Badge(regulated, "good") if result.valid else regulated),
+        (label("am.regulated"), doc.Badge(regulated, "good") if result.valid else regulated),
         (label("am.score"), numbers.quantity(result.score, "FLOPS")),
         (label("am.accuracy"), f"{100 * result.accuracy:.2f} %"),
         (label("am.work"), numbers.quantity(result.flops, "FLOP")),
@@ -109,10 +93,10 @@ def _tiles(result: Result) -> list[tuple[Text, Inline]]:
     ]
 
 
-def _summary(result: Result) -> list[tuple[Text, Inline]]:
+def _summary(result: Result) -> list[tuple[Text, doc.Inline]]:
     """The same with what stands behind each figure, where there is room for words."""
     work = (numbers.quantity(result.flops, "FLOP"), str(result.epochs), str(len(result.trials)))
-    facts: list[tuple[Text, Inline]] = [
+    facts: list[tuple[Text, doc.Inline]] = [
         (label("am.score"), label("am.score_is", numbers.quantity(result.score, "FLOPS"), result.flops_rules)),
         (label("am.regulated"), numbers.quantity(result.regulated, "FLOPS")),
         (label("am.error"), label("am.error_is", f"{100 * result.error:.2f}", f"{100 * result.accuracy:.2f}")),
@@ -127,12 +111,12 @@ def _summary(result: Result) -> list[tuple[Text, Inline]]:
     return facts
 
 
-def _over_time(result: Result) -> list[Block]:
+def _over_time(result: Result) -> list[doc.Block]:
     x = [point.seconds for point in result.curve]
-    charts = [
-        LineChart(
+    drawn = [
+        charts.LineChart(
             title=label(title),
-            lines=[Line("", Curve(title, unit, x, list(values)))],
+            lines=[charts.Line("", charts.Curve(title, unit, x, list(values)))],
             x_title=label("am.time"),
             x_unit="s",
             zero=zero,
@@ -143,19 +127,19 @@ def _over_time(result: Result) -> list[Block]:
             ("am.error_over_time", "fraction", [point.error for point in result.curve], False),
         )
     ]
-    shown = Group([Heading(label("am.over_time")), Figures(charts, card=True)], shown_in=PAGE)
+    shown = doc.Group([doc.Heading(label("am.over_time")), doc.Figures(drawn, card=True)], shown_in=doc.PAGE)
     return [shown] if result.curve else []
 
 
-def _search(result: Result) -> list[Block]:
+def _search(result: Result) -> list[doc.Block]:
     known = [trial for trial in result.trials if trial.accuracy is not None]
     if not known:
         return []
     place = {trial.number: at for at, trial in enumerate(known)}
-    tree = TreeChart(
+    tree = charts.TreeChart(
         title=label("am.tree"),
         nodes=[
-            Node(max(0.0, one.begin), one.accuracy or 0.0, None if one.parent is None else place.get(one.parent))
+            charts.Node(max(0.0, one.begin), one.accuracy or 0.0, None if one.parent is None else place.get(one.parent))
             for one in known
         ],
         x_title=label("am.tree_axis"),
@@ -165,13 +149,9 @@ def _search(result: Result) -> list[Block]:
         best_name=label("am.best"),
         below="am.tree_below",
     )
-    columns = [
-        Column(label("am.trial"), figures=False),
-        *(Column(label(key)) for key in ("am.accuracy", "am.parent")),
-        Column(label("am.moves"), figures=False),
-        *(Column(label(key)) for key in ("am.epochs", "am.trainings")),
-    ]
-    rows: list[list[Inline]] = [
+    heads = ("am.trial", "am.accuracy", "am.parent", "am.moves", "am.epochs", "am.trainings")
+    columns = doc.columns(*heads)
+    rows: list[list[doc.Inline]] = [
         [
             str(trial.number),
             f"{100 * (trial.accuracy or 0.0):.2f} %",
@@ -182,45 +162,50 @@ def _search(result: Result) -> list[Block]:
         ]
         for trial in sorted(known, key=lambda one: -(one.accuracy or 0.0))[:_BEST]
     ]
-    card = Group([Figures([tree]), Heading(label("am.best_trials"), 3), Table(columns, rows)], style="card")
-    return [Group([Heading(label("am.search")), card], shown_in=PAGE)]
+    card = doc.Group(
+        [doc.Figures([tree]), doc.Heading(label("am.best_trials"), 3), doc.Table(columns, rows)], style="card"
+    )
+    return [doc.Group([doc.Heading(label("am.search")), card], shown_in=doc.PAGE)]
 
 
-def _monitoring(nodes: Sequence[Series]) -> list[Block]:
-    charts = []
+def _monitoring(nodes: Sequence[Series]) -> list[doc.Block]:
+    drawn = []
     for title, ending in _MONITORED.items():
         lines = [
-            Line(f"{one.host} {one.name.removesuffix(ending)}".strip(), Curve(one.name, one.unit, one.x, one.y))
+            charts.Line(
+                f"{one.host} {one.name.removesuffix(ending)}".strip(), charts.Curve(one.name, one.unit, one.x, one.y)
+            )
             for one in nodes
             if one.name.endswith(ending)
         ]
         if lines:
-            charts.append(LineChart(title=label(title), lines=lines, x_title=label("am.time"), x_unit="s", zero=True))
-    shown = Group([Heading(label("am.monitoring")), Figures(charts, card=True)], shown_in=PAGE)
-    return [shown] if charts else []
+            title_text, x_title = label(title), label("am.time")
+            drawn.append(charts.LineChart(title=title_text, lines=lines, x_title=x_title, x_unit="s", zero=True))
+    shown = doc.Group([doc.Heading(label("am.monitoring")), doc.Figures(drawn, card=True)], shown_in=doc.PAGE)
+    return [shown] if drawn else []
 
 
-def _rules(result: Result) -> Group:
-    columns = [Column(label(key), figures=False) for key in ("am.rule", "state", "am.wanted", "am.found")]
-    rows: list[list[Inline]] = []
+def _rules(result: Result) -> doc.Group:
+    columns = doc.columns("am.rule", "state", "am.wanted", "am.found", words=4)
+    rows: list[list[doc.Inline]] = []
     for one in result.verdicts:
         key, tone = _MET[one.met]
-        rows.append([label(f"am.rule.{one.rule}"), Badge(label(key), tone), one.wanted, one.found])
-    return Group([Heading(label("am.rules")), Group([Table(columns, rows)], style="flush")])
+        rows.append([label(f"am.rule.{one.rule}"), doc.Badge(label(key), tone), one.wanted, one.found])
+    return doc.Group([doc.Heading(label("am.rules")), doc.Group([doc.Table(columns, rows)], style="flush")])
 
 
-def _remarks(result: Result) -> list[Block]:
+def _remarks(result: Result) -> list[doc.Block]:
     if not result.remarks:
         return []
-    return [Group([Heading(label("warnings")), Notes(result.remarks, "card")])]
+    return [doc.Group([doc.Heading(label("warnings")), doc.Notes(result.remarks, "card")])]
 
 
-def _progress(result: Result) -> list[Block]:
+def _progress(result: Result) -> list[doc.Block]:
     """AIPerf's own table of a run, thinned."""
     if not result.curve:
         return []
-    columns = [Column(label(key)) for key in ("am.hours", "am.error_percent", "am.pflops", "am.regulated_pflops")]
-    rows: list[list[Inline]] = [
+    columns = doc.columns("am.hours", "am.error_percent", "am.pflops", "am.regulated_pflops", words=0)
+    rows: list[list[doc.Inline]] = [
         [
             f"{point.seconds / 3600:.4f}",
             f"{100 * point.error:.2f}",
@@ -229,7 +214,7 @@ def _progress(result: Result) -> list[Block]:
         ]
         for point in thinned(result.curve)
     ]
-    return [Table(columns, rows, shown_in=NOT_PAGE)]
+    return [doc.Table(columns, rows, shown_in=doc.NOT_PAGE)]
 
 
 def thinned(curve: list[Point]) -> list[Point]:

@@ -26,7 +26,7 @@ class Series(msgspec.Struct, frozen=True):
 
 
 def read(run: RunDir, start: float, seconds: float) -> list[Series]:
-    """Means over equal parts of the experiment. Several agents of one node tell the same: their means are one."""
+    """Means over equal parts of the experiment. Agents of one node sample the same and count as one."""
     width = max(seconds, 1.0) / BINS
     sums: dict[tuple[str, str], list[list[float]]] = {}
     for file in sorted(run.path.glob(f"*/round*/attempt*/*/{SAMPLES}")):

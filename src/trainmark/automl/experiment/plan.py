@@ -23,7 +23,7 @@ from trainmark.spec.suite import Loaded, Suite
 from trainmark.spec.yamlfile import Location
 
 WORKLOAD = "automl_trial"
-# A worker's own deadline, beyond the experiment's: it has to finish a step and tell.
+# A worker's own deadline, beyond the experiment's: it has to finish a step and write its result.
 GRACE_SECONDS = 600.0
 # A crash starts a worker again; a machine that was lost may come back much later.
 RESTARTS, RETRIES = 10, 1000
@@ -67,7 +67,7 @@ def site_of(experiment: Experiment, site: Site) -> Site:
 
 
 def make(experiment: Experiment, site: Site, places: Places) -> Plan:
-    """The plan, without what only the run's folder can tell (`at_home`)."""
+    """The plan, without what depends on the run's folder (`at_home`)."""
     slots = slots_of(experiment, site)
     site = site_of(experiment, site)
     shape = experiment.slot
@@ -127,9 +127,9 @@ def _visible(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> dict[s
 def at_home(
     plan: Plan, experiment: Experiment, start: Sequence[Graph], run: str, home: str, ledger: str, until: float
 ) -> Plan:
-    """The plan with what workers are told: the experiment, its folder, its ledger, and when it is over. Start models go
+    """The plan with what workers need: the experiment, its folder, its ledger, and when it is over. Start models go
     along, since their files are on this machine."""
-    told = {
+    given = {
         "experiment": msgspec.json.encode(experiment).decode(),
         "start": msgspec.json.encode([encode(graph).decode() for graph in start]).decode(),
         "run": run,
@@ -140,7 +140,7 @@ def at_home(
         "carry": not ledger.startswith("journal:"),
     }
     replace = msgspec.structs.replace
-    return replace(plan, cases=tuple(replace(case, params={**case.params, **told}) for case in plan.cases))
+    return replace(plan, cases=tuple(replace(case, params={**case.params, **given}) for case in plan.cases))
 
 
 def experiment_of(plan: Plan) -> Experiment:

@@ -182,13 +182,13 @@ def to_yaml(given: Experiment) -> str:
     whole = msgspec.to_builtins(given)
     plain = msgspec.to_builtins(Experiment(schema=1, name="", data=""))
     always = ("schema", "name", "data", "rules", "start", "policy", "workers", "max_trials", "max_duration")
-    kept = {name: whole[name] for name in always}
+    shown = {name: whole[name] for name in always}
     for name, value in whole.items():
-        if name not in kept and value != plain[name]:
-            kept[name] = _differing(value, plain[name])
+        if name not in shown and value != plain[name]:
+            shown[name] = _differing(value, plain[name])
     recipe = {name: whole["training"][name] for name in ("batch", "epochs", "lr", "final_lr")}
-    kept["training"] = {**recipe, **kept.get("training", {})}
-    return yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=100)
+    shown["training"] = {**recipe, **shown.get("training", {})}
+    return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _differing(value: Any, plain: Any) -> Any:

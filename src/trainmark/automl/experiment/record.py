@@ -142,10 +142,10 @@ def _notes(file: Path, found: Record) -> Iterator[_Note]:
 
 
 def _once(found: Record) -> Record:
-    told = sorted(found.epochs, key=lambda one: (one.end, one.trial, one.run, one.epoch))
+    events = sorted(found.epochs, key=lambda one: (one.end, one.trial, one.run, one.epoch))
     first: dict[tuple[int, int, int], Epoch] = {}
-    for epoch in told:
+    for epoch in events:
         first.setdefault((epoch.trial, epoch.run, epoch.epoch), epoch)
-    found.repeated = len(told) - len(first)
+    found.repeated = len(events) - len(first)
     found.epochs = list(first.values())
     return found

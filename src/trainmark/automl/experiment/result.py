@@ -159,31 +159,31 @@ def _trials(record: Record, rules: str, start: float | None, unended: str) -> li
     begins: dict[int, list[Begin]] = {}
     for begin in sorted(record.begins, key=lambda one: one.wall):
         begins.setdefault(begin.number, []).append(begin)
-    # A worker that was lost before the ledger knew may have told of an end that another told again.
+    # An end that a lost worker recorded may be recorded again by the next one.
     ends = {end.number: end for end in sorted(record.ends, key=lambda one: -one.wall)}
     epochs: dict[int, list[Any]] = {number: [] for number in begins}
     for epoch in record.epochs:
         epochs.setdefault(epoch.trial, []).append(epoch)
     rows = []
-    for number, told in sorted(begins.items()):
+    for number, begun in sorted(begins.items()):
         mine, end = epochs[number], ends.get(number)
-        since = start if start is not None else told[0].wall
+        since = start if start is not None else begun[0].wall
         rows.append(
             TrialRow(
                 number=number,
                 state=_state(end, unended),
-                round=told[0].round,
-                parent=told[0].parent,
-                moves=list(told[0].moves),
-                file=told[0].file,
+                round=begun[0].round,
+                parent=begun[0].parent,
+                moves=list(begun[0].moves),
+                file=begun[0].file,
                 accuracy=max((epoch.accuracy for epoch in mine), default=None),
                 epochs=len(mine),
                 runs=len({epoch.run for epoch in mine}),
                 flops=sum(epoch.flops.get(rules, 0.0) for epoch in mine),
-                hosts=list(dict.fromkeys(begin.host for begin in told)),
-                begin=told[0].wall - since,
+                hosts=list(dict.fromkeys(begin.host for begin in begun)),
+                begin=begun[0].wall - since,
                 end=end.wall - since if end else None,
-                attempts=len(told),
+                attempts=len(begun),
                 why=as_reason(end.why) if end else None,
             )
         )

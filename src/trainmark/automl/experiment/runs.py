@@ -1,29 +1,109 @@
-"""An experiment as a run: how it stands, and what goes on beside its rounds while it is driven."""
+"""An experiment as a run: made, driven, looked at, its results and its best network written to files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
 
 from trainmark.automl.experiment import plan as plans
 from trainmark.automl.experiment import record, result
-from trainmark.automl.experiment.result import Result
+from trainmark.automl.experiment.config import SYNTHETIC, Experiment
+from trainmark.automl.experiment.reading import load
+from trainmark.automl.experiment.result import Result, TrialRow
 from trainmark.automl.experiment.supervisor import Supervisor
 from trainmark.automl.ledger import server
-from trainmark.launch.protocol import Ended
+from trainmark.automl.ledger.ledger import open_ledger
+from trainmark.automl.ledger.storage import connect
+from trainmark.automl.search.generator import limits_of, start_models
+from trainmark.errors import UserError
+from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.report.build import present_state
-from trainmark.run import session
+from trainmark.run import planning, session
 from trainmark.run.campaign import Companion
 from trainmark.run.observers import Observer
+from trainmark.run.preflight import unmet, unmet_elsewhere
+from trainmark.run.progress import duration
+from trainmark.spec.site import Site
+from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 
+FOLDER = "automl"
+SUCCEED, FAILED = "Report_Succeed.html", "Report_Failed.html"
+_DEMO = Path(__file__).resolve().parents[1] / "demo" / "experiment.yaml"
+# Logs of a run: everything that is text. Checkpoints and weights stay where they are.
+_LOGS = ("run.log", "journal.jsonl", "manifest.json", "automl/ledger.log", "automl/graphs/*.json")
+_NODE_LOGS = ("*.out.log", "agent.log", "result.json", "facts.json", "events.jsonl", "samples.jsonl")
 
-def look(run: RunDir) -> Result:
-    """How the experiment stands, from its record alone."""
-    plan = run.manifest().plan
-    state = present_state(run, session.state_of(run, plan))
-    return result.build(run.id, str(state), plans.experiment_of(plan), record.read(run))
+
+def read(path: Path, rules: str | None = None) -> tuple[Experiment, list[str]]:
+    """An experiment of ours, `demo`, or AAH's, translated, and what was changed. `rules`: another rule set than the
+    file says."""
+    from trainmark.automl.aah import config as aah
+
+    if str(path) == "demo" and not path.exists():
+        path = _DEMO
+    if aah.is_theirs(path):
+        experiment, notes = aah.read(path)
+        return (aah.with_rules(experiment, rules) if rules else experiment), notes
+    experiment = load(path)
+    return (msgspec.structs.replace(experiment, rules=rules) if rules else experiment), []
+
+
+def create(
+    experiment: Experiment,
+    site: Site,
+    runs: Path,
+    *,
+    check: bool = True,
+    command: Sequence[str] = (),
+    folder: Path | None = None,
+) -> RunDir:
+    """A new experiment, whose clock runs from now on. Everything is looked at before anything is written."""
+    plan = make_plan(experiment, site)
+    launcher = launcher_of(site)
+    launcher.check_runs(site, runs)
+    if check and not launcher.this_machine:
+        launcher.check_plan(plan)
+    if experiment.ledger:
+        # Better found out now than by all workers.
+        connect(experiment.ledger)
+    if not launcher.shared_folder and experiment.slot.nodes > 1 and not site.shared_dir:
+        raise UserError("slot.nodes: workers of several nodes need `shared_dir` in the site, for their checkpoints")
+    run = rundir.create(runs.resolve(), plan.suite)
+    until = time.time() + experiment.seconds
+    where = _places(experiment, site, run)
+    plan = plans.at_home(plan, experiment, start_models(experiment), run.id, *where, until)
+    session.describe(run, plan, command, folder)
+    return run
+
+
+def make_plan(experiment: Experiment, site: Site) -> Plan:
+    """Start models, options and data are looked at, too."""
+    from trainmark.automl.search import policy
+
+    policy.make(experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options)
+    names = {experiment.data} - {SYNTHETIC}
+    plan = plans.make(experiment, site, planning.places(site, names))
+    missing = (unmet if launcher_of(site).this_machine else unmet_elsewhere)(plan.cases[0])
+    if missing:
+        raise UserError(missing)
+    return plan
+
+
+def _places(experiment: Experiment, site: Site, run: RunDir) -> tuple[str, str]:
+    """The workers' folder, and their ledger's URL. Where they do not see the run's, the site may name one."""
+    if launcher_of(site).shared_folder:
+        home = str(run.path / FOLDER)
+        return home, experiment.ledger or f"journal:{home}/ledger.log"
+    home = f"{site.shared_dir}/trainmark-{FOLDER}/{run.id}" if site.shared_dir else ""
+    return home, experiment.ledger or f"grpc://127.0.0.1:{server.free_port()}"
 
 
 class _Supervised(Companion):
@@ -35,7 +115,7 @@ class _Supervised(Companion):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._supervisor.ended(case, ref, ended)
 
-    def ending(self) -> str:
+    def ending(self) -> Reason | None:
         self._tend()
         return self._supervisor.ending()
 
@@ -49,3 +129,84 @@ def companion(run: RunDir, plan: Plan, observer: Observer) -> Iterator[Companion
     with server.served(run, plan, observer.note) as (ledger, tend):
         supervisor = Supervisor(experiment, ledger, until, len(plan.cases), working, observer.note)
         yield _Supervised(supervisor, tend)
+
+
+def nothing_left(run: RunDir) -> str:
+    """Why an experiment that is resumed has nothing left to do; empty when it has."""
+    plan = run.manifest().plan
+    over = time.time() >= float(plan.cases[0].params["until"])
+    if session.nothing_left(run, plan) or (over and not session.state_of(run, plan).open_attempts()):
+        return f"its time of {plans.experiment_of(plan).max_duration} is up" if over else "all trials are done"
+    return ""
+
+
+def look(run: RunDir) -> Result:
+    """How the experiment stands, from its record alone."""
+    plan = run.manifest().plan
+    experiment = plans.experiment_of(plan)
+    state = present_state(run, session.state_of(run, plan))
+    return result.build(run.id, str(state), experiment, record.read(run))
+
+
+def check_reportable(found: Result, least: float) -> None:
+    """A report of one that runs needs something to tell; `least`: seconds after which its rule set reports."""
+    if found.state != "RUNNING":
+        return
+    so_far = time.time() - found.start if found.start is not None else 0.0
+    if found.start is None or so_far < least:
+        left = "a first epoch" if so_far >= least else duration(least - so_far)
+        raise UserError(
+            f"experiment {found.run} has run for {duration(so_far)}; rule set `{found.rules}` reports after "
+            f"{duration(least)}: wait for {left}"
+        )
+
+
+def write_results(run: RunDir, found: Result, out: Path, language: str | None = None) -> Path:
+    """The page, `results.txt` and `results.json`. A page of an earlier verdict does not stay beside it."""
+    from trainmark.automl.experiment import monitoring
+    from trainmark.automl.experiment.document import document
+    from trainmark.report.show import show
+
+    nodes = monitoring.read(run, found.start, found.seconds) if found.start is not None else []
+    out.mkdir(parents=True, exist_ok=True)
+    kept, gone = (SUCCEED, FAILED) if found.valid else (FAILED, SUCCEED)
+    (out / gone).unlink(missing_ok=True)
+    (out / kept).write_text(show(document(found, nodes), "html", language), encoding="utf-8")
+    (out / "results.txt").write_text(show(document(found)), encoding="utf-8")
+    (out / "results.json").write_text(show(found, "json"), encoding="utf-8")
+    return out / kept
+
+
+def gather_logs(run: RunDir, target: Path) -> None:
+    """Copies logs, each to where it was in the run's folder."""
+    files = [path for pattern in _LOGS for path in run.path.glob(pattern)]
+    files += [path for pattern in _NODE_LOGS for path in run.path.glob(f"*/round*/attempt*/*/{pattern}")]
+    for path in files:
+        place = target / path.relative_to(run.path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+
+
+def save_network(run: RunDir, number: int | None, out: Path) -> TrialRow:
+    """The network of a trial, of the best without a number: `model.py` and `weights.pt`, which need torch alone,
+    `graph.json` and `trial.json`."""
+    from trainmark.automl.graph import network
+    from trainmark.automl.ledger.files import TrialFiles
+
+    plan, found = run.manifest().plan, look(run)
+    number = found.best if number is None else number
+    trial = next((one for one in found.trials if one.number == number), None)
+    if trial is None or trial.accuracy is None:
+        raise UserError(f"experiment {run.id} has no trial {number if number is not None else ''} with an accuracy yet")
+    files = TrialFiles(run.path / FOLDER)
+    entry = open_ledger(server.url_here(run, plan), run.id).entries()[trial.number]
+    weights = files.weights(trial.number)
+    if weights is None and not launcher_of(plan.site).shared_folder:
+        home = plan.cases[0].params["home"] or "their own checkpoint folders"
+        raise UserError(f"the weights of trial {trial.number} are on the hosts, in {home}: copy them from there")
+    if weights is None:
+        most = plans.experiment_of(plan).keep_weights
+        raise UserError(f"the weights of trial {trial.number} are not kept, only those of the best {most}")
+    network.save(files.graph(entry.file, entry.graph), weights, out)
+    (out / "trial.json").write_bytes(msgspec.json.encode(trial) + b"\n")
+    return trial

@@ -27,7 +27,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def regulated(score: float, error: float) -> float:
-    """FLOPS × −ln(error). An error of 0 cannot be measured: it is below what the test images can tell."""
+    """FLOPS × −ln(error). An error of 0 cannot be measured: it is below what the test images can show."""
     return score * -math.log(error) if error > 0 else math.inf
 
 

@@ -9,6 +9,7 @@ from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.ledger.ledger import Entry, Ledger
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.reasons import Reason, reason
 from trainmark.run.observers import Observer
 from trainmark.spec.states import JobState
 
@@ -40,17 +41,17 @@ class Supervisor(Observer):
         if ended.state is not JobState.SKIPPED:
             self._ledger.release(f"slot{case.params['slot']}")
 
-    def ending(self) -> str:
-        """Why no further worker is needed; empty while some are."""
+    def ending(self) -> Reason | None:
+        """Why no further worker is needed; None while some are."""
         if time.time() >= self._until:
-            return f"the experiment's time of {self._experiment.max_duration} is up"
+            return reason("automl-duration-over", duration=self._experiment.max_duration)
         if not self._done and time.monotonic() - self._looked > LOOK_SECONDS:
             entries = self._ledger.entries()
             self._report(entries)
             most = self._experiment.architectures
             self._done = len(entries) >= most and all(entry.ended for entry in entries[:most])
             self._looked = time.monotonic()
-        return f"all {self._experiment.max_trials} trials are done" if self._done else ""
+        return reason("automl-all-trials-done", count=self._experiment.max_trials) if self._done else None
 
     def _report(self, entries: list[Entry]) -> None:
         """How far it is, now and then; from the ledger, since reading all events would cost more every time."""

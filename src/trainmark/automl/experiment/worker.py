@@ -57,10 +57,10 @@ class Hooks:
         """What to train next is known."""
 
     def save(self, number: int) -> None:
-        """The result of a trial is about to be told: what the trial left must be safe before."""
+        """The result of a trial is about to be written: what the trial left must be saved before."""
 
     def saved(self, number: int, entries: list[Entry]) -> None:
-        """The result of a trial was told; `entries` are all there are."""
+        """The result of a trial was written; `entries` are all there are."""
 
 
 def work(client: TrialClient, trainer: Trainer, note: Note, over: Callable[[], bool]) -> None:

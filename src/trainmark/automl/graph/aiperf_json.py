@@ -108,14 +108,14 @@ def _check_edges(raw: Any, stubs: list[_Stub]) -> None:
         return
     if not isinstance(raw, dict):
         raise UserError(f"adj_list: expected an object, found {kind(raw)}")
-    told = {(str(end), stub.makes, index) for index, stub in enumerate(stubs) for end in stub.reads}
+    listed = {(str(end), stub.makes, index) for index, stub in enumerate(stubs) for end in stub.reads}
     found = set()
     for key, edges in raw.items():
         for edge in as_list(edges, f"adj_list[{key[:20]}]"):
             pair = [whole(end, f"adj_list[{key[:20]}]") for end in as_list(edge, f"adj_list[{key[:20]}]")[:3]]
             found.add((key, *pair))
-    if told != found:
-        odd = min(told ^ found, key=str)
+    if listed != found:
+        odd = min(listed ^ found, key=str)
         raise UserError(f"adj_list and layer_list differ, for instance in the edge {odd[0][:20]} → {odd[1:2]}")
 
 

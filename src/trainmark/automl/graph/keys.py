@@ -52,7 +52,7 @@ def canonical(graph: Graph) -> tuple[Layer, ...]:
 
 
 def _refine(graph: Graph, colours: list[int], chosen: int | None) -> list[int]:
-    """Colours that also tell what is before and after each layer; `chosen` gets one of its own."""
+    """Colours that also depend on what is before and after each layer; `chosen` gets one of its own."""
     if chosen is not None:
         colours = list(colours)
         colours[chosen] = hash((colours[chosen], 1))

@@ -97,7 +97,7 @@ def _deeper(graph: Graph, move: Move) -> Graph:
 
 
 def _insert(graph: Graph, at: int, added: list[Layer], shapes: list[Shape]) -> Graph:
-    """Puts `added` after layer `at`: whoever read that now reads the last of them."""
+    """Puts `added` after layer `at`: its readers now read the last of them."""
     last = len(graph.layers) + len(added) - 1
     layers = list(graph.layers)
     for reader in graph.consumers[at]:

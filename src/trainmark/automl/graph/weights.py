@@ -93,7 +93,7 @@ def _skip(weights: Weights, child: Graph, move: Move, new: int, draw: torch.Gene
 
 
 def _wider(weights: Weights, parent: Graph, move: Move, draw: torch.Generator) -> None:
-    """New channels are copies of old ones, and whoever reads them shares the old weight among the copies, each reader
+    """New channels are copies of old ones, and their readers share the old weight among the copies, each reader
     in shares of its own: copies that all count alike would stay alike for ever."""
     import torch
 

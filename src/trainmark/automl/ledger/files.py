@@ -26,11 +26,11 @@ class TrialFiles:
     # ---- graphs
 
     def name(self, graph: Graph) -> str:
-        """Under which it is kept: the hash of its content."""
+        """The hash of its content."""
         return hashlib.sha256(encode(graph)).hexdigest()[:32]
 
     def put_graph(self, graph: Graph) -> str:
-        """Keeps it, and returns its name."""
+        """Writes it, and returns its name."""
         name = self.name(graph)
         self._known[name] = graph
         path = self._graph(name)
@@ -55,12 +55,12 @@ class TrialFiles:
         _save(self._weights(trial), weights)
 
     def weights(self, trial: int) -> dict[str, Any] | None:
-        """The best weights of a trial; None when they are not kept."""
+        """The best weights of a trial; None when they were removed."""
         return _read(self._weights(trial))
 
-    def prune_weights(self, kept: Iterable[int]) -> None:
+    def prune_weights(self, useful: Iterable[int]) -> None:
         """Removes the weights of all trials but those."""
-        names = {self._weights(trial).name for trial in kept}
+        names = {self._weights(trial).name for trial in useful}
         for path in (self.home / "weights").glob("*.pt"):
             if path.name not in names:
                 path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """The ledger of an experiment: which architectures there are, which worker has which, and how each went.
 
-It is kept in an Optuna storage that all workers share. An entry is one architecture. Every claim of it by a worker is
+It is stored in an Optuna storage that all workers share. An entry is one architecture. Every claim of it by a worker is
 one Optuna trial, created running and with its owner's name in a single write. Telling the result and giving the claim
 back both end that trial, and Optuna lets a trial end only once: the first of the two counts. An entry that was given
 back is claimed again by a new trial for its next `attempt`; of several workers that create one, the first in Optuna's
@@ -203,7 +203,7 @@ class Ledger:
     ) -> bool:
         """The result of a claim: `value` is None where training failed, `fields` are other fields of the entry.
 
-        False when the claim had ended: it was given back, or its result was told before.
+        False when the claim had ended: it was given back, or its result was known before.
         """
         state: State = "failed" if value is None else "pruned" if pruned else "done"
         result = {"state": state, "why": msgspec.to_builtins(why), **fields}

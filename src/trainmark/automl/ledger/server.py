@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 def url_here(run: RunDir, plan: Plan) -> str:
-    """The ledger's URL for whoever is on this machine."""
+    """The ledger's URL on this machine."""
     url = str(plan.cases[0].params["ledger"])
     if not url.startswith("grpc:"):
         return url

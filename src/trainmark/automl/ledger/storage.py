@@ -45,7 +45,7 @@ def _database(url: str) -> Any:
             f"ledger {url}: no driver for this database is here; for PostgreSQL: pip install 'psycopg[binary]'"
         ) from None
     except (SQLAlchemyError, ValueError) as error:
-        # The database's own words; those around them repeat statements.
+        # The database's own message; the text around it repeats statements.
         said = " ".join(str(getattr(error, "orig", None) or error).split())
         raise SiteError(f"ledger {url}: cannot be used: {said}") from None
 
@@ -59,7 +59,7 @@ def holds_password(url: str) -> bool:
 
 
 class _Patient:
-    """A storage behind a connection that may be away for a while: whoever asks waits until it is back."""
+    """A storage behind a connection that may be away for a while: calls wait until it is back."""
 
     def __init__(self, storage: Any) -> None:
         self._storage = storage

@@ -2,7 +2,7 @@
 
 A layer begins with a label of its own settings. Each round mixes into it the labels of those it reads and of those that
 read it, so that after three it stands for all within three steps. Labels are hashed into columns and counted. Widths
-are told twice, exactly and not at all, so that what was learnt of one width is not lost on another.
+are counted twice, exactly and not at all, so that what was learnt of one width holds for others, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def features(graphs: Sequence[Graph]) -> Features:
 
 
 class _Flat:
-    """All layers of all graphs in one array, and who reads whom."""
+    """All layers of all graphs in one array, and which reads which."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         sizes = np.fromiter((len(graph.layers) for graph in graphs), np.int64, len(graphs))

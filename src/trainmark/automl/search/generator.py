@@ -68,7 +68,7 @@ class Generator:
         self._experiment, self._ledger, self._files, self._owner, self._carry = experiment, ledger, files, owner, carry
         self._key: Callable[[Graph], str] = aiperf_key if experiment.rule_set.flops == "aiperf" else canonical_hash
         self._policy = policies.make(experiment.policy, start, limits_of(experiment), experiment.policy_options)
-        self._told: dict[int, Trial] = {}
+        self._ended: dict[int, Trial] = {}
         self._rng = Random(f"{experiment.seed} {owner}")  # noqa: S311 - a search, not a secret
         # Processor time of the last architecture.
         self.seconds: float | None = None
@@ -117,10 +117,10 @@ class Generator:
         )
 
     def _seen(self, entries: list[Entry]) -> tuple[list[Trial], list[Trial]]:
-        """What ended, told to the policy as it is heard of, and what is under way."""
+        """What has ended, which the policy gets once, and what is under way."""
         pending = []
         for entry in entries:
-            if entry.number in self._told:
+            if entry.number in self._ended:
                 continue
             trial = Trial(
                 number=entry.number,
@@ -131,11 +131,11 @@ class Generator:
                 moves=entry.moves,
             )
             if entry.ended:
-                self._told[entry.number] = trial
+                self._ended[entry.number] = trial
                 self._policy.tell(trial)
             else:
                 pending.append(trial)
-        return list(self._told.values()), pending
+        return list(self._ended.values()), pending
 
 
 def start_model_of(ledger: Ledger, entry: Entry) -> Entry:
@@ -146,7 +146,7 @@ def start_model_of(ledger: Ledger, entry: Entry) -> Entry:
 
 
 def summary(entry: Entry) -> dict[str, object]:
-    """An entry as it is told in the record."""
-    told: dict[str, object] = msgspec.to_builtins(entry)
-    told.pop("graph")
-    return told
+    """An entry as it stands in the record."""
+    fields: dict[str, object] = msgspec.to_builtins(entry)
+    del fields["graph"], fields["claim"], fields["why"]
+    return fields

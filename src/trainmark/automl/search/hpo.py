@@ -1,6 +1,6 @@
 """Hyper-parameters of one trial: those inherited, then what Optuna's TPE suggests from how the trial's trainings went.
 
-Nothing is kept but the trainings themselves: asked again with the same ones, it suggests the same.
+It has no state but the trainings themselves: asked again with the same ones, it suggests the same.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class MorphismBO:
         self._candidates, self._parents, self._beta = chosen["candidates"], chosen["parents"], chosen["beta"]
         self._initial = chosen["initial"]
         self._surrogate = Surrogate(WIDTH, chosen["noise"])
-        # Told and not yet learnt; rows of what was seen and not yet told; marks of all that was seen.
-        self._told: list[Trial] = []
+        # Results not yet learnt; rows of what was seen and has no result yet; marks of all that was seen.
+        self._results: list[Trial] = []
         self._rows: dict[int, Numbers] = {}
         self._marks: set[int] = set()
         # Those that can be parents, best first; of equal ones the older.
@@ -49,7 +49,7 @@ class MorphismBO:
         self._worst = 0.0
 
     def tell(self, trial: Trial) -> None:
-        self._told.append(trial)
+        self._results.append(trial)
 
     def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
         begin = first(self._start, history, pending)
@@ -76,8 +76,8 @@ class MorphismBO:
         return found or Proposal(rng.choice(self._start))
 
     def _learn(self, pending: Sequence[Trial]) -> None:
-        """Takes in what is new: trials that were told, and those under way, whose values will come."""
-        new = [trial for trial in (*self._told, *pending) if trial.number not in self._rows]
+        """Takes in what is new: trials with a result, and those under way, whose values will come."""
+        new = [trial for trial in (*self._results, *pending) if trial.number not in self._rows]
         for begin in range(0, len(new), _BATCH):
             batch = new[begin : begin + _BATCH]
             seen, marks = features([trial.graph for trial in batch])
@@ -86,7 +86,7 @@ class MorphismBO:
             self._rows.update((trial.number, row) for trial, row in zip(batch, seen, strict=True))
         rows: list[Numbers] = []
         values: list[float] = []
-        for trial in self._told:
+        for trial in self._results:
             row = self._rows.pop(trial.number)
             if trial.value is not None:
                 self._worst = min(self._worst, trial.value) if self._ranked else trial.value
@@ -96,7 +96,7 @@ class MorphismBO:
             values.append(self._worst if trial.value is None else trial.value)
         if rows:
             self._surrogate.tell(np.stack(rows), values)
-        self._told.clear()
+        self._results.clear()
 
     def _groups(self, history: Sequence[Trial], pending: Sequence[Trial]) -> Iterator[list[tuple[int, Graph]]]:
         """Parents, the most promising first. A lucky value is seen through: what counts is what the surrogate makes of
@@ -116,9 +116,9 @@ class MorphismBO:
         if not drawn:
             return None
         rows, marks = features([one.graph for one in drawn])
-        kept = [at for at, mark in enumerate(marks) if mark not in self._marks]
-        if not kept:
+        new = [at for at, mark in enumerate(marks) if mark not in self._marks]
+        if not new:
             return None
-        rows = rows[kept]
+        rows = rows[new]
         promise = self._surrogate.means(rows) + self._beta * self._surrogate.deviations(rows)
-        return drawn[kept[int(np.argmax(promise))]]
+        return drawn[new[int(np.argmax(promise))]]

@@ -53,10 +53,10 @@ class Policy(Protocol):
         """`start`: the models to begin from; nothing beyond `limits` is proposed. UserError for an unknown option."""
 
     def tell(self, trial: Trial) -> None:
-        """A trial has ended. Each is told once, in the order in which this worker heard of them."""
+        """A trial has ended. Called once for each, in the order in which this worker read them."""
 
     def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
-        """The next architecture. `history`: all that was told; `pending`: generated or in training, here or elsewhere.
+        """The next architecture. `history`: trials that have ended; `pending`: those that have not, of all workers.
 
         It should be none of either; the worker asks again when it is, and after some tries trains it all the same.
         """

@@ -1,6 +1,6 @@
 """What is believed of architectures that were not trained: a linear model of their features, by Bayes' rule.
 
-It is a Gaussian process whose kernel is the product of two feature vectors, kept as sums over all observations. So a
+It is a Gaussian process whose kernel is the product of two feature vectors, stored as sums over all observations. So a
 prediction costs the same after ten thousand as after ten, and no observation, however often repeated, can break it:
 what is inverted is a sum of squares plus the identity.
 """

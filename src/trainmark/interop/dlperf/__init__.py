@@ -11,7 +11,7 @@ from trainmark.interop.dlperf.reading import LogReader
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
 from trainmark.interop.protocol import Option
 from trainmark.interop.reading.records import UNKNOWN, Item, Kept, Missing, Verbatim
-from trainmark.report.dlperf import table
+from trainmark.report.make.dlperf import table
 from trainmark.store.rundir import RunDir
 
 _NOT_TOLD = (

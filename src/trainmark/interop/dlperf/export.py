@@ -16,7 +16,7 @@ from trainmark.interop.dlperf.result import Speed, result
 from trainmark.interop.reading.records import clean
 from trainmark.interop.reading.writer import RAW
 from trainmark.plan.records import CasePlan
-from trainmark.report.dlperf import table
+from trainmark.report.make.dlperf import table
 from trainmark.score.figures.attempt import Question, score_run
 from trainmark.store import columns, events, journal
 from trainmark.store.files import write_whole

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from trainmark.interop.reading.records import Flag
-from trainmark.report.dlperf import BASE, cell, order, speedup
+from trainmark.report.make.dlperf import BASE, cell, order, speedup
 
 
 class Speed(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from trainmark.interop.protocol import WriteOnly
+from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
 from trainmark.spec.case_id import CaseId
 
@@ -34,12 +35,12 @@ class Csv(WriteOnly):
 def rows(report: Report, case: CaseReport) -> Iterator[Sequence[object]]:
     found = CaseId.parse(case.case)
     head = (report.run, report.suite, case.case, found.workload, found.framework_text, found.device)
-    size = (found.nnodes, found.nproc, str(case.state), case.reason, case.rounds, case.counted)
+    size = (found.nnodes, found.nproc, str(case.state), say(case.reason), case.rounds, case.counted)
     if not case.measurements:
-        yield (*head, *size, *[None] * 7, "; ".join(case.notes))
+        yield (*head, *size, *[None] * 7, say(case.notes))
     for one in case.measurements.values():
-        note = "; ".join([*([one.reason] if one.reason else []), *case.notes])
-        yield (*head, *size, one.name, one.value, one.unit, one.n, one.ci_low, one.ci_high, one.method, note)
+        note = say([*one.reason, *case.notes])
+        yield (*head, *size, one.name, one.value, one.unit, one.n, one.ci_low, one.ci_high, say(one.method), note)
 
 
 def _safe(cell: object) -> object:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from trainmark.interop.protocol import WriteOnly
+from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
@@ -59,11 +60,11 @@ def _case(suite: ElementTree.Element, case: CaseReport) -> None:
     kind = _kind(case.state)
     if kind:
         outcome = ElementTree.SubElement(
-            element, kind, message=_text(case.reason or str(case.state)), type=str(case.state)
+            element, kind, message=_text(say(case.reason) or str(case.state)), type=str(case.state)
         )
         outcome.text = _text("\n".join((case.failure or {}).get("last_lines", [])))
     if case.notes:
-        ElementTree.SubElement(element, "system-out").text = _text("\n".join(case.notes))
+        ElementTree.SubElement(element, "system-out").text = _text("\n".join(map(say, case.notes)))
 
 
 def _text(text: str) -> str:

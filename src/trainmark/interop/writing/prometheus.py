@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from trainmark.interop.protocol import WriteOnly
 from trainmark.report.records import CaseReport, Report
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
 

@@ -14,6 +14,8 @@ import msgspec
 
 from trainmark.cache import cache_dir
 from trainmark.devices.cpu import node as node_host
+from trainmark.devices.protocol import device_of
+from trainmark.errors import SiteError
 from trainmark.launch import node_zip
 from trainmark.launch.protocol import Finding
 from trainmark.plan.records import Plan
@@ -37,6 +39,37 @@ print(json.dumps(found))
 def findings(site: Site, plan: Plan | None) -> list[Finding]:
     del plan  # every case of this machine needs the same
     return list(_all(site, os.uname().nodename))
+
+
+def check_plan(plan: Plan) -> None:
+    """SiteError for what would make a run on this machine useless."""
+    _check_devices(plan)
+    _check_torch(plan)
+    if plan.rank_table is not None:
+        found = rank_table(plan.rank_table, plan.site.hosts[0])
+        if not found.good:
+            raise SiteError(f"site `{plan.site.name}`: rank_table: {found.found}; {found.cure}")
+
+
+def _check_devices(plan: Plan) -> None:
+    """Ranks that share a device would be measured as something else than what the case says."""
+    for case in plan.cases:
+        here = device_of(case.vendor, case.device, plan.site.name).count_here()
+        if here is not None and not case.open and here < case.id.nproc:
+            raise SiteError(f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here")
+
+
+def _check_torch(plan: Plan) -> None:
+    """Frameworks that have environments were looked for when their Python was chosen; this one has none."""
+    cases = [case for case in plan.cases if case.id.framework == "pytorch" and not case.open]
+    for python, case in {case.nodes[0].ranks[0].argv[0]: case for case in cases}.items():
+        from trainmark import environments
+
+        if not environments.has(python, "torch", case.env):
+            raise SiteError(
+                f"case `{case.case}`: pytorch is not installed in {python}; `pip install 'trainmark[torch]'` adds it "
+                "to trainmark's own Python, or name one that has it in the site: `python: /path/to/python`"
+            )
 
 
 def _all(site: Site, name: str) -> Iterator[Finding]:

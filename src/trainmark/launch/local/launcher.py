@@ -19,7 +19,7 @@ from trainmark.launch import attempt as attempts
 from trainmark.launch import node_plan, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
@@ -53,6 +53,11 @@ class LocalLauncher(Launcher):
         from trainmark.launch.local import check as local_check
 
         return local_check.findings(site, plan)
+
+    def check_plan(self, plan: Plan) -> None:
+        from trainmark.launch.local import check as local_check
+
+        local_check.check_plan(plan)
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         nodes = tuple(node_plan.render(spec, node, site) for node in spec.case.nodes)
@@ -93,7 +98,7 @@ class LocalLauncher(Launcher):
             for handle in alive.values():
                 os.close(handle)
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         handle = self._open(job)
         if handle is None:
             return
@@ -101,7 +106,7 @@ class LocalLauncher(Launcher):
             if how == "destroy":
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
                 return
-            if attempts.command(job.attempt_dir, epoch, how, reason):
+            if attempts.command(job.attempt_dir, epoch, how, why):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
@@ -109,7 +114,7 @@ class LocalLauncher(Launcher):
             os.close(handle)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
 
     def collect(self, job: StartedAttempt) -> None:
         folders = attempts.node_dirs(job.attempt_dir)

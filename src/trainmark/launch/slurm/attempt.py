@@ -12,7 +12,7 @@ from trainmark.launch.protocol import Ended
 from trainmark.launch.slurm.allocation import SILENT_SECONDS, Allocation
 from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.slurm.states import SlurmJob, ended, failure_of, memory_kill, waiting_for
-from trainmark.reasons import Reason, as_reason
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json
 from trainmark.store.rundir import CONTROL
@@ -53,10 +53,10 @@ class SlurmAttempt:
             self.verdict = found
         return self.verdict
 
-    def withdraw(self, reason: Reason | str) -> bool:
+    def withdraw(self, why: Reason | str) -> bool:
         """Takes it back if no steward has it yet."""
         if self.allocation.withdraw(self.order):
-            self.verdict = Ended(JobState.CANCELLED, reason)
+            self.verdict = Ended(JobState.CANCELLED, why)
             return True
         return False
 
@@ -72,9 +72,9 @@ class SlurmAttempt:
         if stage == "done":
             return self._done(now, self.allocation.done(self.order))
         if stage == "withdrawn":
-            return Ended(JobState.CANCELLED, self._order_reason() or "it was taken back before it began")
+            return Ended(JobState.CANCELLED, self._order_reason() or reason("slurm-withdrawn"))
         if stage == "" or job is None:
-            return Ended(JobState.LOST, "the controller ended before the agent began")
+            return Ended(JobState.LOST, reason("agent-never-began"))
         over = self.watch.end(job)
         if over is not None:
             return self._by_job(over)
@@ -93,12 +93,12 @@ class SlurmAttempt:
     def _waiting(self, now: float, seen: SlurmJob | None, job: str) -> Ended:
         begins = seen is not None and not seen.waiting
         limit = float(self._about["queue_seconds"]) + (_BEGIN_SECONDS if begins else 0.0)
-        why = "its steward is starting" if begins or seen is None else waiting_for(seen.reason)
+        why = reason("slurm-job-begins") if begins or seen is None else waiting_for(seen.reason)
         if now - self._begun > limit and self.allocation.withdraw(self.order):
             self.allocation.give_up()
-            words = f"Slurm job {job} did not start within {limit:g} s: {why}"
-            return Ended(JobState.FAILED, words, failure_of("submit", []))
-        return Ended(JobState.PENDING, f"Slurm job {job}: {why}")
+            late = reason("slurm-job-late", job=job, seconds=limit, why=why)
+            return Ended(JobState.FAILED, late, failure_of("submit", []))
+        return Ended(JobState.PENDING, reason("slurm-job", job=job, why=why))
 
     def _running(self, now: float) -> Ended:
         if now - self._looked < _NODE_SECONDS:
@@ -143,10 +143,11 @@ class SlurmAttempt:
     def _unexplained(self, missing: list[FolderNode], code: int | None, said: list[str]) -> Ended:
         hosts = ", ".join(node.host for node in missing)
         if self._killed:
-            return Ended(JobState.LOST, f"{hosts}: the agent was ended without being asked")
-        last = next((line for line in reversed(said) if line.strip()), "srun said nothing")
-        words = f"{hosts}: the agent was gone without a result (code {code}): {last}"
-        return Ended(JobState.LOST, words, failure_of("agent", said))
+            return Ended(JobState.LOST, reason("agent-destroyed", hosts=hosts))
+        line = next((line for line in reversed(said) if line.strip()), "")
+        gone = "agent-gone-from-step" if line else "agent-gone-from-silent-step"
+        why = reason(gone, hosts=hosts, code=code, line=line)
+        return Ended(JobState.LOST, why, failure_of("agent", said))
 
     def _explained(self, now: float, otherwise: Ended) -> Ended:
         """The end of the job explains the end of a step that nobody here had ended."""
@@ -201,8 +202,7 @@ class SlurmAttempt:
 
 
 def _starved(said: list[str]) -> Ended:
-    words = f"over its memory; ask for more with `slurm.memory`: {memory_kill(said)}"
-    return Ended(JobState.FAILED, words, failure_of("oom", said))
+    return Ended(JobState.FAILED, reason("slurm-step-over-memory", line=memory_kill(said)), failure_of("oom", said))
 
 
 def _lost(node: FolderNode) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 
 from trainmark.errors import SiteError
 from trainmark.launch import attempt as attempts
-from trainmark.launch import node_zip
+from trainmark.launch import node_zip, trees
 from trainmark.launch.attempt import FolderNode
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.slurm import options as slurm_options
@@ -25,9 +25,9 @@ from trainmark.launch.slurm.attempt import SlurmAttempt
 from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.transport import SharedFolderTransport
-from trainmark.launch.trees import Tree, pack, unpack
+from trainmark.launch.trees import Tree
 from trainmark.plan.records import Plan
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
@@ -87,9 +87,7 @@ class SlurmLauncher(Launcher):
         return handle.rpartition("/")[0]
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
-        roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
-        tree = self._tree(roots) if roots else None
-        return slurm_plan.render(spec, site, tree)
+        return slurm_plan.render(spec, site, trees.of_case(spec.case, self._trees))
 
     def submit(self, request: Request) -> StartedAttempt:
         about = request.nodes[0].plan["slurm"]
@@ -133,22 +131,22 @@ class SlurmLauncher(Launcher):
                 return states
             time.sleep(_LOOK_SECONDS)
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         attempt = self._attempt(job)
         if how != "destroy":
             # Agents look at their orders each second.
-            if attempts.command(job.attempt_dir, epoch, how, reason):
+            if attempts.command(job.attempt_dir, epoch, how, why):
                 attempt.agents.asked_to_end = True
-                attempt.withdraw(reason)
+                attempt.withdraw(why)
             return
-        if attempt.withdraw(reason):
+        if attempt.withdraw(why):
             return
         attempt.kill()
         if attempt.allocation.silent() > SILENT_SECONDS and attempt.allocation.job:
             cancel(attempt.allocation)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
 
     def collect(self, job: StartedAttempt) -> None:
         """All of it is in the run's folder already. An allocation that lost a node is given back."""
@@ -172,18 +170,13 @@ class SlurmLauncher(Launcher):
 
     # ---- starting
 
-    def _tree(self, roots: tuple[str, ...]) -> Tree:
-        if roots not in self._trees:
-            self._trees[roots] = pack(roots)
-        return self._trees[roots]
-
     def _furnish(self, run_dir: Path, about: dict[str, Any]) -> None:
         """The node side and the workload's files, once for the whole run."""
         top = run_dir / TOP
         node_zip.write(top)
         for tree in self._trees.values():
             if tree.name == about["tree"]:
-                unpack(tree, top / "trees" / tree.name)
+                trees.unpack(tree, top / "trees" / tree.name)
 
     def _allocation(self, run_dir: Path, about: dict[str, Any]) -> Allocation:
         """The one that stands under this key, or a new one. Those of other keys are given back first."""

@@ -36,7 +36,7 @@ class Hosts:
     def ask(self, addresses: list[str], op: str, payload: bytes = b"", **fields: Any) -> dict[str, dict[str, Any]]:
         """The same question to several; SiteError names every host that could not."""
         replies = {address: self._links[address].ask(op, payload, **fields) for address in addresses}
-        self._connections.until(lambda: all(reply.done for reply in replies.values()), _ANSWER_SECONDS)
+        self._connections.wait(replies.values(), _ANSWER_SECONDS)
         bad = [f"{address}: {reply.why}" for address, reply in replies.items() if not reply.ok]
         if bad:
             raise SiteError("; ".join(bad))
@@ -45,15 +45,13 @@ class Hosts:
 
 @contextlib.contextmanager
 def connected(site: Site, addresses: list[str]) -> Iterator[Hosts]:
-    options = ssh_options.of(site)
-    connections = Connections(options.fan_out)
+    connections = Connections(ssh_options.of(site).fan_out)
     file = node_zip.write(cache_dir() / "node")
     links = {address: connections.link(reach(site, address), file) for address in addresses}
     for link in links.values():
         link.users += 1
     try:
-        seconds = options.connect_seconds * -(-len(links) // options.fan_out) + 1.0
-        connections.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
+        connections.reach(list(links.values()))
         dead = [f"{address} cannot be reached: {link.why}" for address, link in links.items() if not link.ready]
         if dead:
             raise SiteError("; ".join(dead))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from trainmark.launch.protocol import Ended
+from trainmark.reasons import Reason, reason
 from trainmark.spec.states import JobState
 
 SQUEUE = ("%i", "%T", "%r", "%S", "%N")
@@ -96,32 +97,34 @@ def _whole(parts: list[SlurmJob]) -> SlurmJob:
     return parts[0]
 
 
+# Slurm's name of an end → what it means for a round in the job, and the code of the reason.
 _ENDS: dict[str, tuple[JobState, str]] = {
-    "COMPLETED": (JobState.LOST, "it ended by itself before the round was done"),
-    "FAILED": (JobState.LOST, "its batch script failed"),
-    "BOOT_FAIL": (JobState.LOST, "a node did not boot"),
-    "NODE_FAIL": (JobState.LOST, "a node failed"),
-    "LAUNCH_FAILED": (JobState.LOST, "a node could not start it"),
-    "DEADLINE": (JobState.TIMEOUT, "it reached its deadline"),
-    "TIMEOUT": (JobState.TIMEOUT, "it reached its time limit; ask for more with `slurm.time`"),
-    "OUT_OF_MEMORY": (JobState.FAILED, "it ran out of memory; ask for more with `slurm.memory`"),
-    "PREEMPTED": (JobState.PREEMPTED, "another job took its nodes"),
-    "CANCELLED": (JobState.CANCELLED, "it was cancelled"),
-    "REVOKED": (JobState.CANCELLED, "another cluster of the federation started it"),
-    "REQUEUED": (JobState.PREEMPTED, "it was put back into the queue"),
+    "COMPLETED": (JobState.LOST, "slurm-completed"),
+    "FAILED": (JobState.LOST, "slurm-failed"),
+    "BOOT_FAIL": (JobState.LOST, "slurm-boot-failed"),
+    "NODE_FAIL": (JobState.LOST, "slurm-node-failed"),
+    "LAUNCH_FAILED": (JobState.LOST, "slurm-launch-failed"),
+    "DEADLINE": (JobState.TIMEOUT, "slurm-deadline"),
+    "TIMEOUT": (JobState.TIMEOUT, "slurm-timeout"),
+    "OUT_OF_MEMORY": (JobState.FAILED, "slurm-out-of-memory"),
+    "PREEMPTED": (JobState.PREEMPTED, "slurm-preempted"),
+    "CANCELLED": (JobState.CANCELLED, "slurm-cancelled"),
+    "REVOKED": (JobState.CANCELLED, "slurm-revoked"),
+    "REQUEUED": (JobState.PREEMPTED, "slurm-requeued"),
 }
 _SHORTENED = (*_ENDS, *WAITING, *LIVING)
 
 
 def ended(job: SlurmJob, who: str = "") -> Ended:
     """What the end of a job means for a round that was in it. `who` is the name behind `by`."""
-    state, words = _ENDS.get(job.state, (JobState.LOST, f"it is in state {job.state}"))
+    state, code = _ENDS.get(job.state, (JobState.LOST, ""))
+    why = reason(code) if code else reason("slurm-state", state=job.state)
     if job.state == "CANCELLED" and (who or job.by):
-        words += f" by {who or 'user ' + job.by}"
+        why = reason("slurm-cancelled-by", user=who) if who else reason("slurm-cancelled-by-id", user=job.by)
     if job.state in ("NODE_FAIL", "BOOT_FAIL") and job.nodes:
-        words += f" (it had {job.nodes})"
+        why = reason("slurm-with-nodes", why=why, nodes=job.nodes)
     starved = job.state == "OUT_OF_MEMORY"
-    return Ended(state, f"Slurm job {job.id}: {words}", failure_of("oom", []) if starved else None)
+    return Ended(state, reason("slurm-job", job=job.id, why=why), failure_of("oom", []) if starved else None)
 
 
 def failure_of(kind: str, lines: list[str]) -> dict[str, Any]:
@@ -129,46 +132,45 @@ def failure_of(kind: str, lines: list[str]) -> dict[str, Any]:
     return {"rank": None, "kind": kind, "last_lines": lines}
 
 
-_REASONS = {
-    "Priority": "jobs of higher priority come first",
-    "Resources": "the nodes it wants are busy",
-    "BeginTime": "its begin time has not come",
-    "Dependency": "it waits for another job",
-    "PartitionTimeLimit": "its time limit is longer than the partition allows",
-    "PartitionNodeLimit": "the partition does not give so many nodes",
-    "PartitionDown": "the partition is down",
-    "PartitionInactive": "the partition takes no jobs now",
-    "ReqNodeNotAvail": "a node it names is not available",
-    "NodeDown": "a node it needs is down",
-    "BadConstraints": "no node can ever give what it asks for",
-    "Reservation": "it waits for its reservation",
-    "Licenses": "it waits for a licence",
-    "JobHeldUser": "it is held; `scontrol release` lets it go",
-    "JobHeldAdmin": "an administrator holds it",
-    "JobArrayTaskLimit": "its array runs as many tasks at once as it may",
-    "Cleaning": "what is left of its last run is being cleaned up",
-    "AssociationJobLimit": "the account runs as many jobs as it may",
-    "QOSMaxJobsPerUserLimit": "you run as many jobs as the QoS allows",
-    "QOSMaxNodePerUserLimit": "you have as many nodes as the QoS allows",
-    "QOSMaxGRESPerUser": "you have as many devices as the QoS allows",
-    "InvalidAccount": "the account is not valid",
-    "InvalidQOS": "the QoS is not valid",
-    "QOSUsageThreshold": "the QoS has used up its share",
-    "launch failed requeued held": "a node could not start it, and it is held",
+# Slurm's reasons for a job that waits → codes of ours.
+_WAITS = {
+    "Priority": "slurm-waits-priority",
+    "Resources": "slurm-waits-resources",
+    "BeginTime": "slurm-waits-begin-time",
+    "Dependency": "slurm-waits-dependency",
+    "PartitionTimeLimit": "slurm-waits-partition-time-limit",
+    "PartitionNodeLimit": "slurm-waits-partition-node-limit",
+    "PartitionDown": "slurm-waits-partition-down",
+    "PartitionInactive": "slurm-waits-partition-inactive",
+    "ReqNodeNotAvail": "slurm-waits-req-node-not-avail",
+    "NodeDown": "slurm-waits-node-down",
+    "BadConstraints": "slurm-waits-bad-constraints",
+    "Reservation": "slurm-waits-reservation",
+    "Licenses": "slurm-waits-licenses",
+    "JobHeldUser": "slurm-waits-job-held-user",
+    "JobHeldAdmin": "slurm-waits-job-held-admin",
+    "JobArrayTaskLimit": "slurm-waits-job-array-task-limit",
+    "Cleaning": "slurm-waits-cleaning",
+    "AssociationJobLimit": "slurm-waits-association-job-limit",
+    "QOSMaxJobsPerUserLimit": "slurm-waits-qos-max-jobs-per-user-limit",
+    "QOSMaxNodePerUserLimit": "slurm-waits-qos-max-node-per-user-limit",
+    "QOSMaxGRESPerUser": "slurm-waits-qos-max-gres-per-user",
+    "InvalidAccount": "slurm-waits-invalid-account",
+    "InvalidQOS": "slurm-waits-invalid-qos",
+    "QOSUsageThreshold": "slurm-waits-qos-usage-threshold",
+    "launch failed requeued held": "slurm-waits-launch-failed-requeued-held",
 }
 
 
-def waiting_for(reason: str) -> str:
-    """Why a job is not running, in plain English; Slurm's own term stays in brackets."""
-    first = reason.partition(",")[0].strip()
+def waiting_for(term: str) -> Reason:
+    """Why a job is not running; Slurm's own term is shown with it."""
+    first = term.partition(",")[0].strip()
     if not first or first == "None":
-        return "it waits in the queue"
-    plain = _REASONS.get(first)
-    if plain is None and first.startswith(("Assoc", "QOS")):
-        plain = "a limit of the account or QoS is reached"
+        return reason("slurm-waits-in-queue")
     if first.startswith("Nodes required for job are DOWN"):
-        return "nodes it needs are down, drained or reserved"
-    return f"{plain} ({reason})" if plain else f"it waits: {reason}"
+        return reason("slurm-waits-nodes-down")
+    known = _WAITS.get(first) or ("slurm-waits-limit" if first.startswith(("Assoc", "QOS")) else None)
+    return reason("slurm-waits", why=reason(known), term=term) if known else reason("slurm-waits-other", term=term)
 
 
 def memory_kill(lines: list[str]) -> str | None:

@@ -58,7 +58,7 @@ def clear(connections: Connections, left: Sequence[tuple[Connection, AbandonedFo
     for link, one in left:
         link.ask("destroy", **one.address)
         replies.append((one, link.ask("forget", dirs=[one.address["dir"]])))
-    connections.until(lambda: all(reply.done for _, reply in replies), _CLEAR_SECONDS)
+    connections.wait((reply for _, reply in replies), _CLEAR_SECONDS)
     for one, reply in replies:
         if reply.ok:
             one.file.unlink(missing_ok=True)

@@ -57,9 +57,7 @@ def _ordered(hosts: list[str], found: list[Finding]) -> list[Finding]:
 def _all(
     connections: Connections, links: dict[str, Connection], site: Site, plan: Plan | None, node_zip: str
 ) -> Iterator[Finding]:
-    turns = -(-len(links) // ssh_options.of(site).fan_out)
-    seconds = max(link.patience for link in links.values()) * turns
-    connections.until(lambda: all(link.ready or (link.down and link.tries) for link in links.values()), seconds)
+    connections.reach(list(links.values()))
     alive = {host: link for host, link in links.items() if link.ready}
     for host, link in links.items():
         if not link.ready:
@@ -67,7 +65,7 @@ def _all(
     pythons = ssh_pythons.wanted(site, plan)
     question = _question(site, plan, pythons)
     asked = {host: link.ask("check", **question) for host, link in alive.items()}
-    connections.until(lambda: all(reply.done for reply in asked.values()), _SECONDS)
+    connections.wait(asked.values(), _SECONDS)
     clocks = dict(zip(alive, measure(connections, list(alive.values())), strict=True))
     for host, reply in asked.items():
         if not reply.ok:
@@ -152,14 +150,14 @@ def _neighbours(connections: Connections, links: dict[str, Connection], *, every
         return
     token = os.urandom(8).hex()
     heard = {host: link.ask("listen", token=token) for host, link in links.items()}
-    connections.until(lambda: all(reply.done for reply in heard.values()), _SECONDS)
+    connections.wait(heard.values(), _SECONDS)
     ports = {host: (reply.value or {}).get("port") for host, reply in heard.items() if reply.ok}
     tried = {}
     for index, host in enumerate(hosts):
         others = [other for other in hosts if other != host] if every_pair else [hosts[(index + 1) % len(hosts)]]
         targets = [{"host": other, "port": ports[other]} for other in others if other in ports]
         tried[host] = (len(targets), links[host].ask("reach", targets=targets, token=token))
-    connections.until(lambda: all(reply.done for _, reply in tried.values()), _SECONDS)
+    connections.wait((reply for _, reply in tried.values()), _SECONDS)
     for host, (count, reply) in tried.items():
         failed = (reply.value or {}).get("failed") or {}
         why = reply.why if not reply.ok else "; ".join(f"{other}: {text}" for other, text in failed.items())
@@ -176,7 +174,7 @@ def _shared(connections: Connections, links: dict[str, Connection], site: Site, 
         steps.append(("look", hosts, inside))
     for step, group, argv in [*steps, ("end", hosts[:1], None)]:
         replies = {host: links[host].ask("share", path=path, token=token, step=step, argv=argv) for host in group}
-        connections.until(lambda replies=replies: all(reply.done for reply in replies.values()), _SECONDS)  # type: ignore[misc]
+        connections.wait(replies.values(), _SECONDS)
         for host, reply in replies.items():
             why = (reply.value or {}).get("why")
             if step != "end":
@@ -187,15 +185,8 @@ def _shared(connections: Connections, links: dict[str, Connection], site: Site, 
 def _look_from_container(site: Site, token: str, node_zip: str) -> list[str] | None:
     if not site.container:
         return None
-    look = [
-        site.container.python,
-        "-I",
-        "-S",
-        f"{ssh_plan.WORK}/node/{node_zip}",
-        "shared-folder",
-        str(site.shared_dir),
-        token,
-    ]
+    agent = [site.container.python, "-I", "-S", f"{ssh_plan.WORK}/node/{node_zip}"]
+    look = [*agent, "shared-folder", str(site.shared_dir), token]
     blank = {"token": token, "node": "share", "run": "check", "config": {}}
     image = images.image_name(site.container)
     return agent_command.in_container(site.container, blank, look, ssh_plan.WORK, image, site.shared_dir).argv

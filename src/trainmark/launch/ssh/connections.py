@@ -5,12 +5,13 @@ from __future__ import annotations
 import selectors
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainmark.errors import SiteError
 from trainmark.launch.ssh.command_line import SshTarget
-from trainmark.launch.ssh.connection import Connection
+from trainmark.launch.ssh.connection import Connection, Reply
 
 # How often the connections looks for what is late, and for what must be connected.
 _LOOK_SECONDS = 0.05
@@ -100,6 +101,18 @@ class Connections:
             while time.monotonic() < pause:
                 self.step(pause - time.monotonic())
         return True
+
+    def wait(self, replies: Iterable[Reply], seconds: float) -> None:
+        """Serves until all replies are there, or the time is over."""
+        waiting = list(replies)
+        self.until(lambda: all(reply.done for reply in waiting), seconds)
+
+    def need(self, replies: Sequence[tuple[Connection, Reply]], what: str, seconds: float) -> None:
+        """The same; SiteError names the hosts that could not do `what`."""
+        self.wait((reply for _, reply in replies), seconds)
+        bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
+        if bad:
+            raise SiteError("; ".join(bad[:5]))
 
     def reach(self, links: list[Connection], at_most: float = float("inf")) -> None:
         """All of them at once, as far as the limit allows; each gets one full try within `at_most` seconds."""

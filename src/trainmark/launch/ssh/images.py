@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from trainmark.errors import SiteError
 from trainmark.launch import agent_command
 from trainmark.launch.ssh.connection import Connection, Reply
 from trainmark.launch.ssh.connections import Connections
@@ -158,10 +157,7 @@ class Provider:
         self._wait([*taken, (source, source.ask("load", engine=want.engine, name=name, take=False))], "load the image")
 
     def _wait(self, replies: list[tuple[Connection, Reply]], what: str) -> None:
-        self._connections.until(lambda: all(reply.done for _, reply in replies), _SECONDS)
-        bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
-        if bad:
-            raise SiteError("; ".join(bad[:5]))
+        self._connections.need(replies, what, _SECONDS)
 
 
 def _names(links: list[Connection]) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch import attempt as attempts
-from trainmark.launch import node_zip
+from trainmark.launch import node_zip, trees
 from trainmark.launch.attempt import AttemptNodes
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.ssh import abandoned, images
@@ -22,13 +22,13 @@ from trainmark.launch.ssh.clock import measure
 from trainmark.launch.ssh.command_line import tunnel_line
 from trainmark.launch.ssh.connection import Connection
 from trainmark.launch.ssh.connections import Connections
-from trainmark.launch.ssh.node import NEVER_BEGAN, SshNode, reach_of
+from trainmark.launch.ssh.node import SshNode, reach_of
 from trainmark.launch.ssh.options import SshOptions
 from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.ssh.start import Starter
-from trainmark.launch.trees import Tree, pack
+from trainmark.launch.trees import Tree
 from trainmark.plan.records import Plan
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site, beside, options_location
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
@@ -73,8 +73,7 @@ class SshLauncher(Launcher):
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         self.connections.limit = ssh_options.of(site).fan_out
-        roots = tuple(root for root in (spec.case.folder, *spec.case.path) if root)
-        tree = self._tree(roots) if roots else None
+        tree = trees.of_case(spec.case, self._trees)
         self._starter.wanted = images.wanted(site, ssh_plan.WORK)
         nodes = [ssh_plan.render(spec, node, site, tree, self.zip().name) for node in spec.case.nodes]
         return Request(spec.attempt_dir, spec.token, tuple(nodes))
@@ -109,7 +108,7 @@ class SshLauncher(Launcher):
             return job
         self._attach(nodes, job)
         # A host that cannot be asked may well have an agent: only a plain no from all counts.
-        never = all(node.ended and node.ended.reason == NEVER_BEGAN for node in nodes)
+        never = all(node.never_began for node in nodes)
         if never:
             del self._attempts[job.handle]
         return None if never else job
@@ -126,9 +125,9 @@ class SshLauncher(Launcher):
         self.connections.until(news, seconds, every=_LOOK_SECONDS)
         return {handle: attempt.state() for handle, attempt in following.items()}
 
-    def cancel(self, job: StartedAttempt, epoch: int, reason: Reason | str, how: How) -> None:
+    def cancel(self, job: StartedAttempt, epoch: int, why: Reason | str, how: How) -> None:
         attempt = self._attempt(job)
-        if how != "destroy" and not attempts.command(job.attempt_dir, epoch, how, reason):
+        if how != "destroy" and not attempts.command(job.attempt_dir, epoch, how, why):
             return
         attempt.asked_to_end = True
         for node in attempt.nodes:
@@ -140,9 +139,9 @@ class SshLauncher(Launcher):
         self.connections.step(0.0)
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
-        attempts.command(job.attempt_dir, epoch, "adopt", "another controller took over")
+        attempts.command(job.attempt_dir, epoch, "adopt", reason("controller-took-over"))
         replies = [node.transport.repeat_order() for node in self._attempt(job).nodes if node.ended is None]
-        self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+        self.connections.wait(replies, _COLLECT_SECONDS)
 
     def collect(self, job: StartedAttempt) -> None:
         """Everything arrived before a node's end was known; here the hosts are cleared."""
@@ -162,7 +161,7 @@ class SshLauncher(Launcher):
             # A round that is done needs its checkpoints no more.
             done = [node.plan["config"]["checkpoints"]] if whole else []
             replies.append(node.link.ask("forget", dirs=[node.plan["dir"], *done]))
-        self.connections.until(lambda: all(reply.done for reply in replies), _COLLECT_SECONDS)
+        self.connections.wait(replies, _COLLECT_SECONDS)
 
     def release(self, run_dir: Path) -> list[str]:
         """Connections end with the controller. What is still on hosts that were lost is tried once more."""
@@ -189,12 +188,6 @@ class SshLauncher(Launcher):
         if self._zip is None:
             self._zip = node_zip.write(cache_dir() / "node")
         return self._zip
-
-    def _tree(self, roots: tuple[str, ...]) -> Tree:
-        """Packed once: all rounds of a run train with the same files."""
-        if roots not in self._trees:
-            self._trees[roots] = pack(roots)
-        return self._trees[roots]
 
     def _node(self, folder: Path, plan: dict[str, Any]) -> SshNode:
         link = self.connections.link(reach_of(plan), self.zip())

@@ -16,12 +16,12 @@ from trainmark.launch.ssh import abandoned
 from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.ssh.connection import Connection, Reply
 from trainmark.launch.ssh.plan import REACH
+from trainmark.reasons import Reason, reason
 from trainmark.spec.states import JobState
 from trainmark.store.files import read_json, write_all, write_json
 from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN
 
 AGENT_LOG = "agent.log"
-NEVER_BEGAN = "the controller ended before the agent began"
 # Names the files of a node that stayed where they were.
 LEFT_THERE = "left_on_host.txt"
 # How long a host without contact may keep somebody waiting who has asked for the end.
@@ -117,6 +117,8 @@ class SshNode(attempts.LaunchedNode):
         super().__init__(folder, plan, RelayTransport(folder, plan, link))
         self.link = link
         self.collected = False
+        # The controller ended before it started the agent.
+        self.never_began = False
         self._silent_since: float | None = None
 
     @property
@@ -135,8 +137,10 @@ class SshNode(attempts.LaunchedNode):
     def _never_started(self, code: int) -> Ended:
         """What was to start the agent (a container engine, a shell with modules) says why in the agent's place."""
         lines = last_lines(str(self.folder / AGENT_LOG))
-        reason = f"the agent did not start, exit code {code}" + (f": {lines[-1]}" if lines else "")
-        return Ended(JobState.FAILED, reason, {"rank": None, "kind": "agent", "last_lines": lines})
+        why = reason("agent-not-started", code=code)
+        if lines:
+            why = reason("agent-not-started-because", code=code, line=lines[-1])
+        return Ended(JobState.FAILED, why, {"rank": None, "kind": "agent", "last_lines": lines})
 
     def end(self, ended: Ended) -> None:
         if self.ended is None:
@@ -145,10 +149,10 @@ class SshNode(attempts.LaunchedNode):
             if self.transport.watch in self.link.on_ready:
                 self.link.on_ready.remove(self.transport.watch)
 
-    def lost(self, why: str) -> None:
-        """Given up without its own word. Its files stay on the host until they are known to be nobody's."""
+    def lost(self, why: Reason) -> None:
+        """Given up without a result. Its files stay on the host until they are known to be nobody's."""
         self.collected = True
-        if why != NEVER_BEGAN:
+        if not self.never_began:
             self.leave_behind()
         self.end(Ended(JobState.LOST, why))
 
@@ -164,14 +168,15 @@ class SshNode(attempts.LaunchedNode):
             self._silent_since = None
             watching = self.transport.watching
             if watching is not None and watching.ok and not (watching.value or {}).get("begun"):
-                self.lost(NEVER_BEGAN)
+                self.never_began = True
+                self.lost(reason("agent-never-began"))
             return
         if self._silent_since is None:
             self._silent_since = now
         silent = now - self._silent_since
         limit = self.link.reach.lost_seconds
         if silent > (min(_PATIENCE, limit) if asked_to_end else limit):
-            self.lost(f"no contact for {silent:.0f} s: {self.link.why}; its agent ends at its own deadline")
+            self.lost(reason("no-contact", seconds=silent, why=self.link.why))
 
 
 def _replace(path: Path, data: bytes) -> None:

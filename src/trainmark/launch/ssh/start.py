@@ -65,7 +65,7 @@ class Starter:
     def start(self, nodes: list[SshNode]) -> None:
         replies = [(node, _start(node)) for node in nodes]
         try:
-            self._heard([(node.link, reply) for node, reply in replies], "start the agent")
+            self._need([(node.link, reply) for node, reply in replies], "start the agent")
         except SiteError:
             # One that did not start makes the others useless.
             self._end([(node.link, node) for node in nodes])
@@ -99,19 +99,19 @@ class Starter:
         replies = []
         for link, node in nodes:
             replies += [link.ask("destroy", **node.transport.address), link.ask("forget", dirs=[node.plan["dir"]])]
-        self._connections.until(lambda: all(reply.done for reply in replies), _END_SECONDS)
+        self._connections.wait(replies, _END_SECONDS)
 
     def _send(self, links: list[Connection], tree: Tree) -> None:
         """Files, to those who lack them."""
         asked = [(link, link.ask("have", trees=[tree.name])) for link in links]
-        self._heard(asked, "look for files")
+        self._need(asked, "look for files")
         lacking = [link for link, reply in asked if (reply.value or {}).get("missing")]
-        self._heard([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
+        self._need([(link, link.ask("tree", tree.content, name=tree.name)) for link in lacking], "take files")
 
     def _clear_caches(self, nodes: list[SshNode]) -> None:
         """Where the site wants it. A busy disk may take long; what could not be done is in the result."""
         asked = [(node, node.link.ask("clear_caches")) for node in nodes if node.plan[REACH]["clear_caches"]]
-        self._connections.until(lambda: all(reply.done for _, reply in asked), _ANSWER_SECONDS)
+        self._connections.wait((reply for _, reply in asked), _ANSWER_SECONDS)
         for node, reply in asked:
             why = reply.why or f"no answer within {_ANSWER_SECONDS:g} s"
             warnings = (reply.value or {})["warnings"] if reply.ok else [reason("caches-not-cleared", why=why)]
@@ -124,16 +124,13 @@ class Starter:
         if not wanted or len(nodes) == 1:
             return
         reply = first.link.ask("ports", wanted=wanted)
-        self._heard([(first.link, reply)], "hold a port")
+        self._need([(first.link, reply)], "hold a port")
         numbers = [int(number) for number in (reply.value or {})["numbers"]]
         for node in nodes:
             node.plan = agree_on(node.plan, numbers)
 
-    def _heard(self, replies: list[tuple[Connection, Reply]], what: str) -> None:
-        self._connections.until(lambda: all(reply.done for _, reply in replies), _ANSWER_SECONDS)
-        bad = [f"{link.reach.host} could not {what}: {reply.why}" for link, reply in replies if not reply.ok]
-        if bad:
-            raise SiteError("; ".join(bad[:5]))
+    def _need(self, replies: list[tuple[Connection, Reply]], what: str) -> None:
+        self._connections.need(replies, what, _ANSWER_SECONDS)
 
 
 def _write_down(nodes: list[SshNode], clocks: list[ClockOffset]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainmark.report.i18n import labels_automl, labels_studies, labels_verdicts
+from trainmark.report.i18n import labels_automl, labels_formulas, labels_studies, labels_verdicts
 
 # key → (English, Chinese). {0}, {1} … are filled in.
 LABELS: dict[str, tuple[str, str]] = {
@@ -63,9 +63,9 @@ LABELS: dict[str, tuple[str, str]] = {
     "outcome.two-level": ("two levels", "双水平"),
     "outcome.too short": ("too short", "过短"),
     "outcome.fixed": ("fixed", "固定"),
-    "band.inside": ("inside", "在带内"),
-    "band.outside": ("outside", "在带外"),
-    "band.not applicable": ("not applicable", "不适用"),
+    "band-inside": ("inside", "在带内"),
+    "band-outside": ("outside", "在带外"),
+    "band-not-applicable": ("not applicable", "不适用"),
     "preset": ("Preset", "预设"),
     "division": ("Division", "组别"),
     "division.closed": ("closed", "封闭"),
@@ -181,4 +181,4 @@ LABELS: dict[str, tuple[str, str]] = {
     "m.evaluation": ("Evaluation: {0}", "评估：{0}"),
     "m.disturbed_rounds": ("Disturbed rounds", "受干扰轮次"),
 }
-LABELS |= labels_verdicts.LABELS | labels_studies.LABELS | labels_automl.LABELS
+LABELS |= labels_formulas.LABELS | labels_verdicts.LABELS | labels_studies.LABELS | labels_automl.LABELS

@@ -38,6 +38,8 @@ REASONS: dict[str, tuple[str, str]] = {
         "{count} records could not be read and were left out",
         "{count} 条记录无法读取，未计入",
     ),
+    "automl-duration-over": ("the experiment's time of {duration} is up", "实验时间 {duration} 已到"),
+    "automl-all-trials-done": ("all {count} trials are done", "{count} 个试验已全部完成"),
     "automl-crashed-workers": ("it crashed {count} workers", "先后弄垮 {count} 个工作进程"),
     "automl-time-up": ("the time was up in its first epoch", "第一个 epoch 未完成时间已到"),
     "automl-out-of-memory": ("out of memory: {text}", "内存不足：{text}"),

@@ -75,10 +75,15 @@ def _argument(value: Reason, field: Field, column: int) -> str:
     if isinstance(found, (list, tuple)):
         # Reasons are sentences; anything else is listed.
         sentences = any(isinstance(one, (Reason, dict)) for one in found)
-        return _several(found, column, _JOINTS["; "][column] if sentences else ", ")
-    if field.spec:
+        joint = _JOINTS["; "][column] if sentences else ", "
+        return joint.join(_formatted(one, field.spec, column) for one in found)
+    return _formatted(found, field.spec, column)
+
+
+def _formatted(value: Any, spec: str, column: int) -> str:
+    if spec:
         try:
-            return format(found, field.spec)
+            return format(value, spec)
         except (TypeError, ValueError):
             pass
-    return _said(found, column)
+    return _said(value, column)

@@ -6,7 +6,15 @@ from functools import cache
 from string import Formatter
 from typing import NamedTuple
 
-from trainmark.report.i18n import reasons_agent, reasons_automl, reasons_campaign, reasons_common, reasons_report
+from trainmark.report.i18n import (
+    reasons_agent,
+    reasons_automl,
+    reasons_campaign,
+    reasons_common,
+    reasons_launch,
+    reasons_report,
+    reasons_score,
+)
 
 CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_common.REASONS,
@@ -14,7 +22,9 @@ CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_agent.REASONS,
     reasons_automl.REASONS,
     reasons_campaign.REASONS,
+    reasons_launch.REASONS,
     reasons_report.REASONS,
+    reasons_score.REASONS,
 )
 REASONS: dict[str, tuple[str, str]] = {code: pair for catalogue in CATALOGUES for code, pair in catalogue.items()}
 

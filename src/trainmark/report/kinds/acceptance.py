@@ -2,74 +2,62 @@
 
 from __future__ import annotations
 
+from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.acceptance import Acceptance
-from trainmark.report.document import (
-    MARKDOWN,
-    NOT_PAGE,
-    NOT_TEXT,
-    PAGE,
-    TEXT,
-    Badge,
-    Block,
-    Code,
-    Column,
-    Document,
-    Group,
-    Heading,
-    Inline,
-    Notes,
-    Paragraph,
-    Table,
-    Tone,
-    Verbatim,
-)
+from trainmark.report.make.acceptance import Acceptance
 from trainmark.report.texts import Joined, Text, label
-from trainmark.score.accept.nodes import NodeVerdict, percent
+from trainmark.score.accept.nodes import NodeResult, percent
 
-_TONES: dict[str, Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn"}
+_TONES: dict[str, doc.Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn"}
 
 
-def document(found: Acceptance) -> Document:
+def document(found: Acceptance) -> doc.Document:
     rule = label("accept.rule", percent(found.margin), percent(found.link_margin), percent(found.level))
-    blocks: list[Block] = [
-        Paragraph(Joined((label("accept.line", found.site, found.verdict.upper()), found.case), "\n"), shown_in=TEXT),
-        Paragraph(Code(found.case), shown_in=NOT_TEXT),
-        Paragraph(rule),
-        Group([_nodes(found)], style="flush"),
-        Paragraph(_link_line(found)),
+    blocks: list[doc.Block] = [
+        doc.Paragraph(
+            Joined((label("accept.line", found.site, found.verdict.upper()), found.case), "\n"), shown_in=doc.TEXT
+        ),
+        doc.Paragraph(doc.Code(found.case), shown_in=doc.NOT_TEXT),
+        doc.Paragraph(rule),
+        doc.Group([_nodes(found)], style="flush"),
+        doc.Paragraph(_link_line(found)),
         *_links(found),
-        Notes(_remarks(found)),
+        doc.Notes(_remarks(found)),
         *_drain(found),
-        Paragraph(label("accept.runs", ", ".join(found.runs)), shown_in=TEXT),
+        doc.Paragraph(label("accept.runs", ", ".join(found.runs)), shown_in=doc.TEXT),
     ]
-    return Document(
+    return doc.Document(
         title=f"accept · {found.site}",
         kind=label("accept.title"),
         heading=found.site,
-        badges=[Badge(found.verdict, _TONES[found.verdict])],
-        blocks=[Group(blocks, "summary")],
+        badges=[doc.Badge(found.verdict, _TONES[found.verdict])],
+        blocks=[doc.Group(blocks, "summary")],
     )
 
 
-def _nodes(found: Acceptance) -> Table:
+def _nodes(found: Acceptance) -> doc.Table:
     """With a column for peaks where the site's are known."""
     peaks = any(one.peak is not None for one in found.nodes)
-    columns = [
-        Column(label("accept.node"), figures=False),
-        Column(label("accept.verdict"), figures=False),
-        *(Column(label(f"accept.{key}")) for key in ("loss", "interval", "findable", "speed", "blocks")),
-        *([Column(label("accept.peak"))] if peaks else []),
-        Column(label("accept.reason"), figures=False),
+    names = [
+        "node",
+        "verdict",
+        "loss",
+        "interval",
+        "findable",
+        "speed",
+        "blocks",
+        *(["peak"] if peaks else []),
+        "reason",
     ]
-    return Table(columns, [_node(one, found.unit, peaks) for one in found.nodes])
+    columns = doc.columns(*(f"accept.{name}" for name in names), words=2, after=1)
+    return doc.Table(columns, [_node(one, found.unit, peaks) for one in found.nodes])
 
 
-def _node(one: NodeVerdict, unit: str, peaks: bool) -> list[Inline]:
+def _node(one: NodeResult, unit: str, peaks: bool) -> list[doc.Inline]:
     known = one.ci_low is not None and one.ci_high is not None
     return [
         one.node,
-        Badge(one.word, _TONES[one.word]),
+        doc.Badge(one.word, _TONES[one.word]),
         _share(one.loss),
         f"{_share(one.ci_low)} … {_share(one.ci_high)}" if known else numbers.NONE,
         _share(one.findable),
@@ -80,7 +68,7 @@ def _node(one: NodeVerdict, unit: str, peaks: bool) -> list[Inline]:
     ]
 
 
-def _peak(one: NodeVerdict) -> Text:
+def _peak(one: NodeResult) -> Text:
     if one.peak is None:
         return numbers.NONE
     reached = numbers.quantity(one.peak, "FLOP/s")
@@ -104,28 +92,23 @@ def _link_line(found: Acceptance) -> Text:
     return label("accept.links", str(len(speeds)), *ends, slow, why)
 
 
-def _links(found: Acceptance) -> list[Block]:
+def _links(found: Acceptance) -> list[doc.Block]:
     effects = found.links.effects if found.links else []
     if not effects:
         return []
-    columns = [
-        Column(label("accept.link"), figures=False),
-        Column(label("accept.verdict"), figures=False),
-        Column(label("accept.loss")),
-        Column(label("accept.interval")),
-        Column(label("accept.reason"), figures=False),
-    ]
-    rows: list[list[Inline]] = [
+    names = ("link", "verdict", "loss", "interval", "reason")
+    columns = doc.columns(*(f"accept.{name}" for name in names), words=2, after=1)
+    rows: list[list[doc.Inline]] = [
         [
             one.name,
-            Badge(one.word, _TONES[one.word]),
+            doc.Badge(one.word, _TONES[one.word]),
             percent(one.loss),
             f"{percent(one.ci_low)} … {percent(one.ci_high)}",
             one.reason,
         ]
         for one in effects
     ]
-    return [Group([Table(columns, rows)], style="flush")]
+    return [doc.Group([doc.Table(columns, rows)], style="flush")]
 
 
 def _remarks(found: Acceptance) -> list[Text]:
@@ -138,14 +121,14 @@ def _remarks(found: Acceptance) -> list[Text]:
     return [*lines, *found.notes]
 
 
-def _drain(found: Acceptance) -> list[Block]:
+def _drain(found: Acceptance) -> list[doc.Block]:
     """Names and a command to be copied."""
     if not found.drain:
         return []
     lines = [*found.drain, found.scontrol]
     return [
-        Heading(label("accept.drain"), 4, shown_in=NOT_PAGE),
-        Heading(label("accept.drain"), shown_in=PAGE),
-        Verbatim(lines, shown_in=("text", "html")),
-        Notes([Code(line) for line in lines], shown_in=MARKDOWN),
+        doc.Heading(label("accept.drain"), 4, shown_in=doc.NOT_PAGE),
+        doc.Heading(label("accept.drain"), shown_in=doc.PAGE),
+        doc.Verbatim(lines, shown_in=("text", "html")),
+        doc.Notes([doc.Code(line) for line in lines], shown_in=doc.MARKDOWN),
     ]

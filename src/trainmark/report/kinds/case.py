@@ -4,39 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainmark.report import document as doc
 from trainmark.report import figures, numbers
-from trainmark.report.charts.records import (
-    Band,
-    Bar,
-    BarChart,
-    Bins,
-    Chart,
-    Curve,
-    Histogram,
-    Line,
-    LineChart,
-    Row,
-    RowChart,
-)
-from trainmark.report.document import (
-    Block,
-    Code,
-    Column,
-    Details,
-    Facts,
-    Figures,
-    Fold,
-    Heading,
-    Inline,
-    Notes,
-    Several,
-    Strong,
-    Table,
-)
+from trainmark.report.charts import records as charts
 from trainmark.report.i18n.labels import LABELS
 from trainmark.report.records import CaseReport, RunReport
 from trainmark.report.texts import Text, joined, label, named
-from trainmark.score.figures.measurement import Measurement
+from trainmark.score.records import Measurement
 
 _PERCENTILES = ("p50", "p90", "p99", "max")
 _MOST_INPUTS = 50
@@ -44,42 +18,48 @@ _MOST_INPUTS = 50
 _PHASES = ("train", "evaluate", "checkpoint", "init", "other", "data")
 
 
-def case_details(case: CaseReport, anchor: str, most: int, opened: bool) -> Details:
+def case_details(case: CaseReport, anchor: str, most: int, opened: bool) -> doc.Details:
     """`most`: points of a curve."""
     found = figures.throughput(case)
     # Disturbances stand beside their rounds.
     remarks = [remark for remark in figures.remarks(case) if not figures.about_a_disturbance(remark)]
-    return Details(
+    return doc.Details(
         summary=case.case,
-        blocks=[_facts(case), Notes(remarks), Figures(_charts(case, most)), *_rounds(case), *_measurements(case)],
+        blocks=[
+            _facts(case),
+            doc.Notes(remarks),
+            doc.Figures(_charts(case, most)),
+            *_rounds(case),
+            *_measurements(case),
+        ],
         anchor=anchor,
         open=opened,
         style="case",
         marks=[figures.state_badge(case.state), *figures.outcome_badges(case)],
-        figure=Strong(numbers.value(found)) if found is not None else "",
+        figure=doc.Strong(numbers.value(found)) if found is not None else "",
     )
 
 
-def _facts(case: CaseReport) -> Facts:
-    band = Several((figures.band_badge(case), figures.band_reason(case)), " ")
-    facts: list[tuple[str, Inline]] = [
+def _facts(case: CaseReport) -> doc.Facts:
+    band = doc.Several((figures.band_badge(case), figures.band_reason(case)), " ")
+    facts: list[tuple[str, doc.Inline]] = [
         ("preset", case.preset),
         ("division", named("division", case.division)),
         ("band", band if case.band else ""),
         ("variance", case.variance_level),
-        ("fingerprint", Code(case.fingerprint)),
+        ("fingerprint", doc.Code(case.fingerprint)),
     ]
-    return Facts([(label(key), value) for key, value in facts if value])
+    return doc.Facts([(label(key), value) for key, value in facts if value])
 
 
-def _charts(case: CaseReport, most: int) -> list[Chart]:
+def _charts(case: CaseReport, most: int) -> list[charts.Chart]:
     """Each shows nothing where its data is not there."""
     return [
         *_runs(case),
         _step_times(case, most),
-        Histogram(
+        charts.Histogram(
             title=label("chart.histogram"),
-            bins=[Bins(_round(run), run.histogram_edges, run.histogram_counts) for run in case.runs],
+            bins=[charts.Bins(_round(run), run.histogram_edges, run.histogram_counts) for run in case.runs],
             unit="s",
             x_title=label("chart.step_time"),
             y_title=label("axis.steps"),
@@ -87,9 +67,9 @@ def _charts(case: CaseReport, most: int) -> list[Chart]:
         _loss(case, most),
         *_evaluations(case, most),
         *_utilisation(case, most),
-        BarChart(
+        charts.BarChart(
             title=label("chart.phases"),
-            bars=[Bar(_round(run), run.phases) for run in case.runs],
+            bars=[charts.Bar(_round(run), run.phases) for run in case.runs],
             unit="s",
             x_title=label("axis.seconds"),
             names={name: named("phase", name) for run in case.runs for name in run.phases},
@@ -102,18 +82,18 @@ def _round(run: RunReport) -> Text:
     return label("round_n", str(run.round))
 
 
-def _runs(case: CaseReport) -> Iterator[Chart]:
+def _runs(case: CaseReport) -> Iterator[charts.Chart]:
     """The rounds apart: the axis is this case's own, so that their spread can be seen."""
     found = figures.throughput(case)
     runs = [run for run in case.runs if run.throughput is not None]
     if found is None or not runs:
         return
     result = found.value is not None
-    rows = [Row(_round(run), [run.throughput or 0.0], note=_note(run, found), result=result) for run in runs]
+    rows = [charts.Row(_round(run), [run.throughput or 0.0], note=_note(run, found), result=result) for run in runs]
     if result and found.ci_low is not None:
-        rows.insert(0, Row(label("chart.legend_interval"), [], found.value, found.ci_low, found.ci_high))
+        rows.insert(0, charts.Row(label("chart.legend_interval"), [], found.value, found.ci_low, found.ci_high))
     flagged = any(run.disturbed or run.outlier for run in runs)
-    yield RowChart(
+    yield charts.RowChart(
         title=label("chart.runs"),
         rows=rows,
         unit=found.unit,
@@ -126,13 +106,13 @@ def _note(run: RunReport, found: Measurement) -> str:
     return numbers.quantity(run.throughput, found.unit) + (" ⚑" if run.disturbed or run.outlier else "")
 
 
-def _step_times(case: CaseReport, most: int) -> LineChart:
+def _step_times(case: CaseReport, most: int) -> charts.LineChart:
     shown = [run for run in case.runs if run.series is not None and run.series.step_time is not None]
     first = [run.window_first for run in shown if run.window_first is not None]
     last = [run.window_last for run in shown if run.window_last is not None]
-    return LineChart(
+    return charts.LineChart(
         title=label("chart.step_time"),
-        lines=[Line(_round(run), curve) for run in shown if (curve := run.series and run.series.step_time)],
+        lines=[charts.Line(_round(run), curve) for run in shown if (curve := run.series and run.series.step_time)],
         x_title=label("axis.step"),
         y_title=label("chart.step_time"),
         # Rounds have windows of their own; what is shaded belongs to all of them.
@@ -141,15 +121,15 @@ def _step_times(case: CaseReport, most: int) -> LineChart:
     )
 
 
-def _loss(case: CaseReport, most: int) -> LineChart:
+def _loss(case: CaseReport, most: int) -> charts.LineChart:
     lines, band = [], None
     for run in case.runs:
         if run.series is None or run.series.loss is None:
             continue
-        lines.append(Line(_round(run), run.series.loss))
+        lines.append(charts.Line(_round(run), run.series.loss))
         if run.series.band_low is not None and run.series.band_high is not None:
-            band = Band(label("chart.band"), run.series.band_low, run.series.band_high)
-    return LineChart(
+            band = charts.Band(label("chart.band"), run.series.band_low, run.series.band_high)
+    return charts.LineChart(
         title=label("chart.loss"),
         lines=lines,
         x_title=label("axis.step"),
@@ -160,14 +140,14 @@ def _loss(case: CaseReport, most: int) -> LineChart:
     )
 
 
-def _evaluations(case: CaseReport, most: int) -> Iterator[Chart]:
+def _evaluations(case: CaseReport, most: int) -> Iterator[charts.Chart]:
     """One per figure that evaluations gave."""
-    by_name: dict[str, list[Line]] = {}
+    by_name: dict[str, list[charts.Line]] = {}
     for run in case.runs:
         for curve in run.series.evaluations if run.series is not None else ():
-            by_name.setdefault(curve.name, []).append(Line(_round(run), curve))
+            by_name.setdefault(curve.name, []).append(charts.Line(_round(run), curve))
     for name, lines in by_name.items():
-        yield LineChart(
+        yield charts.LineChart(
             title=label("chart.evaluation", name),
             lines=lines,
             x_title=label("axis.step"),
@@ -178,20 +158,20 @@ def _evaluations(case: CaseReport, most: int) -> Iterator[Chart]:
         )
 
 
-def _utilisation(case: CaseReport, most: int) -> Iterator[Chart]:
+def _utilisation(case: CaseReport, most: int) -> Iterator[charts.Chart]:
     """Of the round in the middle, one for each thing sampled: all rounds at once could not be read."""
     runs = [(run, run.series.utilisation) for run in case.runs if run.series is not None and run.series.utilisation]
     if not runs:
         return
     middle, curves = sorted(runs, key=lambda one: one[0].throughput or 0.0)[len(runs) // 2]
-    by_name: dict[str, list[Curve]] = {}
+    by_name: dict[str, list[charts.Curve]] = {}
     for curve in curves:
         by_name.setdefault(curve.name.rpartition(" ")[2], []).append(curve)
     number = str(middle.round)
     for name, found in by_name.items():
-        yield LineChart(
+        yield charts.LineChart(
             title=label(f"use.{name}", number) if f"use.{name}" in LABELS else label("use", number, name),
-            lines=[Line(curve.name.rpartition(" ")[0], curve) for curve in found],
+            lines=[charts.Line(curve.name.rpartition(" ")[0], curve) for curve in found],
             x_title=label("axis.time"),
             x_unit="s",
             zero=True,
@@ -199,23 +179,19 @@ def _utilisation(case: CaseReport, most: int) -> Iterator[Chart]:
         )
 
 
-def _rounds(case: CaseReport) -> list[Block]:
+def _rounds(case: CaseReport) -> list[doc.Block]:
     if not case.runs:
         return []
     found = figures.throughput(case)
     columns = [
-        Column(label("round"), figures=False),
-        Column(label("hosts"), figures=False),
-        Column(label("outcome"), figures=False),
-        *(Column(label(key)) for key in ("window_steps", "m.throughput", "sustained")),
-        *(Column(name) for name in _PERCENTILES),
-        Column(label("end_to_end")),
-        Column(label("notes"), figures=False),
+        *doc.columns("round", "hosts", "outcome", "window_steps", "m.throughput", "sustained", words=3),
+        *(doc.Column(name) for name in _PERCENTILES),
+        *doc.columns("end_to_end", "notes", words=0, after=1),
     ]
-    return [Heading(label("rounds"), 4), Table(columns, [_round_row(run, found) for run in case.runs])]
+    return [doc.Heading(label("rounds"), 4), doc.Table(columns, [_round_row(run, found) for run in case.runs])]
 
 
-def _round_row(run: RunReport, found: Measurement | None) -> list[Inline]:
+def _round_row(run: RunReport, found: Measurement | None) -> list[doc.Inline]:
     steps = numbers.NONE if run.window_first is None else f"{run.window_first:,}–{run.window_last or 0:,}"
     remarks: list[Text] = [*run.disturbed, run.reason]
     remarks += [label("outlier")] if run.outlier else []
@@ -241,15 +217,15 @@ def _speed(value: float | None, unit: str, run: RunReport) -> str:
     return text if value is None or run.outcome in ("steady", "fixed") else f"({text})"
 
 
-def _measurements(case: CaseReport) -> list[Block]:
+def _measurements(case: CaseReport) -> list[doc.Block]:
     if not case.measurements:
         return []
-    columns = [Column(label("measurement"), figures=False), *(Column(label(k)) for k in ("value", "interval", "runs"))]
-    rows: list[list[Inline]] = [
-        [Fold(named("m", one.name), _how(one)), numbers.value(one), numbers.interval(one), str(one.n)]
+    rows: list[list[doc.Inline]] = [
+        [doc.Fold(named("m", one.name), _how(one)), numbers.value(one), numbers.interval(one), str(one.n)]
         for one in case.measurements.values()
     ]
-    return [Heading(label("measurements"), 4), Table(columns, rows, style="how")]
+    columns = doc.columns("measurement", "value", "interval", "runs")
+    return [doc.Heading(label("measurements"), 4), doc.Table(columns, rows, style="how")]
 
 
 def _how(found: Measurement) -> list[tuple[Text, Text]]:
@@ -258,7 +234,7 @@ def _how(found: Measurement) -> list[tuple[Text, Text]]:
     if len(found.inputs) > _MOST_INPUTS:
         inputs += f" … ({len(found.inputs)})"
     facts: list[tuple[str, Text]] = [
-        ("formula", found.formula),
+        ("formula", figures.formula(found)),
         ("method", found.method),
         ("inputs", f"{inputs} {found.unit}" if inputs else ""),
         ("reason", found.reason),

@@ -4,32 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row, RowChart
-from trainmark.report.compare import Compared, Comparison, ratio_text
-from trainmark.report.document import (
-    MARKDOWN,
-    PAGE,
-    TEXT,
-    Badge,
-    Block,
-    Code,
-    Column,
-    Details,
-    Document,
-    Figures,
-    Group,
-    Heading,
-    Inline,
-    Notes,
-    Paragraph,
-    Several,
-    Table,
-    Tone,
-)
+from trainmark.report.make.compare import Compared, Comparison, ratio_text
 from trainmark.report.texts import Joined, Text, joined, label, named
 
-_TONES: dict[str, Tone] = {
+_TONES: dict[str, doc.Tone] = {
     "faster": "good",
     "slower": "bad",
     "equivalent": "calm",
@@ -43,9 +24,9 @@ _ORDER = {"slower": 0, "inconclusive": 1, "faster": 2, "equivalent": 3}
 _MOST_ROWS = 200
 
 
-def document(found: Sequence[Comparison]) -> Document:
+def document(found: Sequence[Comparison]) -> doc.Document:
     first = found[0]
-    facts: list[tuple[Text, Inline]] = [
+    facts: list[tuple[Text, doc.Inline]] = [
         (label("compare.a"), first.a),
         *((label("compare.b"), other.b) for other in found),
         (label("compare.metric"), named("m", first.metric)),
@@ -54,40 +35,50 @@ def document(found: Sequence[Comparison]) -> Document:
     ]
     blocks = [block for index, one in enumerate(found) for block in _sections(one, "summary" if index == 0 else "")]
     title = f"{first.a} · {', '.join(one.b for one in found)}"
-    return Document(title, label("compare.title"), first.a, blocks, facts=facts, headed=False)
+    return doc.Document(title, label("compare.title"), first.a, blocks, facts=facts, headed=False)
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def _sections(found: Comparison, anchor: str) -> list[Block]:
+def _sections(found: Comparison, anchor: str) -> list[doc.Block]:
     overall, margin = found.overall, _percent(found.margin)
     word = named("verdict", overall.word)
     ratio = ratio_text(overall.verdict) if overall.verdict else ""
     about = label("compare.line", found.metric, margin, _percent(found.threshold))
-    in_markdown = Several((_MARKS[overall.word], Several((found.metric, joined(word, ratio, joint=", ")), ": ")), " ")
-    sides = (Several(("A", Code(found.a)), " "), Several(("B", Code(found.b)), " "), label("compare.margin_is", margin))
+    in_markdown = doc.Several(
+        (_MARKS[overall.word], doc.Several((found.metric, joined(word, ratio, joint=", ")), ": ")), " "
+    )
+    sides = (
+        doc.Several(("A", doc.Code(found.a)), " "),
+        doc.Several(("B", doc.Code(found.b)), " "),
+        label("compare.margin_is", margin),
+    )
     lost = len(found.past_threshold)
     return [
-        Paragraph(Joined((f"A  {found.a}", f"B  {found.b}", about), "\n"), shown_in=TEXT),
-        Heading(in_markdown, 3, shown_in=MARKDOWN),
-        Paragraph(Several(sides, " · "), shown_in=MARKDOWN),
-        *([Heading(label("compare.lost", str(lost), _percent(found.threshold)), 4, shown_in=MARKDOWN)] if lost else []),
-        Group(
+        doc.Paragraph(Joined((f"A  {found.a}", f"B  {found.b}", about), "\n"), shown_in=doc.TEXT),
+        doc.Heading(in_markdown, 3, shown_in=doc.MARKDOWN),
+        doc.Paragraph(doc.Several(sides, " · "), shown_in=doc.MARKDOWN),
+        *(
+            [doc.Heading(label("compare.lost", str(lost), _percent(found.threshold)), 4, shown_in=doc.MARKDOWN)]
+            if lost
+            else []
+        ),
+        doc.Group(
             [
-                Heading(Several((found.b, Badge(word, _TONES[overall.word])), " "), shown_in=PAGE),
-                *([Paragraph(label("compare.overall", ratio), small=True, shown_in=PAGE)] if ratio else []),
-                *([_chart(found), Group(_table(found), style="card")] if found.cases else []),
+                doc.Heading(doc.Several((found.b, doc.Badge(word, _TONES[overall.word])), " "), shown_in=doc.PAGE),
+                *([doc.Paragraph(label("compare.overall", ratio), small=True, shown_in=doc.PAGE)] if ratio else []),
+                *([_chart(found), doc.Group(_table(found), style="card")] if found.cases else []),
                 *_notes(found),
             ],
             anchor,
         ),
-        Paragraph(_in_all(found), shown_in=TEXT),
+        doc.Paragraph(_in_all(found), shown_in=doc.TEXT),
     ]
 
 
-def _chart(found: Comparison) -> Figures:
+def _chart(found: Comparison) -> doc.Figures:
     # A itself is where nothing changed.
     rows = [Row(f"A  {found.a}", [], 1.0)]
     for one in found.cases:
@@ -97,37 +88,37 @@ def _chart(found: Comparison) -> Figures:
     title = label("compare.ratio")
     legend = [("mark span", label("chart.legend_interval"))]
     chart = RowChart(title=title, rows=rows, unit="", x_title=title, wide=True, legend=legend)
-    return Figures([chart], "full", card=True)
+    return doc.Figures([chart], "full", card=True)
 
 
-def _table(found: Comparison) -> list[Block]:
+def _table(found: Comparison) -> list[doc.Block]:
     columns = [
-        Column("", figures=False, shown_in=MARKDOWN),
-        Column(label("case"), figures=False),
-        Column("A"),
-        Column("B"),
-        Column(label("compare.ratio")),
-        Column(label("runs")),
-        Column(label("compare.verdict"), figures=False),
-        Column(label("compare.needed")),
-        Column(label("compare.why"), figures=False, shown_in=PAGE),
+        doc.Column("", figures=False, shown_in=doc.MARKDOWN),
+        doc.Column(label("case"), figures=False),
+        doc.Column("A"),
+        doc.Column("B"),
+        doc.Column(label("compare.ratio")),
+        doc.Column(label("runs")),
+        doc.Column(label("compare.verdict"), figures=False),
+        doc.Column(label("compare.needed")),
+        doc.Column(label("compare.why"), figures=False, shown_in=doc.PAGE),
     ]
     cases = sorted(found.cases, key=lambda one: (_ORDER[one.verdict.word], one.verdict.ratio))
     rows = [_row(one) for one in cases]
     if len(rows) <= _MOST_ROWS:
-        return [Table(columns, rows)]
+        return [doc.Table(columns, rows)]
     return [
-        Table(columns, rows, shown_in=("text", "html")),
-        Table(columns, rows[:_MOST_ROWS], shown_in=MARKDOWN),
-        Paragraph(label("compare.more", str(len(rows) - _MOST_ROWS)), shown_in=MARKDOWN),
+        doc.Table(columns, rows, shown_in=("text", "html")),
+        doc.Table(columns, rows[:_MOST_ROWS], shown_in=doc.MARKDOWN),
+        doc.Paragraph(label("compare.more", str(len(rows) - _MOST_ROWS)), shown_in=doc.MARKDOWN),
     ]
 
 
-def _row(one: Compared) -> list[Inline]:
+def _row(one: Compared) -> list[doc.Inline]:
     verdict = one.verdict
     return [
         _MARKS[verdict.word],
-        Code(one.name),
+        doc.Code(one.name),
         numbers.quantity(one.a, one.unit),
         numbers.quantity(one.b, one.unit),
         ratio_text(verdict),
@@ -143,26 +134,25 @@ def _flags(one: Compared, found: Comparison) -> list[Text]:
     return [*lost, *([label("compare.forced")] if one.forced else [])]
 
 
-def _notes(found: Comparison) -> list[Block]:
-    blocks: list[Block] = []
-    for one in found.cases:
+def _notes(found: Comparison) -> list[doc.Block]:
+    """Beside each case, then what was not compared: folded away in Markdown."""
+    blocks: list[doc.Block] = []
+    for one in found.cases[:_MOST_ROWS]:
         why = label("compare.because", one.verdict.reason, one.verdict.method)
         items = [*_flags(one, found), why, *one.notes]
-        blocks += [Heading(one.name, 4, shown_in=TEXT), Notes(items, shown_in=TEXT)]
-    left = [Joined((one.case, one.reason), ": ") for one in found.left]
-    if left:
-        blocks += [Heading(label("compare.left"), 4, shown_in=TEXT), Notes(left, shown_in=TEXT)]
+        blocks += [doc.Heading(one.name, 4), doc.Notes(items, "small")]
+    if found.left:
+        left = [Joined((one.case, one.reason), ": ") for one in found.left[:_MOST_ROWS]]
+        blocks += [doc.Heading(label("compare.left"), 4), doc.Notes(left, "small")]
     if found.notes:
-        blocks += [Heading(label("compare.unlike"), 4, shown_in=TEXT), Notes(found.notes, shown_in=TEXT)]
-    listed: list[Inline] = [
-        Several((Code(one.case_b), remark), ": ") for one in found.cases for remark in (*_flags(one, found), *one.notes)
+        blocks += [doc.Heading(label("compare.unlike"), 4), doc.Notes(found.notes, "small")]
+    if not blocks:
+        return []
+    return [
+        doc.Group(blocks, shown_in=doc.TEXT),
+        doc.Details(label("notes"), blocks, shown_in=doc.MARKDOWN),
+        doc.Group([doc.Heading(label("notes"), 3), *blocks], style="card", shown_in=doc.PAGE),
     ]
-    listed += [label("compare.left_one", one) for one in left]
-    listed += [label("compare.unlike_in", note) for note in found.notes]
-    if listed:
-        blocks.append(Details(label("notes"), [Notes(listed[:_MOST_ROWS])], shown_in=MARKDOWN))
-        blocks.append(Group([Heading(label("notes"), 3), Notes(listed, "small")], style="card", shown_in=PAGE))
-    return blocks
 
 
 def _in_all(found: Comparison) -> Text:

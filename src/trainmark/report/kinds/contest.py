@@ -4,54 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trainmark.report import document as doc
 from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Row, RowChart
-from trainmark.report.document import (
-    NOT_PAGE,
-    PAGE,
-    Badge,
-    Block,
-    Column,
-    Figures,
-    Group,
-    Heading,
-    Inline,
-    Link,
-    Notes,
-    Paragraph,
-    Table,
-    Tone,
-)
 from trainmark.report.records import CaseReport, Contest, Report, Rival
 from trainmark.report.texts import Text, label, named
 
-_TONES: dict[str, Tone] = {"fastest": "good", "equivalent": "good", "inconclusive": "warn", "none": "warn"}
+_TONES: dict[str, doc.Tone] = {"fastest": "good", "equivalent": "good", "inconclusive": "warn", "none": "warn"}
 
 
-def sections(report: Report, places: Mapping[str, str]) -> list[Block]:
+def sections(report: Report, places: Mapping[str, str]) -> list[doc.Block]:
     if not report.contests:
         return []
     cases = {case.case: case for case in report.cases}
     cards = [_card(one, cases, places) for one in report.contests]
-    return [Group([Heading(label("contest.title"), shown_in=PAGE), *cards], "contests")]
+    return [doc.Group([doc.Heading(label("contest.title"), shown_in=doc.PAGE), *cards], "contests")]
 
 
-def _card(contest: Contest, cases: Mapping[str, CaseReport], places: Mapping[str, str]) -> Group:
+def _card(contest: Contest, cases: Mapping[str, CaseReport], places: Mapping[str, str]) -> doc.Group:
     rows = [figures.speed_row(cases[one.case], one.framework, places[one.case]) for one in contest.rivals]
-    columns = [
-        Column(label("contest.framework"), figures=False),
-        *(Column(label(key)) for key in ("runs", "m.throughput", "contest.share", "interval")),
-        Column(label("band"), figures=False),
-        Column(label("compare.verdict"), figures=False),
-    ]
-    return Group(
+    heads = ("contest.framework", "runs", "m.throughput", "contest.share", "interval", "band", "compare.verdict")
+    columns = doc.columns(*heads, after=2)
+    return doc.Group(
         [
-            Heading(contest.question, 3, shown_in=PAGE),
-            Heading(label("contest.of", contest.question), 3, shown_in=NOT_PAGE),
-            Paragraph(answer(contest)),
-            Figures([_chart(contest, [row for row in rows if row.points])], "full"),
-            Table(columns, [_row(one, contest, cases[one.case], places[one.case]) for one in contest.rivals]),
-            Notes(_remarks(contest), "small"),
+            doc.Heading(contest.question, 3, shown_in=doc.PAGE),
+            doc.Heading(label("contest.of", contest.question), 3, shown_in=doc.NOT_PAGE),
+            doc.Paragraph(answer(contest)),
+            doc.Figures([_chart(contest, [row for row in rows if row.points])], "full"),
+            doc.Table(columns, [_row(one, contest, cases[one.case], places[one.case]) for one in contest.rivals]),
+            doc.Notes(_remarks(contest), "small"),
         ],
         style="card",
     )
@@ -77,15 +58,15 @@ def answer(contest: Contest) -> Text:
     return label("contest.winner", first.framework, str(len(known)))
 
 
-def _row(rival: Rival, contest: Contest, case: CaseReport, place: str) -> list[Inline]:
+def _row(rival: Rival, contest: Contest, case: CaseReport, place: str) -> list[doc.Inline]:
     return [
-        Link(rival.framework, place, code=False),
+        doc.Link(rival.framework, place, code=False),
         f"{case.counted}/{case.rounds}",
         numbers.value(figures.throughput(case)),
         numbers.NONE if rival.share is None else "100 %" if rival.share == 1 else f"{100 * rival.share:.1f} %",
         _interval(rival),
         figures.band_badge(case),
-        Badge(_verdict(rival, contest), _TONES.get(rival.word, "calm")),
+        doc.Badge(_verdict(rival, contest), _TONES.get(rival.word, "calm")),
     ]
 
 

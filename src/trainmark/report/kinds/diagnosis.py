@@ -4,26 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Bar, BarChart
-from trainmark.report.document import (
-    MARKDOWN,
-    PAGE,
-    TEXT,
-    Block,
-    Code,
-    Column,
-    Details,
-    Document,
-    Figures,
-    Group,
-    Heading,
-    Inline,
-    Notes,
-    Paragraph,
-    Several,
-    Table,
-)
 from trainmark.report.texts import Text, label
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.records import Diagnosis, Value
@@ -35,12 +18,12 @@ _REST = "rest"
 _MOST_OPERATORS = 10
 
 
-def document(found: Sequence[Diagnosis]) -> Document:
+def document(found: Sequence[Diagnosis]) -> doc.Document:
     names = ", ".join(one.case for one in found)
-    return Document(f"diagnose · {names}", label("diagnosis"), names, sections(found))
+    return doc.Document(f"diagnose · {names}", label("diagnosis"), names, sections(found))
 
 
-def sections(found: Sequence[Diagnosis]) -> list[Block]:
+def sections(found: Sequence[Diagnosis]) -> list[doc.Block]:
     if not found:
         return []
     chart = BarChart(
@@ -52,7 +35,11 @@ def sections(found: Sequence[Diagnosis]) -> list[Block]:
         known=(*_DRAWN, _REST),
     )
     cards = [_card(one) for one in found]
-    return [Group([Heading(label("diagnosis"), shown_in=PAGE), Figures([chart], card=True), *cards], "diagnosis")]
+    return [
+        doc.Group(
+            [doc.Heading(label("diagnosis"), shown_in=doc.PAGE), doc.Figures([chart], card=True), *cards], "diagnosis"
+        )
+    ]
 
 
 def _short(case: str) -> str:
@@ -70,21 +57,21 @@ def _shares(one: Diagnosis) -> dict[str, float]:
     return {**shares, _REST: max(0.0, 1 - sum(shares.values()))}
 
 
-def _card(one: Diagnosis) -> Group:
+def _card(one: Diagnosis) -> doc.Group:
     remarks: list[Text] = [
         label("diagnosis.slow_down", _percent(one.slow_down)),
         label("diagnosis.overlap", _percent(one.overlap)),
         *([label("diagnosis.disagreement", one.disagreement)] if one.disagreement else []),
         *one.remarks,
     ]
-    in_markdown = Several((label("diagnosis"), Code(one.case)), ": ")
-    return Group(
+    in_markdown = doc.Several((label("diagnosis"), doc.Code(one.case)), ": ")
+    return doc.Group(
         [
-            Heading(one.case, 3, shown_in=PAGE),
-            Heading(label("diagnosis.of", one.case), 3, shown_in=TEXT),
-            Heading(in_markdown, 4, shown_in=MARKDOWN),
+            doc.Heading(one.case, 3, shown_in=doc.PAGE),
+            doc.Heading(label("diagnosis.of", one.case), 3, shown_in=doc.TEXT),
+            doc.Heading(in_markdown, 4, shown_in=doc.MARKDOWN),
             *_causes(one),
-            Notes(remarks, shown_in=("text", "html")),
+            doc.Notes(remarks, shown_in=("text", "html")),
             _classes(one),
             *_operators(one),
         ],
@@ -92,17 +79,14 @@ def _card(one: Diagnosis) -> Group:
     )
 
 
-def _causes(one: Diagnosis) -> list[Block]:
+def _causes(one: Diagnosis) -> list[doc.Block]:
     if one.traced_step.value is None:
-        return [Paragraph(label("diagnosis.unknown", one.traced_step.reason))]
+        return [doc.Paragraph(label("diagnosis.unknown", one.traced_step.reason))]
     if not one.causes:
-        return [Paragraph(label("diagnosis.no_cause"))]
-    columns = [
-        Column(label("diagnosis.cause"), figures=False),
-        *(Column(label(key)) for key in ("diagnosis.to_win", "diagnosis.share", "interval")),
-        Column(label("diagnosis.place"), figures=False),
-    ]
-    rows: list[list[Inline]] = [
+        return [doc.Paragraph(label("diagnosis.no_cause"))]
+    heads = ("diagnosis.cause", "diagnosis.to_win", "diagnosis.share", "interval", "diagnosis.place")
+    columns = doc.columns(*heads, after=1)
+    rows: list[list[doc.Inline]] = [
         [
             label(f"class.{cause.kind}"),
             numbers.quantity(cause.seconds.value, "s"),
@@ -112,33 +96,30 @@ def _causes(one: Diagnosis) -> list[Block]:
         ]
         for cause in one.causes
     ]
-    return [Table(columns, rows)]
+    return [doc.Table(columns, rows)]
 
 
-def _classes(one: Diagnosis) -> Table:
+def _classes(one: Diagnosis) -> doc.Table:
     step = one.traced_step.value
-    rows: list[list[Inline]] = [
+    rows: list[list[doc.Inline]] = [
         [label(f"class.{name}"), *_cells(one.classes[name]), _share(one.classes[name], step)] for name in CLASSES
     ]
     for name in ("traced_step", "plain_step", "by_trace", "by_ablation"):
         rows.append([label(f"diagnosis.{name}"), *_cells(getattr(one, name)), numbers.NONE])
-    columns = [
-        Column(label("diagnosis.per_step"), figures=False),
-        *(Column(label(key)) for key in ("value", "interval", "diagnosis.share")),
-    ]
-    return Table(columns, rows, shown_in=("text", "html"))
+    columns = doc.columns("diagnosis.per_step", "value", "interval", "diagnosis.share")
+    return doc.Table(columns, rows, shown_in=("text", "html"))
 
 
-def _operators(one: Diagnosis) -> list[Block]:
+def _operators(one: Diagnosis) -> list[doc.Block]:
     top = list(one.operators.items())[:_MOST_OPERATORS]
     if not top:
         return []
-    columns = [Column(label("diagnosis.operator"), figures=False), Column(label("diagnosis.per_step"))]
-    rows: list[list[Inline]] = [[name, numbers.quantity(seconds, "s")] for name, seconds in top]
-    return [Details(label("diagnosis.operators"), [Table(columns, rows, small=True)], shown_in=PAGE)]
+    columns = doc.columns("diagnosis.operator", "diagnosis.per_step")
+    rows: list[list[doc.Inline]] = [[name, numbers.quantity(seconds, "s")] for name, seconds in top]
+    return [doc.Details(label("diagnosis.operators"), [doc.Table(columns, rows, small=True)], shown_in=doc.PAGE)]
 
 
-def _cells(found: Value) -> list[Inline]:
+def _cells(found: Value) -> list[doc.Inline]:
     return [numbers.quantity(found.value, "s"), _ends(found)]
 
 

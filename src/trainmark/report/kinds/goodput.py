@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainmark.reasons import Reason
+from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Bar, BarChart
-from trainmark.report.document import PAGE, Block, Column, Document, Figures, Group, Heading, Inline, Notes, Table
-from trainmark.report.goodput import GoodputRun
+from trainmark.report.make.goodput import GoodputRun
 from trainmark.report.texts import Text, label, named
-from trainmark.score.figures.figure import Figure
-from trainmark.score.records import Goodput
+from trainmark.score.records import Figure, Goodput
 from trainmark.score.studies.goodput import START, Forecast
 from trainmark.spec.case_id import CaseId
 
@@ -20,20 +19,20 @@ _SHARES = ("stall_share", "effective_ratio")
 _RECOVERY = ("until_started", "start", "redone")
 
 
-def document(found: GoodputRun) -> Document:
+def document(found: GoodputRun) -> doc.Document:
     cards = [_card(one.goodput, one.forecast, level=2) for one in found.cases]
     charts = _charts([one.goodput for one in found.cases])
-    return Document(f"goodput · {found.run}", label("goodput"), found.run, [*charts, *cards])
+    return doc.Document(f"goodput · {found.run}", label("goodput"), found.run, [*charts, *cards])
 
 
-def sections(found: Sequence[Goodput]) -> list[Block]:
+def sections(found: Sequence[Goodput]) -> list[doc.Block]:
     if not found:
         return []
     cards = [_card(one) for one in found]
-    return [Group([Heading(label("goodput")), *_charts(found), *cards], "goodput", shown_in=PAGE)]
+    return [doc.Group([doc.Heading(label("goodput")), *_charts(found), *cards], "goodput", shown_in=doc.PAGE)]
 
 
-def _charts(found: Sequence[Goodput]) -> list[Block]:
+def _charts(found: Sequence[Goodput]) -> list[doc.Block]:
     starts = [
         Bar(_short(one), {name: figure.value for name, figure in one.start.items() if figure.value is not None})
         for one in found
@@ -60,7 +59,7 @@ def _charts(found: Sequence[Goodput]) -> list[Block]:
             ("chart.recovery", cuts, "recovery", _RECOVERY),
         )
     ]
-    return [Figures(charts, card=True)]
+    return [doc.Figures(charts, card=True)]
 
 
 def _short(one: Goodput) -> str:
@@ -68,24 +67,22 @@ def _short(one: Goodput) -> str:
     return f"{found.workload} {found.nnodes}×{found.nproc}"
 
 
-def _card(one: Goodput, outlook: Forecast | Reason | str | None = None, level: int = 3) -> Group:
-    rows: list[list[Inline]] = [[label(f"start.{name}"), *_cells(figure, "s")] for name, figure in one.start.items()]
+def _card(one: Goodput, outlook: Forecast | Reason | str | None = None, level: int = 3) -> doc.Group:
+    rows: list[list[doc.Inline]] = [
+        [label(f"start.{name}"), *_cells(figure, "s")] for name, figure in one.start.items()
+    ]
     rows += [[label(f"goodput.{name}"), *_cells(getattr(one, name), "s")] for name in _TIMES]
     rows += [[label(f"goodput.{name}"), *_cells(getattr(one, name), "fraction")] for name in _SHARES]
-    columns = [
-        Column(label("measurement"), figures=False),
-        Column(label("value")),
-        Column(label("reason"), figures=False),
-    ]
+    columns = doc.columns("measurement", "value", "reason", after=1)
     remarks: list[Text] = [label("goodput.attempts", str(one.attempts))]
     for cut in one.recoveries:
         seconds = (numbers.quantity(value, "s") for value in (cut.total, cut.until_started, cut.start, cut.redone))
         remarks.append(label("goodput.recovered", *seconds, str(cut.lost_steps)))
     remarks += [_forecast(outlook)] if outlook is not None else []
-    return Group([Heading(one.case, level), Notes(remarks), Table(columns, rows)], style="card")
+    return doc.Group([doc.Heading(one.case, level), doc.Notes(remarks), doc.Table(columns, rows)], style="card")
 
 
-def _cells(figure: Figure, unit: str) -> list[Inline]:
+def _cells(figure: Figure, unit: str) -> list[doc.Inline]:
     if figure.value is None:
         return [numbers.NONE, figure.reason or numbers.NONE]
     return [numbers.quantity(figure.value, unit), figure.how or numbers.NONE]

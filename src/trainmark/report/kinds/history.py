@@ -4,54 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.charts.records import Band, Curve, Line, LineChart
-from trainmark.report.document import (
-    TEXT,
-    Block,
-    Code,
-    Column,
-    Document,
-    Figures,
-    Group,
-    Heading,
-    Inline,
-    Notes,
-    Table,
-)
-from trainmark.report.history import Entry, History
+from trainmark.report.charts import records as charts
+from trainmark.report.make.history import Entry, History
 from trainmark.report.texts import Text, joined, label
 from trainmark.score.stats.change_points import LEAST
 
 _WIDTH = 40
 
 
-def document(found: Sequence[History]) -> Document:
+def document(found: Sequence[History]) -> doc.Document:
     blocks = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found)]
-    return Document(found[0].case, label("history.title"), found[0].case, blocks)
+    return doc.Document(found[0].case, label("history.title"), found[0].case, blocks)
 
 
-def _section(found: History, anchor: str) -> Group:
-    columns = [
-        Column(label("run"), figures=False),
-        Column(label("when"), figures=False),
-        *(Column(label(key)) for key in ("m.throughput", "interval", "runs")),
-        Column("", figures=False, shown_in=TEXT),
-    ]
-    blocks: list[Block] = [Figures([_chart(found)], "single"), Notes(_remarks(found), "small")]
+def _section(found: History, anchor: str) -> doc.Group:
+    columns = doc.columns("run", "when", "m.throughput", "interval", "runs", words=2)
+    columns.append(doc.Column("", figures=False, shown_in=doc.TEXT))
+    blocks: list[doc.Block] = [doc.Figures([_chart(found)], "single"), doc.Notes(_remarks(found), "small")]
     if found.entries:
-        blocks.insert(1, Table(columns, _rows(found)))
-    return Group(
-        [Heading(label("history.of", found.case, ", ".join(found.hosts))), Group(blocks, style="card")], anchor
+        blocks.insert(1, doc.Table(columns, _rows(found)))
+    return doc.Group(
+        [doc.Heading(label("history.of", found.case, ", ".join(found.hosts))), doc.Group(blocks, style="card")], anchor
     )
 
 
-def _rows(found: History) -> list[list[Inline]]:
+def _rows(found: History) -> list[list[doc.Inline]]:
     ends = [end for one in found.entries for end in (one.ci_low, one.value, one.ci_high) if end is not None]
     changed = {one.index for one in found.changes}
     return [
         [
-            Code(entry.run),
+            doc.Code(entry.run),
             numbers.moment(entry.created),
             numbers.quantity(entry.value, found.unit),
             numbers.span(entry.ci_low, entry.ci_high),
@@ -98,18 +82,26 @@ def _cause(found: History, index: int) -> Text:
     return ""
 
 
-def _chart(found: History) -> LineChart:
+def _chart(found: History) -> charts.LineChart:
     along = [float(number) for number in range(1, len(found.entries) + 1)]
-    lines = [Line(label("m.throughput"), Curve("speed", found.unit, along, [one.value for one in found.entries]))]
+    lines = [
+        charts.Line(
+            label("m.throughput"), charts.Curve("speed", found.unit, along, [one.value for one in found.entries])
+        )
+    ]
     if found.changes:
-        lines.append(Line(label("history.level"), Curve("level", found.unit, along, list(found.levels))))
+        lines.append(charts.Line(label("history.level"), charts.Curve("level", found.unit, along, list(found.levels))))
     known = [(at, entry) for at, entry in zip(along, found.entries, strict=True) if entry.ci_low is not None]
     band = None
     if len(known) > 1:
         places = [at for at, _ in known]
         low, high = ([getattr(entry, name) for _, entry in known] for name in ("ci_low", "ci_high"))
-        band = Band(label("interval"), Curve("low", found.unit, places, low), Curve("high", found.unit, places, high))
-    return LineChart(
+        band = charts.Band(
+            label("interval"),
+            charts.Curve("low", found.unit, places, low),
+            charts.Curve("high", found.unit, places, high),
+        )
+    return charts.LineChart(
         title=label("history.chart"),
         lines=lines,
         x_title=label("history.axis"),

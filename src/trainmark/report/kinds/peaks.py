@@ -6,22 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Chart, LogChart, Trail
-from trainmark.report.document import (
-    PAGE,
-    TEXT,
-    Block,
-    Column,
-    Document,
-    Figures,
-    Group,
-    Heading,
-    Inline,
-    Notes,
-    Paragraph,
-    Table,
-)
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.texts import Text, label
 from trainmark.spec.case_id import CaseId
@@ -32,21 +19,21 @@ _MOST_CASES = 6
 _SCOPES: tuple[Scope, ...] = ("within", "between")
 
 
-def document(found: Peaks) -> Document:
+def document(found: Peaks) -> doc.Document:
     head = label("peaks.line", found.site, found.device, numbers.moment(found.created))
-    blocks = [Paragraph(head, shown_in=TEXT), _card(found, [])]
-    return Document(f"peaks · {found.site}", label("peaks"), found.site, blocks)
+    blocks = [doc.Paragraph(head, shown_in=doc.TEXT), _card(found, [])]
+    return doc.Document(f"peaks · {found.site}", label("peaks"), found.site, blocks)
 
 
-def sections(report: Report) -> list[Block]:
+def sections(report: Report) -> list[doc.Block]:
     if report.peaks is None:
         return []
     found = msgspec.convert(report.peaks, Peaks)
-    return [Group([Heading(label("peaks")), _card(found, report.cases)], "peaks", shown_in=PAGE)]
+    return [doc.Group([doc.Heading(label("peaks")), _card(found, report.cases)], "peaks", shown_in=doc.PAGE)]
 
 
-def _card(found: Peaks, cases: Sequence[CaseReport]) -> Group:
-    rows: list[list[Inline]] = [
+def _card(found: Peaks, cases: Sequence[CaseReport]) -> doc.Group:
+    rows: list[list[doc.Inline]] = [
         [
             one.host,
             f"matmul {one.dtype}",
@@ -60,17 +47,11 @@ def _card(found: Peaks, cases: Sequence[CaseReport]) -> Group:
         [one.host, one.what.replace("_", " "), str(one.nproc), numbers.quantity(one.bandwidth, "B/s"), numbers.NONE]
         for one in found.bandwidths
     ]
-    columns = [
-        Column(label("hosts"), figures=False),
-        Column(label("peaks.figure"), figures=False),
-        Column(label("peaks.ranks")),
-        Column(label("value")),
-        Column(label("peaks.seconds")),
-    ]
-    table = [Table(columns, rows)] if rows else []
+    columns = doc.columns("hosts", "peaks.figure", "peaks.ranks", "value", "peaks.seconds", words=2)
+    table = [doc.Table(columns, rows)] if rows else []
     missing = [label("peaks.missing", what) for what in found.missing]
-    charts = Figures([*_roofs(found, cases), *_wires(found)])
-    return Group([charts, *table, Notes(_wire_lines(found), "small"), Notes(missing)], style="card")
+    charts = doc.Figures([*_roofs(found, cases), *_wires(found)])
+    return doc.Group([charts, *table, doc.Notes(_wire_lines(found), "small"), doc.Notes(missing)], style="card")
 
 
 def _wire_lines(found: Peaks) -> list[Text]:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.charts.records import Band, Curve, Line, LineChart
-from trainmark.report.document import Block, Column, Document, Figures, Group, Heading, Inline, Notes, Table
-from trainmark.report.predict import PredictedRun, PredictedSeries
+from trainmark.report.charts import records as charts
+from trainmark.report.make.predict import PredictedRun, PredictedSeries
 from trainmark.report.texts import Joined, Text, label
 from trainmark.score.stats.verdict import geometric_mean
 
 
-def document(found: PredictedRun) -> Document:
-    blocks: list[Block] = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found.series)]
+def document(found: PredictedRun) -> doc.Document:
+    blocks: list[doc.Block] = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found.series)]
     if found.refused:
         refused = [Joined((one.series, one.reason), ": ") for one in found.refused]
-        blocks.append(Group([Heading(label("predict.refused")), Notes(refused, "small")]))
-    return Document(f"predict · {found.run}", label("predict.title"), found.run, blocks)
+        blocks.append(doc.Group([doc.Heading(label("predict.refused")), doc.Notes(refused, "small")]))
+    return doc.Document(f"predict · {found.run}", label("predict.title"), found.run, blocks)
 
 
-def _section(one: PredictedSeries, anchor: str) -> Group:
-    columns = [
-        Column(label("study.shape"), figures=False),
-        *(Column(label(key)) for key in ("predict.value", "predict.interval", "efficiency")),
-    ]
-    rows: list[list[Inline]] = [
+def _section(one: PredictedSeries, anchor: str) -> doc.Group:
+    columns = doc.columns("study.shape", "predict.value", "predict.interval", "efficiency")
+    rows: list[list[doc.Inline]] = [
         [
             f"{told.nodes}x{told.procs}",
             f"{numbers.number(told.value)} {one.unit}",
@@ -34,18 +31,22 @@ def _section(one: PredictedSeries, anchor: str) -> Group:
     ]
     remarks: list[Text] = []
     for told in one.predictions:
-        remarks += [text for text in (told.method, *told.notes) if text not in remarks]
+        found: list[Text] = [told.method, *told.notes]
+        remarks += [text for text in found if text not in remarks]
     measured = ", ".join(f"{point.nodes}x{point.procs}" for point in one.points if point.speeds)
-    return Group(
+    return doc.Group(
         [
-            Heading(label("predict.of", one.series, measured)),
-            Group([Figures([_chart(one)], "single"), Table(columns, rows), Notes(remarks, "small")], style="card"),
+            doc.Heading(label("predict.of", one.series, measured)),
+            doc.Group(
+                [doc.Figures([_chart(one)], "single"), doc.Table(columns, rows), doc.Notes(remarks, "small")],
+                style="card",
+            ),
         ],
         anchor,
     )
 
 
-def _chart(one: PredictedSeries) -> LineChart:
+def _chart(one: PredictedSeries) -> charts.LineChart:
     """Over nodes, from the last point that was measured on: there prediction and truth are one."""
     procs, unit = one.predictions[0].procs, one.unit
     seen = sorted((p.nodes, geometric_mean(p.speeds)) for p in one.points if p.speeds and p.procs == procs)
@@ -55,18 +56,20 @@ def _chart(one: PredictedSeries) -> LineChart:
     along = [float(start), *(float(p.nodes) for p in ahead)]
     whole = known + along[1:]
 
-    def curve(name: str) -> Curve:
-        return Curve(name, unit, along, [speed, *(getattr(p, name) for p in ahead)])
+    def curve(name: str) -> charts.Curve:
+        return charts.Curve(name, unit, along, [speed, *(getattr(p, name) for p in ahead)])
 
-    return LineChart(
+    return charts.LineChart(
         title=label("predict.chart", str(procs)),
         lines=[
-            Line(label("predict.value"), curve("value")),
-            Line(label("predict.measured"), Curve("measured", unit, known, [value for _, value in seen])),
-            Line(label("study.ideal"), Curve("ideal", unit, whole, [first[1] / first[0] * at for at in whole])),
+            charts.Line(label("predict.value"), curve("value")),
+            charts.Line(label("predict.measured"), charts.Curve("measured", unit, known, [value for _, value in seen])),
+            charts.Line(
+                label("study.ideal"), charts.Curve("ideal", unit, whole, [first[1] / first[0] * at for at in whole])
+            ),
         ],
         x_title=label("predict.nodes"),
         y_title=label("m.throughput"),
-        band=Band(label("predict.interval"), curve("low"), curve("high")),
+        band=charts.Band(label("predict.interval"), curve("low"), curve("high")),
         zero=True,
     )

@@ -4,45 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainmark.report import dlperf, numbers
-from trainmark.report.charts.records import Band, Curve, Line, LineChart
-from trainmark.report.document import (
-    MARKDOWN,
-    PAGE,
-    TEXT,
-    Block,
-    Column,
-    Figures,
-    Group,
-    Heading,
-    Inline,
-    Notes,
-    Paragraph,
-    Table,
-    Verbatim,
-)
+from trainmark.report import document as doc
+from trainmark.report import numbers
+from trainmark.report.charts import records as charts
+from trainmark.report.make import dlperf
 from trainmark.report.records import StudyCell, StudyReport
 from trainmark.report.texts import Joined, Text, label
 
-_HEAD = ("batch", "runs", "average", "median", "interval", "speedup", "interval", "efficiency")
+_HEAD = ("study.shape", "batch", "runs", "average", "median", "interval", "speedup", "interval", "efficiency")
 _BAR = 40
 
 
-def sections(studies: Sequence[StudyReport]) -> list[Block]:
+def sections(studies: Sequence[StudyReport]) -> list[doc.Block]:
     if not studies:
         return []
-    return [Group([Heading(label("study.title"), shown_in=PAGE), *map(_card, studies)], "scaling")]
+    return [doc.Group([doc.Heading(label("study.title"), shown_in=doc.PAGE), *map(_card, studies)], "scaling")]
 
 
-def _card(study: StudyReport) -> Group:
-    columns = [Column(label("study.shape"), figures=False), *(Column(label(key)) for key in _HEAD)]
-    return Group(
+def _card(study: StudyReport) -> doc.Group:
+    columns = doc.columns(*_HEAD)
+    return doc.Group(
         [
-            Heading(label(f"study.of.{study.mode}", study.name, study.unit), 3),
-            Figures(_charts(study)),
-            Table(columns, [_row(cell) for cell in study.cells]),
-            Verbatim(_bars(study), shown_in=TEXT),
-            Notes(_remarks(study), "small"),
+            doc.Heading(label(f"study.of.{study.mode}", study.name, study.unit), 3),
+            doc.Figures(_charts(study)),
+            doc.Table(columns, [_row(cell) for cell in study.cells]),
+            doc.Verbatim(_bars(study), shown_in=doc.TEXT),
+            doc.Notes(_remarks(study), "small"),
             *_runs(study),
             *_dlperf(study),
         ],
@@ -50,7 +37,7 @@ def _card(study: StudyReport) -> Group:
     )
 
 
-def _row(cell: StudyCell) -> list[Inline]:
+def _row(cell: StudyCell) -> list[doc.Inline]:
     return [
         shape(cell),
         numbers.NONE if cell.batch is None else str(cell.batch),
@@ -99,23 +86,23 @@ def _bars(study: StudyReport) -> list[str]:
     return lines
 
 
-def _runs(study: StudyReport) -> list[Block]:
+def _runs(study: StudyReport) -> list[doc.Block]:
     """The speed of every run, as DLPerf's scripts print them."""
     known = [cell for cell in study.cells if cell.speeds]
     told = [f"{shape(cell)}: {', '.join(f'{speed:.2f}' for speed in cell.speeds)}" for cell in known]
-    return [Heading(label("chart.runs"), 4, shown_in=TEXT), Notes(told, shown_in=TEXT)] if told else []
+    return [doc.Heading(label("chart.runs"), 4, shown_in=doc.TEXT), doc.Notes(told, shown_in=doc.TEXT)] if told else []
 
 
-def _dlperf(study: StudyReport) -> list[Block]:
+def _dlperf(study: StudyReport) -> list[doc.Block]:
     nodes, _, procs = study.baseline.partition("x")
     table = dlperf.table(dlperf.cells_of(study), f"{nodes}n{procs}g")
     return [
-        Paragraph(label("study.dlperf"), shown_in=MARKDOWN),
-        Verbatim(table.splitlines(), shown_in=MARKDOWN),
+        doc.Paragraph(label("study.dlperf"), shown_in=doc.MARKDOWN),
+        doc.Verbatim(table.splitlines(), shown_in=doc.MARKDOWN),
     ]
 
 
-def _charts(study: StudyReport) -> list[LineChart]:
+def _charts(study: StudyReport) -> list[charts.LineChart]:
     """Speed-up and efficiency over processes, beside what they would be without loss; intervals are shaded."""
     known = [cell for cell in study.cells if cell.speedup is not None and cell.efficiency is not None]
     ranks = [float(cell.nodes * cell.procs) for cell in known]
@@ -126,7 +113,7 @@ def _charts(study: StudyReport) -> list[LineChart]:
     return [_chart(known, ranks, "speedup", ideal), _chart(known, ranks, "efficiency", [1.0] * len(ranks))]
 
 
-def _chart(known: list[StudyCell], ranks: list[float], name: str, ideal: list[float]) -> LineChart:
+def _chart(known: list[StudyCell], ranks: list[float], name: str, ideal: list[float]) -> charts.LineChart:
     values, lows, highs = ([getattr(cell, name + end) for cell in known] for end in ("", "_low", "_high"))
     unit = "fraction" if name == "efficiency" else ""
     band = None
@@ -135,12 +122,14 @@ def _chart(known: list[StudyCell], ranks: list[float], name: str, ideal: list[fl
             [value if edge is None else edge for edge, value in zip(found, values, strict=True)]
             for found in (lows, highs)
         )
-        band = Band(label("interval"), Curve("low", unit, ranks, low), Curve("high", unit, ranks, high))
-    return LineChart(
+        band = charts.Band(
+            label("interval"), charts.Curve("low", unit, ranks, low), charts.Curve("high", unit, ranks, high)
+        )
+    return charts.LineChart(
         title=label(name),
         lines=[
-            Line(label(name), Curve(name, unit, ranks, values)),
-            Line(label("study.ideal"), Curve("ideal", unit, ranks, list(ideal))),
+            charts.Line(label(name), charts.Curve(name, unit, ranks, values)),
+            charts.Line(label("study.ideal"), charts.Curve("ideal", unit, ranks, list(ideal))),
         ],
         x_title=label("study.ranks"),
         y_title=label(name),

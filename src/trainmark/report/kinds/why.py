@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.document import Block, Column, Document, Heading, Inline, Paragraph, Table
+from trainmark.report.make.why import Part, Why
 from trainmark.report.texts import label, named
-from trainmark.report.why import Part, Why
 
 
-def document(found: Sequence[Why]) -> Document:
+def document(found: Sequence[Why]) -> doc.Document:
     names = [one.case_a if one.case_a == one.case_b else f"{one.case_a} → {one.case_b}" for one in found]
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     for name, one in zip(names, found, strict=True):
         a, b = (side.value or 0.0 for side in (one.a, one.b))
         sides = (numbers.quantity(a, "s"), numbers.quantity(b, "s"), _signed(b - a))
-        blocks += [Heading(name), Paragraph(label("why.step", *sides))]
+        blocks += [doc.Heading(name), doc.Paragraph(label("why.step", *sides))]
         for key, parts in (("why.classes", one.classes), ("why.operators", one.operators)):
-            blocks += [Heading(label(key), 3), _parts(parts)]
-    return Document(", ".join(names), label("why.title"), ", ".join(names), blocks)
+            blocks += [doc.Heading(label(key), 3), _parts(parts)]
+    return doc.Document(", ".join(names), label("why.title"), ", ".join(names), blocks)
 
 
-def _parts(parts: Sequence[Part]) -> Table:
+def _parts(parts: Sequence[Part]) -> doc.Table:
     columns = [
-        Column(label("why.part"), figures=False),
-        Column("A"),
-        Column("B"),
-        Column(label("why.difference")),
-        Column(label("interval")),
+        doc.Column(label("why.part"), figures=False),
+        doc.Column("A"),
+        doc.Column("B"),
+        doc.Column(label("why.difference")),
+        doc.Column(label("interval")),
     ]
-    rows: list[list[Inline]] = [
+    rows: list[list[doc.Inline]] = [
         [
             named("class", part.name),
             numbers.quantity(part.a, "s"),
@@ -40,7 +40,7 @@ def _parts(parts: Sequence[Part]) -> Table:
         ]
         for part in parts
     ]
-    return Table(columns, rows)
+    return doc.Table(columns, rows)
 
 
 def _signed(seconds: float) -> str:

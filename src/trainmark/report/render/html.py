@@ -8,32 +8,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import palette, plots, rows
-from trainmark.report.charts.records import BarChart, Chart, Histogram, LineChart, LogChart, RowChart, TreeChart
-from trainmark.report.document import (
-    Badge,
-    Block,
-    Code,
-    Column,
-    Details,
-    Document,
-    Facts,
-    Figures,
-    Fold,
-    Group,
-    Heading,
-    Inline,
-    Link,
-    Log,
-    Notes,
-    Paragraph,
-    Several,
-    Stack,
-    Strong,
-    Table,
-    Verbatim,
-)
+from trainmark.report.charts import records as charts
 from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
 from trainmark.report.texts import Text, label
@@ -41,10 +19,10 @@ from trainmark.report.texts import Text, label
 _FORMAT = "html"
 
 
-def render(document: Document, language: str | None = None) -> str:
+def render(document: doc.Document, language: str | None = None) -> str:
     """`language` None: the reader's browser chooses, where the page's script runs."""
     page = Markup(language or "en")
-    facts = _facts(page, Facts(document.facts)) if document.facts else ""
+    facts = _facts(page, doc.Facts(document.facts)) if document.facts else ""
     badges = "".join(f" {inline(page, badge)}" for badge in document.badges)
     header = (
         f'<header><div class="top">{page.element("p", document.kind, " class=eyebrow")}{_switches(page)}</div>'
@@ -103,33 +81,33 @@ def _switches(page: Markup) -> str:
     )
 
 
-def _blocks(page: Markup, blocks: Iterable[Block]) -> str:
+def _blocks(page: Markup, blocks: Iterable[doc.Block]) -> str:
     return "".join(_block(page, block) for block in blocks if _FORMAT in block.shown_in)
 
 
-def _block(page: Markup, block: Block) -> str:
+def _block(page: Markup, block: doc.Block) -> str:
     match block:
-        case Group():
+        case doc.Group():
             return _group(page, block)
-        case Details():
+        case doc.Details():
             return _details(page, block)
-        case Heading():
+        case doc.Heading():
             return f"<h{block.level}>{inline(page, block.text)}</h{block.level}>"
-        case Paragraph():
+        case doc.Paragraph():
             kind = " ".join(name for name, holds in (("small", block.small), ("card", block.card)) if holds)
             return f"<p{_class(kind)}>{inline(page, block.text)}</p>"
-        case Notes():
+        case doc.Notes():
             return _notes(page, block)
-        case Facts():
+        case doc.Facts():
             return _facts(page, block)
-        case Table():
+        case doc.Table():
             return _table(page, block)
-        case Log():
+        case doc.Log():
             lines = escape.html("\n".join(block.lines))
             return f'{page.element("p", block.title, " class=small")}<pre tabindex="0">{lines}</pre>'
-        case Verbatim():
+        case doc.Verbatim():
             return f"<pre>{escape.html(chr(10).join(block.lines))}</pre>"
-        case Figures():
+        case doc.Figures():
             return _figures(page, block)
     raise TypeError(f"a page cannot show {type(block).__name__}")
 
@@ -145,14 +123,14 @@ def _id(anchor: str) -> str:
 _GROUPS = {"card": "card", "flush": "card flush", "bad": "card failure bad", "plain": "card failure"}
 
 
-def _group(page: Markup, block: Group) -> str:
+def _group(page: Markup, block: doc.Group) -> str:
     inside = _blocks(page, block.blocks)
     if block.style == "section":
         return f"<section{_id(block.anchor)}>{inside}</section>"
     return f"<div{_class(_GROUPS[block.style])}{_id(block.anchor)}>{inside}</div>"
 
 
-def _details(page: Markup, block: Details) -> str:
+def _details(page: Markup, block: doc.Details) -> str:
     case = block.style == "case"
     summary = inline(page, block.summary)
     if case:
@@ -162,7 +140,7 @@ def _details(page: Markup, block: Details) -> str:
     return f"<details{kind}><summary>{summary}</summary>{_blocks(page, block.blocks)}</details>"
 
 
-def _notes(page: Markup, block: Notes) -> str:
+def _notes(page: Markup, block: doc.Notes) -> str:
     if not block.items:
         return ""
     if block.style == "small":
@@ -174,21 +152,21 @@ def _notes(page: Markup, block: Notes) -> str:
 _FACTS = {"row": "facts", "list": "pairs", "tiles": "totals"}
 
 
-def _facts(page: Markup, block: Facts) -> str:
+def _facts(page: Markup, block: doc.Facts) -> str:
     box = ' class="card"' if block.style == "tiles" else ""
     listed = "".join(_fact(page, name, value, box) for name, value in block.pairs)
     return f'<dl class="{_FACTS[block.style]}">{listed}</dl>' if listed else ""
 
 
-def _fact(page: Markup, name: Text, value: Inline, box: str = "") -> str:
+def _fact(page: Markup, name: Text, value: doc.Inline, box: str = "") -> str:
     kind = ""
-    if box and isinstance(value, Badge):
+    if box and isinstance(value, doc.Badge):
         # A large figure has the colour itself.
         kind, value = f" class={value.tone}" if value.tone else "", value.text
     return f"<div{box}>{page.element('dt', name)}<dd{kind}>{inline(page, value)}</dd></div>"
 
 
-def _table(page: Markup, block: Table) -> str:
+def _table(page: Markup, block: doc.Table) -> str:
     """On a narrow screen rows become lists, for which every cell carries its heading; small tables stay tables."""
     shown = [(index, column) for index, column in enumerate(block.columns) if _FORMAT in column.shown_in]
     top = "".join(
@@ -205,33 +183,33 @@ def _table(page: Markup, block: Table) -> str:
     return f'<div class="scroll">{table}</div>'
 
 
-def _cell(page: Markup, head: str, column: Column, value: Inline) -> str:
+def _cell(page: Markup, head: str, column: doc.Column, value: doc.Inline) -> str:
     """The heading is seen only where a row is shown as a list, and an empty cell only elsewhere."""
     shown = inline(page, value)
     kind = " ".join(name for name, holds in (("n", column.figures), ("e", shown == numbers.NONE)) if holds)
     return f"<td{_class(kind)}>{head}{f'<span>{shown}</span>' if '<' in shown else shown}</td>"
 
 
-def inline(page: Markup, value: Inline) -> str:
+def inline(page: Markup, value: doc.Inline) -> str:
     match value:
-        case Badge():
+        case doc.Badge():
             return page.element("span", value.text, f' class="badge {value.tone or "calm"}"')
-        case Strong():
+        case doc.Strong():
             return page.element("span", value.text, ' class="main"')
-        case Code():
+        case doc.Code():
             return f"<code>{_breakable(value.text)}</code>"
-        case Link():
+        case doc.Link():
             return f'<a href="#{escape.html(value.anchor)}">{_breakable(value.text)}</a>'
-        case Stack():
+        case doc.Stack():
             return inline(page, value.main) + page.element("span", value.below, ' class="muted"')
-        case Several():
+        case doc.Several():
             parts = [inline(page, part) for part in value.parts]
             if not value.joint:
                 return f'<span class="pair">{"".join(parts)}</span>'
             # Coloured words need no comma between them.
-            apart = any(isinstance(part, (Badge, Several)) for part in value.parts)
+            apart = any(isinstance(part, (doc.Badge, doc.Several)) for part in value.parts)
             return (" " if apart else escape.html(value.joint)).join(parts)
-        case Fold():
+        case doc.Fold():
             facts = "".join(_fact(page, name, text) for name, text in value.facts)
             shown = page.inline(value.text)
             return f'<details><summary>{shown}</summary><dl class="pairs">{facts}</dl></details>'
@@ -244,7 +222,7 @@ def _breakable(text: str) -> str:
     return escape.html(text).replace(":", ":<wbr>").replace("@", "@<wbr>").replace(",", ",<wbr>")
 
 
-def _figures(page: Markup, block: Figures) -> str:
+def _figures(page: Markup, block: doc.Figures) -> str:
     kind = ("card full" if block.card else "full") if block.style == "full" else ""
     drawn = "".join(_chart(page, chart, kind) for chart in block.charts)
     if not drawn or block.style == "full":
@@ -253,28 +231,28 @@ def _figures(page: Markup, block: Figures) -> str:
     return f'<div class="card">{shown}</div>' if block.card else shown
 
 
-def _chart(page: Markup, chart: Chart, kind: str) -> str:
+def _chart(page: Markup, chart: charts.Chart, kind: str) -> str:
     """Nothing when there is nothing to draw."""
     match chart:
-        case LineChart():
+        case charts.LineChart():
             return plots.line_chart(page, chart)
-        case Histogram():
+        case charts.Histogram():
             return plots.histogram(page, chart)
-        case LogChart():
+        case charts.LogChart():
             return plots.log_chart(page, chart)
-        case TreeChart():
+        case charts.TreeChart():
             return plots.tree_chart(page, chart)
-        case RowChart():
+        case charts.RowChart():
             return rows.row_chart(page, chart, kind)
-        case BarChart():
+        case charts.BarChart():
             return rows.bar_chart(page, chart, _as_table(page, chart))
 
 
-def _as_table(page: Markup, chart: BarChart) -> str:
+def _as_table(page: Markup, chart: charts.BarChart) -> str:
     """Parts of a bar are hard to compare by eye."""
     bars, names = rows.drawable_bars(chart)
-    columns = [Column(label("round"), figures=False), *(Column(chart.names.get(name, name)) for name in names)]
-    cells: list[Sequence[Inline]] = [
+    columns = [doc.Column(label("round"), figures=False), *(doc.Column(chart.names.get(name, name)) for name in names)]
+    cells: list[Sequence[doc.Inline]] = [
         [bar.name, *(numbers.quantity(bar.parts.get(name), chart.unit) for name in names)] for bar in bars
     ]
-    return _details(page, Details(label("as_table"), [Table(columns, cells, small=True)]))
+    return _details(page, doc.Details(label("as_table"), [doc.Table(columns, cells, small=True)]))

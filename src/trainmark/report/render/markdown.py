@@ -5,27 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainmark.report.document import (
-    Badge,
-    Block,
-    Code,
-    Details,
-    Document,
-    Facts,
-    Fold,
-    Group,
-    Heading,
-    Inline,
-    Link,
-    Log,
-    Notes,
-    Paragraph,
-    Several,
-    Stack,
-    Strong,
-    Table,
-    Verbatim,
-)
+from trainmark.report import document as doc
 from trainmark.report.i18n.speaker import say
 from trainmark.report.render import escape
 
@@ -33,45 +13,45 @@ _FORMAT = "md"
 _MOST_LINES = 20
 
 
-def render(document: Document, language: str = "en") -> str:
+def render(document: doc.Document, language: str = "en") -> str:
     heading = ": ".join(inline(part, language) for part in (document.heading, *document.badges))
     parts = [f"## {heading}"] if document.headed else []
     return "\n\n".join([*parts, *_parts(document.blocks, language)]) + "\n"
 
 
-def _parts(blocks: Iterable[Block], language: str) -> Iterator[str]:
+def _parts(blocks: Iterable[doc.Block], language: str) -> Iterator[str]:
     for block in blocks:
         if _FORMAT in block.shown_in:
             yield from _part(block, language)
 
 
-def _part(block: Block, language: str) -> Iterator[str]:
+def _part(block: doc.Block, language: str) -> Iterator[str]:
     match block:
-        case Group():
+        case doc.Group():
             yield from _parts(block.blocks, language)
-        case Details():
+        case doc.Details():
             inside = "\n\n".join(_parts(block.blocks, language))
             yield folded(inline(block.summary, language), inside)
-        case Heading():
+        case doc.Heading():
             text = inline(block.text, language)
             yield f"### {text}" if block.level < 4 else f"**{text}**"
-        case Paragraph():
+        case doc.Paragraph():
             yield inline(block.text, language)
-        case Notes() if block.items:
+        case doc.Notes() if block.items:
             yield "\n".join(f"- {inline(item, language)}" for item in block.items)
-        case Facts() if block.pairs:
+        case doc.Facts() if block.pairs:
             pairs = ((escape.markdown(say(name, language)), inline(value, language)) for name, value in block.pairs)
             yield "\n".join(f"- {name}: {value}" for name, value in pairs)
-        case Table():
+        case doc.Table():
             yield _table(block, language)
-        case Log():
+        case doc.Log():
             lines = "\n".join(_fenced(block.lines[-_MOST_LINES:]))
             yield folded(escape.markdown(say(block.title, language)), lines)
-        case Verbatim():
+        case doc.Verbatim():
             yield "\n".join(block.lines)
 
 
-def _table(block: Table, language: str) -> str:
+def _table(block: doc.Table, language: str) -> str:
     """The second row says to which side each column goes."""
     shown = [(index, column) for index, column in enumerate(block.columns) if _FORMAT in column.shown_in]
     head = [escape.markdown(say(column.head, language)) for _, column in shown]
@@ -80,18 +60,18 @@ def _table(block: Table, language: str) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, sides, *rows))
 
 
-def inline(value: Inline, language: str) -> str:
+def inline(value: doc.Inline, language: str) -> str:
     match value:
-        case Link(code=False):
+        case doc.Link(code=False):
             return escape.markdown(value.text)
-        case Code() | Link():
+        case doc.Code() | doc.Link():
             return escape.markdown_code(value.text)
-        case Strong() | Badge() | Fold():
+        case doc.Strong() | doc.Badge() | doc.Fold():
             return escape.markdown(say(value.text, language))
-        case Stack():
+        case doc.Stack():
             below = f" {escape.markdown(say(value.below, language))}" if value.in_line else ""
             return inline(value.main, language) + below
-        case Several():
+        case doc.Several():
             return value.joint.join(inline(part, language) for part in value.parts)
         case _:
             return escape.markdown(say(value, language))

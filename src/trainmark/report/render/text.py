@@ -4,27 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainmark.report.document import (
-    Badge,
-    Block,
-    Code,
-    Details,
-    Document,
-    Facts,
-    Fold,
-    Group,
-    Heading,
-    Inline,
-    Link,
-    Log,
-    Notes,
-    Paragraph,
-    Several,
-    Stack,
-    Strong,
-    Table,
-    Verbatim,
-)
+from trainmark.report import document as doc
 from trainmark.report.i18n.speaker import say
 from trainmark.report.render.escape import clean
 from trainmark.report.texts import Label, Text
@@ -35,67 +15,67 @@ _MOST_LINES = 10
 _WIDE = "\u1100"
 _NARROW = str.maketrans("", "", "–—…−≤≥")
 # These stand right below a heading and below each other.
-_TIGHT = (Notes, Log)
+_TIGHT = (doc.Notes, doc.Log)
 
 
-def render(document: Document, language: str = "en") -> str:
+def render(document: doc.Document, language: str = "en") -> str:
     lines: list[str] = []
-    before: Block | None = None
+    before: doc.Block | None = None
     for block in _flat(document.blocks):
         shown = list(_lines(block, language))
         if not shown:
             continue
-        close = isinstance(before, Heading) or (isinstance(block, _TIGHT) and isinstance(before, _TIGHT))
+        close = isinstance(before, doc.Heading) or (isinstance(block, _TIGHT) and isinstance(before, _TIGHT))
         lines += shown if close or not lines else ["", *shown]
         before = block
     return "\n".join(clean(line).rstrip() for line in lines) + "\n"
 
 
-def _flat(blocks: Iterable[Block]) -> Iterator[Block]:
+def _flat(blocks: Iterable[doc.Block]) -> Iterator[doc.Block]:
     """Boxes and folding mean nothing to a terminal: what is in them stands in a row."""
     for block in blocks:
         if _FORMAT not in block.shown_in:
             continue
-        if isinstance(block, Group):
+        if isinstance(block, doc.Group):
             yield from _flat(block.blocks)
-        elif isinstance(block, Details):
-            yield Heading(block.summary, 4)
+        elif isinstance(block, doc.Details):
+            yield doc.Heading(block.summary, 4)
             yield from _flat(block.blocks)
         else:
             yield block
 
 
-def _lines(block: Block, language: str) -> Iterator[str]:
+def _lines(block: doc.Block, language: str) -> Iterator[str]:
     match block:
-        case Heading():
+        case doc.Heading():
             yield inline(block.text, language) + (":" if block.level > 3 else "")
-        case Paragraph():
+        case doc.Paragraph():
             yield from inline(block.text, language).splitlines()
-        case Notes():
+        case doc.Notes():
             yield from (f"  {inline(item, language)}" for item in block.items)
-        case Facts():
+        case doc.Facts():
             yield from columns([(f"  {say(name, language)}", inline(value, language)) for name, value in block.pairs])
-        case Table():
+        case doc.Table():
             shown = [index for index, column in enumerate(block.columns) if _FORMAT in column.shown_in]
             head = [_lowered(block.columns[index].head, language) for index in shown]
             rows = [[inline(row[index], language) for index in shown] for row in block.rows]
             yield from columns([head, *rows] if any(head) else rows)
-        case Log():
+        case doc.Log():
             yield f"  {say(block.title, language)}:"
             yield from (f"    | {line}" for line in block.lines[-_MOST_LINES:])
-        case Verbatim():
+        case doc.Verbatim():
             yield from block.lines
 
 
-def inline(value: Inline, language: str) -> str:
+def inline(value: doc.Inline, language: str) -> str:
     match value:
-        case Badge() | Strong() | Fold():
+        case doc.Badge() | doc.Strong() | doc.Fold():
             return say(value.text, language)
-        case Code() | Link():
+        case doc.Code() | doc.Link():
             return value.text
-        case Stack():
+        case doc.Stack():
             return inline(value.main, language) + (f" {say(value.below, language)}" if value.in_line else "")
-        case Several():
+        case doc.Several():
             return value.joint.join(inline(part, language) for part in value.parts)
         case _:
             return say(value, language)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from trainmark.score.accept.nodes import Rule, Sample, holm, percent, sample
+from trainmark.reasons import Reason, reason
+from trainmark.score.accept.nodes import Rule, Sample, holm, sample
 from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 
@@ -18,17 +19,17 @@ STEP_TOLERANCE = 1e-4
 NARROW_TOLERANCE = 1e-2
 
 
-class Held(msgspec.Struct, frozen=True):
+class PromiseCheck(msgspec.Struct, frozen=True):
     """A node, a link or the whole fleet (`who` empty) against one promise. `kept` False only beyond doubt."""
 
     who: str
     what: str
     kept: bool
-    reason: str
+    reason: Reason
     p: float | None = None
 
 
-def contract(speeds: Speeds, limits: Limits, unit: str, rule: Rule) -> list[Held]:
+def contract(speeds: Speeds, limits: Limits, unit: str, rule: Rule) -> list[PromiseCheck]:
     """Each against the least speed (one-sided t test, Holm), and how far they are apart, as it was measured."""
     samples = _logs(speeds)
     found = []
@@ -37,19 +38,17 @@ def contract(speeds: Speeds, limits: Limits, unit: str, rule: Rule) -> list[Held
         chances = {who: _below(one, math.log(least)) for who, one in samples.items()}
         broken = holm(chances, rule.level, max(1, len(chances)))
         for who, one in samples.items():
-            said = f"{math.exp(one.mean):.6g} {unit}/s, promised are {least:.6g}"
-            found.append(Held(who, "throughput", who not in broken, said, chances[who]))
+            said = reason("speed-promised", speed=math.exp(one.mean), unit=unit, least=least)
+            found.append(PromiseCheck(who, "throughput", who not in broken, said, chances[who]))
     if limits.spread is not None and len(samples) > 1:
         means = [one.mean for one in samples.values()]
         spread = math.expm1(max(means) - min(means))
-        said = (
-            f"the fastest is {percent(spread)} faster than the slowest, promised are at most {percent(limits.spread)}"
-        )
-        found.append(Held("", "spread", spread <= limits.spread, said))
+        said = reason("spread-promised", percent=100 * spread, most=100 * limits.spread)
+        found.append(PromiseCheck("", "spread", spread <= limits.spread, said))
     return found
 
 
-def criterion(speeds: Speeds, known: Criterion, rule: Rule) -> list[Held]:
+def criterion(speeds: Speeds, known: Criterion, rule: Rule) -> list[PromiseCheck]:
     """Each against the median of nodes known to be good, less the margin (one-sided t test, Holm). How well that
     median is known counts, too."""
     samples = _logs(speeds)
@@ -60,8 +59,10 @@ def criterion(speeds: Speeds, known: Criterion, rule: Rule) -> list[Held]:
     found = []
     for who, one in samples.items():
         loss = -math.expm1(one.mean - level)
-        said = f"{percent(abs(loss))} {'slower' if loss > 0 else 'faster'} than the stored criterion"
-        found.append(Held(who, "criterion", who not in broken, said, chances[who]))
+        percent = 100 * abs(loss)
+        slower = reason("slower-than-criterion", percent=percent)
+        said = slower if loss > 0 else reason("faster-than-criterion", percent=percent)
+        found.append(PromiseCheck(who, "criterion", who not in broken, said, chances[who]))
     return found
 
 
@@ -92,34 +93,33 @@ def learn(speeds: Speeds, fingerprint: str, unit: str) -> Criterion | None:
     )
 
 
-class Step(msgspec.Struct, frozen=True):
+class FirstStep(msgspec.Struct, frozen=True):
     """What the first step of a round gave."""
 
     loss: float
     gradient_norm: float
 
 
-def odd_steps(
-    rounds: Mapping[int, Mapping[str, Step]], kinds: Mapping[str, str], *, narrow: bool = False
-) -> dict[str, tuple[bool, str]]:
+def differing_first_steps(
+    rounds: Mapping[int, Mapping[str, FirstStep]], kinds: Mapping[str, str], *, narrow: bool = False
+) -> dict[str, tuple[bool, Reason]]:
     """Nodes whose first step differs from that of their like: whether it is known which is the odd one, and a reason.
 
     `kinds`: what makes machines alike, by node. Of three and more the median is right; of two nobody knows.
     """
     allowed = NARROW_TOLERANCE if narrow else STEP_TOLERANCE
-    found: dict[str, tuple[bool, str]] = {}
+    found: dict[str, tuple[bool, Reason]] = {}
     for number, steps in sorted(rounds.items()):
         for kind in sorted({kinds.get(node, "") for node in steps}):
             alike = {node: step for node, step in steps.items() if kinds.get(node, "") == kind}
-            for node, reason in _odd(alike, allowed).items():
-                said = f"in block {number} its first step, with the seed of the others, gave {reason}"
-                found.setdefault(node, (len(alike) > 2, said))
+            for node, why in _odd(alike, allowed, number).items():
+                found.setdefault(node, (len(alike) > 2, why))
     return found
 
 
-def _odd(steps: Mapping[str, Step], allowed: float) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, word in (("loss", "a loss"), ("gradient_norm", "a gradient norm")):
+def _odd(steps: Mapping[str, FirstStep], allowed: float, block: int) -> dict[str, Reason]:
+    found: dict[str, Reason] = {}
+    for name in ("loss", "gradient_norm"):
         values = {node: float(getattr(step, name)) for node, step in steps.items()}
         usual = median(list(values.values())) if len(values) > 2 else None
         for node, value in values.items():
@@ -127,5 +127,15 @@ def _odd(steps: Mapping[str, Step], allowed: float) -> dict[str, str]:
             right = usual if usual is not None else others[0] if others else value
             # A value that is not a number is unlike everything, itself included.
             if not abs(value - right) <= allowed * max(abs(right), 1e-12):
-                found.setdefault(node, f"{word} of {value:.9g}, on machines like it {right:.9g}")
+                seen, usual_here = _finite(value), _finite(right)
+                if name == "loss":
+                    odd = reason("first-step-loss", block=block, value=seen, usual=usual_here)
+                else:
+                    odd = reason("first-step-gradient-norm", block=block, value=seen, usual=usual_here)
+                found.setdefault(node, odd)
     return found
+
+
+def _finite(value: float) -> float | str:
+    """JSON has neither infinity nor what is not a number."""
+    return value if math.isfinite(value) else str(value)

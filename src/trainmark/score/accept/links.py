@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from trainmark.score.accept.nodes import Rule, Word, holm, percent, share
+from trainmark.reasons import Reason, reason
+from trainmark.score.accept.nodes import NodeWord, Rule, holm, share
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import t_limit
 
@@ -26,7 +27,7 @@ DOUBT = 0.05
 _NOTHING = 1e-9
 
 
-class Trial(msgspec.Struct, frozen=True):
+class PairSpeed(msgspec.Struct, frozen=True):
     """A pair of nodes in a block, and its bandwidth."""
 
     a: str
@@ -40,26 +41,26 @@ class Effect(msgspec.Struct, frozen=True):
 
     kind: Literal["node", "link"]
     nodes: tuple[str, ...]
-    word: Word
+    word: NodeWord
     loss: float
     ci_low: float
     ci_high: float
     p: float
-    reason: str
+    reason: Reason
 
     @property
     def name(self) -> str:
         return "–".join(self.nodes)
 
 
-class LinkVerdict(msgspec.Struct, frozen=True):
+class LinksResult(msgspec.Struct, frozen=True):
     """All of the tournament: what loses bandwidth, and what each link gave."""
 
     effects: list[Effect]
     # Geometric mean over the blocks, by `a–b`.
     bandwidth: dict[str, float]
-    untested: list[str] = []
-    reason: str = ""
+    untested: list[Reason] = []
+    reason: Reason | None = None
 
 
 def tournament(nodes: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -74,7 +75,7 @@ def tournament(nodes: Sequence[str]) -> list[list[tuple[str, str]]]:
     return rounds
 
 
-def judge(trials: Sequence[Trial], rule: Rule) -> LinkVerdict:
+def judge(trials: Sequence[PairSpeed], rule: Rule) -> LinksResult:
     """Deterministic: the same trials give the same verdict, in whatever order they came."""
     trials = sorted(trials, key=lambda one: (one.block, one.a, one.b))
     pairs = sorted({(one.a, one.b) for one in trials})
@@ -83,14 +84,14 @@ def judge(trials: Sequence[Trial], rule: Rule) -> LinkVerdict:
         logs[one.a, one.b].append(math.log(one.bandwidth))
     bandwidth = {f"{a}–{b}": math.exp(sum(logs[a, b]) / len(logs[a, b])) for a, b in pairs}
     if len(pairs) < 3:
-        return LinkVerdict([], bandwidth, reason="so few links have no others to be compared with")
-    return LinkVerdict(_Fit(trials, pairs).effects(rule), bandwidth)
+        return LinksResult([], bandwidth, reason=reason("few-links"))
+    return LinksResult(_Fit(trials, pairs).effects(rule), bandwidth)
 
 
 class _Fit:
     """ln(bandwidth) = block − losses of its two nodes − loss of its link, with as few losses as will do."""
 
-    def __init__(self, trials: Sequence[Trial], pairs: list[tuple[str, str]]) -> None:
+    def __init__(self, trials: Sequence[PairSpeed], pairs: list[tuple[str, str]]) -> None:
         import numpy as np
 
         self.nodes = sorted({node for pair in pairs for node in pair})
@@ -192,8 +193,12 @@ class _Fit:
 
 
 def _effect(one: dict[str, Any], blamed: bool, rule: Rule) -> Effect:
-    what = "all its links have" if one["kind"] == "node" else "it has"
-    proof = "beyond doubt" if blamed else "not proven to be"
-    reason = f"{what} {percent(one['loss'])} less bandwidth than others, {proof} more than {percent(rule.margin)}"
-    word: Word = "bad" if blamed else "suspect" if one["p"] < DOUBT else "good"
-    return Effect(word=word, reason=reason, **one)
+    loss, margin = 100 * one["loss"], 100 * rule.margin
+    if one["kind"] == "node":
+        proven = reason("all-links-slow", percent=loss, margin=margin)
+        why = proven if blamed else reason("all-links-maybe-slow", percent=loss, margin=margin)
+    else:
+        proven = reason("link-slow", percent=loss, margin=margin)
+        why = proven if blamed else reason("link-maybe-slow", percent=loss, margin=margin)
+    word: NodeWord = "bad" if blamed else "suspect" if one["p"] < DOUBT else "good"
+    return Effect(word=word, reason=why, **one)

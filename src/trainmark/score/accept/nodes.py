@@ -13,10 +13,11 @@ from typing import Literal
 
 import msgspec
 
+from trainmark.reasons import Reason, reason
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import OUTLIER, median, t_limit
 
-Word = Literal["good", "bad", "suspect", "untested"]
+NodeWord = Literal["good", "bad", "suspect", "untested"]
 # Median and deviation of fewer nodes say too little even to point at one.
 LEAST_FOR_DEVIATION = 8
 # Fewer blocks with a speed do not make a verdict.
@@ -39,19 +40,19 @@ class Rule(msgspec.Struct, frozen=True):
         return -math.log1p(-self.margin)
 
 
-class Block(msgspec.Struct, frozen=True):
+class SpeedBlock(msgspec.Struct, frozen=True):
     """Speeds of the nodes that ran in a block. With `references`, the others are held against these alone."""
 
     speeds: dict[str, float]
     references: tuple[str, ...] = ()
 
 
-class NodeVerdict(msgspec.Struct, frozen=True):
+class NodeResult(msgspec.Struct, frozen=True):
     """What is said of one node. Losses are shares of speed: 0.1 is a tenth slower than the others."""
 
     node: str
-    word: Word
-    reason: str
+    word: NodeWord
+    reason: list[Reason]
     loss: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
@@ -104,7 +105,7 @@ def holm(chances: Mapping[str, float], level: float, family: int) -> set[str]:
     return found
 
 
-def losses(blocks: Sequence[Block]) -> dict[str, list[float]]:
+def losses(blocks: Sequence[SpeedBlock]) -> dict[str, list[float]]:
     """The losses of each node, one for each block it ran in beside others."""
     found: dict[str, list[float]] = {}
     for block in blocks:
@@ -142,11 +143,11 @@ def _median_without(ordered: list[float], own: float) -> float | None:
 
 
 def judge(
-    looks: Sequence[Sequence[Block]],
+    looks: Sequence[Sequence[SpeedBlock]],
     nodes: Sequence[str],
     rule: Rule,
-    failed: Mapping[str, Sequence[str]] | None = None,
-) -> list[NodeVerdict]:
+    failed: Mapping[str, Sequence[Reason]] | None = None,
+) -> list[NodeResult]:
     """A verdict on every node. `failed`: why rounds of a node gave no speed; such a node is never good."""
     failed = failed or {}
     seen = [block for look in looks for block in look]
@@ -161,10 +162,10 @@ def judge(
     ]
 
 
-def _blamed(looks: Sequence[Sequence[Block]], nodes: Sequence[str], rule: Rule) -> set[str]:
+def _blamed(looks: Sequence[Sequence[SpeedBlock]], nodes: Sequence[str], rule: Rule) -> set[str]:
     """Nodes proven bad at any look, each look taking its share of the error and everything seen so far."""
     found: set[str] = set()
-    so_far: list[Block] = []
+    so_far: list[SpeedBlock] = []
     for look in looks:
         so_far += look
         again = {node for block in look for node in block.speeds}
@@ -199,20 +200,20 @@ def _verdict(
     found: Sample | None,
     blamed: bool,
     rule: Rule,
-    failed: Sequence[str],
-    seen: Sequence[Block],
+    failed: Sequence[Reason],
+    seen: Sequence[SpeedBlock],
     common: tuple[float, int],
-) -> NodeVerdict:
+) -> NodeResult:
     if found is None or found.n < LEAST_BLOCKS:
-        why = failed[0] if failed else "it did not run"
-        return NodeVerdict(node, "untested", f"{found.n if found else 0} blocks gave a speed: {why}")
+        why = failed[0] if failed else reason("did-not-run")
+        return NodeResult(node, "untested", [reason("few-blocks", blocks=found.n if found else 0, why=why)])
     half = found.half_width()
     low, high = share(found.mean - half), share(found.mean + half)
-    word, reason = _word(found, blamed, rule, failed)
-    return NodeVerdict(
+    word, why = _word(found, blamed, rule, failed)
+    return NodeResult(
         node=node,
         word=word,
-        reason=reason,
+        reason=[why],
         loss=share(found.mean),
         ci_low=low,
         ci_high=high,
@@ -223,20 +224,22 @@ def _verdict(
     )
 
 
-def _word(found: Sample, blamed: bool, rule: Rule, failed: Sequence[str]) -> tuple[Word, str]:
-    loss = f"{percent(share(found.mean))} slower than the others"
+def _word(found: Sample, blamed: bool, rule: Rule, failed: Sequence[Reason]) -> tuple[NodeWord, Reason]:
+    loss, margin = 100 * share(found.mean), 100 * rule.margin
     if blamed:
-        return "bad", f"{loss}, beyond doubt more than {percent(rule.margin)}"
+        return "bad", reason("node-slow", percent=loss, margin=margin)
     if failed:
-        return "suspect", f"{len(failed)} of its rounds failed: {failed[0]}"
+        return "suspect", reason("rounds-failed", rounds=len(failed), why=failed[0])
     if found.mean > rule.limit and found.mean - found.half_width(0.9) > 0:
-        return "suspect", f"{loss}, which is not proven to be more than {percent(rule.margin)}"
+        return "suspect", reason("node-maybe-slow", percent=loss, margin=margin)
     if found.mean > rule.limit:
-        return "good", f"{loss} on average, which is within the noise"
-    return "good", f"not seen to be more than {percent(rule.margin)} slower than the others"
+        return "good", reason("node-slow-by-noise", percent=loss)
+    return "good", reason("node-not-slow", margin=margin)
 
 
-def suspects(looks: Sequence[Sequence[Block]], nodes: Sequence[str], rule: Rule) -> tuple[list[str], tuple[str, ...]]:
+def suspects(
+    looks: Sequence[Sequence[SpeedBlock]], nodes: Sequence[str], rule: Rule
+) -> tuple[list[str], tuple[str, ...]]:
     """Who runs again, and beside which nodes: those that look slow and are not proven to be. Empty when nobody does,
     or when all looks were taken."""
     if len(nodes) < 3 or len(looks) >= rule.looks:
@@ -265,8 +268,8 @@ def _apart(means: Mapping[str, float]) -> set[str]:
 
 
 def _too_few(
-    seen: Sequence[Block], nodes: Sequence[str], rule: Rule, failed: Mapping[str, Sequence[str]]
-) -> list[NodeVerdict]:
+    seen: Sequence[SpeedBlock], nodes: Sequence[str], rule: Rule, failed: Mapping[str, Sequence[Reason]]
+) -> list[NodeResult]:
     """One node has no others, and of two nobody can say which is the slow one."""
     apart = losses(seen)
     found = []
@@ -275,28 +278,23 @@ def _too_few(
         ran = sum(node in block.speeds for block in seen)
         known = {"blocks": ran, "speed": speed(node, seen)}
         if ran < LEAST_BLOCKS or why:
-            reason = why[0] if why else "it did not run"
-            found.append(NodeVerdict(node, "untested", f"{ran} blocks gave a speed: {reason}", **known))  # type: ignore[arg-type]
+            few = reason("few-blocks", blocks=ran, why=why[0] if why else reason("did-not-run"))
+            found.append(NodeResult(node, "untested", [few], **known))  # type: ignore[arg-type]
             continue
         if len(nodes) == 1 or len(values) < LEAST_BLOCKS:
-            reason = "a node alone has nothing to be compared with: give a contract or a criterion"
-            found.append(NodeVerdict(node, "untested", reason, **known))  # type: ignore[arg-type]
+            found.append(NodeResult(node, "untested", [reason("node-alone")], **known))  # type: ignore[arg-type]
             continue
         one = sample(values)
         differ = min(one.p_above(rule.limit), Sample(one.n, -one.mean, one.sd).p_above(rule.limit)) < rule.level / 2
-        reason = f"the two nodes agree within {percent(rule.margin)} as far as can be seen"
-        if differ:
-            reason = (
-                f"the two nodes differ by more than {percent(rule.margin)}, and nobody can say from that which is the "
-                "slow one: give a contract or a criterion"
-            )
+        agreed = reason("two-nodes-agree", margin=100 * rule.margin)
+        said = reason("two-nodes-differ", margin=100 * rule.margin) if differ else agreed
         half = one.half_width()
         interval = {"ci_low": share(one.mean - half), "ci_high": share(one.mean + half), "loss": share(one.mean)}
-        found.append(NodeVerdict(node, "suspect" if differ else "good", reason, **known, **interval))  # type: ignore[arg-type]
+        found.append(NodeResult(node, "suspect" if differ else "good", [said], **known, **interval))  # type: ignore[arg-type]
     return found
 
 
-def speed(node: str, blocks: Sequence[Block]) -> float | None:
+def speed(node: str, blocks: Sequence[SpeedBlock]) -> float | None:
     logs = [math.log(block.speeds[node]) for block in blocks if node in block.speeds]
     return math.exp(sum(logs) / len(logs)) if logs else None
 

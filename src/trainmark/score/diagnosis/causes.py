@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from trainmark.reasons import Reason, reason
 from trainmark.score.diagnosis import breakdown
 from trainmark.score.diagnosis import collectives as skew
 from trainmark.score.diagnosis import spans as intervals
@@ -102,7 +103,9 @@ def _largest(traces: Sequence[Trace]) -> str:
     return max(totals, key=lambda name: totals[name]) if totals else ""
 
 
-def diagnose(case: str, blocks: Sequence[Observed], hosts: Mapping[int, str], remarks: Sequence[str] = ()) -> Diagnosis:
+def diagnose(
+    case: str, blocks: Sequence[Observed], hosts: Mapping[int, str], remarks: Sequence[Reason] = ()
+) -> Diagnosis:
     """`hosts`: where each rank runs."""
     traces = [block.trace for block in blocks if block.trace is not None]
     classes = {name: _class(traces, name) for name in CLASSES}
@@ -118,7 +121,7 @@ def diagnose(case: str, blocks: Sequence[Observed], hosts: Mapping[int, str], re
         traced_step=_duration([one.step for one in traces]),
         plain_step=plain,
         slow_down=_over([traced / untraced - 1 for traced, untraced in both]),
-        overlap=_over([one.overlap for one in traces if one.overlap is not None], "nothing was communicated"),
+        overlap=_over([one.overlap for one in traces if one.overlap is not None], reason("nothing-communicated")),
         by_trace=exposed,
         by_ablation=ablation,
         disagreement=_disagreement(exposed, ablation),
@@ -129,12 +132,12 @@ def diagnose(case: str, blocks: Sequence[Observed], hosts: Mapping[int, str], re
     )
 
 
-def _over(values: Sequence[float], otherwise: str = "no round has it") -> Value:
+def _over(values: Sequence[float], otherwise: Reason | None = None) -> Value:
     if not values:
-        return Value(None, reason=otherwise)
+        return Value(None, reason=otherwise or reason("in-no-round"))
     found = plain_t(values)
     if found is None or len(values) < LEAST_ROUNDS:
-        return Value(None, reason=f"{len(values)} of at least {LEAST_ROUNDS} rounds")
+        return Value(None, reason=reason("few-rounds", rounds=len(values), least=LEAST_ROUNDS))
     return Value(*found)
 
 
@@ -159,7 +162,7 @@ def _of_rank(traces: Sequence[RoundTrace], rank: int, name: str) -> float:
 
 def _class(traces: Sequence[RoundTrace], name: str) -> Value:
     if name in (HOST, LAUNCH, UNEXPLAINED) and any(one.graphs for one in traces):
-        return Value(None, reason="captured graphs were replayed: why the device was idle cannot be told")
+        return Value(None, reason=reason("graphs-replayed"))
     return _duration([_mean(one, name) for one in traces])
 
 
@@ -170,23 +173,22 @@ def _ablation(blocks: Sequence[Observed]) -> Value:
         for block in blocks
         if block.plain and block.alone and set(block.plain) & set(block.alone)
     ]
-    return _over(found, "not every part of it can be left out here")
+    return _over(found, reason("not-all-left-out"))
 
 
-def _disagreement(trace: Value, ablation: Value) -> str:
+def _disagreement(trace: Value, ablation: Value) -> Reason | None:
     """More than a tenth between the two, and more than chance gives."""
     if trace.value is None or ablation.value is None or trace.low is None or trace.high is None:
-        return ""
+        return None
     if ablation.low is None or ablation.high is None:
-        return ""
+        return None
     larger = max(abs(trace.value), abs(ablation.value))
     apart = trace.low > ablation.high or ablation.low > trace.high
     if not larger or abs(trace.value - ablation.value) <= DISAGREEMENT * larger or not apart:
-        return ""
+        return None
     share = abs(trace.value - ablation.value) / larger
-    return (
-        f"the trace shows {1000 * trace.value:.3g} ms of exposed communication, leaving it out wins "
-        f"{1000 * ablation.value:.3g} ms: {100 * share:.0f} % between them"
+    return reason(
+        "trace-and-ablation-differ", trace_ms=1000 * trace.value, ablation_ms=1000 * ablation.value, percent=100 * share
     )
 
 
@@ -196,10 +198,10 @@ def _causes(traces: Sequence[RoundTrace], ablation: Value, exposed: Value, hosts
     found = [
         _cause(kind, [min(parts[kind] for parts in one.classes.values()) for one in traces], step, place)
         for kind, place in (
-            (DATA, "the data loader, on every rank"),
-            (HOST, "the host program between operators, on every rank"),
-            (COPIES, "copies between host and device, on every rank"),
-            (LAUNCH, "the start of many small operators, on every rank"),
+            (DATA, reason("in-data-loader")),
+            (HOST, reason("in-host-program")),
+            (COPIES, reason("in-copies")),
+            (LAUNCH, reason("in-operator-starts")),
         )
         if kind not in (HOST, LAUNCH) or not any(one.graphs for one in traces)
     ]
@@ -207,7 +209,9 @@ def _causes(traces: Sequence[RoundTrace], ablation: Value, exposed: Value, hosts
     usable = ablation.value is not None and ablation.value > 0 and exposed.value
     scale = (ablation.value or 0.0) / exposed.value if usable and exposed.value else 1.0
     places = sorted(set(hosts.values()))
-    where = f"{traces[0].largest_collective or 'communication'} between {len(hosts)} ranks on {', '.join(places[:4])}"
+    where = reason("in-communication", ranks=len(hosts), hosts=places[:4])
+    if traces[0].largest_collective:
+        where = reason("in-collective", call=traces[0].largest_collective, ranks=len(hosts), hosts=places[:4])
     found.append(_cause(TRANSFER, [scale * _mean(one, TRANSFER) for one in traces], step, where))
     for rank in sorted({last for one in traces for kept in one.waited.values() for last, _ in kept}):
         found.append(_straggler(traces, rank, step, hosts))
@@ -225,11 +229,17 @@ def _straggler(traces: Sequence[RoundTrace], rank: int, step: float, hosts: Mapp
         for why, seconds in longest.items():
             reasons[why] += seconds
     why = max(reasons, key=lambda name: reasons[name])
-    made = {COMPUTE: "its computing", DATA: "its data", HOST: "its host program", COPIES: "its copies"}[why]
-    return _cause(WAITING, times, step, f"rank {rank} on {hosts.get(rank, '?')}: {made} took longer than the others'")
+    host = hosts.get(rank, "?")
+    place = {
+        COMPUTE: reason("late-by-computing", rank=rank, host=host),
+        DATA: reason("late-by-data", rank=rank, host=host),
+        HOST: reason("late-by-host-program", rank=rank, host=host),
+        COPIES: reason("late-by-copies", rank=rank, host=host),
+    }[why]
+    return _cause(WAITING, times, step, place)
 
 
-def _cause(kind: str, values: Sequence[float], step: float, place: str) -> Cause:
+def _cause(kind: str, values: Sequence[float], step: float, place: Reason) -> Cause:
     found = _over(values)
     return Cause(kind, found, (found.value or 0.0) / step if step else 0.0, place)
 
@@ -242,6 +252,6 @@ def _mean_operators(traces: Sequence[RoundTrace]) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
 
-def _remarks(traces: Sequence[RoundTrace]) -> list[str]:
+def _remarks(traces: Sequence[RoundTrace]) -> list[Reason]:
     unmatched = sum(one.unmatched for one in traces)
-    return [f"{unmatched} collective calls have no counterpart on another rank"] if unmatched else []
+    return [reason("collectives-unmatched", calls=unmatched)] if unmatched else []

@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.score.figures import compute, contention, convergence, phases
+from trainmark.reasons import Reason, listed, reason
+from trainmark.score.figures import compute, contention, convergence, hook_reports, phases
 from trainmark.score.figures import energy as energies
-from trainmark.score.figures import hook_reports as told
-from trainmark.score.figures.compute import Peak
+from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.figures.convergence import Reach
 from trainmark.score.figures.definitions import EVALUATION, PERCENTILES
-from trainmark.score.figures.figure import Figure, known, ratio
-from trainmark.score.records import Window
+from trainmark.score.records import Figure, Window, known, ratio
 from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
 from trainmark.spec.rules import FixedWindow
 from trainmark.spec.workload import Target
 
 if TYPE_CHECKING:
     from trainmark.score.figures.steps import Grid
-    from trainmark.score.figures.window import Found
+    from trainmark.score.figures.window import FoundWindow
 
-MOST_NAMED = 8
-NO_WINDOW = "no window"
+NO_WINDOW = reason("no-window")
+NO_STEPS = reason("no-steps")
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -34,7 +33,7 @@ class Question(msgspec.Struct, frozen=True):
     window: FixedWindow | None = None
     target: Target | None = None
     flops_per_sample: float | None = None
-    peak: Peak = Peak(None, "no peak is known")
+    peak: PeakFlops = PeakFlops(None, reason("no-peak"))
     # FLOP/s of a matrix product on all ranks, where the site was measured.
     reachable: float | None = None
 
@@ -44,11 +43,11 @@ class RunScore(msgspec.Struct, frozen=True):
 
     figures: dict[str, Figure]
     window: Window | None = None
-    # Why there is no headline; empty if there is one.
-    reason: str = ""
+    # Why there is no headline, if there is none.
+    reason: Reason | None = None
     # What a reader must know of this run.
-    notes: list[str] = []
-    disturbed: list[str] = []
+    notes: list[Reason] = []
+    disturbed: list[Reason] = []
     phases: dict[str, float] = {}
     step_time: dict[str, float] = {}
     histogram_edges: list[float] = []
@@ -67,18 +66,18 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     ranks = columns.ranks
     made = [rank for rank in ranks if rank.steps is not None]
     grid, found = _window(ranks, asked.window) if made else (None, _no_grid(ranks))
-    window, reason = (None, found) if isinstance(found, str) else (found.window, found.window.reason)
-    reason = _flaws(ranks, asked.world) or reason
+    window, flaw = (None, found) if isinstance(found, Reason) else (found.window, found.window.reason)
+    flaw = _flaws(ranks, asked.world) or flaw
     samples = sum(int(rank.steps.n.sum()) for rank in made if rank.steps is not None)
-    throughput = _rate(window, window.seconds if window else None, reason)
+    throughput = _rate(window, window.seconds if window else None, flaw)
     times = _times(ranks, grid, found)
     energy = energies.energy(list(nodes), times if window else {})
     lives = phases.longest(ranks)
     figures = {
         "steps": Figure(float(min((_count(rank) for rank in ranks), default=0))),
-        "samples": Figure(float(samples)) if samples or not made else Figure(None, told.NO_SAMPLES),
+        "samples": Figure(float(samples)) if samples or not made else Figure(None, hook_reports.NO_SAMPLES),
         "throughput": throughput,
-        "sustained_throughput": _rate(window, window.sustained_seconds if window else None, reason),
+        "sustained_throughput": _rate(window, window.sustained_seconds if window else None, flaw),
         **_in_window(grid, found, ranks),
         **_durations(lives, samples),
         **compute.figures(ranks, throughput, asked.flops_per_sample, asked.peak, asked.reachable),
@@ -93,7 +92,7 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     return RunScore(
         figures=figures,
         window=window,
-        reason=reason,
+        reason=flaw,
         notes=_uneven(made),
         disturbed=contention.disturbed(list(nodes), times),
         phases=lives[0].parts() if lives else {},
@@ -104,78 +103,72 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     )
 
 
-def _window(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[Grid | None, Found | str]:
+def _window(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[Grid | None, FoundWindow | Reason]:
     from trainmark.score.figures import steps, window
 
     grid = steps.grid(ranks)
     return grid, window.find(grid, fixed) if grid is not None else _no_grid(ranks)
 
 
-def _in_window(grid: Grid | None, found: Found | str, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
-    if grid is None or isinstance(found, str):
+def _in_window(grid: Grid | None, found: FoundWindow | Reason, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
+    if grid is None or isinstance(found, Reason):
         names = [*(f"step_time_{name}" for name in PERCENTILES), "straggler", "data_wait"]
         return dict.fromkeys(names, Figure(None, NO_WINDOW))
-    from trainmark.score.figures import step_times as inside
+    from trainmark.score.figures.window import step_figures
 
-    return inside.figures(grid, found, ranks)
+    return step_figures(grid, found, ranks)
 
 
-def _histogram(found: Found | str, ranks: Sequence[RankColumns]) -> tuple[list[float], list[int]]:
-    if isinstance(found, str):
+def _histogram(found: FoundWindow | Reason, ranks: Sequence[RankColumns]) -> tuple[list[float], list[int]]:
+    if isinstance(found, Reason):
         return [], []
-    from trainmark.score.figures import step_times as inside
+    from trainmark.score.figures.window import step_histogram
 
-    return inside.histogram(found, ranks)
+    return step_histogram(found, ranks)
 
 
 def _count(rank: RankColumns) -> int:
     return len(rank.steps.step) if rank.steps is not None else 0
 
 
-def _no_grid(ranks: Sequence[RankColumns]) -> str:
+def _no_grid(ranks: Sequence[RankColumns]) -> Reason:
     least = min((_count(rank) for rank in ranks), default=0)
-    return f"{least} step(s) make no window" if least else "no steps"
+    return reason("steps-make-no-window", steps=least) if least else NO_STEPS
 
 
-def _flaws(ranks: Sequence[RankColumns], world: int | None) -> str:
+def _flaws(ranks: Sequence[RankColumns], world: int | None) -> Reason | None:
     """What makes any speed a false one."""
     odd = sum(rank.odd for rank in ranks)
     if odd:
-        return f"{odd} step record(s) cannot be true, so no speed can be"
+        return reason("impossible-steps", count=odd)
     made = [rank.rank for rank in ranks if rank.steps is not None]
     silent = sorted(set(range(world)) - set(made)) if world is not None else []
     if silent and made and not any(rank.speaks_for_all for rank in ranks):
-        return f"{len(silent)} of {world} ranks told no steps: {names(silent)}"
-    return told.doubt(ranks)
+        return reason("silent-ranks", count=len(silent), world=world, ranks=listed(silent))
+    return hook_reports.doubt(ranks)
 
 
-def _uneven(ranks: Sequence[RankColumns]) -> list[str]:
+def _uneven(ranks: Sequence[RankColumns]) -> list[Reason]:
     """Ranks that ended before the others: the steps after that are out of the window."""
     ends = {rank.rank: int(rank.steps.step[-1]) for rank in ranks if rank.steps is not None}
     last = max(ends.values(), default=0)
     early = [rank for rank, end in ends.items() if end < last]
     if not early:
         return []
-    return [f"rank {names(early)} stopped at step {min(ends.values())} of {last}: later steps do not count"]
+    return [reason("ranks-stopped-early", ranks=listed(early), step=min(ends.values()), last=last)]
 
 
-def names(numbers: Sequence[int]) -> str:
-    """The first few of many ranks."""
-    more = f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else ""
-    return ", ".join(map(str, numbers[:MOST_NAMED])) + more
-
-
-def _rate(window: Window | None, seconds: float | None, reason: str) -> Figure:
+def _rate(window: Window | None, seconds: float | None, flaw: Reason | None) -> Figure:
     if window is None or not seconds:
-        return Figure(None, reason)
+        return Figure(None, flaw)
     rate = window.samples / seconds
-    return Figure(None, reason, rate) if reason else Figure(rate)
+    return Figure(None, flaw, rate) if flaw else Figure(rate)
 
 
-def _times(ranks: Sequence[RankColumns], grid: Grid | None, found: Found | str) -> dict[str, tuple[int, int]]:
+def _times(ranks: Sequence[RankColumns], grid: Grid | None, found: FoundWindow | Reason) -> dict[str, tuple[int, int]]:
     """The window on each node's clock, which its ranks share; without a window, the whole round."""
     times: dict[str, tuple[int, int]] = {}
-    if grid is None or isinstance(found, str):
+    if grid is None or isinstance(found, Reason):
         spans = [(rank.node, rank.first, rank.last) for rank in ranks]
     else:
         begins, ends = grid.t[:, found.first].tolist(), grid.t[:, found.last].tolist()
@@ -186,19 +179,20 @@ def _times(ranks: Sequence[RankColumns], grid: Grid | None, found: Found | str) 
     return times
 
 
-def _durations(lives: Sequence[phases.Timeline], samples: int) -> dict[str, Figure]:
-    found = {"end_to_end_time": known(max((life.end_to_end for life in lives), default=None), "no events")}
+def _durations(lives: Sequence[phases.RankTimes], samples: int) -> dict[str, Figure]:
+    found = {"end_to_end_time": known(max((life.end_to_end for life in lives), default=None), reason("no-events"))}
     for name, rate, parts, missing in (
-        ("init_time", "", [life.init for life in lives], "no INIT_END"),
-        ("train_time", "p_whole", [life.train for life in lives], "no TRAIN_START"),
-        ("train_no_eval_time", "p_train", [life.no_evaluation for life in lives], "no TRAIN_START"),
-        ("pure_compute_time", "p_core", [life.compute for life in lives], "no TRAIN_START"),
+        ("init_time", "", [life.init for life in lives], "INIT_END"),
+        ("train_time", "p_whole", [life.train for life in lives], "TRAIN_START"),
+        ("train_no_eval_time", "p_train", [life.no_evaluation for life in lives], "TRAIN_START"),
+        ("pure_compute_time", "p_core", [life.compute for life in lives], "TRAIN_START"),
     ):
         values = [part for part in parts if part is not None]
         longest = max(values) if values and len(values) == len(parts) else None
-        found[name] = known(longest, missing)
+        found[name] = known(longest, reason("no-mark", mark=missing))
         if rate:
-            found[rate] = ratio(Figure(float(samples)), longest, f"no {name}") if samples else Figure(None, "no steps")
+            whole = ratio(Figure(float(samples)), longest, reason("no-figure", figure=name))
+            found[rate] = whole if samples else Figure(None, NO_STEPS)
     return found
 
 
@@ -208,32 +202,34 @@ def _usage(
     """Processors and memory while the window lasted; unknown unless every node was sampled in it."""
     peaks = [value for rank in ranks for value in rank.notes("peak_memory_bytes")[-1:] if is_number(value)]
     every = bool(ranks) and len(peaks) == len(ranks)
-    found = {"peak_memory": known(max(map(float, peaks)) if every else None, "not every rank noted its peak memory")}
+    missing = reason("peak-memory-not-noted")
+    found = {"peak_memory": known(max(map(float, peaks)) if every else None, missing)}
+    missing = reason("nodes-not-sampled")
     spans = [(samples, *times[samples.node]) for samples in nodes if samples.node in times]
     for name, field in (("cpu_utilisation", "cpu"), ("agent_cpu", "agent_cpu")):
         means = [mean for samples, *span in spans if (mean := samples.mean(field, *span)) is not None]
         whole = bool(means) and len(means) == len(times)
-        found[name] = known(sum(means) / len(means) if whole else None, "not every node was sampled in the window")
+        found[name] = known(sum(means) / len(means) if whole else None, missing)
     used = [
         max((r["mem_used"] for r in samples.within(*span) if is_number(r.get("mem_used"))), default=None)
         for samples, *span in spans
     ]
     some = [float(value) for value in used if value is not None]
     whole = bool(some) and len(some) == len(times)
-    found["memory_used"] = known(max(some) if whole else None, "not every node was sampled in the window")
+    found["memory_used"] = known(max(some) if whole else None, missing)
     return found
 
 
 def _final_loss(ranks: Sequence[RankColumns]) -> Figure:
     """At the last step for which any rank told a loss."""
     if not ranks:
-        return Figure(None, "no steps")
+        return Figure(None, NO_STEPS)
     import numpy as np
 
     told = [(rank.steps, np.flatnonzero(~np.isnan(rank.steps.loss))) for rank in ranks if rank.steps is not None]
     last = max((int(steps.step[at[-1]]) for steps, at in told if len(at)), default=None)
     if last is None:
-        return Figure(None, "no loss was told")
+        return Figure(None, reason("no-loss"))
     values = [float(steps.loss[at[-1]]) for steps, at in told if len(at) and steps.step[at[-1]] == last]
     mean = sum(values) / len(values)
-    return Figure(mean) if is_number(mean) else Figure(None, f"the loss is not finite at step {last}")
+    return Figure(mean) if is_number(mean) else Figure(None, reason("final-loss-not-finite", step=last))

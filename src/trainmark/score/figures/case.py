@@ -8,13 +8,12 @@ from typing import Any
 
 import msgspec
 
+from trainmark.reasons import Reason, reason
 from trainmark.score.figures import convergence
 from trainmark.score.figures.attempt import RunScore
 from trainmark.score.figures.definitions import DEFINITIONS, Definition, definition
-from trainmark.score.figures.figure import Figure
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.stats.confidence import log_t, outliers, plain_t
-from trainmark.score.stats.node_sets import by_set
+from trainmark.score.records import Figure, Measurement
+from trainmark.score.stats.confidence import log_t, mean_per_set, outliers, plain_t
 from trainmark.spec.workload import Target
 
 # Cutting an interval at what cannot be keeps its coverage.
@@ -33,7 +32,7 @@ def measure(
     """What the case shows. A figure that a run lacks has no value for the case; what was seen stays in `inputs`.
     `sets`: the nodes of each run; rounds on several sets of nodes are averaged by set before they are pooled."""
     names = [*DEFINITIONS, *sorted({name for run in runs for name in run.figures} - set(DEFINITIONS))]
-    missing = Figure(None, "not told in every run")
+    missing = Figure(None, reason("not-in-every-run"))
     found = {}
     for name in names:
         figures = [_disturbed(run) if name == "disturbed_rounds" else run.figures.get(name, missing) for run in runs]
@@ -43,7 +42,7 @@ def measure(
     return {**found, **convergence.measure([run.reach for run in runs], target, unit, seed)}
 
 
-def odd_ones(runs: Sequence[RunScore]) -> list[bool]:
+def outlier_runs(runs: Sequence[RunScore]) -> list[bool]:
     """Which runs lie far from the others in throughput."""
     values = [run.value("throughput") for run in runs]
     flags = iter(outliers([value for value in values if value is not None]))
@@ -56,18 +55,18 @@ def _disturbed(run: RunScore) -> Figure:
 
 def _with_remarks(found: Measurement, runs: Sequence[RunScore], rounds: int | None) -> Measurement:
     """The headline says what stands behind it: rounds that failed, were disturbed, or lie apart."""
-    remarks = [found.reason] if found.reason else []
+    remarks = list(found.reason)
     if rounds is not None and len(runs) < rounds:
-        remarks.append(f"{len(runs)} of {rounds} rounds succeeded")
+        remarks.append(reason("rounds-succeeded", count=len(runs), rounds=rounds))
     disturbed = sum(bool(run.disturbed) for run in runs)
     if disturbed:
-        remarks.append(f"{disturbed} of {len(runs)} rounds were disturbed")
-    apart = sum(odd_ones(runs))
+        remarks.append(reason("rounds-disturbed", count=disturbed, rounds=len(runs)))
+    apart = sum(outlier_runs(runs))
     if apart:
-        remarks.append(f"{apart} of {len(runs)} rounds lie apart from the others and are counted")
-    windows = sorted({run.window.method for run in runs if run.window is not None})
-    method = "; ".join([*([found.method] if found.method else []), *(f"window: {name}" for name in windows)])
-    return msgspec.structs.replace(found, reason="; ".join(remarks), method=method)
+        remarks.append(reason("rounds-apart", count=apart, rounds=len(runs)))
+    windows = dict.fromkeys(run.window.method for run in runs if run.window is not None)
+    method = [*found.method, *(reason("window-method", method=method) for method in windows)]
+    return msgspec.structs.replace(found, reason=remarks, method=method)
 
 
 def _over_runs(
@@ -79,33 +78,35 @@ def _over_runs(
         what.name, None, what.unit.format(unit=unit), len(kept), formula=what.formula, inputs=kept, seed=seed
     )
     fill = msgspec.structs.replace
-    reasons = sorted({figure.reason for figure in figures if figure.value is None})
+    reasons = dict.fromkeys(figure.reason for figure in figures if figure.value is None)
     if reasons or not kept:
-        return fill(blank, reason="; ".join(reason for reason in reasons if reason) or "no run succeeded")
-    hows = sorted({figure.how for figure in figures if figure.how})
+        return fill(blank, reason=[one for one in reasons if one] or [reason("no-run-succeeded")])
+    hows = dict.fromkeys(figure.how for figure in figures if figure.how)
     found = _combined(what, kept, sets)
-    return fill(blank, **{**found, "method": "; ".join([found.get("method", ""), *hows])})
+    return fill(blank, **{**found, "method": [*found.get("method", []), *hows]})
 
 
 def _combined(what: Definition, kept: list[float], sets: Sequence[object]) -> dict[str, Any]:
     """Value, interval and method over runs that all have the figure."""
     if what.kind == "sum":
-        return {"value": sum(kept), "method": "sum"}
+        return {"value": sum(kept), "method": [reason("sum")]}
     if what.kind == "highest":
-        return {"value": max(kept), "method": "highest"}
+        return {"value": max(kept), "method": [reason("highest")]}
     if len(kept) == 1:
-        return {"value": kept[0], "method": "single run", "reason": "an interval needs at least 2 runs"}
-    pooled = by_set(kept, sets, logs=what.kind == "rate")
+        return {"value": kept[0], "method": [reason("single-run")], "reason": [reason("interval-needs-runs")]}
+    pooled = mean_per_set(kept, sets, logs=what.kind == "rate")
     interval = log_t(pooled) if what.kind == "rate" else plain_t(pooled)
     if interval is None:
-        return {"reason": "a value is not positive"}
-    over = f", over the means of {len(pooled)} sets of nodes" if len(pooled) < len(kept) else ""
+        return {"reason": [reason("value-not-positive")]}
+    sets_pooled = len(pooled) < len(kept)
     if what.kind == "rate":
-        return _interval(interval, f"geometric mean, 95 % t interval on the logarithm{over}")
+        over_sets = reason("geometric-mean-over-sets", sets=len(pooled))
+        return _interval(interval, over_sets if sets_pooled else reason("geometric-mean"))
     value, low, high = interval
     least, most = _RANGES.get(what.kind, (-math.inf, math.inf))
-    return _interval((value, max(least, low), min(high, most)), f"mean, 95 % t interval{over}")
+    method = reason("mean-over-sets", sets=len(pooled)) if sets_pooled else reason("mean")
+    return _interval((value, max(least, low), min(high, most)), method)
 
 
-def _interval(found: tuple[float, float, float], method: str) -> dict[str, Any]:
-    return {"value": found[0], "ci_low": found[1], "ci_high": found[2], "method": method}
+def _interval(found: tuple[float, float, float], method: Reason) -> dict[str, Any]:
+    return {"value": found[0], "ci_low": found[1], "ci_high": found[2], "method": [method]}

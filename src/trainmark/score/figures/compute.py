@@ -6,27 +6,32 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trainmark.score.figures.figure import Figure, ratio
+from trainmark.reasons import Reason, reason
+from trainmark.score.records import Figure, ratio
 from trainmark.spec.columns import RankColumns, is_number
 
 
-class Peak(msgspec.Struct, frozen=True):
+class PeakFlops(msgspec.Struct, frozen=True):
     """FLOP/s of all devices of the case together, for the number format in use; None with the reason."""
 
     flops: float | None
-    reason: str = ""
+    reason: Reason | None = None
     # Whose word it is; shown with every figure that is divided by it.
     source: str = ""
 
 
 def figures(
-    ranks: Sequence[RankColumns], throughput: Figure, declared: float | None, peak: Peak, reachable: float | None = None
+    ranks: Sequence[RankColumns],
+    throughput: Figure,
+    declared: float | None,
+    peak: PeakFlops,
+    reachable: float | None = None,
 ) -> dict[str, Figure]:
     noted = _noted(ranks[:1], "flops_per_sample") if ranks and ranks[0].rank == 0 else None
     flops = noted if noted is not None else declared
-    achieved = _times(throughput, flops, "the workload does not say its FLOPs per sample")
+    achieved = _times(throughput, flops, reason("no-flops-per-sample"))
     hardware = _noted(ranks[:1], "hardware_flops_per_sample")
-    reached = _times(throughput, hardware, "`hardware_flops_per_sample` was not noted")
+    reached = _times(throughput, hardware, reason("no-hardware-flops"))
     return {
         "achieved_flops": achieved,
         "mfu": _share(_of_peak(achieved, peak)),
@@ -35,20 +40,20 @@ def figures(
     }
 
 
-def _of_peak(part: Figure, peak: Peak) -> Figure:
+def _of_peak(part: Figure, peak: PeakFlops) -> Figure:
     found = ratio(part, peak.flops, peak.reason)
-    how = f"of {peak.flops:.4g} FLOP/s, {peak.source}" if peak.flops is not None else ""
+    how = reason("of-peak", flops=peak.flops, source=peak.source) if peak.flops is not None else None
     return msgspec.structs.replace(found, how=how)
 
 
 def _matmul_fraction(ranks: Sequence[RankColumns], achieved: Figure, reachable: float | None) -> Figure:
     """Against the peaks of the site, which were measured for longer, else against what the ranks noted themselves."""
-    missing = "not every rank noted `matmul_flops_per_s`, its measured matrix product"
+    missing = reason("matmul-not-noted")
     found = _share(ratio(achieved, reachable or _matmul(ranks), missing))
-    return msgspec.structs.replace(found, how="against the site's peaks") if reachable else found
+    return msgspec.structs.replace(found, how=reason("against-site-peaks")) if reachable else found
 
 
-def _times(throughput: Figure, flops: float | None, otherwise: str) -> Figure:
+def _times(throughput: Figure, flops: float | None, otherwise: Reason) -> Figure:
     return ratio(throughput, 1 / flops, otherwise) if flops is not None and flops > 0 else Figure(None, otherwise)
 
 
@@ -56,7 +61,7 @@ def _share(found: Figure) -> Figure:
     """More than everything is an error, not a record."""
     value = found.value if found.value is not None else found.seen
     if value is not None and value > 1:
-        return Figure(None, f"{100 * value:.0f} % is over 100 %: FLOPs per sample or the peak must be wrong")
+        return Figure(None, reason("over-everything", percent=100 * value))
     return found
 
 

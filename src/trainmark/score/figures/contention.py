@@ -1,4 +1,4 @@
-"""Was the machine the run's own? Samples of a node over a time → plain reasons why it was not.
+"""Was the machine the run's own? Samples of a node over a time → reasons why it was not.
 
 A disturbed round still counts: the reasons and the number of such rounds stand beside the figures.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainmark.reasons import Reason, reason
 from trainmark.spec.columns import NodeSamples, is_number
 
 # Shares of the time. Above them a reader must know; docs/metrics.md says why these.
@@ -21,40 +22,39 @@ FOREIGN_SHARE = 0.05
 # The clock's tenth lowest per cent against its tenth highest.
 CLOCK_DROP = 0.10
 LEAST_CLOCKS = 5
-
-_SHARES = (
-    ("steal", STEAL_LIMIT, "the hypervisor gave {} of the processors' time to others"),
-    ("psi_cpu", PSI_CPU_LIMIT, "tasks waited for a processor {} of the time"),
-    ("psi_memory", PSI_MEMORY_LIMIT, "tasks waited for memory {} of the time"),
-    ("psi_io", PSI_IO_LIMIT, "tasks waited for disks {} of the time"),
-)
+_SHARES = ("steal", "psi_cpu", "psi_memory", "psi_io")
 
 Times = Mapping[str, tuple[int, int]]
 
 
-def disturbed(nodes: list[NodeSamples], times: Times) -> list[str]:
+def disturbed(nodes: list[NodeSamples], times: Times) -> list[Reason]:
     """Reasons, each naming its node, over the given time of each node (on its own clock)."""
     found = []
     for samples in nodes:
         if samples.node in times:
             begin, end = times[samples.node]
             beside = [other for other in nodes if other is not samples and samples.machine == other.machine != ""]
-            found += [f"{samples.host}: {reason}" for reason in _node(samples, begin, end, beside)]
+            found += [reason("on-host", host=samples.host, why=why) for why in _node(samples, begin, end, beside)]
     return found
 
 
-def _node(samples: NodeSamples, begin: int, end: int, beside: list[NodeSamples]) -> list[str]:
+def _node(samples: NodeSamples, begin: int, end: int, beside: list[NodeSamples]) -> list[Reason]:
     """`beside`: nodes of the same run on the same machine. Their work, and waiting for it, is the run's own."""
     found = []
     foreign = foreign_cores(samples, begin, end, beside)
     limit = max(FOREIGN_CORES, FOREIGN_SHARE * (samples.cores or 0))
     own_waiting = bool(beside) and foreign is not None and foreign <= limit
-    for name, most, text in _SHARES:
-        share = samples.mean(name, begin, end)
-        if share is not None and share > most and not (name == "psi_cpu" and own_waiting):
-            found.append(f"{text.format(_percent(share))} (limit {_percent(most)})")
+    steal, cpu, memory, disks = (samples.mean(name, begin, end) or 0.0 for name in _SHARES)
+    if steal > STEAL_LIMIT:
+        found.append(reason("stolen-time", percent=100 * steal, limit=100 * STEAL_LIMIT))
+    if cpu > PSI_CPU_LIMIT and not own_waiting:
+        found.append(reason("waited-for-processor", percent=100 * cpu, limit=100 * PSI_CPU_LIMIT))
+    if memory > PSI_MEMORY_LIMIT:
+        found.append(reason("waited-for-memory", percent=100 * memory, limit=100 * PSI_MEMORY_LIMIT))
+    if disks > PSI_IO_LIMIT:
+        found.append(reason("waited-for-disks", percent=100 * disks, limit=100 * PSI_IO_LIMIT))
     if foreign is not None and foreign > limit:
-        found.append(f"other programs kept {foreign:.2f} processors busy (limit {limit:.2f})")
+        found.append(reason("other-programs", processors=foreign, limit=limit))
     return found + _clock(samples, begin, end)
 
 
@@ -82,15 +82,11 @@ def _own(record: dict[str, Any]) -> float | None:
     return float(sum(loads)) if own and all(map(is_number, loads)) else None
 
 
-def _clock(samples: NodeSamples, begin: int, end: int) -> list[str]:
+def _clock(samples: NodeSamples, begin: int, end: int) -> list[Reason]:
     clocks = sorted(r["freq_mhz"] for r in samples.within(begin, end) if is_number(r.get("freq_mhz")))
     if len(clocks) < LEAST_CLOCKS:
         return []
     low, high = clocks[len(clocks) // 10], clocks[-1 - len(clocks) // 10]
     if high <= 0 or low >= (1 - CLOCK_DROP) * high:
         return []
-    return [f"the processors' clock fell from {high:.0f} to {low:.0f} MHz (limit {_percent(CLOCK_DROP)})"]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return [reason("clock-fell", high=high, low=low, limit=100 * CLOCK_DROP)]

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from trainmark.score.figures.measurement import Measurement
+from trainmark.reasons import reason
+from trainmark.score.records import Measurement
 from trainmark.score.stats.confidence import log_t, median
 from trainmark.spec.columns import Event, RankColumns, is_number
 from trainmark.spec.workload import Target
@@ -74,10 +75,10 @@ def measure(found: Sequence[Reach | None], aim: Target | None, unit: str, seed: 
     for name, what in (("time_to_target", "s"), ("samples_to_target", unit)):
         runs = [run for run in found if run is not None]
         values = [run.seconds if name == "time_to_target" else float(run.samples) for run in runs]
-        text = f"{'seconds' if what == 's' else 'samples of all ranks'} from the start of training to the evaluation"
+        formula = f"{'seconds' if what == 's' else 'samples of all ranks'} from the start of training to the evaluation"
         if aim is not None:
-            text += f" with {aim.metric} {'≥' if aim.direction == 'up' else '≤'} {aim.value:g}"
-        blank = Measurement(name, None, what, len(runs), formula=text, inputs=values, seed=seed)
+            formula += f" with {aim.metric} {'≥' if aim.direction == 'up' else '≤'} {aim.value:g}"
+        blank = Measurement(name, None, what, len(runs), formula=formula, inputs=values, seed=seed, target=aim)
         made[name] = _over_runs(blank, [run.reached for run in runs], aim is not None, len(found))
     return made
 
@@ -86,21 +87,22 @@ def _over_runs(blank: Measurement, reached: list[bool], asked: bool, runs: int) 
     values, n = blank.inputs, len(reached)
     fill = msgspec.structs.replace
     if not asked:
-        return fill(blank, inputs=[], n=0, reason="no target is set")
+        return fill(blank, inputs=[], n=0, reason=[reason("no-target")])
     if n < runs or not n:
-        return fill(blank, reason=f"{runs - n} of {runs} run(s) made no evaluation")
+        return fill(blank, reason=[reason("runs-without-evaluation", count=runs - n, runs=runs)])
     missed = n - sum(reached)
     if not missed:
         if n == 1:
-            return fill(blank, value=values[0], method="single run", reason="an interval needs at least 2 runs")
+            few = [reason("interval-needs-runs")]
+            return fill(blank, value=values[0], method=[reason("single-run")], reason=few)
         interval = log_t(values)
         if interval is None:
-            return fill(blank, reason="a value is not positive")
-        method = "geometric mean, 95 % t interval on the logarithm"
+            return fill(blank, reason=[reason("value-not-positive")])
+        method = [reason("geometric-mean")]
         return fill(blank, value=interval[0], ci_low=interval[1], ci_high=interval[2], method=method)
-    ends = ", ".join(f"{value:.4g}" for value, good in zip(values, reached, strict=True) if not good)
-    reason = f"not reached in {missed} of {n} runs; censored at {ends} {blank.unit}"
+    ends = [value for value, good in zip(values, reached, strict=True) if not good]
+    why = [reason("target-missed", count=missed, runs=n, ends=ends, unit=blank.unit)]
     middle = median([value if good else math.inf for value, good in zip(values, reached, strict=True)])
     if math.isinf(middle):
-        return fill(blank, reason=reason)
-    return fill(blank, value=middle, method="median with censored runs as never, no interval", reason=reason)
+        return fill(blank, reason=why)
+    return fill(blank, value=middle, method=[reason("censored-median")], reason=why)

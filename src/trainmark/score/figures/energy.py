@@ -5,42 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from trainmark.reasons import Reason, reason
 from trainmark.score.figures.contention import Times
-from trainmark.score.figures.figure import Figure
+from trainmark.score.records import Figure
 from trainmark.spec.columns import NodeSamples, is_number
 
-# What the host's counters cover.
-SCOPE = "processor packages of all nodes (RAPL)"
 # Power is sampled once a second: shorter windows would rest on too few values.
 LEAST_SECONDS = 60.0
 
 
 def energy(nodes: Sequence[NodeSamples], times: Times) -> Figure:
-    """Joules over all nodes, and how they were found. A node that is missing means no total."""
+    """Joules of the processor packages of all nodes (RAPL), and how they were found. A node that is missing means no
+    total."""
     by_name = {samples.node: samples for samples in nodes}
-    total, ways = 0.0, set()
+    total, ways = 0.0, set[str]()
     for node, (begin, end) in sorted(times.items()):
         samples = by_name.get(node)
         if samples is None or not samples.records:
-            return Figure(None, f"{node}: nothing was sampled")
-        way, joules = "energy counter at the edges", _counted(samples, begin, end)
+            return Figure(None, reason("on-host", host=node, why=reason("nothing-sampled")))
+        way, joules = "counter", _counted(samples, begin, end)
         if joules is None:
-            way, joules = "integrated power", _integrated(samples, begin, end)
+            way, joules = "power", _integrated(samples, begin, end)
         if joules is None:
-            return Figure(None, f"{samples.host}: {_why(samples, begin, end)}")
+            return Figure(None, reason("on-host", host=samples.host, why=_why(samples, begin, end)))
         ways.add(way)
         total += joules
     if not times:
-        return Figure(None, "no window")
-    return Figure(total, how=f"{' and '.join(sorted(ways))}; {SCOPE}")
+        return Figure(None, reason("no-window"))
+    if len(ways) > 1:
+        return Figure(total, how=reason("energy-by-counter-and-power"))
+    return Figure(total, how=reason("energy-by-counter") if "counter" in ways else reason("energy-by-power"))
 
 
-def _why(samples: NodeSamples, begin: int, end: int) -> str:
+def _why(samples: NodeSamples, begin: int, end: int) -> Reason:
     if not any(is_number(record.get(name)) for record in samples.records for name in ("energy_uj", "power_w")):
-        return "has no energy counter"
+        return reason("no-energy-counter")
     if (end - begin) * 1e-9 < LEAST_SECONDS:
-        return f"the counter was not read around the window, and power needs a window of {LEAST_SECONDS:.0f} s"
-    return "samples do not reach over the window"
+        return reason("energy-window-short", seconds=LEAST_SECONDS)
+    return reason("samples-end-early")
 
 
 def _counted(samples: NodeSamples, begin: int, end: int) -> float | None:

@@ -13,7 +13,7 @@ EVALUATE = "evaluate"
 CHECKPOINT = "checkpoint"
 
 
-class Timeline(msgspec.Struct, frozen=True):
+class RankTimes(msgspec.Struct, frozen=True):
     """Seconds of one rank, on its own clock. None: it never said when that ended."""
 
     end_to_end: float
@@ -57,7 +57,7 @@ def pauses(rank: RankColumns) -> list[tuple[str, int, int]]:
     return found
 
 
-def timeline(rank: RankColumns) -> Timeline:
+def rank_times(rank: RankColumns) -> RankTimes:
     begin = _or(rank.mark("INIT_START"), rank.first)
     end = _or(rank.mark("FINISHED"), rank.last)
     started = rank.mark("TRAIN_START")
@@ -73,7 +73,7 @@ def timeline(rank: RankColumns) -> Timeline:
         if trained or ready is None or since >= ready:
             part = inside if trained else outside
             part[name] = part.get(name, 0.0) + (until - since) * NS
-    return Timeline(
+    return RankTimes(
         end_to_end=(end - begin) * NS,
         init=(ready - begin) * NS if ready is not None else None,
         train=(ended - started) * NS if started is not None and ended is not None else None,
@@ -83,9 +83,9 @@ def timeline(rank: RankColumns) -> Timeline:
     )
 
 
-def longest(ranks: Sequence[RankColumns]) -> list[Timeline]:
-    """Every rank's timeline, the one with the longest life first."""
-    return sorted((timeline(rank) for rank in ranks), key=lambda found: -found.end_to_end)
+def longest(ranks: Sequence[RankColumns]) -> list[RankTimes]:
+    """The times of every rank, the one with the longest life first."""
+    return sorted((rank_times(rank) for rank in ranks), key=lambda found: -found.end_to_end)
 
 
 def _or(found: int | None, otherwise: int) -> int:

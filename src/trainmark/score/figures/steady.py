@@ -16,7 +16,6 @@ from trainmark.score.stats.confidence import t_limit
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats
 
-METHOD = "repeated split"
 # What is cut off must differ from the rest by this many standard errors, at a lag-one autocorrelation of at most this.
 START_LIMIT = 4.0
 MOST_MEMORY = 0.9
@@ -41,7 +40,7 @@ MAD_SCALE = 1.4826
 Outcome = Literal["steady", "drifting", "two-level"]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Trend(msgspec.Struct, frozen=True):
     """`change` is relative: 0.05 is 5 % slower at the end than at the beginning (or after the step than before)."""
 
     outcome: Outcome
@@ -96,7 +95,7 @@ def _memory(rest: Floats) -> float:
     return (1 + lag) / (1 - lag)
 
 
-def judge(series: Floats) -> Verdict:
+def judge(series: Floats) -> Trend:
     """Slope, change point and half against half, on the logarithm, with single stalls clipped."""
     import numpy as np
 
@@ -108,14 +107,14 @@ def judge(series: Floats) -> Verdict:
     sudden = at is not None and abs(shift) > TOLERANCE
     restless = len(logs) >= 2 * BATCHES and float(np.ptp(batches)) > LEVELS_LIMIT
     if not any(abs(change) > TOLERANCE for change in (slope, halves)) and not sudden and not restless:
-        return Verdict("steady")
+        return Trend("steady")
     cut, step = best_split(logs)
     line = np.polyval(np.polyfit(np.arange(len(logs)), logs, 1), np.arange(len(logs)))
     stepped = np.where(np.arange(len(logs)) < cut, logs[:cut].mean(), logs[cut:].mean())
     if ((logs - stepped) ** 2).sum() < ((logs - line) ** 2).sum():
-        return Verdict("two-level", float(np.expm1(step)), cut)
+        return Trend("two-level", float(np.expm1(step)), cut)
     change = float(line[-1] - line[0])
-    return Verdict("drifting", float(np.expm1(change)))
+    return Trend("drifting", float(np.expm1(change)))
 
 
 def _logs(series: Floats) -> Floats:

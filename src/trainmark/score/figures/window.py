@@ -1,24 +1,32 @@
-"""Which steps count, and whether the run was steady over them. Only steady steps give a headline."""
+"""Which steps count, whether the run was steady over them, and what single steps in that window show. Only steady steps
+give a headline."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.score.figures import steady
-from trainmark.score.figures.steps import Grid
-from trainmark.score.records import Outcome, Window
+from trainmark.reasons import Reason, reason
+from trainmark.score.figures import steady, steps
+from trainmark.score.figures.definitions import PERCENTILES
+from trainmark.score.figures.steps import NS, Grid
+from trainmark.score.records import Figure, Outcome, Window
 from trainmark.spec.rules import FixedWindow
 
 if TYPE_CHECKING:
-    from trainmark.spec.columns import Floats
+    from trainmark.spec.columns import Floats, RankColumns
 
 LEAST_STEPS = 30
 LEAST_SECONDS = 10.0
+# Of the histogram of step times.
+BINS = 30
+NOT_EXACT = reason("steps-not-timed")
 
 
-class Found(msgspec.Struct, frozen=True, eq=False):
+class FoundWindow(msgspec.Struct, frozen=True, eq=False):
     """A window, the positions of its edges in the grid, and the rank (row) that was slowest in it."""
 
     window: Window
@@ -29,38 +37,39 @@ class Found(msgspec.Struct, frozen=True, eq=False):
     series: Floats
 
 
-def find(grid: Grid, fixed: FixedWindow | None = None) -> Found | str:
+def find(grid: Grid, fixed: FixedWindow | None = None) -> FoundWindow | Reason:
     """The window, or why there is none."""
     if fixed is not None:
         return _fixed(grid, fixed)
     last = len(grid.edges) - 1
     first = steady.start(grid.series(grid.slowest(0, last)))
-    return _measure(grid, first, last, steady.METHOD)
+    return _measure(grid, first, last, None)
 
 
-def _fixed(grid: Grid, fixed: FixedWindow) -> Found | str:
+def _fixed(grid: Grid, fixed: FixedWindow) -> FoundWindow | Reason:
     import numpy as np
 
-    need = f"the fixed window (skip {fixed.skip}, steps {fixed.steps})"
     ends = np.searchsorted(grid.edges, (fixed.skip, fixed.skip + fixed.steps)).tolist()
     if ends[1] >= len(grid.edges) or grid.edges[ends[1]] != fixed.skip + fixed.steps:
-        return f"{need} ends after the last step that can be timed, {int(grid.edges[-1])}"
+        return reason("window-ends-late", skip=fixed.skip, steps=fixed.steps, last=int(grid.edges[-1]))
     if grid.edges[ends[0]] != fixed.skip:
-        return f"{need} does not begin at a step that can be timed"
-    return _measure(grid, ends[0], ends[1], f"fixed: skip {fixed.skip}, steps {fixed.steps}")
+        return reason("window-begins-between", skip=fixed.skip, steps=fixed.steps)
+    return _measure(grid, ends[0], ends[1], fixed)
 
 
-def _measure(grid: Grid, first: int, last: int, method: str) -> Found | str:
+def _measure(grid: Grid, first: int, last: int, fixed: FixedWindow | None) -> FoundWindow | Reason:
     row = grid.slowest(first, last)
     seconds = float(grid.net(first, last)[row])
     if seconds <= 0:
-        return "the steps took no time"
+        return reason("steps-took-no-time")
     before, end = int(grid.edges[first]), int(grid.edges[last])
     series = grid.series(row)[first:last]
     outcome: Outcome = "fixed"
-    reason = ""
-    if method == steady.METHOD:
-        outcome, reason = _judge(before, end, seconds, grid, first, series)
+    if fixed is None:
+        method = reason("repeated-split")
+        outcome, flaw = _judge(before, end, seconds, grid, first, series)
+    else:
+        method, flaw = reason("fixed-window", skip=fixed.skip, steps=fixed.steps), None
     window = Window(
         before=before,
         last=end,
@@ -70,24 +79,65 @@ def _measure(grid: Grid, first: int, last: int, method: str) -> Found | str:
         samples=int((grid.n[:, last] - grid.n[:, first]).sum()),
         outcome=outcome,
         method=method,
-        reason=reason,
+        reason=flaw,
     )
-    return Found(window, first, last, row, series)
+    return FoundWindow(window, first, last, row, series)
 
 
-def _judge(before: int, end: int, seconds: float, grid: Grid, first: int, series: Floats) -> tuple[Outcome, str]:
+def _judge(
+    before: int, end: int, seconds: float, grid: Grid, first: int, series: Floats
+) -> tuple[Outcome, Reason | None]:
     if end - before < LEAST_STEPS or seconds < LEAST_SECONDS:
         # Rounded down: 9.97 s must not read as the 10 s that are asked for.
-        return "too short", (
-            f"{end - before} steps in {int(10 * seconds) / 10:.1f} s: "
-            f"at least {LEAST_STEPS} steps and {LEAST_SECONDS:.0f} s are needed"
+        return "too short", reason(
+            "window-too-short",
+            steps=end - before,
+            seconds=int(10 * seconds) / 10,
+            least_steps=LEAST_STEPS,
+            least_seconds=LEAST_SECONDS,
         )
     if len(series) < steady.LEAST_INTERVALS:
-        return "too short", f"{len(series)} times between edges: at least {steady.LEAST_INTERVALS} are needed"
+        return "too short", reason("few-edges", count=len(series), least=steady.LEAST_INTERVALS)
     found = steady.judge(series)
-    size = f"{100 * abs(found.change):.1f} % {'slower' if found.change > 0 else 'faster'}"
+    percent, slower = 100 * abs(found.change), found.change > 0
     if found.outcome == "drifting":
-        return "drifting", f"drifting: steps became {size} from step {before + 1} to step {end}"
+        if slower:
+            return "drifting", reason("drifting-slower", percent=percent, first=before + 1, last=end)
+        return "drifting", reason("drifting-faster", percent=percent, first=before + 1, last=end)
     if found.outcome == "two-level" and found.at is not None:
-        return "two-level", f"two-level: steps are {size} from step {int(grid.edges[first + found.at]) + 1} on"
-    return "steady", ""
+        since = int(grid.edges[first + found.at]) + 1
+        if slower:
+            return "two-level", reason("two-level-slower", percent=percent, step=since)
+        return "two-level", reason("two-level-faster", percent=percent, step=since)
+    return "steady", None
+
+
+def step_figures(grid: Grid, found: FoundWindow, ranks: Sequence[RankColumns]) -> dict[str, Figure]:
+    names = [f"step_time_{name}" for name in PERCENTILES]
+    net = grid.net(found.first, found.last)
+    middle = steady.median(net)
+    waited = float((grid.data[:, found.last] - grid.data[:, found.first]).max()) * NS
+    figures = dict.fromkeys(names, Figure(None, NOT_EXACT))
+    if steps.exact(ranks):
+        values = steady.quantiles(found.series, (0.5, 0.9, 0.99, 1.0))
+        figures = {name: Figure(value) for name, value in zip(names, values, strict=True)}
+    spread = float(net.max()) / middle - 1 if middle > 0 else None
+    figures["straggler"] = Figure(None, reason("single-rank"))
+    if spread is not None and len(net) > 1:
+        figures["straggler"] = Figure(spread, how=reason("slowest-rank", rank=grid.ranks[found.row]))
+    figures["data_wait"] = Figure(waited / found.window.seconds)
+    return figures
+
+
+def step_histogram(found: FoundWindow, ranks: Sequence[RankColumns]) -> tuple[list[float], list[int]]:
+    """Edges and counts of step times; empty where single steps cannot be spoken of."""
+    import numpy as np
+
+    if not steps.exact(ranks):
+        return [], []
+    # (As `np.histogram` does it, which takes three times as long.)
+    ordered = np.sort(found.series)
+    low, high = float(ordered[0]), float(ordered[-1])
+    edges = np.linspace(low, high, BINS + 1) if low < high else np.linspace(low - 0.5, high + 0.5, BINS + 1)
+    below = [0, *ordered.searchsorted(edges[1:-1]).tolist(), len(ordered)]
+    return edges.tolist(), [after - before for before, after in pairwise(below)]

@@ -1,4 +1,5 @@
-"""Intervals over runs. The run is the unit: steps inside one are no independent repeats."""
+"""Intervals over runs. The run is the unit: steps inside one are no independent repeats, and rounds on the same nodes
+say less of other nodes than rounds on others do."""
 
 from __future__ import annotations
 
@@ -53,3 +54,17 @@ def outliers(values: Sequence[float]) -> list[bool]:
     # Without any spread a rounding error would be an outlier.
     reach = max(OUTLIER * 1.4826 * spread, 1e-9 * abs(middle))
     return [abs(value - middle) > reach for value in values]
+
+
+def mean_per_set(values: Sequence[float], sets: Sequence[object], *, logs: bool) -> list[float]:
+    """One value for each set of nodes: the mean of its rounds, of logarithms where `logs` says so. The values as they
+    are where all rounds ran on the same nodes, or each on others, or where that is not known."""
+    distinct = list(dict.fromkeys(sets))
+    if len(sets) != len(values) or len(distinct) in (0, 1, len(values)):
+        return list(values)
+    found = []
+    for one in distinct:
+        own = [value for value, at in zip(values, sets, strict=True) if at == one]
+        geometric = logs and min(own) > 0
+        found.append(math.exp(sum(map(math.log, own)) / len(own)) if geometric else sum(own) / len(own))
+    return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trainmark.reasons import Reason, reason
 from trainmark.score.stats.confidence import t_limit
 from trainmark.spec.rules import LEAST_PILOT, RepeatAuto
 
@@ -57,7 +58,7 @@ class Enough(msgspec.Struct, frozen=True):
     """The number of rounds a case gets in all, and why."""
 
     rounds: int
-    reason: str
+    reason: Reason
 
 
 def stein(speeds: Sequence[float], rule: RepeatAuto) -> Enough:
@@ -69,15 +70,14 @@ def stein(speeds: Sequence[float], rule: RepeatAuto) -> Enough:
     """
     n, rounds, target = len(speeds), rule.pilot, rule.width
     if n < LEAST_PILOT:
-        return Enough(
-            rounds, f"{n} of {rounds} pilot rounds gave a speed, and {LEAST_PILOT} are needed to choose a number"
-        )
+        return Enough(rounds, reason("pilot-too-small", count=n, rounds=rounds, least=LEAST_PILOT))
     logs = [math.log(speed) for speed in speeds]
     mean = sum(logs) / n
     variance = sum((value - mean) ** 2 for value in logs) / (n - 1)
     wanted = math.ceil(variance * (t_limit(n - 1, 1 - _LEVEL) / math.log1p(target)) ** 2)
-    aim = f"for ±{100 * target:g} % after a pilot of {rounds} with a spread of {100 * math.sqrt(variance):.2g} %"
+    aim, spread = 100 * target, 100 * math.sqrt(variance)
     if wanted > rule.max:
-        return Enough(rule.max, f"{wanted} rounds would be needed {aim}, and at most {rule.max} are allowed")
+        why = reason("rounds-not-allowed", rounds=wanted, percent=aim, pilot=rounds, spread=spread, most=rule.max)
+        return Enough(rule.max, why)
     chosen = max(rule.min, wanted)
-    return Enough(chosen, f"{chosen} rounds are enough {aim}")
+    return Enough(chosen, reason("rounds-enough", rounds=chosen, percent=aim, pilot=rounds, spread=spread))

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trainmark.score.records import Verdict, Word
+from trainmark.reasons import Reason, reason
+from trainmark.score.records import Verdict, VerdictWord
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import t_limit
 from trainmark.score.stats.power import POWER, needed
@@ -44,7 +45,7 @@ class Estimate(msgspec.Struct, frozen=True):
     log_ratio: float
     error: float | None
     df: float
-    method: str
+    method: Reason
     n_a: int
     n_b: int
     # Of ln(throughput) per run: of each side, or of the paired differences. Tells how many runs would do.
@@ -64,9 +65,9 @@ def estimate(pair: Pair) -> Estimate:
         if len(a) != len(b):
             raise ValueError(f"{len(a)} and {len(b)} runs cannot be paired")
         samples = [[after - before for before, after in zip(a, b, strict=True)]]
-        method = "t on logarithms, paired by block"
+        method = reason("paired-t")
     else:
-        samples, method = [a, b], "Welch t on logarithms"
+        samples, method = [a, b], reason("welch-t")
     known = tuple(variance(sample) for sample in samples if len(sample) > 1)
     if len(known) < len(samples):
         # One side's spread is the best guess for the other's.
@@ -84,7 +85,7 @@ def combine(estimates: Sequence[Estimate]) -> Estimate:
     n = len(estimates)
     log_ratio = _mean([one.log_ratio for one in estimates])
     n_a, n_b = (sum(one.n_a for one in estimates), sum(one.n_b for one in estimates))
-    method = f"geometric mean of {n} ratio(s)"
+    method = reason("mean-of-ratios", count=n)
     parts = [(one.error**2, one.df) for one in estimates if one.error is not None]
     if len(parts) < n:
         return Estimate(log_ratio, None, 0.0, method, n_a, n_b)
@@ -122,23 +123,28 @@ def geometric_mean(values: Sequence[float]) -> float:
 def _verdict(one: Estimate, error: float, chances: list[float], margin: float, family: int) -> Verdict:
     difference, equivalent, lost = chances
     half = t_limit(one.df, 1 - LEVEL) * error
-    direction: Word = "faster" if one.log_ratio > 0 else "slower"
-    by = f"{direction} by {100 * abs(math.expm1(one.log_ratio)):.2g} %"
-    within = f"within ±{100 * margin:g} %"
-    word: Word = "inconclusive"
+    faster = one.log_ratio > 0
+    percent = 100 * abs(math.expm1(one.log_ratio))
+    word: VerdictWord = "inconclusive"
     runs = None
     if equivalent <= LEVEL:
-        word, reason = "equivalent", f"{by}, {within}" if difference <= LEVEL else within
+        word, why = "equivalent", reason("within-margin", margin=100 * margin)
+        if difference <= LEVEL and faster:
+            why = reason("faster-within-margin", percent=percent, margin=100 * margin)
+        elif difference <= LEVEL:
+            why = reason("slower-within-margin", percent=percent, margin=100 * margin)
     elif difference <= LEVEL:
-        word, reason = direction, by
+        word = "faster" if faster else "slower"
+        why = reason("faster-by", percent=percent) if faster else reason("slower-by", percent=percent)
     else:
         # The number holds for the hardest of Holm's steps, since nobody knows which one this case will meet.
         runs = needed(one.variances, margin, LEVEL / family) if one.variances else None
-        reason = f"neither a difference nor equality {within} is shown"
+        why = reason("nothing-shown", margin=100 * margin)
         if _tail(-abs(one.log_ratio), error, one.df) <= LEVEL / 2:
-            reason = f"{by} when looked at alone, which is not enough among {family} cases"
+            alone = reason("faster-alone", percent=percent, cases=family)
+            why = alone if faster else reason("slower-alone", percent=percent, cases=family)
         elif runs is not None and runs <= min(one.n_a, one.n_b):
-            reason += f"; {runs} runs settle {100 * POWER:.0f} % of such cases, this one lies near the margin"
+            why = reason("near-margin", margin=100 * margin, runs=runs, percent=100 * POWER)
     return Verdict(
         word=word,
         ratio=math.exp(one.log_ratio),
@@ -147,7 +153,7 @@ def _verdict(one: Estimate, error: float, chances: list[float], margin: float, f
         n_a=one.n_a,
         n_b=one.n_b,
         method=one.method,
-        reason=reason,
+        reason=why,
         p_difference=difference,
         p_equivalent=equivalent,
         p_loss=lost,
@@ -158,10 +164,8 @@ def _verdict(one: Estimate, error: float, chances: list[float], margin: float, f
 
 def _too_few(one: Estimate, margin: float) -> Verdict:
     runs = needed(one.variances, margin) if one.variances else None
-    reason = f"{one.n_a} run(s) of A and {one.n_b} of B: a spread needs at least 2 of each"
-    return Verdict(
-        "inconclusive", math.exp(one.log_ratio), None, None, one.n_a, one.n_b, one.method, reason, needed=runs
-    )
+    why = reason("spread-needs-runs", a=one.n_a, b=one.n_b)
+    return Verdict("inconclusive", math.exp(one.log_ratio), None, None, one.n_a, one.n_b, one.method, why, needed=runs)
 
 
 def _logs(values: Sequence[float]) -> list[float]:

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import msgspec
 
-from trainmark.score.figures.figure import Figure, known
+from trainmark.reasons import Reason, reason
 from trainmark.score.figures.phases import CHECKPOINT, pauses
-from trainmark.score.records import Goodput, Recovery
+from trainmark.score.records import Figure, Goodput, Recovery, known
 from trainmark.score.stats.confidence import median
 from trainmark.spec.columns import Columns, RankColumns, is_number
 
@@ -17,6 +17,8 @@ NS = 1e-9
 DAY = 86400.0
 # A step that takes so many times the usual one stalled.
 STALL = 2.0
+NO_STEPS = reason("no-steps")
+NO_RESULT = reason("agent-left-no-result")
 START = ("queue", "image", "process", "import", "rendezvous", "build", "compile", "first_step")
 
 
@@ -68,24 +70,24 @@ def goodput(case: str, tries: Sequence[Try]) -> Goodput:
         attempts=len(tries),
         start=start,
         time_to_first_step=_first_step(first, rank),
-        checkpoint_save=known(_mean([(b - a) * NS for a, b in saves]), "no checkpoint was saved"),
-        checkpoint_load=known(_mean([float(value) for value in loads]), "no checkpoint was loaded"),
-        checkpoint_every=known(_mean(every), "fewer than two checkpoints were saved"),
+        checkpoint_save=known(_mean([(b - a) * NS for a, b in saves]), reason("no-checkpoint-saved")),
+        checkpoint_load=known(_mean([float(value) for value in loads]), reason("no-checkpoint-loaded")),
+        checkpoint_every=known(_mean(every), reason("few-checkpoints")),
         stall_share=_stalls(times, usual),
         recoveries=recoveries,
         effective_ratio=_ratio(tries, [rank for _, rank in spoken], usual),
-        step_time=known(usual, "no steps"),
+        step_time=known(usual, NO_STEPS),
     )
 
 
 def _blank(case: str, attempts: int) -> Goodput:
-    nothing = Figure(None, "no rank told anything")
+    nothing = Figure(None, reason("no-rank-told"))
     start = dict.fromkeys(START, nothing)
     return Goodput(case, attempts, start, nothing, nothing, nothing, nothing, nothing, [], nothing, nothing)
 
 
-def forecast(found: Goodput, failures_per_day: float, hours: float, save_every: float | None) -> Forecast | str:
-    """Text says what is missing.
+def forecast(found: Goodput, failures_per_day: float, hours: float, save_every: float | None) -> Forecast | Reason:
+    """A reason says what is missing.
 
     For each second of training: saving costs save ÷ interval, and each failure costs the recovery and, on average, half
     an interval that is trained again.
@@ -93,7 +95,7 @@ def forecast(found: Goodput, failures_per_day: float, hours: float, save_every: 
     save, every = found.checkpoint_save.value, save_every or found.checkpoint_every.value
     start = found.time_to_first_step.value
     if save is None or every is None or start is None:
-        return "a forecast needs the time to start and to save a checkpoint: run with checkpoints"
+        return reason("forecast-needs-checkpoints")
     # Without a failure seen, a restart takes as long as a start, and a load as long as a save.
     restart = [one.total - one.redone for one in found.recoveries]
     recover = _mean(restart) or start + save
@@ -121,7 +123,7 @@ def _wall(rank: RankColumns, at: int) -> float:
 def _start(one: Try, rank: RankColumns, usual: float | None) -> dict[str, Figure]:
     begin, ready, trained = (rank.mark(kind) for kind in ("INIT_START", "INIT_END", "TRAIN_START"))
     imported, joined = (_note_time(rank, name) for name in ("imported", "joined"))
-    not_told = "the program does not tell when that was over"
+    not_told = reason("end-not-told")
     whole = one.ended - one.began if one.ended is not None else None
     queue = whole - one.agent_seconds if whole is not None and one.agent_seconds is not None else None
     if queue is not None and one.image_seconds is not None:
@@ -130,14 +132,14 @@ def _start(one: Try, rank: RankColumns, usual: float | None) -> dict[str, Figure
     slow = first - usual if first is not None and usual is not None and one.compiled else None
     began = _wall(rank, begin) - one.agent_began if begin is not None and one.agent_began is not None else None
     return {
-        "queue": known(queue and max(0.0, queue), "the attempt has no end"),
-        "image": known(one.image_seconds, "within `queue`" if one.container else "no container"),
-        "process": known(began and max(0.0, began), "the agent left no result"),
+        "queue": known(queue and max(0.0, queue), reason("attempt-without-end")),
+        "image": known(one.image_seconds, reason("within-queue") if one.container else reason("no-container")),
+        "process": known(began and max(0.0, began), NO_RESULT),
         "import": _between(begin, imported, not_told),
         "rendezvous": _between(imported, joined, not_told),
         "build": _between(joined if joined is not None else begin, ready if ready is not None else trained, not_told),
-        "compile": known(slow and max(0.0, slow), "nothing is compiled" if not one.compiled else "no steps"),
-        "first_step": known(usual if one.compiled and first is not None else first, "no steps"),
+        "compile": known(slow and max(0.0, slow), NO_STEPS if one.compiled else reason("nothing-compiled")),
+        "first_step": known(usual if one.compiled and first is not None else first, NO_STEPS),
     }
 
 
@@ -145,7 +147,7 @@ def _note_time(rank: RankColumns, name: str) -> int | None:
     return next((mark.t for mark in rank.marks if mark.k == "NOTE" and mark.name == name), None)
 
 
-def _between(since: int | None, until: int | None, otherwise: str) -> Figure:
+def _between(since: int | None, until: int | None, otherwise: Reason) -> Figure:
     return known((until - since) * NS if since is not None and until is not None else None, otherwise)
 
 
@@ -157,7 +159,7 @@ def _first(rank: RankColumns) -> float | None:
 def _first_step(one: Try, rank: RankColumns) -> Figure:
     """From the start of the agent: what was before is the queue's."""
     if rank.steps is None or one.agent_began is None:
-        return Figure(None, "no steps" if rank.steps is None else "the agent left no result")
+        return Figure(None, NO_STEPS if rank.steps is None else NO_RESULT)
     return Figure(_wall(rank, int(rank.steps.t[0])) - one.agent_began)
 
 
@@ -176,9 +178,9 @@ def _step_times(rank: RankColumns) -> list[float]:
 
 def _stalls(times: Sequence[float], usual: float | None) -> Figure:
     if usual is None or not times:
-        return Figure(None, "no steps")
+        return Figure(None, NO_STEPS)
     if not sum(times) > 0:
-        return Figure(None, "the steps took no time")
+        return Figure(None, reason("steps-took-no-time"))
     return Figure(sum(time - usual for time in times if time > STALL * usual) / sum(times))
 
 
@@ -205,7 +207,7 @@ def _ratio(tries: Sequence[Try], ranks: Sequence[RankColumns], usual: float | No
     """Each step counts once, however often it was done, and lasts as long as steps usually do."""
     end = tries[-1].ended
     if usual is None or end is None:
-        return Figure(None, "no steps" if usual is None else "the last attempt has no end")
+        return Figure(None, NO_STEPS if usual is None else reason("last-attempt-without-end"))
     steps = {step for rank in ranks if rank.steps is not None for step in rank.steps.step.tolist()}
     return Figure(min(1.0, len(steps) * usual / (end - tries[0].began)))
 

@@ -17,10 +17,11 @@ from functools import cache
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.reasons import Reason, reason
 from trainmark.score.stats.confidence import t_limit
 from trainmark.score.stats.verdict import geometric_mean, variance
 from trainmark.score.studies.published import COLUMNS, TABLES
-from trainmark.score.studies.scaling import Point
+from trainmark.score.studies.scaling import ScalePoint
 
 # Of prediction intervals.
 LEVEL = 0.90
@@ -46,8 +47,8 @@ class Prediction(msgspec.Struct, frozen=True):
     low: float
     high: float
     efficiency: float
-    method: str
-    notes: list[str] = []
+    method: list[Reason]
+    notes: list[Reason] = []
 
 
 class Doubling(msgspec.Struct, frozen=True):
@@ -107,7 +108,7 @@ def next_loss(first: float, found: Calibration) -> tuple[float, float, float]:
 
 
 def predict(
-    points: Sequence[Point], nodes: int, all_reduce: float | None = None, found: Calibration | None = None
+    points: Sequence[ScalePoint], nodes: int, all_reduce: float | None = None, found: Calibration | None = None
 ) -> Prediction:
     """Speed on `nodes` whole nodes, from the measured points of one study.
 
@@ -124,29 +125,29 @@ def predict(
             f"{nodes} nodes lie below the largest measured {counts[-1]}x{procs}; only more can be predicted"
         )
     last = whole[-1]
-    further, notes = math.log2(nodes / last.nodes), []
+    further, notes = math.log2(nodes / last.nodes), list[Reason]()
     if len(whole) >= 2:
         loss = _last_loss(whole, found)
         totals = _totals((loss, loss, loss), further, found)
-        method = f"loss per doubling of nodes from {whole[-2].nodes}x{procs} and {last.nodes}x{procs}"
+        method = reason("loss-per-doubling", first=f"{whole[-2].nodes}x{procs}", second=f"{last.nodes}x{procs}")
     elif all_reduce is not None and last.nodes == 1:
         totals = _over_the_border(all_reduce, further, found)
-        method = f"all-reduce between two nodes takes {100 * all_reduce:.3g} % of a step on one node, hidden or not"
-        notes.append("no speed on two nodes was measured: such predictions were not held against published tables")
+        method = reason("all-reduce-share", percent=100 * all_reduce)
+        notes.append(reason("two-nodes-not-measured"))
     else:
         raise UserError(_too_few(whole, procs))
-    spread, told = _spread(whole, further, found)
-    notes += told
+    spread, more = _spread(whole, further, found)
+    notes += more
     base = math.log(geometric_mean(last.speeds)) + math.log(nodes / last.nodes)
     value, low, high = (math.exp(base - total) for total in (totals[1], totals[2] + spread, totals[0] - spread))
     single = whole[0]
     efficiency = value / nodes / (geometric_mean(single.speeds) / single.nodes)
-    method += f"; fade {found.fade:.2f} and errors from {found.rows} published rows"
-    method += f"; efficiency is against {single.nodes}x{procs}"
-    return Prediction(nodes, procs, value, low, high, efficiency, method, notes)
+    fade = reason("fade-from-tables", fade=found.fade, rows=found.rows)
+    against = reason("efficiency-against", configuration=f"{single.nodes}x{procs}")
+    return Prediction(nodes, procs, value, low, high, efficiency, [method, fade, against], notes)
 
 
-def _whole_nodes(points: Sequence[Point]) -> tuple[list[Point], int]:
+def _whole_nodes(points: Sequence[ScalePoint]) -> tuple[list[ScalePoint], int]:
     """Points with as many processes per node as the largest has: only those differ by nodes alone."""
     known = [point for point in points if point.speeds]
     if not known:
@@ -155,7 +156,7 @@ def _whole_nodes(points: Sequence[Point]) -> tuple[list[Point], int]:
     return sorted((point for point in known if point.procs == procs), key=lambda point: point.nodes), procs
 
 
-def _too_few(whole: Sequence[Point], procs: int) -> str:
+def _too_few(whole: Sequence[ScalePoint], procs: int) -> str:
     seen = ", ".join(f"{point.nodes}x{point.procs}" for point in whole)
     if whole[-1].nodes == 1:
         return (
@@ -166,7 +167,7 @@ def _too_few(whole: Sequence[Point], procs: int) -> str:
     return f"not enough points: measured is {seen}; measure {whole[-1].nodes // 2 or 1}x{procs} too"
 
 
-def _last_loss(whole: Sequence[Point], found: Calibration) -> float:
+def _last_loss(whole: Sequence[ScalePoint], found: Calibration) -> float:
     """What the last doubling cost. Between points that lie further apart, losses fade on the way."""
     before, last = whole[-2], whole[-1]
     doublings = math.log2(last.nodes / before.nodes)
@@ -198,11 +199,11 @@ def _over_the_border(all_reduce: float, doublings: float, found: Calibration) ->
     return share * first[0] + rest[0], share * first[1] + rest[1], share * first[2] + rest[2]
 
 
-def _spread(whole: Sequence[Point], doublings: float, found: Calibration) -> tuple[float, list[str]]:
+def _spread(whole: Sequence[ScalePoint], doublings: float, found: Calibration) -> tuple[float, list[Reason]]:
     """What the runs' own spread adds to either side. Noise in the last point moves the loss and the start alike."""
     ends = whole[-2:]
     if any(len(point.speeds) < 2 for point in ends):
-        return 0.0, ["one run only at a point: the spread between runs is not in the interval"]
+        return 0.0, [reason("one-run-at-a-point")]
     gain = sum(min(1.0, doublings - index) * found.fade ** (index + 1) for index in range(math.ceil(doublings)))
     weights = [1 + gain] if len(ends) == 1 else [gain, 1 + gain]
     total, freedom = 0.0, min(len(point.speeds) for point in ends) - 1

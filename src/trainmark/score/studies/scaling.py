@@ -11,16 +11,17 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trainmark.reasons import Reason, reason
 from trainmark.score.stats.confidence import log_t, median, t_limit
 from trainmark.score.stats.verdict import LEVEL, UNEQUAL_DF, pooled, variance
 
-METHOD = "ratio of medians, 95 % t interval on the logarithm with the error of medians"
+METHOD = reason("ratio-of-medians")
 # Variance of the median of n normal values ÷ that of their mean; by numerical integration.
 _OF_MEDIAN = (1.0, 1.0, 1.0, 1.346, 1.1928, 1.4342, 1.2885, 1.4731, 1.3454, 1.4949, 1.3833, 1.5088, 1.4102)
 _OF_MEDIAN_LIMIT = math.pi / 2
 
 
-class Point(msgspec.Struct, frozen=True):
+class ScalePoint(msgspec.Struct, frozen=True):
     """One configuration: its ranks, and the speed of each run that counts."""
 
     nodes: int
@@ -47,7 +48,7 @@ class Scaled(msgspec.Struct, frozen=True):
     efficiency_high: float | None = None
 
 
-def scaled(point: Point, baseline: Point | None) -> Scaled:
+def scaled(point: ScalePoint, baseline: ScalePoint | None) -> Scaled:
     """Without runs of the baseline nothing is told of a speed-up: it is never taken for 1."""
     if not point.speeds:
         return Scaled()
@@ -95,19 +96,19 @@ def _of_median(n: int) -> float:
     return _OF_MEDIAN[n] if n < len(_OF_MEDIAN) else _OF_MEDIAN_LIMIT
 
 
-def oddities(points: Sequence[tuple[Point, Scaled]]) -> list[str]:
-    """For each configuration what a reader should look at twice; empty where nothing is odd."""
+def oddities(points: Sequence[tuple[ScalePoint, Scaled]]) -> list[Reason | None]:
+    """For each configuration what a reader should look at twice; None where nothing is odd."""
     found = []
     for point, own in points:
-        said = ""
+        odd = None
         if own.efficiency_low is not None and own.efficiency_low > 1:
-            said = "more than linear: look whether the baseline was held up"
+            odd = reason("more-than-linear")
         beaten = [
             f"{other.nodes}x{other.procs}"
             for other, theirs in points
             if own.median and theirs.median and other.ranks < point.ranks and theirs.median > own.median
         ]
         if beaten:
-            said = f"slower than {beaten[-1]}"
-        found.append(said)
+            odd = reason("slower-than", configuration=beaten[-1])
+        found.append(odd)
     return found

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from trainmark.plan.fleet import hosts_of
-from trainmark.report.attempt import question
-from trainmark.report.i18n.speaker import say
-from trainmark.score.accept.contract import Step
+from trainmark.reasons import Reason, as_reason, reason
+from trainmark.report.make.attempt import question
+from trainmark.score.accept.contract import FirstStep
 from trainmark.score.figures.attempt import score_run
 from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.states import JobState
@@ -27,8 +27,8 @@ class Measured(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
     round: int
     speed: float | None
-    why: str = ""
-    step: Step | None = None
+    why: Reason | None = None
+    step: FirstStep | None = None
     kind: str = ""
     disturbed: bool = False
     # What the site's peaks say of its host, and the share of it that the case used.
@@ -43,20 +43,22 @@ def read(run: RunDir, what: str) -> list[Measured]:
     found = []
     for ref in plan.order:
         case = plan.cases[ref.case]
-        outcome, reason = state.outcome(ref)
+        outcome, told = state.outcome(ref)
         attempt = state.rounds[ref].last()
         if outcome is not JobState.SUCCEEDED or attempt is None:
-            found.append(Measured(hosts_of(case), ref.round, None, say(reason) or f"it is {outcome}"))
+            found.append(
+                Measured(hosts_of(case), ref.round, None, as_reason(told) or reason("round-state", state=str(outcome)))
+            )
             continue
         folder = run.attempt(case, ref, attempt.number)
         read = columns.read(folder, case.world)
         if what == "links":
             speed = _bandwidth(read)
-            found.append(Measured(hosts_of(case), ref.round, speed, "" if speed else "it told no bandwidth"))
+            found.append(Measured(hosts_of(case), ref.round, speed, None if speed else reason("no-bandwidth")))
             continue
         score = score_run(read, events.samples(folder), question(case))
         speed = score.value("throughput") or None
-        why = "" if speed else score.reason or "it told no speed"
+        why = None if speed else score.reason or reason("told-no-speed")
         disturbed = bool(score.disturbed)
         peak, used = case.reachable, score.value("matmul_fraction") if case.reachable else None
         found.append(Measured(hosts_of(case), ref.round, speed, why, _step(read), _kind(folder), disturbed, peak, used))
@@ -75,12 +77,12 @@ def _bandwidth(read: Columns) -> float | None:
     return math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None
 
 
-def _step(read: Columns) -> Step | None:
+def _step(read: Columns) -> FirstStep | None:
     for rank in read.ranks:
         for note in rank.notes("first_step"):
             if isinstance(note, dict):
                 values = [_number(note.get(name)) for name in ("loss", "gradient_norm")]
-                return Step(*values)
+                return FirstStep(*values)
     return None
 
 

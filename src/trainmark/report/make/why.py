@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.report.i18n.speaker import say
 from trainmark.report.records import Report
 from trainmark.score.records import Diagnosis, Value
 
@@ -61,7 +62,7 @@ def _named(report: Report, case: str | None) -> Diagnosis:
 def _pair(a: Diagnosis, b: Diagnosis) -> Why:
     for one in (a, b):
         if one.traced_step.value is None:
-            raise UserError(f"{one.case}: its traces give no classes: {one.traced_step.reason}")
+            raise UserError(f"{one.case}: its traces give no classes: {say(one.traced_step.reason)}")
     classes = [_part(name, a.classes[name], b.classes[name]) for name in a.classes if name in b.classes]
     names = [*a.operators, *(name for name in b.operators if name not in a.operators)]
     operators = [_plain(name, a.operators, b.operators) for name in names]

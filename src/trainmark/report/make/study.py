@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from trainmark.plan.records import CasePlan
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report import figures
 from trainmark.report.records import CaseReport, StudyCell, StudyReport
 from trainmark.score.studies import scaling
-from trainmark.score.studies.scaling import Point, Scaled
+from trainmark.score.studies.scaling import Scaled, ScalePoint
 from trainmark.spec.scaling import Series
 from trainmark.spec.states import JobState
 
@@ -42,24 +43,24 @@ def _study(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> StudyR
         unit=f"{members[0][0].unit}/s",
         cells=cells,
         method=scaling.METHOD,
-        reason="" if base is not None and base.speeds else _no_baseline(series, members),
-        note=series.note,
+        reason=None if base is not None and base.speeds else _no_baseline(series, members),
+        note=as_reason(series.note),
     )
 
 
-def _no_baseline(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> str:
+def _no_baseline(series: Series, members: list[tuple[CasePlan, CaseReport]]) -> Reason:
     case = next((case for plan, case in members if f"{plan.id.nnodes}x{plan.id.nproc}" == series.baseline), None)
-    why = _why(case) if case else "it was not measured"
-    return f"the baseline {series.baseline} has no speed, so no speed-up can be told: {why}"
+    why = _why(case) if case else [reason("not-measured")]
+    return reason("baseline-without-speed", baseline=series.baseline, why=why)
 
 
-def point_of(plan: CasePlan, case: CaseReport) -> Point:
+def point_of(plan: CasePlan, case: CaseReport) -> ScalePoint:
     found = figures.throughput(case)
     speeds = found.inputs if found is not None and found.value is not None else []
-    return Point(plan.id.nnodes, plan.id.nproc, speeds)
+    return ScalePoint(plan.id.nnodes, plan.id.nproc, speeds)
 
 
-def _cell(plan: CasePlan, case: CaseReport, point: Point, found: Scaled, odd: str) -> StudyCell:
+def _cell(plan: CasePlan, case: CaseReport, point: ScalePoint, found: Scaled, odd: Reason | None) -> StudyCell:
     return StudyCell(
         case=case.case,
         nodes=point.nodes,
@@ -68,7 +69,7 @@ def _cell(plan: CasePlan, case: CaseReport, point: Point, found: Scaled, odd: st
         state=case.state,
         speeds=list(point.speeds),
         value=OOM if out_of_memory(case) else None,
-        note=odd or ("" if point.speeds else _why(case)),
+        note=[odd] if odd else [] if point.speeds else _why(case),
         **msgspec.structs.asdict(found),
     )
 
@@ -77,11 +78,12 @@ def out_of_memory(case: CaseReport) -> bool:
     return case.state is JobState.FAILED and (case.failure or {}).get("kind") == "oom"
 
 
-def _why(case: CaseReport) -> str:
+def _why(case: CaseReport) -> list[Reason]:
     """Of a case that went well, its figure says why it has no value."""
     found = figures.throughput(case)
-    told = [found.reason if found else "", case.reason]
-    return next(filter(None, told if case.state is JobState.SUCCEEDED else reversed(told)), str(case.state).lower())
+    told = [found.reason if found else [], [case.reason] if case.reason else []]
+    ordered = told if case.state is JobState.SUCCEEDED else reversed(told)
+    return next(filter(None, ordered), [reason("case-state", state=str(case.state).lower())])
 
 
 def batch_of(plan: CasePlan) -> int | None:

@@ -9,11 +9,12 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.plan.records import CasePlan
+from trainmark.reasons import Reason, reason
+from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
-from trainmark.score.figures.measurement import Measurement
-from trainmark.score.records import Verdict, Word
+from trainmark.score.records import Measurement, Verdict, VerdictWord
 from trainmark.score.stats import verdict as verdicts
-from trainmark.score.stats.node_sets import by_set
+from trainmark.score.stats.confidence import mean_per_set
 from trainmark.score.stats.verdict import Pair, geometric_mean
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Manifest
@@ -38,7 +39,7 @@ class Compared(msgspec.Struct, frozen=True):
     b: float
     unit: str
     verdict: Verdict
-    notes: list[str] = []
+    notes: list[Reason] = []
     # Versions of the workload differ, and that was not to matter.
     forced: bool = False
 
@@ -51,13 +52,13 @@ class Left(msgspec.Struct, frozen=True):
     """A case that was not compared, and why."""
 
     case: str
-    reason: str
+    reason: list[Reason]
 
 
 class Overall(msgspec.Struct, frozen=True):
     """The verdict on the geometric mean of ratios; `incomplete` when a case has a result on one side only."""
 
-    word: Word | Literal["incomplete"]
+    word: VerdictWord | Literal["incomplete"]
     missing: list[str]
     verdict: Verdict | None = None
 
@@ -73,7 +74,7 @@ class Comparison(msgspec.Struct, frozen=True):
     cases: list[Compared]
     left: list[Left]
     overall: Overall
-    notes: list[str]
+    notes: list[Reason]
 
     @property
     def past_threshold(self) -> list[Compared]:
@@ -103,14 +104,15 @@ class _Seen(msgspec.Struct, frozen=True):
         return [tuple(run.hosts) for run in self.report.runs] if len(self.report.runs) == len(self.speeds) else []
 
     @property
-    def obstacle(self) -> str:
-        """Why it has no result to compare; empty when it has one."""
+    def obstacle(self) -> Reason | None:
+        """Why it has no result to compare; None when it has one."""
         if self.report.state is JobState.INVALID:
-            return f"{self.side} is INVALID: {self.report.reason}"
+            return reason("side-invalid", side=self.side, why=self.report.reason)
         if self.found is None or self.found.value is None:
-            reason = (self.found.reason if self.found else "") or self.report.reason or "nothing was measured"
-            return f"{self.side} ({self.report.state}) has no {self.metric}: {reason}"
-        return ""
+            why = (self.found.reason if self.found else []) or self.report.reason or reason("nothing-measured")
+            state = str(self.report.state)
+            return reason("side-without-result", side=self.side, state=state, metric=self.metric, why=why)
+        return None
 
 
 def compare(a: Side, b: Side, metric: str, margin: float, threshold: float, *, force: bool = False) -> Comparison:
@@ -160,24 +162,24 @@ def _prepare(a: Side, b: Side, metric: str, force: bool) -> _Table:
     usable = []
     for one, other in matches:
         without = [seen for seen in (one, other) if seen.obstacle]
-        changed = "" if force or a.case is not None else _other_workload(one, other)
+        changed = None if force or a.case is not None else _other_workload(one, other)
         if without:
-            left.append(Left(without[0].plan.id.identity, "; ".join(seen.obstacle for seen in without)))
+            left.append(Left(without[0].plan.id.identity, [seen.obstacle for seen in without if seen.obstacle]))
             missing += [seen.plan.id.identity for seen in without] if len(without) == 1 else []
         elif changed:
-            left.append(Left(one.plan.id.identity, changed))
+            left.append(Left(one.plan.id.identity, [changed]))
             missing.append(one.plan.id.identity)
         else:
             usable.append((one, other))
-    refused = [one.reason for one in left if _OTHER_WORKLOAD in one.reason]
+    refused = [why for one in left for why in one.reason if why.code == _OTHER_WORKLOAD]
     if refused and not usable:
-        raise UserError(f"{a.report.run} and {b.report.run}: {refused[0]}")
+        raise UserError(f"{a.report.run} and {b.report.run}: {say(refused[0])}")
     same_run = a.report.dir == b.report.dir
     return _Table(usable, left, missing, [verdicts.estimate(_pair(one, other, same_run)) for one, other in usable])
 
 
 _UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.LOST, JobState.CANCELLED, JobState.PREEMPTED)
-_OTHER_WORKLOAD = "the workload itself was changed"
+_OTHER_WORKLOAD = "other-workload"
 
 
 def _check_finished(*sides: Side) -> None:
@@ -189,18 +191,18 @@ def _check_finished(*sides: Side) -> None:
             )
 
 
-def _not_finished(a: Side, b: Side) -> list[str]:
+def _not_finished(a: Side, b: Side) -> list[Reason]:
     """Only where that was not to matter: else nothing is compared."""
     named = (("A", a), ("B", b))
     return [
-        f"{name} is not finished ({side.report.state}): compared by force, as far as it is there"
+        reason("side-not-finished", side=name, state=str(side.report.state))
         for name, side in named
         if side.report.state in _UNFINISHED
     ]
 
 
-def _other_workload(a: _Seen, b: _Seen) -> str:
-    """Why two cases of one name are not the same work; empty when they are."""
+def _other_workload(a: _Seen, b: _Seen) -> Reason | None:
+    """Why two cases of one name are not the same work; None when they are."""
     versions = [seen.plan.version for seen in (a, b)]
     if all(versions):
         differ = versions[0] != versions[1]
@@ -209,8 +211,7 @@ def _other_workload(a: _Seen, b: _Seen) -> str:
         differ = a.report.fingerprint != b.report.fingerprint and not _changes(
             _configuration(a.plan), _configuration(b.plan)
         )
-    told = f" (version {versions[0] or '–'} → {versions[1] or '–'})"
-    return f"{_OTHER_WORKLOAD}{told}, so speeds are of different work; --force compares all the same" if differ else ""
+    return reason("other-workload", before=versions[0] or "–", after=versions[1] or "–") if differ else None
 
 
 def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], list[Left], list[str]]:
@@ -229,7 +230,7 @@ def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], li
         )
     alone = [seen for identity, seen in ours.items() if identity not in theirs]
     alone += [seen for identity, seen in theirs.items() if identity not in ours]
-    left = [Left(seen.plan.id.identity, f"only in {seen.side}") for seen in alone]
+    left = [Left(seen.plan.id.identity, [reason("only-in", side=seen.side)]) for seen in alone]
     missing = [seen.plan.id.identity for seen in alone if not seen.obstacle]
     return [(ours[identity], theirs[identity]) for identity in shared], left, missing
 
@@ -245,7 +246,7 @@ def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
     paired = same_run and rounds is not None and rounds == rounds_of(b.report, len(b.speeds))
     if paired:
         return Pair(a.speeds, b.speeds, paired)
-    return Pair(by_set(a.speeds, a.nodes, logs=True), by_set(b.speeds, b.nodes, logs=True), paired)
+    return Pair(mean_per_set(a.speeds, a.nodes, logs=True), mean_per_set(b.speeds, b.nodes, logs=True), paired)
 
 
 def rounds_of(case: CaseReport, values: int) -> list[int] | None:
@@ -258,7 +259,7 @@ def rounds_of(case: CaseReport, values: int) -> list[int] | None:
 def _compared(a: _Seen, b: _Seen, verdict: Verdict) -> Compared:
     notes = [note for seen in (a, b) for note in _cautions(seen)]
     if a.nodes and b.nodes and not set(a.nodes) & set(b.nodes):
-        notes.append("A and B never ran on the same nodes: part of the difference may be that of the nodes")
+        notes.append(reason("never-same-nodes"))
     return Compared(
         case_a=a.report.case,
         case_b=b.report.case,
@@ -271,22 +272,22 @@ def _compared(a: _Seen, b: _Seen, verdict: Verdict) -> Compared:
     )
 
 
-def _fingerprints(a: _Seen, b: _Seen) -> list[str]:
+def _fingerprints(a: _Seen, b: _Seen) -> list[Reason]:
     if a.report.fingerprint == b.report.fingerprint:
         return []
-    changes = _changes(_configuration(a.plan), _configuration(b.plan)) or [_OTHER_WORKLOAD]
-    return [f"fingerprints differ ({a.report.fingerprint}, {b.report.fingerprint}): {'; '.join(changes)}"]
+    changes = _changes(_configuration(a.plan), _configuration(b.plan)) or [reason("workload-changed")]
+    return [reason("fingerprints-differ", a=a.report.fingerprint, b=b.report.fingerprint, changes=changes)]
 
 
-def _cautions(seen: _Seen) -> Iterator[str]:
+def _cautions(seen: _Seen) -> Iterator[Reason]:
     """What makes a side's figures weaker than they look."""
     case = seen.report
     if case.state is not JobState.SUCCEEDED:
-        reason = f": {case.reason}" if case.reason else ""
-        yield f"{seen.side}: {case.state}, {case.counted} of {case.rounds} rounds count{reason}"
+        known = {"side": seen.side, "state": str(case.state), "counted": case.counted, "rounds": case.rounds}
+        yield reason("side-weak-why", why=case.reason, **known) if case.reason else reason("side-weak", **known)
     for run in case.runs:
         if run.disturbed:
-            yield f"{seen.side}: round {run.round} was disturbed: {', '.join(run.disturbed)}"
+            yield reason("side-disturbed", side=seen.side, round=run.round, why=run.disturbed)
 
 
 def _configuration(plan: CasePlan) -> dict[str, Any]:
@@ -318,9 +319,13 @@ def ratio_text(verdict: Verdict) -> str:
     return f"{verdict.ratio:.3f}{interval}"
 
 
-def _changes(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+def _changes(a: dict[str, Any], b: dict[str, Any]) -> list[Reason]:
     names: Sequence[str] = [*a, *(name for name in b if name not in a)]
-    return [f"{name}: {_shown(a.get(name))} → {_shown(b.get(name))}" for name in names if a.get(name) != b.get(name)]
+    return [
+        reason("changed", what=name, before=_shown(a.get(name)), after=_shown(b.get(name)))
+        for name in names
+        if a.get(name) != b.get(name)
+    ]
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.plan.records import CasePlan, Diagnostic
-from trainmark.report.i18n.speaker import say
+from trainmark.reasons import TEXT, Reason, reason
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
 from trainmark.score.figures.phases import pauses
@@ -41,7 +41,9 @@ def _case(run: RunDir, state: RunState, name: str, modes: dict[str, int]) -> Dia
     assert asked is not None  # noqa: S101 - of_run looked
     outcomes = {mode: state.case_outcome(index) for mode, index in modes.items()}
     remarks = [
-        f"{mode}: {say(why)}" for mode, (found, why) in outcomes.items() if found is not JobState.SUCCEEDED and why
+        reason("of-mode", mode=mode, why=why)
+        for mode, (found, why) in outcomes.items()
+        if found is not JobState.SUCCEEDED and why
     ]
     hosts: dict[int, str] = {}
     blocks = []
@@ -51,15 +53,13 @@ def _case(run: RunDir, state: RunState, name: str, modes: dict[str, int]) -> Dia
             hosts[rank.rank] = rank.node.rpartition("_noderank")[0] or rank.node
         times = {mode: step_times(found, asked) for mode, found in read.items()}
         traced = _round(folders["trace"][number], sorted(_ranks(read["trace"])), asked) if "trace" in read else None
-        if isinstance(traced, str):
-            remarks.append(f"round {number}: {traced}; its classes are left out")
+        if isinstance(traced, Reason):
+            remarks.append(reason("classes-left-out", round=number, why=traced))
             traced = None
         alone = times.get("alone") if _separated(read.get("alone")) else None
         blocks.append(Observed(traced, times.get("plain") or None, alone or None))
     if "alone" in modes and len(hosts) > 1 and all(block.alone is None for block in blocks):
-        remarks.append(
-            "no module shares its gradients by DistributedDataParallel: there is no round without communication"
-        )
+        remarks.append(reason("no-shared-gradients"))
     return diagnosis.diagnose(name, blocks, hosts, remarks)
 
 
@@ -98,16 +98,16 @@ def _seconds(rank: RankColumns, asked: Diagnostic) -> float | None:
     return (end - begin - paused) * NS / asked.steps
 
 
-def _round(folder: Path, ranks: list[int], asked: Diagnostic) -> RoundTrace | str:
+def _round(folder: Path, ranks: list[int], asked: Diagnostic) -> RoundTrace | Reason:
     files = traces.find(folder)
     missing = [rank for rank in ranks if rank not in files]
     if missing or not ranks:
-        return f"no trace of rank {', '.join(map(str, missing))}" if missing else "no rank told a step"
+        return reason("no-trace-of-ranks", ranks=missing) if missing else reason("no-rank-told-a-step")
     found: list[Trace] = []
     for rank in ranks:
         one = traces.read(files[rank], rank, asked.steps)
         if isinstance(one, str):
-            return one
+            return Reason(TEXT, {"text": one})
         found.append(one)
     return diagnosis.read_round(found)
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from trainmark.report.records import Share
 from trainmark.store.rundir import RunDir
-
-if TYPE_CHECKING:
-    import subprocess
 
 # Rounds that are worth another process, which has to read the plan and the journal first.
 ROUNDS_EACH = 300
@@ -28,32 +23,26 @@ def scored(run: RunDir, cases: int, rounds: int, score: Callable[[int, int], Sha
     count = min(MOST, cases, rounds // ROUNDS_EACH, len(os.sched_getaffinity(0)))
     if count < 2:
         return score(0, cases)
+    from concurrent.futures import ThreadPoolExecutor  # small runs never get here
+
     edges = [cases * number // count for number in range(count + 1)]
-    rest = list(pairwise(edges[1:]))
-    others = [_start(run, *pair) for pair in rest]
-    try:
+    with ThreadPoolExecutor(count - 1) as pool:
+        others = [(pair, pool.submit(_elsewhere, run, *pair)) for pair in pairwise(edges[1:])]
         shares = [score(0, edges[1])]
-        for (first, last), helper in zip(rest, others, strict=True):
-            shares.append(_answer(helper) or score(first, last))
-    finally:
-        for helper in others:
-            with contextlib.suppress(OSError):
-                helper.kill()
-            helper.wait()
+        # What failed elsewhere is done here, and says itself what is wrong.
+        shares += [other.result() or score(*pair) for pair, other in others]
     return Share([case for one in shares for case in one.cases], [text for one in shares for text in one.warnings])
 
 
-def _start(run: RunDir, first: int, last: int) -> subprocess.Popen[bytes]:
-    import subprocess  # small runs never get here
+def _elsewhere(run: RunDir, first: int, last: int) -> Share | None:
+    """By a process of its own. A pool of processes would run the caller's script again, or fork among its threads; -P
+    keeps the current folder off the path."""
+    import subprocess
 
-    argv = [sys.executable, "-m", __name__, str(run.path), str(first), str(last)]
-    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-
-
-def _answer(helper: subprocess.Popen[bytes]) -> Share | None:
-    """None when it failed: the work is then done here, and says itself what is wrong."""
+    argv = [sys.executable, "-P", "-m", __name__, str(run.path), str(first), str(last)]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
-        return msgspec.json.decode(helper.communicate()[0], type=Share)
+        return msgspec.json.decode(done.stdout, type=Share)
     except msgspec.DecodeError:
         return None
 

@@ -12,11 +12,11 @@ from trainmark.errors import UserError
 from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, reason
 from trainmark.report.build import build
+from trainmark.report.make.study import batch_of, point_of
 from trainmark.report.records import CaseReport
-from trainmark.report.study import batch_of, point_of
 from trainmark.score.stats.verdict import geometric_mean
 from trainmark.score.studies.predict import Prediction, predict
-from trainmark.score.studies.scaling import Point
+from trainmark.score.studies.scaling import ScalePoint
 from trainmark.spec.columns import is_number
 from trainmark.spec.peaks import Message, Peaks, fit, load
 from trainmark.spec.site import peaks_file
@@ -43,7 +43,7 @@ class ScalingSeries(msgspec.Struct, frozen=True):
     mode: str
     unit: str
     batch: int | None
-    points: list[Point]
+    points: list[ScalePoint]
     # The case of each point.
     cases: list[str] = []
 
@@ -76,7 +76,7 @@ class PredictedSeries(msgspec.Struct, frozen=True):
     series: str
     unit: str
     predictions: list[Prediction]
-    points: list[Point]
+    points: list[ScalePoint]
 
 
 class Refusal(msgspec.Struct, frozen=True):

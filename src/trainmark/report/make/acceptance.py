@@ -7,13 +7,14 @@ from typing import Literal
 
 import msgspec
 
-from trainmark.report.acceptance_rounds import Measured
+from trainmark.reasons import TEXT, Reason, reason
+from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.score.accept import contract as promise
 from trainmark.score.accept import links
 from trainmark.score.accept import nodes as accept
-from trainmark.score.accept.contract import Held, Step
-from trainmark.score.accept.links import LinkVerdict, Trial
-from trainmark.score.accept.nodes import Block, NodeVerdict, Rule, Word
+from trainmark.score.accept.contract import FirstStep, PromiseCheck
+from trainmark.score.accept.links import LinksResult, PairSpeed
+from trainmark.score.accept.nodes import NodeResult, NodeWord, Rule, SpeedBlock
 from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 
@@ -71,14 +72,14 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     site: str
     case: str
     unit: str
-    verdict: Word
+    verdict: NodeWord
     margin: float
     level: float
     link_margin: float
-    nodes: list[NodeVerdict]
-    links: LinkVerdict | None = None
-    held: list[Held] = []
-    notes: list[str] = []
+    nodes: list[NodeResult]
+    links: LinksResult | None = None
+    held: list[PromiseCheck] = []
+    notes: list[Reason] = []
     drain: list[str] = []
     scontrol: str = ""
     runs: list[str] = []
@@ -89,19 +90,19 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
         return any(not one.kept and one.what != "criterion" for one in self.held)
 
 
-def look_of(measured: Sequence[Measured], references: tuple[str, ...] = ()) -> list[Block]:
+def look_of(measured: Sequence[Measured], references: tuple[str, ...] = ()) -> list[SpeedBlock]:
     """The blocks of a run, as scoring wants them."""
     blocks: dict[int, dict[str, float]] = {}
     for one in measured:
         if one.speed is not None:
             blocks.setdefault(one.round, {})[one.hosts[0]] = one.speed
-    return [Block(speeds, references) for _, speeds in sorted(blocks.items())]
+    return [SpeedBlock(speeds, references) for _, speeds in sorted(blocks.items())]
 
 
 class Gathered(msgspec.Struct):
     """All rounds so far: looks at nodes in their order, and the tournament of links."""
 
-    looks: list[list[Block]] = []
+    looks: list[list[SpeedBlock]] = []
     nodes: list[Measured] = []
     links: list[Measured] | None = None
 
@@ -125,17 +126,19 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
     promises = setting.promises
     usable = [node for node in setting.nodes if node not in setting.unusable]
     verdicts = {one.node: one for one in accept.judge(gathered.looks, usable, setting.rule, _failed(gathered.nodes))}
-    for node, why in setting.unusable.items():
-        verdicts[node] = NodeVerdict(node, "untested", why)
+    for node, told in setting.unusable.items():
+        verdicts[node] = NodeResult(node, "untested", [Reason(TEXT, {"text": told})])
     speeds = _speeds(gathered.nodes)
     held = _held(promises.limits, promises.criterion, speeds, setting.unit, setting.rule)
     verdicts = _weighed(verdicts, held, few=len(usable) < 3)
-    for node, (sure, reason) in _odd(setting, gathered.nodes).items():
-        verdicts[node] = _worse(verdicts[node], "bad" if sure else "suspect", reason)
+    for node, (sure, why) in _odd(setting, gathered.nodes).items():
+        verdicts[node] = _worse(verdicts[node], "bad" if sure else "suspect", why)
     found, link_held = _links(setting, gathered.links, promises)
     for effect in found.effects if found else []:
         if effect.kind == "node":
-            verdicts[effect.nodes[0]] = _worse(verdicts[effect.nodes[0]], effect.word, f"its network: {effect.reason}")
+            verdicts[effect.nodes[0]] = _worse(
+                verdicts[effect.nodes[0]], effect.word, reason("its-network", why=effect.reason)
+            )
     ordered = [_with_peak(verdicts[node], gathered.nodes) for node in setting.nodes]
     drain = [one.node for one in ordered if one.word == "bad"]
     return Acceptance(
@@ -156,10 +159,10 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
     )
 
 
-def _failed(measured: Sequence[Measured]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _failed(measured: Sequence[Measured]) -> dict[str, list[Reason]]:
+    found: dict[str, list[Reason]] = {}
     for one in measured:
-        if one.speed is None:
+        if one.speed is None and one.why is not None:
             found.setdefault(one.hosts[0], []).append(one.why)
     return found
 
@@ -174,81 +177,79 @@ def _speeds(measured: Sequence[Measured]) -> dict[str, list[float]]:
 
 def _held(
     limits: Limits | None, known: Criterion | None, speeds: Mapping[str, Sequence[float]], unit: str, rule: Rule
-) -> list[Held]:
+) -> list[PromiseCheck]:
     found = promise.contract(speeds, limits, unit, rule) if limits else []
     return [*found, *(promise.criterion(speeds, known, rule) if known else [])]
 
 
-def _weighed(verdicts: dict[str, NodeVerdict], held: Sequence[Held], *, few: bool) -> dict[str, NodeVerdict]:
+def _weighed(verdicts: dict[str, NodeResult], held: Sequence[PromiseCheck], *, few: bool) -> dict[str, NodeResult]:
     """With what was promised of single nodes. Of one node or two, only that decides."""
     found = dict(verdicts)
     for node, verdict in verdicts.items():
         mine = [one for one in held if one.who == node]
         if few and mine and verdict.blocks >= accept.LEAST_BLOCKS:
-            found[node] = msgspec.structs.replace(verdict, word="good", reason=mine[0].reason)
+            found[node] = msgspec.structs.replace(verdict, word="good", reason=[mine[0].reason])
         for one in mine:
             if not one.kept:
                 found[node] = _worse(found[node], "bad", one.reason)
     return found
 
 
-_ORDER: tuple[Word, ...] = ("good", "untested", "suspect", "bad")
+_ORDER: tuple[NodeWord, ...] = ("good", "untested", "suspect", "bad")
 
 
-def _worse(verdict: NodeVerdict, word: Word, reason: str) -> NodeVerdict:
+def _worse(verdict: NodeResult, word: NodeWord, why: Reason) -> NodeResult:
     """The worse word of two, with the reasons that speak for it."""
     old, new = _ORDER.index(verdict.word), _ORDER.index(word)
     if new < old:
         return verdict
-    joined = f"{verdict.reason}; {reason}" if new == old and verdict.reason != reason else reason
+    joined = [*verdict.reason, why] if new == old and why not in verdict.reason else [why]
     return msgspec.structs.replace(verdict, word=word, reason=joined)
 
 
-def _odd(setting: Setting, measured: Sequence[Measured]) -> dict[str, tuple[bool, str]]:
-    rounds: dict[int, dict[str, Step]] = {}
+def _odd(setting: Setting, measured: Sequence[Measured]) -> dict[str, tuple[bool, Reason]]:
+    rounds: dict[int, dict[str, FirstStep]] = {}
     for one in measured:
         if one.step is not None:
             rounds.setdefault(one.round, {}).setdefault(one.hosts[0], one.step)
     kinds = {one.hosts[0]: one.kind for one in measured if one.kind}
-    return promise.odd_steps(rounds, kinds, narrow=setting.dtype in _NARROW)
+    return promise.differing_first_steps(rounds, kinds, narrow=setting.dtype in _NARROW)
 
 
 def _links(
     setting: Setting, measured: Sequence[Measured] | None, promises: Promises
-) -> tuple[LinkVerdict | None, list[Held]]:
+) -> tuple[LinksResult | None, list[PromiseCheck]]:
     if measured is None:
         return None, []
-    trials = [Trial(one.hosts[0], one.hosts[1], one.round, one.speed) for one in measured if one.speed is not None]
+    trials = [PairSpeed(one.hosts[0], one.hosts[1], one.round, one.speed) for one in measured if one.speed is not None]
     rule = msgspec.structs.replace(setting.rule, margin=setting.link_margin, looks=1)
     found = links.judge(trials, rule)
-    lost = sorted({f"{'–'.join(one.hosts)}: {one.why}" for one in measured if one.speed is None})
+    lost = dict.fromkeys(reason("on-host", host="–".join(one.hosts), why=one.why) for one in measured if not one.speed)
     held = _held(promises.link_limits, promises.link_criterion, _speeds(measured), "bytes", rule)
-    return msgspec.structs.replace(found, untested=lost), held
+    return msgspec.structs.replace(found, untested=sorted(lost, key=lambda one: str(one.arguments["host"]))), held
 
 
-def _overall(nodes: Sequence[NodeVerdict], found: LinkVerdict | None, held: Sequence[Held]) -> Word:
-    words: list[Word] = [one.word for one in nodes]
+def _overall(nodes: Sequence[NodeResult], found: LinksResult | None, held: Sequence[PromiseCheck]) -> NodeWord:
+    words: list[NodeWord] = [one.word for one in nodes]
     words += [effect.word for effect in found.effects] if found else []
     words += ["untested"] if found and found.untested else []
     words += ["bad"] if any(not one.kept for one in held) else []
     return max(words, key=_ORDER.index)
 
 
-def _notes(measured: Sequence[Measured], nodes: Sequence[NodeVerdict]) -> list[str]:
+def _notes(measured: Sequence[Measured], nodes: Sequence[NodeResult]) -> list[Reason]:
     notes = []
     disturbed = sum(one.disturbed for one in measured)
     if disturbed:
-        notes.append(f"{disturbed} of {len(measured)} rounds were disturbed; they count")
+        notes.append(reason("disturbed-rounds-count", count=disturbed, rounds=len(measured)))
     weak = [one for one in nodes if one.findable is not None and one.findable > 0.2]
     if weak:
-        notes.append(
-            f"noisy: only a loss of {accept.percent(max(one.findable or 0 for one in weak))} and more would have been "
-            f"found for certain on {len(weak)} of {len(nodes)} nodes; more blocks or a quieter site would find less"
-        )
+        percent = 100 * max(one.findable or 0 for one in weak)
+        notes.append(reason("noisy-nodes", percent=percent, count=len(weak), nodes=len(nodes)))
     return notes
 
 
-def _with_peak(verdict: NodeVerdict, measured: Sequence[Measured]) -> NodeVerdict:
+def _with_peak(verdict: NodeResult, measured: Sequence[Measured]) -> NodeResult:
     mine = [one for one in measured if one.hosts == (verdict.node,)]
     used = [one.used for one in mine if one.used is not None]
     return msgspec.structs.replace(
@@ -258,15 +259,14 @@ def _with_peak(verdict: NodeVerdict, measured: Sequence[Measured]) -> NodeVerdic
     )
 
 
-def _low_peaks(nodes: Sequence[NodeVerdict], rule: Rule) -> list[str]:
+def _low_peaks(nodes: Sequence[NodeResult], rule: Rule) -> list[Reason]:
     """A node's peak is one measurement: too little to be a verdict, enough for a word."""
     known = {one.node: one.peak for one in nodes if one.peak is not None}
     if len(known) < LEAST_PEAKS:
         return []
     middle = median(list(known.values()))
     return [
-        f"{node}: its matrix products reached {accept.percent(1 - peak / middle)} less than the median node's when "
-        "peaks were measured"
+        reason("low-peak", node=node, percent=100 * (1 - peak / middle))
         for node, peak in known.items()
         if peak < middle * (1 - rule.margin)
     ]

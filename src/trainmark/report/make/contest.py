@@ -11,6 +11,7 @@ from itertools import combinations
 import msgspec
 
 from trainmark.plan.records import CasePlan, Plan
+from trainmark.reasons import Reason, reason
 from trainmark.report.records import CaseReport, Contest, Rival
 
 METRIC = "throughput"
@@ -36,7 +37,7 @@ def contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
 
 
 def _judged(groups: list[list[_Entry]]) -> list[Contest]:
-    from trainmark.report.compare import rounds_of
+    from trainmark.report.make.compare import rounds_of
     from trainmark.score.records import Verdict
     from trainmark.score.stats.verdict import MARGIN, Pair, geometric_mean, judge
 
@@ -74,9 +75,9 @@ def _fast_last(group: list[_Entry]) -> list[_Entry]:
     return sorted((entry for entry in group if entry.speeds), key=lambda entry: geometric_mean(entry.speeds))
 
 
-def _obstacle(entry: _Entry) -> str:
+def _obstacle(entry: _Entry) -> list[Reason]:
     found = entry.report.measurements.get(METRIC)
-    return (found.reason if found else "") or entry.report.reason or "nothing was measured"
+    return (found.reason if found else []) or [entry.report.reason or reason("nothing-measured")]
 
 
 def _question(plan: CasePlan) -> str:

@@ -1,14 +1,33 @@
-"""`trainmark automl flops`."""
+"""`trainmark automl best` and `flops`: the best network of an experiment, and how much work a network is."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from pathlib import Path
 
-from trainmark.errors import UserError
+from trainmark.cli import common
+from trainmark.errors import UserError, did_you_mean, one_of
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_best(parser: argparse.ArgumentParser) -> None:
+    common.add_run(parser)
+    parser.add_argument("--trial", type=int, metavar="N", help="another than the best")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/results/best)")
+
+
+def best(args: argparse.Namespace) -> int:
+    from trainmark.automl.experiment import runs
+
+    run = common.find_run(args)
+    out = args.out or run.path / "results" / "best"
+    trial = runs.save_network(run, args.trial, out)
+    sys.stdout.write(f"trial {trial.number}, accuracy {100 * (trial.accuracy or 0):.2f} %: {out}\n")
+    return 0
+
+
+def configure_flops(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "graph",
         metavar="GRAPH",
@@ -23,17 +42,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def call(args: argparse.Namespace) -> int:
-    from trainmark.automl.graph import flops
+def flops(args: argparse.Namespace) -> int:
+    from trainmark.automl.graph import flops as counting
     from trainmark.automl.graph.start_networks import start
 
     graph = start(args.graph)
-    _check(args, flops.RULES)
-    counted = flops.count(graph, args.rules, args.kernel)
-    usual = flops.IMAGES[args.rules]
+    _check(args, counting.RULES)
+    counted = counting.count(graph, args.rules, args.kernel)
+    usual = counting.IMAGES[args.rules]
     train = usual[0] if args.train_images is None else args.train_images
     evaluated = usual[1] if args.eval_images is None else args.eval_images
-    epoch = flops.epoch(counted, train, evaluated)
+    epoch = counting.epoch(counted, train, evaluated)
     if args.json:
         record = {
             "rules": args.rules,
@@ -59,8 +78,6 @@ def call(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace, rules: tuple[str, ...]) -> None:
-    from trainmark.errors import did_you_mean, one_of
-
     if args.rules not in rules:
         raise UserError(
             f"--rules {args.rules}: no such rule set{did_you_mean(args.rules, rules)}; allowed: {one_of(rules)}"

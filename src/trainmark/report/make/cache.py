@@ -18,7 +18,7 @@ from trainmark import __version__
 from trainmark.cache import cache_dir
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.figures.case import HEADLINES
-from trainmark.score.figures.measurement import SCORER_VERSION
+from trainmark.score.records import SCORER_VERSION
 from trainmark.store import journal
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import CLAIM, EVENTS, FACTS, MANIFEST, RESULT, SAMPLES, RunDir
@@ -26,11 +26,11 @@ from trainmark.store.rundir import CLAIM, EVENTS, FACTS, MANIFEST, RESULT, SAMPL
 # Below so many rounds, making the report again is as fast as looking at all its files.
 LEAST_ROUNDS = 200
 _SOURCES = frozenset((EVENTS, SAMPLES, FACTS, RESULT, CLAIM))
-_FORMAT = 2
+_FORMAT = 3
 _FILES, _WHOLE, _SHORT = "files", "report", "headlines"
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _Cached(msgspec.Struct, frozen=True):
     stamp: str
     report: Report
 
@@ -40,19 +40,19 @@ def find(run: RunDir, *, headlines: bool = False) -> Report | None:
     try:
         sources = _place(run, _FILES).read_text().split("\n")
         content = _place(run, _SHORT if headlines else _WHOLE).read_bytes()
-        found = msgspec.json.decode(content, type=_Kept)
+        found = msgspec.json.decode(content, type=_Cached)
         return found.report if found.stamp == stamp(run, sources) else None
     except (OSError, ValueError):  # a broken file is as good as none
         return None
 
 
-def keep(run: RunDir, report: Report, sources: list[str], before: str) -> None:
+def store(run: RunDir, report: Report, sources: list[str], before: str) -> None:
     """`before`: the stamp of the sources when the report was begun."""
     # A cache that cannot be written is no cache, and no error.
     with contextlib.suppress(OSError):
         _place(run, _FILES).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(_place(run, _WHOLE), msgspec.json.encode(_Kept(before, report)))
-        write_whole(_place(run, _SHORT), msgspec.json.encode(_Kept(before, _headlines(report))))
+        write_whole(_place(run, _WHOLE), msgspec.json.encode(_Cached(before, report)))
+        write_whole(_place(run, _SHORT), msgspec.json.encode(_Cached(before, _headlines(report))))
         write_whole(_place(run, _FILES), "\n".join(sources).encode())
 
 

@@ -33,7 +33,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     """A run without a result for the case, and why."""
 
     run: str
-    reason: Reason | str
+    reason: Reason | list[Reason]
 
 
 class History(msgspec.Struct, frozen=True):

@@ -13,14 +13,12 @@ from trainmark import __version__
 from trainmark.cache import cache_dir
 from trainmark.devices.protocol import dense_peak
 from trainmark.plan.records import CasePlan
-from trainmark.reasons import as_reason
-from trainmark.report.i18n.speaker import say
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.records import RunSeries
-from trainmark.score.figures import convergence
-from trainmark.score.figures import hook_reports as told
+from trainmark.score.figures import convergence, hook_reports
 from trainmark.score.figures.attempt import Question, RunScore, score_run
-from trainmark.score.figures.compute import Peak
-from trainmark.score.figures.measurement import SCORER_VERSION
+from trainmark.score.figures.compute import PeakFlops
+from trainmark.score.records import SCORER_VERSION
 from trainmark.spec.columns import Columns
 from trainmark.store import columns, events
 from trainmark.store.files import write_json
@@ -40,7 +38,7 @@ class Scored(msgspec.Struct, frozen=True):
     unfinished: list[int] = []
     resumed: list[int] = []
     # What the hooks in an unmodified program say of how they counted.
-    remarks: list[str] = []
+    remarks: list[Reason] = []
     series: RunSeries | None = None
 
 
@@ -49,7 +47,7 @@ def score_attempt(
 ) -> Scored:
     """`results`: what the agents wrote at its end. They know of other runs on their host, which samples do not."""
     found = _of_events(folder, case, series)
-    others = [say(as_reason(why)) for result in results for why in result.get("disturbed", [])]
+    others = [one for result in results for why in result.get("disturbed", []) if (one := as_reason(why))]
     if not others:
         return found
     score = msgspec.structs.replace(found.score, disturbed=[*found.score.disturbed, *others])
@@ -92,23 +90,22 @@ def question(case: CasePlan) -> Question:
     )
 
 
-def _peak(case: CasePlan) -> Peak:
+def _peak(case: CasePlan) -> PeakFlops:
     """Of all devices together, by the site's word, else by the vendor's own paper."""
     dtype = case.params.get("dtype")
     if dtype is None:
-        return Peak(None, "the case does not say its number format")
+        return PeakFlops(None, reason("no-number-format"))
     known = case.peak or dense_peak(case.vendor, case.device, str(dtype))
     if known is None or not case.world:
-        why = f"the vendor's dense peak of `{dtype}` on `{case.device}` is not known to trainmark"
-        return Peak(None, f"{why}; a site says it with `vendor_peaks:`")
-    return Peak(known.flops * case.world, source=f"{case.world} × {known.flops:.4g}: {known.source}")
+        return PeakFlops(None, reason("vendor-peak-unknown", dtype=dtype, device=case.device))
+    return PeakFlops(known.flops * case.world, source=f"{case.world} × {known.flops:.4g}: {known.source}")
 
 
 def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
     nodes = events.samples(folder)
     curves = None
     if series:
-        from trainmark.report.series import curves_of
+        from trainmark.report.make.series import curves_of
 
         curves = curves_of(read, nodes, case.band)
     resumed = {step for rank in read.ranks for step in rank.notes("resumed_from_step") if isinstance(step, int)}
@@ -119,7 +116,7 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
         warnings=read.warnings,
         unfinished=[rank.rank for rank in read.ranks if rank.mark("FINISHED") is None],
         resumed=sorted(resumed),
-        remarks=told.remarks(read.ranks),
+        remarks=hook_reports.remarks(read.ranks),
         series=curves,
     )
 

@@ -1,0 +1,133 @@
+"""`trainmark automl status`, `top` (trials as `nnictl top` shows them) and `report`: how an experiment stands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.automl.experiment import runs
+from trainmark.automl.experiment.document import document
+from trainmark.automl.experiment.plan import experiment_of
+from trainmark.automl.experiment.result import Result, TrialRow
+from trainmark.cli import common
+from trainmark.cli.list import table
+from trainmark.cli.status import rows, shown_state
+from trainmark.report import numbers
+from trainmark.report import show as reports
+from trainmark.report.i18n.speaker import say
+from trainmark.run import control
+from trainmark.run.progress import duration
+
+EPILOGS = {
+    "report": """\
+The page is called Report_Succeed.html when the score counts, else Report_Failed.html, with the reasons.
+"""
+}
+_MOST = 30
+
+
+def configure_status(parser: argparse.ArgumentParser) -> None:
+    common.add_run(parser)
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def status(args: argparse.Namespace) -> int:
+    run = common.find_run(args)
+    found, standing = runs.look(run), control.status(run)
+    workers, state = rows(standing), shown_state(run, standing)
+    if args.json:
+        shown = {"run": run.id, "state": state, "workers": workers, "trials": found.trials}
+        sys.stdout.buffer.write(msgspec.json.encode(shown) + b"\n")
+        return 0
+    lines = _head(found, run.manifest().plan.site.name)
+    sys.stdout.write("\n".join(lines) + f"\n{state}\n\n" + table(workers))
+    return 0
+
+
+def configure_top(parser: argparse.ArgumentParser) -> None:
+    common.add_run(parser)
+    parser.add_argument("--once", action="store_true", help="print once and end (also when piped)")
+    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="time between two looks (default: 3)")
+
+
+def top(args: argparse.Namespace) -> int:
+    if args.once or not sys.stdout.isatty():
+        sys.stdout.write(_screen(args))
+        return 0
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(Text(_screen(args)), screen=True, auto_refresh=False) as live:
+        while True:
+            time.sleep(max(0.5, args.seconds))
+            live.update(Text(_screen(args)), refresh=True)
+
+
+def _screen(args: argparse.Namespace) -> str:
+    run = common.find_run(args)
+    found = runs.look(run)
+    trials = sorted(found.trials, key=lambda one: (one.end is not None, -one.begin))[:_MOST]
+    head = _head(found, run.manifest().plan.site.name)
+    return "\n".join([*head, "", table([_row(found, trial) for trial in trials])])
+
+
+def _head(found: Result, site: str) -> list[str]:
+    started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.start)) if found.start else "–"
+    length = time.time() - found.start if found.start and found.state == "RUNNING" else found.seconds
+    running = sum(trial.state == "RUNNING" for trial in found.trials)
+    return [
+        f"experiment {found.run}   {found.state}   site {site}   started {started}   {duration(length)} of "
+        f"{found.max_duration}",
+        f"trials {len(found.trials)} ({running} running)   accuracy {100 * found.accuracy:.2f} %   "
+        f"score {numbers.quantity(found.score, 'FLOPS')}   regulated {numbers.quantity(found.regulated, 'FLOPS')}",
+    ]
+
+
+def _row(found: Result, trial: TrialRow) -> dict[str, Any]:
+    def at(seconds: float | None) -> str:
+        if seconds is None or found.start is None:
+            return "–"
+        return time.strftime("%H:%M:%S", time.localtime(found.start + seconds))
+
+    return {
+        "trial": trial.number,
+        "start": at(trial.begin),
+        "end": at(trial.end),
+        "status": trial.state,
+        "accuracy": "–" if trial.accuracy is None else f"{100 * trial.accuracy:.2f} %",
+        "epochs": trial.epochs,
+        "parent": "–" if trial.parent is None else trial.parent,
+        "node": ", ".join(trial.hosts),
+        "what": say(trial.why),
+    }
+
+
+def configure_report(parser: argparse.ArgumentParser) -> None:
+    common.add_run(parser)
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where files are written (default: RUN/results)")
+    parser.add_argument("--logs", action="store_true", help="also gather all logs into results/logs")
+    parser.add_argument("--language", choices=("en", "zh"), help="of the page (default: the reader's)")
+
+
+def report(args: argparse.Namespace) -> int:
+    run = common.find_run(args)
+    found = runs.look(run)
+    runs.check_reportable(found, experiment_of(run.manifest().plan).rule_set.report_after)
+    out = args.out or run.path / "results"
+    page = runs.write_results(run, found, out, args.language)
+    if args.json:
+        sys.stdout.write(reports.show(found, "json-line"))
+    else:
+        sys.stdout.write(reports.show(document(found)) + f"\n{page}\n")
+    if args.logs:
+        if found.state == "RUNNING":
+            sys.stderr.write("warning: the experiment still runs: copying its logs costs it disk and network\n")
+        runs.gather_logs(run, out / "logs")
+        sys.stderr.write(f"logs are in {out / 'logs'}\n")
+    return 0

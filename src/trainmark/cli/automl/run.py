@@ -1,0 +1,112 @@
+"""`trainmark automl run` and `resume`: driving an experiment."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+from typing import IO
+
+from trainmark.automl.experiment import runs
+from trainmark.automl.experiment.document import document
+from trainmark.automl.experiment.plan import experiment_of
+from trainmark.automl.experiment.reading import to_yaml
+from trainmark.automl.experiment.rules import RULES
+from trainmark.cli import common, drive
+from trainmark.errors import CASE_FAILED, OK
+from trainmark.launch.protocol import Ended
+from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.report import show as reports
+from trainmark.report.i18n.speaker import say
+from trainmark.run.observers import Observer
+from trainmark.store.rundir import RunDir
+
+EPILOGS = {
+    "resume": """\
+Workers that still train are followed, others are started again, and every trial goes on from its last epoch. The clock
+of the experiment does not stop in between: what is left of its time is what is left.
+"""
+}
+
+
+def configure_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "experiment", type=Path, metavar="FILE", help="an experiment, a config.yml of AAH or AIPerf, or `demo`"
+    )
+    parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
+    parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
+    parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")
+    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+    common.add_runs(parser)
+    drive.add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    experiment, notes = runs.read(args.experiment, args.rules)
+    for note in notes:
+        sys.stderr.write(f"{args.experiment}: {note}\n")
+    if args.show:
+        sys.stdout.write(to_yaml(experiment))
+        return OK
+    made = runs.create(
+        experiment,
+        common.load_site(args),
+        args.runs,
+        check=not args.no_check,
+        command=drive.command(args),
+        folder=Path.cwd(),
+    )
+    plan = made.manifest().plan
+    sys.stderr.write(f"experiment {made.id}: {plan.width} workers, {experiment.max_duration} at most\n")
+    return drive.drive(made, plan, args)
+
+
+def configure_resume(parser: argparse.ArgumentParser) -> None:
+    common.add_run(parser)
+    drive.add_options(parser)
+
+
+def resume(args: argparse.Namespace) -> int:
+    found = common.find_run(args)
+    plan = found.manifest().plan
+    experiment_of(plan)  # refuses any other run
+    why = runs.nothing_left(found)
+    if why:
+        sys.stderr.write(f"experiment {found.id} has nothing left to do: {why}\n")
+    return drive.drive(found, plan, args)
+
+
+def show(run: RunDir, args: argparse.Namespace) -> int:
+    """The end of an experiment: as `automl report`, whenever it ended. 1 where the score does not count."""
+    found = runs.look(run)
+    page = runs.write_results(run, found, run.path / "results")
+    if args.json:
+        sys.stdout.write(reports.show(found, "json-line"))
+    else:
+        sys.stdout.write("\n" + reports.show(document(found)) + f"\n{page}\n")
+    return OK if found.valid else CASE_FAILED
+
+
+class Progress(Observer):
+    """A line whenever a worker comes or goes, and what the supervisor says. A lost terminal is no reason to end an
+    experiment."""
+
+    def __init__(self, out: IO[str]) -> None:
+        self._out = out
+
+    def started(self, case: CasePlan, _ref: RoundRef, attempt: int) -> None:
+        again = f", attempt {attempt}" if attempt > 1 else ""
+        hosts = ", ".join(node.host or "any node" for node in case.nodes)
+        self.note(f"worker {case.params['slot']} starts on {hosts}{again}")
+
+    def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
+        self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else ""))
+        last = (ended.failure or {}).get("last_lines") or []
+        if last:
+            self.note(f"  its last line: {last[-1]}")
+
+    def note(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._out.write(text + "\n")
+            self._out.flush()
