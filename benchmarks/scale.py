@@ -1,5 +1,5 @@
 """A run on a thousand hosts with eight ranks each: what the controller costs. The hosts only speak (see
-`trainmark.testing.fake_hosts`), in a process of their own whose time does not count; everything on the controller's
+`lab.fake_hosts`), in a process of their own whose time does not count; everything on the controller's
 side is real: plan, run loop, ssh launcher without ssh, run directory, report.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 from figures import at_most, show
 
+from lab.fake_hosts import FakeHosts
 from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.ssh.launcher import SshLauncher
@@ -27,7 +28,6 @@ from trainmark.run.observers import Observer
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
-from trainmark.testing.fake_hosts import FakeHosts
 
 HOSTS, RANKS, STEPS, SECONDS = 1000, 8, 100, 10.0
 JOBS = 1000

@@ -1,6 +1,6 @@
 """Whether a search learns: regret on a table of architectures that were all trained once, paired over seeds.
 
-Each policy searches the same table from the same start; `testing/search_table.py` says how. Seeds count as samples only
+Each policy searches the same table from the same start; `search_table.py` says how. Seeds count as samples only
 as far as they lead along different ways, so their number is told, too.
 """
 
@@ -15,8 +15,7 @@ from statistics import mean
 from typing import Any
 
 from figures import Figure, show
-
-from trainmark.testing.search_table import EVALUATIONS, FROM, SEEDS, Table, paired
+from search_table import EVALUATIONS, FROM, SEEDS, Table, paired
 
 POLICIES = ("random", "evolution", "morphism-bo")
 # Around the defaults, so that a reader sees how much hangs on them.

@@ -188,8 +188,8 @@ class Lab:
 
     def kept(self) -> list[Path]:
         """What hosts must see although it lies where they have their own: the program, its Python, and binds."""
-        source = Path(trainmark.__file__).resolve().parents[1]
-        wanted = [source, Path(sys.prefix), Path(sys.base_prefix).resolve(), *map(Path, self.layout.options.binds)]
+        sources = [Path(__file__).resolve().parents[1], Path(trainmark.__file__).resolve().parents[1]]
+        wanted = [*sources, Path(sys.prefix), Path(sys.base_prefix).resolve(), *map(Path, self.layout.options.binds)]
         return sorted({path.absolute() for path in wanted if layout.is_hidden(path.absolute()) and path.is_dir()})
 
     def _plug_in(self, host: str, first: subprocess.Popen[str]) -> None:

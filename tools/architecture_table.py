@@ -2,7 +2,7 @@
 
 A connected neighbourhood of the small CNN: all that one or two moves make of it, then per further move the `QUOTA` that
 are children of most others. Each is trained from scratch with SEEDS seeds on a small part of Fashion-MNIST, 14 × 14
-pixels. The result is `src/trainmark/testing/architectures.json`; a table that is half made is gone on with.
+pixels. The result is `benchmarks/architectures.json`; a table that is half made is gone on with.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trainmark.data.cache import get
 SOURCES = Path(__file__).resolve().parents[1] / "src" / "trainmark"
 sys.path[:0] = [str(SOURCES / "workloads" / "lib"), str(SOURCES / "probe")]
 
-TABLE = SOURCES / "testing" / "architectures.json"
+TABLE = SOURCES.parents[1] / "benchmarks" / "architectures.json"
 START = {"shape": [14, 14, 1], "classes": 10, "blocks": 2, "width": 8}
 LEVELS, QUOTA, MOST_SIZE = 6, 60, 8000
 SEEDS, TRAIN, TEST, BATCH, EPOCHS, RATE = 3, 1000, 1000, 40, 2, 0.02

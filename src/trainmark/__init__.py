@@ -11,6 +11,7 @@ _LIBRARY = (
     "Result", "Run", "compare", "diagnose", "export", "history", "import_run", "open", "plan", "predict", "report",
     "run", "runs", "site", "start", "suite",
 )
+_CAMPAIGNS = ("accept", "bisect", "goodput", "search")
 # fmt: on
 
 TYPE_CHECKING = False
@@ -31,11 +32,16 @@ if TYPE_CHECKING:
     from trainmark.api import site as site
     from trainmark.api import start as start
     from trainmark.api import suite as suite
+    from trainmark.api_campaigns import accept as accept
+    from trainmark.api_campaigns import bisect as bisect
+    from trainmark.api_campaigns import goodput as goodput
+    from trainmark.api_campaigns import search as search
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LIBRARY:
+    if name not in _LIBRARY and name not in _CAMPAIGNS:
         raise AttributeError(f"module 'trainmark' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module("trainmark.api"), name)
+    module = "trainmark.api" if name in _LIBRARY else "trainmark.api_campaigns"
+    return getattr(importlib.import_module(module), name)

@@ -27,13 +27,15 @@ import trainmark
 import trainmark.plan
 import trainmark.report
 import trainmark.run
-from trainmark.api_objects import Handle, OnProgress, Result, Run
+from trainmark.api_objects import EventSwitch, Handle, OnProgress, Result, Run
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.plan.records import Plan
 from trainmark.run import planning, session
+from trainmark.run.campaign import CampaignStopped
 from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
 from trainmark.spec.suite import Loaded
+from trainmark.spec.suite_cases import wanted_batches
 from trainmark.spec.yamlfile import Location
 from trainmark.store import baselines, rundir
 from trainmark.store.rundir import RunDir
@@ -123,9 +125,16 @@ def plan(
 
 
 def _planned(source: SuiteLike, where: SiteLike, changed: Settings, seed: int | None, preset: str | None) -> Plan:
-    texts = {name: str(value) for name, value in (changed or {}).items()}
-    made = planning.plan_suite(suite(source, preset=preset), site(where), texts, seed)
-    return planning.with_kept_peaks(made, Path(where) if isinstance(where, (str, os.PathLike)) else None)
+    made = planning.plan_suite(suite(source, preset=preset), site(where), _texts(changed), seed)
+    return planning.with_kept_peaks(made, _file(where))
+
+
+def _texts(changed: Settings) -> dict[str, str]:
+    return {name: str(value) for name, value in (changed or {}).items()}
+
+
+def _file(where: SiteLike) -> Path | None:
+    return Path(where) if isinstance(where, (str, os.PathLike)) else None
 
 
 # Running.
@@ -151,8 +160,37 @@ def run(
 
     >>> tm.run("noop:none:cpu:1:1:1", runs="/tmp/runs").state
     """
-    made = _created(_planned(suite, site, set, seed, preset), runs, check, f"trainmark.run({_name(suite)})")
+    command = f"trainmark.run({_name(suite)})"
+    made = _with_largest_batches(suite, site, set, seed, preset, runs, check, command, stop)
+    if made is None:
+        made = _created(_planned(suite, site, set, seed, preset), runs, check, command)
     return made.resume(on_progress=on_progress, stop=stop)
+
+
+def _with_largest_batches(
+    source: SuiteLike,
+    where: SiteLike,
+    changed: Settings,
+    seed: int | None,
+    preset: str | None,
+    runs: PathLike | None,
+    check: bool,
+    command: str,
+    stop: threading.Event | None,
+) -> Run | None:
+    """The run of a suite that asks for the largest batches, which are tried first; None for any other suite."""
+    loaded = suite(source, preset=preset)
+    if not wanted_batches(loaded):
+        return None
+    from trainmark.campaigns import fit
+    from trainmark.campaigns.asked import asked_suite
+
+    asked = asked_suite(loaded, site(where), _texts(changed), seed, _file(where))
+    made = fit.create(asked, runs_folder(runs), check=check, command=[command])
+    found = fit.go(made, lambda _: None, None if stop is None else EventSwitch(stop))
+    if found is None:
+        raise CampaignStopped(made.name)
+    return Run(found)
 
 
 def start(

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import msgspec
 
-from trainmark.errors import SiteError, UserError
+from trainmark.errors import UserError
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.report.i18n.speaker import say
+from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, control, progress, session, stop
+from trainmark.run.campaign import Driver, Step
 from trainmark.run.control import RunStatus
 from trainmark.run.lease import LostLease
-from trainmark.run.observers import Observer, Observers, RunLog
-from trainmark.run.stop import StopSwitch
+from trainmark.run.observers import Observer
+from trainmark.run.stop import StopSwitch, Switch
 from trainmark.spec.states import JobState
-from trainmark.store.rundir import RUN_LOG, RunDir
+from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
     from trainmark.report.records import CaseReport, Report
@@ -76,26 +79,11 @@ class _Callback(Observer):
         self._ended.add(ref)
         self._update("ended", case=case.case, round=ref.round, state=ended.state, text=say(ended.reason))
 
-    def note(self, text: str) -> None:
-        self._update("note", text=text)
+    def note(self, note: Reason) -> None:
+        self._update("note", text=say(note))
 
 
-def drive(run: RunDir, observer: Observer, work: Callable[[Observer], JobState]) -> JobState:
-    """Does `work` with an observer that also writes the run's log, where an error is recorded, too."""
-    log = RunLog(run.path / RUN_LOG)
-    try:
-        return work(Observers(log, observer))
-    except (UserError, FileNotFoundError) as error:
-        if not run.path.is_dir():
-            raise SiteError(f"the folder of the run was removed while it ran: {run.path}; start it anew") from None
-        if isinstance(error, UserError):
-            log.note(f"error: {error}")
-        raise
-    finally:
-        observer.close()
-
-
-class _EventSwitch(StopSwitch):
+class EventSwitch(StopSwitch):
     """The caller's event as a request to stop."""
 
     def __init__(self, event: threading.Event) -> None:
@@ -165,10 +153,13 @@ class Run:
 
     def resume(self, *, on_progress: OnProgress | None = None, stop: threading.Event | None = None) -> Run:
         """Works on it until it ends: a new run, or one that was stopped or lost. Rounds that ended stay as they are."""
-        plan, switch = self.plan, None if stop is None else _EventSwitch(stop)
+        return self._drive(on_progress, None if stop is None else EventSwitch(stop))
+
+    def _drive(self, on_progress: OnProgress | None, switch: Switch | None) -> Run:
+        plan = self.plan
         observer = _Callback(self.folder, plan, on_progress) if on_progress is not None else Observer()
         try:
-            drive(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
+            logged(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
         except (UserError, LostLease):
             raise
         except BaseException:
@@ -188,6 +179,15 @@ class Run:
     def _repr_html_(self) -> str:
         rows = [_brief(case) for case in self.report().cases]
         return f"<p>run <b>{html.escape(self.id)}</b> {self.state}</p>" + html_table(rows)
+
+
+def campaign_driver(on_progress: OnProgress | None) -> Driver:
+    """Drives the runs of a campaign, with the same callback for all of them."""
+
+    def drives(_step: Step, run: RunDir, _plan: Plan, switch: Switch) -> JobState:
+        return Run(run)._drive(on_progress, switch).state
+
+    return drives
 
 
 class Handle:
@@ -279,7 +279,9 @@ def to_frame(rows: Sequence[Row], library: Library) -> Any:
         frames = importlib.import_module(library)
     except ImportError:
         raise UserError(f"{library} is not installed; `pip install {library}` adds it") from None
-    return frames.DataFrame(list(rows))
+    plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+    # polars looks at the first hundred rows only, where a column may be all unknown.
+    return frames.DataFrame(plain, **({"infer_schema_length": None} if library == "polars" else {}))
 
 
 def html_table(rows: Sequence[Row]) -> str:
@@ -296,7 +298,12 @@ def html_table(rows: Sequence[Row]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else str(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """A number, or text: reasons are put into words."""
+    return value if value is None or isinstance(value, (int, float, str)) else say(value)
 
 
 def _measurements(run: str, case: CaseReport) -> list[Row]:

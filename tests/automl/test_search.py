@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.search_table import SEEDS, Table, paired
 from tests.automl.graphs import networks, renamed
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.keys import canonical_hash
@@ -18,7 +19,6 @@ from trainmark.automl.search.features import features
 from trainmark.automl.search.policy import POLICIES, Policy, Trial, make
 from trainmark.automl.search.surrogate import Surrogate
 from trainmark.errors import UserError
-from trainmark.testing.search_table import SEEDS, Table, paired
 
 START = small_cnn((14, 14, 1), 10, 2, 8)
 LIMITS = Limits(size=20_000, depth=40)

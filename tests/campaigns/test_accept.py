@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lab.fake_hosts import FakeHosts
 from tests.report.test_page import Reader
 from trainmark.cli import drive
 from trainmark.cli.main import main
@@ -23,7 +24,6 @@ from trainmark.report.show import show
 from trainmark.run import campaign, session
 from trainmark.run.lease import Lease
 from trainmark.score.accept.nodes import Rule
-from trainmark.testing.fake_hosts import FakeHosts
 
 HOSTS = [f"n{number}" for number in range(1, 6)]
 CASE = "noop:none:cpu:1:2:5"

@@ -155,7 +155,7 @@ def test_horovod(
 ) -> None:
     folder = hosts.layout.shared / "bin"
     folder.mkdir(exist_ok=True)
-    (folder / "horovodrun").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trainmark.testing.horovodrun "$@"\n')
+    (folder / "horovodrun").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lab.horovodrun "$@"\n')
     (folder / "horovodrun").chmod(0o755)
     make_workload(HOROVOD, yaml=HOROVOD_YAML)
     suite = make_suite("  - thing:horovod:cpu:2:2:1", extra="retries: 0")

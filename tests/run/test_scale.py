@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lab.fake_hosts import FakeHosts
 from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.report.build import build
@@ -16,7 +17,6 @@ from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
-from trainmark.testing.fake_hosts import FakeHosts
 
 HOSTS = [f"host{number}" for number in range(50)]
 

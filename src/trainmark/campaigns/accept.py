@@ -23,6 +23,7 @@ from trainmark.plan.records import Plan
 from trainmark.report.make import acceptance, acceptance_rounds
 from trainmark.report.make.acceptance import Acceptance, Gathered, Promises, Setting, Stage
 from trainmark.report.make.acceptance_rounds import Measured
+from trainmark.report.run_log import drive_quietly
 from trainmark.run import campaign, planning
 from trainmark.run.campaign import Campaign, Driver, Member, Shown, Step
 from trainmark.run.stop import Switch
@@ -136,7 +137,15 @@ def find(run: RunDir) -> Campaign | None:
     return campaign.create(first / campaign.FOLDER, "acceptance", wanted, (), members)
 
 
-def go(made: Campaign, driver: Driver | None = None, switch: Switch | None = None) -> tuple[Setting, Gathered] | None:
+def named(run: RunDir, option: str) -> Campaign:
+    """The acceptance that a run belongs to; UserError when it belongs to none."""
+    made = find(run)
+    if made is None:
+        raise UserError(f"{option} {run.id}: it is no run of an acceptance; `trainmark accept` makes one")
+    return made
+
+
+def go(made: Campaign, driver: Driver = drive_quietly, switch: Switch | None = None) -> tuple[Setting, Gathered] | None:
     """Goes on to the last round; None if it was stopped."""
     shown = made.go(_Course(made), driver, switch)
     return None if shown is None else (_setting_of(made), gather(shown))

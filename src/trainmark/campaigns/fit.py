@@ -17,8 +17,9 @@ from trainmark.errors import SiteError, UserError
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
 from trainmark.report.i18n.speaker import say
+from trainmark.report.run_log import drive_quietly
 from trainmark.run import campaign, planning, session
-from trainmark.run.campaign import Campaign, Shown, Step, Tell, drive_quietly
+from trainmark.run.campaign import Campaign, Shown, Step, Tell
 from trainmark.run.stop import Switch
 from trainmark.spec.case import Case, Setting
 from trainmark.spec.case_id import CaseId, value_text
@@ -38,7 +39,7 @@ class Tried(msgspec.Struct, frozen=True):
     """How a batch did. `reason` says why it did not fit."""
 
     fits: bool
-    reason: Reason | str = ""
+    reason: Reason | None = None
 
 
 class Largest(msgspec.Struct, frozen=True):

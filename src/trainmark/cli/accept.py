@@ -99,11 +99,7 @@ def _options(args: argparse.Namespace) -> Options:
 def _named(args: argparse.Namespace, name: str, option: str) -> Campaign:
     from trainmark.campaigns import accept
 
-    run = rundir.find(args.runs, name)
-    made = accept.find(run)
-    if made is None:
-        raise UserError(f"{option} {run.id}: it is no run of an acceptance; `trainmark accept` makes one")
-    return made
+    return accept.named(rundir.find(args.runs, name), option)
 
 
 def _carry_on(made: Campaign, args: argparse.Namespace, options: Options) -> int:

@@ -25,7 +25,7 @@ from trainmark.store.state import Attempt, RunState
 
 
 def build(run: RunDir, series: bool = False) -> Report:
-    """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
+    """`series` adds the curves of every round. What took long is cached while nothing in the folder changes."""
     found = None if series else cache.find(run)
     return found or _made(run, series)
 
@@ -102,18 +102,17 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
 
 def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
     """A run that measures peaks tells its own, others those they may be held against."""
-    told = manifest.plan.peaks
-    if manifest.plan.kind != "peaks":
-        if told is None:
-            return None
-        from trainmark.spec.peaks import Peaks
-
-        kept = msgspec.convert(told, Peaks).usable()
-    else:
+    if manifest.plan.kind == "peaks":
         from trainmark.report.make import peaks
 
-        kept = peaks.of_run(run, manifest, state)
-    found: dict[str, Any] = msgspec.to_builtins(kept)
+        measured = peaks.of_run(run, manifest, state)
+    elif manifest.plan.peaks is not None:
+        from trainmark.spec.peaks import Peaks
+
+        measured = msgspec.convert(manifest.plan.peaks, Peaks).usable()
+    else:
+        return None
+    found: dict[str, Any] = msgspec.to_builtins(measured)
     return found
 
 
@@ -172,8 +171,8 @@ def present_state(run: RunDir, state: RunState) -> JobState:
 
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:
     case = state.plan.cases[index]
-    outcome, told = state.case_outcome(index)
-    why = as_reason(told)
+    outcome, ended = state.case_outcome(index)
+    why = as_reason(ended)
     counted = state.counted(index)
     scored, notes, sets = [], list[Reason](), []
     for ref, attempt in counted:
@@ -185,7 +184,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         scored.append(found)
         sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
-        notes.extend(_told(found, ref, case))
+        notes.extend(_round_notes(found, ref, case))
         notes.extend(found.remarks)
     if case.auto is not None and outcome is JobState.SUCCEEDED and why is not None:
         notes.append(why)  # why it ended after this many rounds
@@ -272,11 +271,11 @@ def _band(lasts: list[Attempt | None]) -> Reason | None:
     return OUTSIDE if OUTSIDE in found else next(iter(found), None)
 
 
-def _as_band(told: Reason | str) -> Reason:
+def _as_band(band: Reason | str) -> Reason:
     """Journals of older versions hold `inside`, `outside`, or `not applicable: ` and why."""
-    if isinstance(told, Reason):
-        return told
-    known, _, why = told.partition(": ")
+    if isinstance(band, Reason):
+        return band
+    known, _, why = band.partition(": ")
     return {"inside": INSIDE, "outside": OUTSIDE}.get(known) or reason("band-not-applicable", why=why)
 
 
@@ -286,7 +285,7 @@ def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[st
     return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
 
 
-def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
+def _round_notes(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
     """What a round's events tell besides figures."""
     notes = [reason("round-went-on", round=ref.round, step=step) for step in found.resumed]
     # A program that ended well without saying so may have ended early.
@@ -302,7 +301,7 @@ def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
 
 def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
     """What a reader must know besides the figures."""
-    notes = [note for result in results for told in result.get("warnings", []) if (note := as_reason(told))]
+    notes = [note for result in results for one in result.get("warnings", []) if (note := as_reason(one))]
     if case.data == SYNTHETIC:
         notes.append(reason("data-synthetic"))
     if case.diagnostic is not None:

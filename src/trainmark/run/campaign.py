@@ -17,18 +17,18 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from trainmark.errors import UserError
+from trainmark.errors import STOPPED, UserError
 from trainmark.plan.records import Kind, Plan
 from trainmark.reasons import Reason
 from trainmark.run import lease as leases
 from trainmark.run import session, stop
 from trainmark.run.lease import Lease
-from trainmark.run.observers import Observer, Observers, RunLog
+from trainmark.run.observers import Observer, Observers
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import RUN_LOG, RunDir
+from trainmark.store.rundir import RunDir
 
 RECORD = "campaign.json"
 # A campaign that has no folder of its own beside the runs has one of this name in its first run.
@@ -72,7 +72,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 # What each run so far was for, and what it showed.
 Shown = tuple[Step, Any]
 # Tells the user how far a campaign is.
-Tell = Callable[[Reason], None]
+Tell = Callable[[Reason], object]
 # Drives one run: shows its progress, and says how it ended.
 Driver = Callable[[Step, RunDir, Plan, Switch], JobState]
 
@@ -91,6 +91,15 @@ class Procedure(Protocol):
 
     def read(self, step: Step, run: RunDir) -> Any:
         """What a run that ended showed, from its folder alone."""
+
+
+class CampaignStopped(UserError):
+    """Somebody asked a campaign to stop before its end."""
+
+    exit_code = STOPPED
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"stopped; `trainmark resume {name}` goes on")
 
 
 class Campaign:
@@ -119,9 +128,7 @@ class Campaign:
         """What its runs showed, read without going on."""
         return [(one.step, procedure.read(one.step, self.run(one))) for one in self.record().members]
 
-    def go(
-        self, procedure: Procedure, driver: Driver | None = None, switch: Switch | None = None
-    ) -> list[Shown] | None:
+    def go(self, procedure: Procedure, driver: Driver, switch: Switch | None = None) -> list[Shown] | None:
         """From wherever the campaign stands to its end; None if it was stopped. A request to stop is heard in a run
         and between two."""
         with self._owned() as lease:
@@ -141,7 +148,7 @@ class Campaign:
                     member = self._begin(procedure, step, lease)
                 run = self._described(procedure, member)
                 # Runs before the last one decided on it: they stay as they are.
-                if len(shown) >= len(members) - 1 and not _ended(run, member.step, driver or drive_quietly, asked):
+                if len(shown) >= len(members) - 1 and not _ended(run, member.step, driver, asked):
                     return None
                 shown.append((member.step, procedure.read(member.step, run)))
             self._write(msgspec.structs.replace(self.record(), finished=True), lease)
@@ -239,10 +246,6 @@ def _ended(run: RunDir, step: Step, driver: Driver, asked: Switch) -> bool:
     if session.nothing_left(run, plan):
         return True
     return not asked.level() and driver(step, run, plan, asked) is not JobState.CANCELLED
-
-
-def drive_quietly(_step: Step, run: RunDir, plan: Plan, switch: Switch) -> JobState:
-    return session.drive(run, plan, RunLog(run.path / RUN_LOG), switch)
 
 
 class Companion(Observer):

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import reason
 from trainmark.run import session
 from trainmark.run.campaign import Companion
 from trainmark.run.observers import Observer
@@ -63,10 +64,7 @@ class Killer(Companion):
         if _by_signal(ended.failure):
             self._struck.add(ref)
         elif ref not in self._struck and ended.state is JobState.SUCCEEDED:
-            self._warn.note(
-                f"warning: {case.case}: rank {self._rank} was not killed: all had ended soon after the second "
-                "checkpoint; set more steps"
-            )
+            self._warn.note(reason("rank-not-killed", case=case.case, rank=self._rank))
 
 
 def _checkpoints(round_dir: Path) -> int:

@@ -25,6 +25,7 @@ from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason
 from trainmark.report.build import present_state
+from trainmark.report.i18n.speaker import say
 from trainmark.run import planning, session
 from trainmark.run.campaign import Companion
 from trainmark.run.observers import Observer
@@ -93,7 +94,7 @@ def make_plan(experiment: Experiment, site: Site) -> Plan:
     plan = plans.make(experiment, site, planning.places(site, names))
     missing = (unmet if launcher_of(site).this_machine else unmet_elsewhere)(plan.cases[0])
     if missing:
-        raise UserError(missing)
+        raise UserError(say(missing))
     return plan
 
 

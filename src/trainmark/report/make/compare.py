@@ -125,10 +125,10 @@ def compare_many(
     """Every other side against the first. Cases are matched by identity, or are the ones that the sides name. All
     verdicts on cases are one family."""
     tables = [_prepare(sides[0], other, metric, force) for other in sides[1:]]
-    words = iter(verdicts.decide([one for table in tables for one in table.estimates], margin, threshold))
+    decided = iter(verdicts.decide([one for table in tables for one in table.estimates], margin, threshold))
     found = []
     for other, table in zip(sides[1:], tables, strict=True):
-        cases = [_compared(one, two, next(words)) for one, two in table.usable]
+        cases = [_compared(one, two, next(decided)) for one, two in table.usable]
         whole = verdicts.decide([verdicts.combine(table.estimates)], margin, threshold)[0] if cases else None
         found.append(
             Comparison(

@@ -50,8 +50,8 @@ class Table:
         return self._search(make(policy, [self.graphs[0]], Limits(), options or {}, self.near), seed, noisy)
 
     def _search(self, searcher: Policy, seed: int, noisy: bool) -> list[int]:
-        rng = random.Random(seed)  # noqa: S311 - a search, not a secret
-        luck = random.Random(f"luck {seed}")  # noqa: S311
+        rng = random.Random(seed)
+        luck = random.Random(f"luck {seed}")
         told = [luck.choice(values) for values in self._single] if noisy else self.accuracies
         history: list[Trial] = []
         visited: list[int] = []

@@ -1,6 +1,6 @@
 """A stand-in for `horovodrun`, whose package does not build with today's PyTorch.
 
-`python -m trainmark.testing.horovodrun` takes the options that a user would give, tries every host over ssh as the real
+`python -m lab.horovodrun` takes the options that a user would give, tries every host over ssh as the real
 one does, and then really starts the ranks through `mpirun`, with the whole environment handed to all of them. Nothing
 of Horovod itself is in it.
 """
