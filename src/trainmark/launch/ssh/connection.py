@@ -14,7 +14,7 @@ from trainmark.agent.relay.frames import GREETING, Decoder, FrameError, encode
 from trainmark.launch.ssh.command_line import SshTarget, command_line, explain
 
 if TYPE_CHECKING:
-    pass
+    from trainmark.launch.ssh.connections import Connections
 
 # A relay speaks every second; after this long without a word the connection is taken for dead.
 SILENT_SECONDS = 15.0
