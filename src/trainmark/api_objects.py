@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import msgspec
 
-from trainmark.errors import SiteError, UserError
+from trainmark.errors import UserError
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.report.i18n.speaker import say
+from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, control, progress, session, stop
 from trainmark.run.campaign import Driver, Step
 from trainmark.run.control import RunStatus
 from trainmark.run.lease import LostLease
-from trainmark.run.observers import Observer, Observers, RunLog
+from trainmark.run.observers import Observer
 from trainmark.run.stop import StopSwitch, Switch
 from trainmark.spec.states import JobState
-from trainmark.store.rundir import RUN_LOG, RunDir
+from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
     from trainmark.report.records import CaseReport, Report
@@ -77,23 +79,8 @@ class _Callback(Observer):
         self._ended.add(ref)
         self._update("ended", case=case.case, round=ref.round, state=ended.state, text=say(ended.reason))
 
-    def note(self, text: str) -> None:
-        self._update("note", text=text)
-
-
-def drive(run: RunDir, observer: Observer, work: Callable[[Observer], JobState]) -> JobState:
-    """Does `work` with an observer that also writes the run's log, where an error is recorded, too."""
-    log = RunLog(run.path / RUN_LOG)
-    try:
-        return work(Observers(log, observer))
-    except (UserError, FileNotFoundError) as error:
-        if not run.path.is_dir():
-            raise SiteError(f"the folder of the run was removed while it ran: {run.path}; start it anew") from None
-        if isinstance(error, UserError):
-            log.note(f"error: {error}")
-        raise
-    finally:
-        observer.close()
+    def note(self, note: Reason) -> None:
+        self._update("note", text=say(note))
 
 
 class EventSwitch(StopSwitch):
@@ -172,7 +159,7 @@ class Run:
         plan = self.plan
         observer = _Callback(self.folder, plan, on_progress) if on_progress is not None else Observer()
         try:
-            drive(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
+            logged(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
         except (UserError, LostLease):
             raise
         except BaseException:
@@ -292,7 +279,9 @@ def to_frame(rows: Sequence[Row], library: Library) -> Any:
         frames = importlib.import_module(library)
     except ImportError:
         raise UserError(f"{library} is not installed; `pip install {library}` adds it") from None
-    return frames.DataFrame(list(rows))
+    plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+    # polars looks at the first hundred rows only, where a column may be all unknown.
+    return frames.DataFrame(plain, **({"infer_schema_length": None} if library == "polars" else {}))
 
 
 def html_table(rows: Sequence[Row]) -> str:
@@ -309,7 +298,12 @@ def html_table(rows: Sequence[Row]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else str(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """A number, or text: reasons are put into words."""
+    return value if value is None or isinstance(value, (int, float, str)) else say(value)
 
 
 def _measurements(run: str, case: CaseReport) -> list[Row]:

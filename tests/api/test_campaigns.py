@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import trainmark as tm
+from lab.fake_hosts import FakeHosts
 from tests.campaigns.test_bisect import repository
 from tests.campaigns.test_fit import HUNGRY
 from trainmark.errors import UserError
@@ -16,7 +17,6 @@ from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
 from trainmark.run.campaign import CampaignStopped
 from trainmark.spec.states import JobState
-from trainmark.testing.fake_hosts import FakeHosts
 
 HOSTS = ["n1", "n2", "n3"]
 SITE = {"name": "fake", "launcher": "ssh", "hosts": HOSTS}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trainmark.reasons import reason
 from trainmark.run import stop
 from trainmark.run.stop import RunSwitch, StopSwitch
 
@@ -22,15 +23,15 @@ def test_asked_twice_is_at_once() -> None:
 
 def test_now_is_at_once() -> None:
     switch = StopSwitch()
-    switch.request("enough", now=True)
-    assert (switch.level(), switch.reason) == (2, "enough")
+    switch.request(reason("stopped"), now=True)
+    assert (switch.level(), switch.reason) == (2, reason("stopped"))
 
 
 def test_one_run_is_asked_by_a_file(tmp_path: Path) -> None:
     caller = StopSwitch()
     switch = RunSwitch(tmp_path, caller)
     stop.request(tmp_path, now=False)
-    assert (switch.level(), caller.level()) == (1, 0) and "trainmark stop" in switch.reason
+    assert (switch.level(), caller.level()) == (1, 0) and switch.reason == reason("stopped-by-command")
     stop.request(tmp_path, now=True)
     assert switch.level() == 2
     stop.clear(tmp_path)
@@ -39,13 +40,19 @@ def test_one_run_is_asked_by_a_file(tmp_path: Path) -> None:
     assert switch.level() == 1
 
 
+def test_a_request_of_an_older_version_is_text(tmp_path: Path) -> None:
+    (tmp_path / "stop.json").write_text('{"reason": "stopped by hand", "now": false}')
+    switch = RunSwitch(tmp_path, StopSwitch())
+    assert switch.level() == 1 and switch.reason == reason("text", text="stopped by hand")
+
+
 def test_handlers_are_put_back() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     switch = StopSwitch()
     with pytest.raises(ZeroDivisionError), stop.on_signals(switch):
         os.kill(os.getpid(), signal.SIGTERM)
-        assert switch.reason == "stopped by SIGTERM"
+        assert switch.reason == reason("stopped-by-sigterm")
         raise ZeroDivisionError
     assert [signal.getsignal(number) for number in numbers] == before
 

@@ -23,6 +23,7 @@ from trainmark.plan.records import Plan
 from trainmark.report.make import acceptance, acceptance_rounds
 from trainmark.report.make.acceptance import Acceptance, Gathered, Promises, Setting, Stage
 from trainmark.report.make.acceptance_rounds import Measured
+from trainmark.report.run_log import drive_quietly
 from trainmark.run import campaign, planning
 from trainmark.run.campaign import Campaign, Driver, Member, Shown, Step
 from trainmark.run.stop import Switch
@@ -45,7 +46,7 @@ LINK_BLOCKS = 3
 # Rounds of the tournament where there are more nodes than can all meet in a reasonable time.
 MOST_MEETINGS = 15
 NODES, AGAIN, LINKS = "nodes", "again", "links"
-# Files of versions before 1.0: what was asked for and the runs so far, the plan for the links, and in every other run
+# Files of older versions: what was asked for and the runs so far, the plan for the links, and in every other run
 # which one is the first.
 _OLD_RECORD, _OLD_LINKS, _OLD_PART = "accept.json", "accept-links.json", "accept-part.json"
 
@@ -119,6 +120,9 @@ def find(run: RunDir) -> Campaign | None:
         return known if known.record().kind == "acceptance" else None
     part = read_json(run.path / _OLD_PART)
     first = run.path.parent / str(part["first"]) if isinstance(part, dict) else run.path
+    folder = first / campaign.FOLDER
+    if (folder / campaign.RECORD).is_file():
+        return Campaign(folder.resolve())
     raw = read_json(first / _OLD_RECORD)
     if raw is None:
         return None
@@ -133,7 +137,7 @@ def find(run: RunDir) -> Campaign | None:
         for stage in setting.stages
     ]
     wanted = Asked(msgspec.structs.replace(setting, stages=[]), plan)
-    return campaign.create(first / campaign.FOLDER, "acceptance", wanted, (), members)
+    return campaign.create(folder, "acceptance", wanted, (), members)
 
 
 def named(run: RunDir, option: str) -> Campaign:
@@ -144,7 +148,7 @@ def named(run: RunDir, option: str) -> Campaign:
     return made
 
 
-def go(made: Campaign, driver: Driver | None = None, switch: Switch | None = None) -> tuple[Setting, Gathered] | None:
+def go(made: Campaign, driver: Driver = drive_quietly, switch: Switch | None = None) -> tuple[Setting, Gathered] | None:
     """Goes on to the last round; None if it was stopped."""
     shown = made.go(_Course(made), driver, switch)
     return None if shown is None else (_setting_of(made), gather(shown))

@@ -19,6 +19,7 @@ from trainmark.errors import UserError
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
 from trainmark.report.i18n.speaker import say
+from trainmark.report.run_log import drive_quietly
 from trainmark.run import campaign, planning
 from trainmark.run.campaign import Campaign, Driver, Shown, Step, Tell
 from trainmark.run.stop import Switch
@@ -201,14 +202,14 @@ def create(
     made = Asked(suite, str(repo), first, tuple(commits), margin)
     _moved(suite.loaded(), repo, runs.resolve() / TREES)  # refuses a suite that runs nothing of the repository
     folder = runs.resolve() / f".bisect-{suite.suite.name}-{os.urandom(2).hex()}"
-    return campaign.create(folder, "bisect", made, command)
+    return campaign.create(folder, "bisect", made, command, where=repo)
 
 
 def asked_of(made: Campaign) -> Asked:
     return asking.read(made.record().asked, Asked, made.name)
 
 
-def go(made: Campaign, tell: Tell, driver: Driver | None = None, switch: Switch | None = None) -> Bisected | None:
+def go(made: Campaign, tell: Tell, driver: Driver = drive_quietly, switch: Switch | None = None) -> Bisected | None:
     """Goes on to the answer; None if it was stopped."""
     wanted = asked_of(made)
     with revisions.Trees(Path(wanted.repo), made.folder / TREES) as trees:

@@ -17,8 +17,9 @@ from trainmark.errors import SiteError, UserError
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
 from trainmark.report.i18n.speaker import say
+from trainmark.report.run_log import drive_quietly
 from trainmark.run import campaign, planning, session
-from trainmark.run.campaign import Campaign, Shown, Step, Tell, drive_quietly
+from trainmark.run.campaign import Campaign, Shown, Step, Tell
 from trainmark.run.stop import Switch
 from trainmark.spec.case import Case, Setting
 from trainmark.spec.case_id import CaseId, value_text
@@ -38,7 +39,7 @@ class Tried(msgspec.Struct, frozen=True):
     """How a batch did. `reason` says why it did not fit."""
 
     fits: bool
-    reason: Reason | str = ""
+    reason: Reason | None = None
 
 
 class Largest(msgspec.Struct, frozen=True):
@@ -177,8 +178,9 @@ def next_step(wanted: Sequence[Wanted], most: Mapping[str, int | None], shown: S
             return Step(TRY, {"key": one.key, "batch": found})
         if found.batch == 0:
             raise UserError(f"{one.place}: not even a batch of {one.step} fits; say a smaller `batch_step`")
-        end = f"{found.beyond} ran out of memory" if found.beyond else "no larger one was tried"
-        fits[one.key] = Fitted(found.batch, f"{found.batch} is the largest multiple of {one.step} that fits ({end})")
+        code = "fit-largest" if found.beyond else "fit-largest-tried"
+        note = reason(code, batch=found.batch, step=one.step, beyond=found.beyond)
+        fits[one.key] = Fitted(found.batch, note)
     return Step(RUN, {"fits": msgspec.to_builtins(fits)})
 
 

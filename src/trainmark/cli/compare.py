@@ -7,18 +7,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainmark import api
 from trainmark.cli import common
 from trainmark.cli.report import write
-from trainmark.errors import OK, THRESHOLD_CROSSED, UserError, did_you_mean, one_of
+from trainmark.errors import OK, THRESHOLD_CROSSED, UserError
 from trainmark.report.show import format_of, show
 from trainmark.spec.notation import parse_share
-from trainmark.store import baselines, rundir
+from trainmark.store import rundir
 
 if TYPE_CHECKING:
-    from trainmark.report.make.compare import Comparison, Side
+    from trainmark.report.make.compare import Comparison
 
 FORMATS = ("text", "md", "html", "json")
-BASELINE = "baseline"
 
 EPILOG = """\
 examples:
@@ -65,22 +65,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     if args.why:
         return _why(args)
-    from trainmark.report.make.compare import METRICS, compare_many
-
-    margin = parse_share(args.margin, "--margin")
-    threshold = parse_share(args.threshold, "--fail-over", zero=True)
-    if args.metric not in METRICS:
-        raise UserError(
-            f"--metric: found `{args.metric}`{did_you_mean(args.metric, METRICS)}, allowed is {one_of(METRICS)}"
-        )
-    sides = _sides(args)
-    if len({side.case is None for side in sides}) > 1:
-        raise UserError("A and B: either both name a case (RUN:CASE) or none does")
-    named = [(side.report.dir, side.case) for side in sides]
-    twice = next((side for index, side in enumerate(sides) if named[index] in named[:index]), None)
-    if twice is not None:
-        raise UserError(f"A and B are the same: {twice.case or twice.report.run}")
-    found = compare_many(sides, args.metric, margin, threshold, force=args.force)
+    found = api.compare(
+        *args.sides,
+        runs=args.runs,
+        metric=args.metric,
+        margin=parse_share(args.margin, "--margin"),
+        threshold=parse_share(args.threshold, "--fail-over", zero=True),
+        force=args.force,
+    ).record
     _write(args, found)
     return THRESHOLD_CROSSED if any(one.past_threshold for one in found) else OK
 
@@ -98,21 +90,6 @@ def _put(args: argparse.Namespace, shown: str) -> None:
         write(args.output, shown)
 
 
-def _sides(args: argparse.Namespace) -> list[Side]:
-    if len(args.sides) < 2:
-        raise UserError("one run only: name another, or `trainmark compare baseline RUN` (`trainmark baseline --help`)")
-    if BASELINE in args.sides[1:]:
-        raise UserError("`baseline` stands first: the others are compared with it")
-    others = [_side(args, name) for name in args.sides[1:]]
-    first = args.sides[0]
-    if first == BASELINE:
-        found = sorted({baselines.find(args.runs, other.manifest).run for other in others})
-        if len(found) > 1:
-            raise UserError(f"these runs have different baselines ({', '.join(found)}); compare them one by one")
-        first = found[0]
-    return [_side(args, first), *others]
-
-
 def _why(args: argparse.Namespace) -> int:
     from trainmark.report import build
     from trainmark.report.make import why
@@ -127,26 +104,3 @@ def _why(args: argparse.Namespace) -> int:
     found = why.why(reports[0], reports[1], case_a or None, case_b or None)
     _put(args, show(found, kind))
     return OK
-
-
-def _side(args: argparse.Namespace, name: str) -> Side:
-    """A run, or one case of it: `:` ends the name of the run."""
-    from trainmark.report.build import headlines
-    from trainmark.report.make.compare import Side
-
-    run_name, colon, case = name.partition(":")
-    if colon and (Path(name) / rundir.MANIFEST).is_file():
-        run_name, case = name, ""
-    run = rundir.find(args.runs, run_name)
-    manifest = run.manifest()
-    identity = None
-    if case:
-        known = {plan.case: plan.id.identity for plan in manifest.plan.cases}
-        found = [known[case]] if case in known else [known[one] for one in known if one.startswith(case)]
-        if len(found) != 1:
-            raise UserError(
-                f"{name}: {'several cases begin' if found else 'no case begins'} with `{case}`"
-                f"{did_you_mean(case, known)}; {run.id} has {one_of(known)}"
-            )
-        identity = found[0]
-    return Side(headlines(run), manifest, identity)

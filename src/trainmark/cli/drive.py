@@ -11,14 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.errors import CASE_FAILED, OK, STOPPED, SiteError, UserError
+from trainmark.errors import CASE_FAILED, OK, STOPPED
 from trainmark.plan.records import Plan
+from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, session
 from trainmark.run.lease import LostLease
-from trainmark.run.observers import Observer, Observers, RunLog
+from trainmark.run.observers import Observer
 from trainmark.run.stop import StopSwitch, Switch, on_signals
 from trainmark.spec.states import JobState
-from trainmark.store.rundir import RUN_LOG, RunDir
+from trainmark.store.rundir import RunDir
 
 # Shows the result of a run; gives the exit code of a run whose rounds all succeeded.
 Show = Callable[[RunDir, argparse.Namespace], int]
@@ -63,24 +64,11 @@ def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
 def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -> JobState | None:
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
     observer = _terminal_observer(run, plan, args)
-    return _driven(run, observer, lambda observer: campaign.drive(run, plan, observer, switch))
-
-
-def _driven(run: RunDir, observer: Observer, work: Callable[[Observer], JobState]) -> JobState | None:
-    log = RunLog(run.path / RUN_LOG)
     try:
-        return work(Observers(log, observer))
+        return logged(run, observer, lambda observer: campaign.drive(run, plan, observer, switch))
     except LostLease as error:
         sys.stderr.write(f"trainmark: {error}; this controller ends\n")
         return None
-    except (UserError, FileNotFoundError) as error:
-        if not run.path.is_dir():
-            raise SiteError(f"the folder of the run was removed while it ran: {run.path}; start it anew") from None
-        if isinstance(error, UserError):
-            log.note(f"error: {error}")
-        raise
-    finally:
-        observer.close()
 
 
 def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:

@@ -9,8 +9,11 @@ from typing import IO, Any
 
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import Reason
+from trainmark.report.i18n.speaker import say
+from trainmark.report.run_log import outcome_line
 from trainmark.run import progress
-from trainmark.run.observers import Observer, outcome_line
+from trainmark.run.observers import Observer
 from trainmark.run.progress import duration
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
@@ -41,8 +44,8 @@ class _Guarded(Observer):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._try(lambda: self._shown.ended(case, ref, ended))
 
-    def note(self, text: str) -> None:
-        self._try(lambda: self._shown.note(text))
+    def note(self, note: Reason) -> None:
+        self._try(lambda: self._shown.note(note))
 
     def close(self) -> None:
         self._try(lambda: self._shown.close())
@@ -115,8 +118,8 @@ class _Plain(Observer):
         self._count.finish(ref, ended)
         self._write(outcome_line(case, ref, ended))
 
-    def note(self, text: str) -> None:
-        self._write(text)
+    def note(self, note: Reason) -> None:
+        self._write(say(note))
 
     def _write(self, text: str) -> None:
         self._said = time.monotonic()
@@ -148,8 +151,8 @@ class _Live(Observer):
         self._count.finish(ref, ended)
         self._console.print(_plain(outcome_line(case, ref, ended)))
 
-    def note(self, text: str) -> None:
-        self._console.print(_plain(text))
+    def note(self, note: Reason) -> None:
+        self._console.print(_plain(say(note)))
 
     def close(self) -> None:
         self._status.stop()

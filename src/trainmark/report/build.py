@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from trainmark.launch.protocol import allocation_of
-from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason, as_reason, listed, reason
 from trainmark.report.make import cache, environment
 from trainmark.report.make.attempt import Scored, question, score_attempt
-from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
-from trainmark.run import lease
+from trainmark.report.make.contest import contests
+from trainmark.report.make.study import studies
+from trainmark.report.records import CaseReport, Report, RunReport, Share
+from trainmark.run import control
 from trainmark.score.figures.case import measure, outlier_runs
 from trainmark.score.figures.gate import INSIDE, OUTSIDE
 from trainmark.score.records import Diagnosis, Goodput, Measurement
@@ -25,7 +27,7 @@ from trainmark.store.state import Attempt, RunState
 
 
 def build(run: RunDir, series: bool = False) -> Report:
-    """`series` adds the curves of every round. What took long is kept, for as long as nothing in the folder changes."""
+    """`series` adds the curves of every round. What took long is cached while nothing in the folder changes."""
     found = None if series else cache.find(run)
     return found or _made(run, series)
 
@@ -35,29 +37,9 @@ def headlines(run: RunDir) -> Report:
     return cache.find(run, headlines=True) or _made(run, False)
 
 
-def _made(run: RunDir, series: bool) -> Report:
-    manifest = run.manifest()
-    past = journal.read(run.path)
-    state = RunState.replay(manifest.plan, past.records)
-    if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
-        return _build(run, manifest, past, state, series)
-    sources = cache.sources_of(run)
-    before = cache.stamp(run, sources)
-    report = _build(run, manifest, past, state, False)
-    cache.store(run, report, sources, before)
-    return report
-
-
-def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
-    """A single case of a run, without looking at the others."""
-    state = RunState.replay(manifest.plan, journal.read(run.path).records)
-    return _case(run, state, index, False, [])
-
-
 def some_cases(run: RunDir, first: int, last: int) -> Share:
-    """Those from one number up to another."""
-    state = RunState.replay(run.manifest().plan, journal.read(run.path).records)
-    return _cases(run, state, first, last)
+    """Those from one number up to another, without looking at the others."""
+    return _cases(run, RunState.replay(run.manifest().plan, journal.read(run.path).records), first, last)
 
 
 def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = False) -> Share:
@@ -65,29 +47,38 @@ def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = F
     return Share([_case(run, state, index, series, warnings) for index in range(first, last)], warnings)
 
 
-def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
+def _made(run: RunDir, series: bool) -> Report:
+    manifest = run.manifest()
+    past = journal.read(run.path)
+    state = RunState.replay(manifest.plan, past.records)
     count = len(manifest.plan.cases)
     if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
-        made = _cases(run, state, 0, count, series)
-    else:
-        from trainmark.report.make import parallel
+        return _report(run, manifest, past, state, _cases(run, state, 0, count, series))
+    from trainmark.report.make import parallel
 
-        made = parallel.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
-    cases, warnings = made.cases, [*past.warnings, *made.warnings]
+    sources = cache.sources_of(run)
+    before = cache.stamp(run, sources)
+    made = parallel.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
+    report = _report(run, manifest, past, state, made)
+    cache.store(run, report, sources, before)
+    return report
+
+
+def _report(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, made: Share) -> Report:
     report = Report(
         run=run.id,
-        state=present_state(run, state),
+        state=control.state_of(run, state),
         suite=manifest.plan.suite,
-        cases=cases,
-        warnings=warnings,
+        cases=made.cases,
+        warnings=[*past.warnings, *made.warnings],
         dir=str(run.path),
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
         diagnoses=_diagnoses(run, state),
         peaks=_peaks(run, manifest, state),
-        studies=_studies(manifest.plan.cases, cases),
+        studies=studies(manifest.plan.cases, made.cases),
         goodput=_goodput(run, state),
-        contests=_contests(manifest.plan, cases),
+        contests=contests(manifest.plan, made.cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
 
@@ -102,18 +93,17 @@ def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
 
 def _peaks(run: RunDir, manifest: Manifest, state: RunState) -> dict[str, Any] | None:
     """A run that measures peaks tells its own, others those they may be held against."""
-    told = manifest.plan.peaks
-    if manifest.plan.kind != "peaks":
-        if told is None:
-            return None
-        from trainmark.spec.peaks import Peaks
-
-        kept = msgspec.convert(told, Peaks).usable()
-    else:
+    if manifest.plan.kind == "peaks":
         from trainmark.report.make import peaks
 
-        kept = peaks.of_run(run, manifest, state)
-    found: dict[str, Any] = msgspec.to_builtins(kept)
+        measured = peaks.of_run(run, manifest, state)
+    elif manifest.plan.peaks is not None:
+        from trainmark.spec.peaks import Peaks
+
+        measured = msgspec.convert(manifest.plan.peaks, Peaks).usable()
+    else:
+        return None
+    found: dict[str, Any] = msgspec.to_builtins(measured)
     return found
 
 
@@ -123,22 +113,6 @@ def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
     from trainmark.report.make import goodput
 
     return goodput.of_run(run, state)
-
-
-def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
-    if not any(plan.studies for plan in plans):
-        return []
-    from trainmark.report.make.study import studies  # few runs have one
-
-    return studies(plans, cases)
-
-
-def _contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
-    if len({case.framework for case in plan.cases}) < 2:
-        return []  # most runs
-    from trainmark.report.make.contest import contests
-
-    return contests(plan, cases)
 
 
 def _marked(report: Report, imported: Imported) -> Report:
@@ -163,17 +137,10 @@ def _known(one: Measurement, imported: Imported) -> Measurement:
     return msgspec.structs.replace(one, value=None, n=0, method=[], inputs=[], reason=why)
 
 
-def present_state(run: RunDir, state: RunState) -> JobState:
-    """RUNNING only while somebody works on it: a run whose controller was killed is LOST until it is resumed."""
-    if state.finished is not None:
-        return state.finished
-    return JobState.RUNNING if lease.seems_alive(run.path) else JobState.LOST
-
-
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:
     case = state.plan.cases[index]
-    outcome, told = state.case_outcome(index)
-    why = as_reason(told)
+    outcome, ended = state.case_outcome(index)
+    why = as_reason(ended)
     counted = state.counted(index)
     scored, notes, sets = [], list[Reason](), []
     for ref, attempt in counted:
@@ -185,7 +152,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         scored.append(found)
         sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
-        notes.extend(_told(found, ref, case))
+        notes.extend(_round_notes(found, ref, case))
         notes.extend(found.remarks)
     if case.auto is not None and outcome is JobState.SUCCEEDED and why is not None:
         notes.append(why)  # why it ended after this many rounds
@@ -272,11 +239,11 @@ def _band(lasts: list[Attempt | None]) -> Reason | None:
     return OUTSIDE if OUTSIDE in found else next(iter(found), None)
 
 
-def _as_band(told: Reason | str) -> Reason:
+def _as_band(band: Reason | str) -> Reason:
     """Journals of older versions hold `inside`, `outside`, or `not applicable: ` and why."""
-    if isinstance(told, Reason):
-        return told
-    known, _, why = told.partition(": ")
+    if isinstance(band, Reason):
+        return band
+    known, _, why = band.partition(": ")
     return {"inside": INSIDE, "outside": OUTSIDE}.get(known) or reason("band-not-applicable", why=why)
 
 
@@ -286,7 +253,7 @@ def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[st
     return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
 
 
-def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
+def _round_notes(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
     """What a round's events tell besides figures."""
     notes = [reason("round-went-on", round=ref.round, step=step) for step in found.resumed]
     # A program that ended well without saying so may have ended early.
@@ -302,7 +269,7 @@ def _told(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
 
 def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
     """What a reader must know besides the figures."""
-    notes = [note for result in results for told in result.get("warnings", []) if (note := as_reason(told))]
+    notes = [note for result in results for one in result.get("warnings", []) if (note := as_reason(one))]
     if case.data == SYNTHETIC:
         notes.append(reason("data-synthetic"))
     if case.diagnostic is not None:

@@ -121,9 +121,9 @@ class Column(msgspec.Struct, frozen=True):
     shown_in: tuple[Format, ...] = EVERYWHERE
 
 
-def columns(*keys: str, words: int = 1, after: int = 0) -> list[Column]:
-    """By their labels. The first `words` and the last `after` hold words, those between them figures."""
-    return [Column(label(key), words <= index < len(keys) - after) for index, key in enumerate(keys)]
+def columns(*keys: str, text: int = 1, after: int = 0) -> list[Column]:
+    """By their labels. The first `text` and the last `after` hold text, those between them figures."""
+    return [Column(label(key), text <= index < len(keys) - after) for index, key in enumerate(keys)]
 
 
 class Table(Block, frozen=True):

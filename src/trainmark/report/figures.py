@@ -13,6 +13,7 @@ from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.report.texts import Text, label, named
 from trainmark.score.figures.definitions import EVALUATION
 from trainmark.score.records import Measurement
+from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
 
 _STATES: dict[JobState, Tone] = {
@@ -28,6 +29,12 @@ _BANDS: dict[str, Tone] = {"band-inside": "good", "band-outside": "bad"}
 _FRACTIONS = ("mfu", "matmul_fraction")
 _MOST_HOSTS = 6
 _MEMORY = ("peak_memory", "memory_used")
+
+
+def short(case: str) -> str:
+    """The name of a case for a chart: what it trains, and on how many ranks."""
+    found = CaseId.parse(case)
+    return f"{found.workload} {found.nnodes}×{found.nproc}"
 
 
 def throughput(case: CaseReport) -> Measurement | None:

@@ -7,6 +7,7 @@ runs so far showed, and all of that is in their folders. So a campaign that was 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import time
@@ -23,12 +24,12 @@ from trainmark.reasons import Reason
 from trainmark.run import lease as leases
 from trainmark.run import session, stop
 from trainmark.run.lease import Lease
-from trainmark.run.observers import Observer, Observers, RunLog
+from trainmark.run.observers import Observer, Observers
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import RUN_LOG, RunDir
+from trainmark.store.rundir import RunDir
 
 RECORD = "campaign.json"
 # A campaign that has no folder of its own beside the runs has one of this name in its first run.
@@ -65,6 +66,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     asked: dict[str, Any]
     command: tuple[str, ...] = ()
+    # Where it was asked for: the state of a git checkout there is recorded with each run.
+    where: str | None = None
     members: tuple[Member, ...] = ()
     finished: bool = False
 
@@ -128,9 +131,7 @@ class Campaign:
         """What its runs showed, read without going on."""
         return [(one.step, procedure.read(one.step, self.run(one))) for one in self.record().members]
 
-    def go(
-        self, procedure: Procedure, driver: Driver | None = None, switch: Switch | None = None
-    ) -> list[Shown] | None:
+    def go(self, procedure: Procedure, driver: Driver, switch: Switch | None = None) -> list[Shown] | None:
         """From wherever the campaign stands to its end; None if it was stopped. A request to stop is heard in a run
         and between two."""
         with self._owned() as lease:
@@ -150,7 +151,7 @@ class Campaign:
                     member = self._begin(procedure, step, lease)
                 run = self._described(procedure, member)
                 # Runs before the last one decided on it: they stay as they are.
-                if len(shown) >= len(members) - 1 and not _ended(run, member.step, driver or drive_quietly, asked):
+                if len(shown) >= len(members) - 1 and not _ended(run, member.step, driver, asked):
                     return None
                 shown.append((member.step, procedure.read(member.step, run)))
             self._write(msgspec.structs.replace(self.record(), finished=True), lease)
@@ -177,7 +178,8 @@ class Campaign:
         """Writes the manifest of a member; before it, where its campaign is."""
         if run.path.parent != self.folder:
             write_json(run.path / PART, {"schema": 1, "campaign": os.path.relpath(self.folder, run.path)})
-        session.describe(run, plan, self.record().command)
+        record = self.record()
+        session.describe(run, plan, record.command, None if record.where is None else Path(record.where))
 
     def _write(self, record: Record, lease: Lease) -> None:
         with lease.held():
@@ -203,9 +205,17 @@ class _Watch(RunSwitch):
 
 
 def create(
-    folder: Path, kind: Kind, asked: Any, command: Sequence[str] = (), members: Sequence[Member] = ()
+    folder: Path,
+    kind: Kind,
+    asked: Any,
+    command: Sequence[str] = (),
+    members: Sequence[Member] = (),
+    where: Path | None = None,
 ) -> Campaign:
-    """A new campaign; nothing is started."""
+    """A new campaign; nothing is started. `where`: the folder it is about (default: the current one)."""
+    if where is None:
+        with contextlib.suppress(OSError):  # the working directory may be gone
+            where = Path.cwd()
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -215,6 +225,7 @@ def create(
         created=time.time_ns(),
         asked=msgspec.to_builtins(asked),
         command=tuple(command),
+        where=None if where is None else str(where),
         members=tuple(members),
     )
     write_json(folder / RECORD, record, durable=True)
@@ -248,10 +259,6 @@ def _ended(run: RunDir, step: Step, driver: Driver, asked: Switch) -> bool:
     if session.nothing_left(run, plan):
         return True
     return not asked.level() and driver(step, run, plan, asked) is not JobState.CANCELLED
-
-
-def drive_quietly(_step: Step, run: RunDir, plan: Plan, switch: Switch) -> JobState:
-    return session.drive(run, plan, RunLog(run.path / RUN_LOG), switch)
 
 
 class Companion(Observer):

@@ -33,7 +33,7 @@ class RoundStatus(msgspec.Struct, frozen=True):
     round: int
     attempt: int
     state: JobState
-    reason: Reason | str = ""
+    reason: Reason | None = None
     progress: Progress | None = None
 
 

@@ -22,15 +22,15 @@ class Following:
         self._late = now + self._allowed
         self._asked: How | None = None
         self._stop_by = float("inf")
-        self._waits_for: Reason | str = ""
+        self._waits_for: Reason | str | None = None
 
-    def waits(self, ended: Ended, now: float) -> Reason | str:
+    def waits(self, ended: Ended, now: float) -> Reason | str | None:
         """News of what it waits for, if it has not begun: time in a queue is not the case's, and the launcher has a
         deadline for it."""
         if ended.state is not JobState.PENDING:
-            return ""
+            return None
         self._late = now + self._allowed
-        news = ended.reason if ended.reason != self._waits_for else ""
+        news = ended.reason if ended.reason != self._waits_for else None
         self._waits_for = ended.reason
         return news
 

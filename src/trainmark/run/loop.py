@@ -12,7 +12,6 @@ from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
-from trainmark.report.i18n.speaker import say
 from trainmark.run.follow import Following
 from trainmark.run.judge import Judged, enough
 from trainmark.spec.states import JobState
@@ -43,14 +42,14 @@ class Loop:
         writer: journal.Journal,
         epoch: int,
         switch: RunSwitch,
-        preflight: Callable[[CasePlan], str | None],
+        preflight: Callable[[CasePlan], Reason | None],
         observer: Observer,
         renew: Callable[[], None],
         judge: Callable[[CasePlan, RoundRef, Path], Judged],
         clock: Callable[[], float] = time.monotonic,
         ending: Callable[[], Reason | None] = lambda: None,
     ) -> None:
-        """`ending`: why no further round is needed; None while rounds are."""
+        """`ending`: why no further round is needed; None while some are."""
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
         self._observer, self._renew, self._judge, self._clock = observer, renew, judge, clock
@@ -116,10 +115,10 @@ class Loop:
         busy = {host for one in self._going for host in one.hosts}
         return not any(node.host in busy for node in self._plan.cases[ref.case].nodes)
 
-    def _skip_the_rest(self, reason: Reason) -> None:
+    def _skip_the_rest(self, why: Reason) -> None:
         for ref in self._state.waiting({one.ref for one in self._going}):
-            self._record(journal.SKIPPED, case=ref.case, reason=reason)
-            self._observer.ended(self._plan.cases[ref.case], ref, Ended(JobState.SKIPPED, reason))
+            self._record(journal.SKIPPED, case=ref.case, reason=why)
+            self._observer.ended(self._plan.cases[ref.case], ref, Ended(JobState.SKIPPED, why))
 
     def _attempt(self, case: CasePlan, ref: RoundRef) -> None:
         number, token = self._state.next_attempt(ref), os.urandom(16).hex()
@@ -157,9 +156,7 @@ class Loop:
         if job is None:
             self._end(case, ref, attempt.number, Ended(JobState.LOST, reason("agent-never-began")))
             return
-        self._observer.note(
-            f"following attempt {attempt.number} of {case.case} round {ref.round}, begun by an earlier controller"
-        )
+        self._observer.note(reason("following-attempt", attempt=attempt.number, case=case.case, round=ref.round))
         self._launcher.adopt(job, self._epoch)
         self._going.append(Following(job, case, ref, attempt.number, self._clock()))
 
@@ -184,21 +181,21 @@ class Loop:
         now = self._clock()
         news = one.waits(ended, now)
         if news:
-            self._observer.note(f"waiting: {say(news)}")
+            self._observer.note(reason("waiting", why=news))
         if one.stuck(now):
-            return Ended(JobState.LOST, "the agent could not be ended; it is stuck in the kernel")
+            return Ended(JobState.LOST, reason("agent-stuck"))
         # One that still waits in a queue is not waited for when it is no longer needed.
         order = one.order(now, self._switch.level() or int(bool(needless) and ended.state is JobState.PENDING))
         if order is not None:
-            reason = self._switch.reason or needless or "the agent is past all its deadlines"
-            self._launcher.cancel(one.job, self._epoch, reason, order)
+            why = self._switch.reason or needless or reason("past-all-deadlines")
+            self._launcher.cancel(one.job, self._epoch, why, order)
         return ended
 
     def _decide(self, case: CasePlan, index: int) -> None:
         """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""
         found = enough(case, self._state.pilot_speeds(index))
         self._record(journal.ENOUGH, case=index, round=found.rounds, reason=found.reason)
-        self._observer.note(f"{case.case}: {say(found.reason)}")
+        self._observer.note(reason("of-case", case=case.case, why=found.reason))
 
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
         well = ended.state is JobState.SUCCEEDED

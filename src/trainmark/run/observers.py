@@ -1,14 +1,12 @@
-"""Observers of a run: the base class whose methods the loop calls, the run's log, and several observers as one."""
+"""Observers of a run: the base class whose methods the loop calls, and several observers as one."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
-from trainmark.report.i18n.speaker import say
-from trainmark.spec.states import JobState
+from trainmark.reasons import Reason
 
 
 class Observer:
@@ -23,7 +21,7 @@ class Observer:
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         """An attempt ended, or a case was skipped."""
 
-    def note(self, text: str) -> None:
+    def note(self, note: Reason) -> None:
         """Something worth a line in the log."""
 
     def close(self) -> None:
@@ -48,34 +46,10 @@ class Observers(Observer):
         for observer in self._observers:
             observer.ended(case, ref, ended)
 
-    def note(self, text: str) -> None:
+    def note(self, note: Reason) -> None:
         for observer in self._observers:
-            observer.note(text)
+            observer.note(note)
 
     def close(self) -> None:
         for observer in self._observers:
             observer.close()
-
-
-class RunLog(Observer):
-    """`run.log`: a line for everything that happened, with its time. Progress is in the heartbeats instead."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
-        self.note(f"{case.case} round {ref.round} attempt {attempt}: started")
-
-    def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
-        self.note(outcome_line(case, ref, ended))
-
-    def note(self, text: str) -> None:
-        with self._file.open("a", encoding="utf-8") as out:
-            out.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-
-
-def outcome_line(case: CasePlan, ref: RoundRef, ended: Ended) -> str:
-    """How a round ended, in one line."""
-
-    head = case.case if ended.state is JobState.SKIPPED else f"{case.case} round {ref.round}"
-    return f"{head}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else "")

@@ -16,7 +16,7 @@ from trainmark import __version__
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, reason
 from trainmark.run import lease as leases
 from trainmark.run import stop
 from trainmark.run.judge import judge
@@ -107,7 +107,7 @@ def _work(
     try:
         past = journal.read(run.path)
         for warning in past.warnings:
-            observer.note(f"warning: {warning}")
+            observer.note(reason("warning", text=warning))
         state = RunState.replay(plan, past.records)
         state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
         launcher = launcher_of(plan.site)
@@ -128,7 +128,7 @@ def _work(
         )
         final = loop.go()
         for text in launcher.release(run.path):
-            observer.note(f"warning: {text}")
+            observer.note(reason("warning", text=text))
         return final
     except OSError as error:
         raise SiteError(

@@ -9,14 +9,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.store.files import read_json, write_json
 from trainmark.store.rundir import STOP
 
-_BY_COMMAND = "stopped by `trainmark stop`"
+_BY_COMMAND = reason("stopped-by-command")
+_BY_CALLER = reason("stopped-by-caller")
 _BY_SIGNAL = {
-    signal.SIGINT: "stopped by Ctrl-C",
-    signal.SIGTERM: "stopped by SIGTERM",
-    signal.SIGHUP: "stopped: the terminal is gone (`run --detach` would have gone on)",
+    signal.SIGINT: reason("stopped-by-ctrl-c"),
+    signal.SIGTERM: reason("stopped-by-sigterm"),
+    signal.SIGHUP: reason("stopped-terminal-gone"),
 }
 
 
@@ -25,11 +27,11 @@ class StopSwitch:
     with `now`: at once. A request that comes between two runs, or too late for one, holds for the next."""
 
     def __init__(self) -> None:
-        self.reason = ""
+        self.reason: Reason | None = None
         self._level = 0
 
-    def request(self, reason: str = "stopped by its caller", *, now: bool = False) -> None:
-        self.reason = reason
+    def request(self, why: Reason = _BY_CALLER, *, now: bool = False) -> None:
+        self.reason = why
         self._level = 2 if now else min(2, self._level + 1)
 
     def level(self) -> int:
@@ -41,7 +43,7 @@ class Switch(Protocol):
     """Either of the two switches here."""
 
     @property
-    def reason(self) -> str: ...
+    def reason(self) -> Reason | None: ...
 
     def level(self) -> int: ...
 
@@ -52,17 +54,17 @@ class RunSwitch:
     def __init__(self, run_dir: Path, caller: Switch) -> None:
         self._file = run_dir / STOP
         self._caller = caller
-        self._asked = ""
+        self._asked: Reason | None = None
 
     @property
-    def reason(self) -> str:
+    def reason(self) -> Reason | None:
         return self._asked or self._caller.reason
 
     def level(self) -> int:
         found = read_json(self._file)
         if not isinstance(found, dict):
             return self._caller.level()
-        self._asked = str(found.get("reason") or _BY_COMMAND)
+        self._asked = as_reason(found.get("reason")) or _BY_COMMAND
         return max(self._caller.level(), 2 if found.get("now") else 1)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from trainmark.errors import BAD_INPUT
 from trainmark.plan.records import Plan, RoundRef
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.journal import Record
@@ -26,7 +26,7 @@ class Attempt(msgspec.Struct):
     token: str
     handle: str | None = None
     state: JobState = JobState.PENDING
-    reason: Reason | str = ""
+    reason: Reason | None = None
     failure: dict[str, Any] | None = None
     # What it measured, where the number of rounds depends on it.
     speed: float | None = None
@@ -51,7 +51,7 @@ class Round(msgspec.Struct):
 
     ref: RoundRef
     attempts: list[Attempt] = []
-    skipped: Reason | str | None = None
+    skipped: Reason | None = None
     spoiled: int = 0
     # Of these, how many were its own crashes.
     crashed: int = 0
@@ -70,9 +70,9 @@ class RunState:
         for ref in self.rounds:
             self._of_case.setdefault(ref.case, []).append(ref)
         self.finished: JobState | None = None
-        self.stop_reason: Reason | str | None = None
+        self.stop_reason: Reason | None = None
         # Cases whose pilot has decided: how many rounds there are in all, and why.
-        self.enough: dict[int, tuple[int, Reason | str]] = {}
+        self.enough: dict[int, tuple[int, Reason | None]] = {}
         # All blocks before this one are over, and stay so until another controller begins.
         self._block = 0
 
@@ -91,15 +91,15 @@ class RunState:
             for item in self.rounds.values():
                 item.skipped, item.spoiled, item.crashed = None, 0, 0
         elif record.k == journal.STOP:
-            self.stop_reason = record.reason or "stopped"
+            self.stop_reason = as_reason(record.reason) or reason("stopped")
         elif record.k == journal.FINISHED:
             self.finished = record.state or JobState.FAILED
         elif record.k == journal.SKIPPED:
             for ref in self.rounds:
                 if ref.case == record.case and not self.is_over(ref):
-                    self.rounds[ref].skipped = record.reason or "skipped"
+                    self.rounds[ref].skipped = as_reason(record.reason) or reason("skipped")
         elif record.k == journal.ENOUGH and record.case is not None and record.round is not None:
-            self.enough[record.case] = record.round, record.reason or ""
+            self.enough[record.case] = record.round, as_reason(record.reason)
         else:
             self._apply_attempt(record)
 
@@ -118,7 +118,7 @@ class RunState:
                     attempt.handle, attempt.state = record.handle, JobState.RUNNING
                 elif record.k == journal.ENDED:
                     attempt.state = record.state or JobState.LOST
-                    attempt.reason = record.reason or ""
+                    attempt.reason = as_reason(record.reason)
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
                     crashed = self._restarts(ref) > 0 and attempt.crashed
                     self.rounds[ref].spoiled += self._retried(attempt) or crashed
@@ -193,7 +193,7 @@ class RunState:
         lasts = [item.last() for item in self.rounds.values()]
         return self.next_round() is not None or any(last and last.state is JobState.CANCELLED for last in lasts)
 
-    def outcome(self, ref: RoundRef) -> tuple[JobState, Reason | str]:
+    def outcome(self, ref: RoundRef) -> tuple[JobState, Reason | None]:
         """State and reason of a round as a user sees it."""
         item = self.rounds[ref]
         if self.is_spare(ref):
@@ -201,15 +201,15 @@ class RunState:
         if item.skipped is not None:
             return JobState.SKIPPED, item.skipped
         last = item.last()
-        return (last.state, last.reason) if last else (JobState.PENDING, "")
+        return (last.state, last.reason) if last else (JobState.PENDING, None)
 
-    def case_outcome(self, case: int) -> tuple[JobState, Reason | str]:
+    def case_outcome(self, case: int) -> tuple[JobState, Reason | None]:
         """The worst of a case's rounds: one bad round makes a case that cannot be trusted whole."""
         outcomes = [self.outcome(ref) for ref in self.refs(case) if not self.is_spare(ref)]
-        state, reason = min(outcomes, key=lambda outcome: _SEVERITY.index(outcome[0]))
+        state, why = min(outcomes, key=lambda outcome: _SEVERITY.index(outcome[0]))
         if state is JobState.SUCCEEDED and case in self.enough:
-            reason = self.enough[case][1]
-        return state, reason
+            why = self.enough[case][1]
+        return state, why
 
     def counted(self, case: int) -> list[tuple[RoundRef, Attempt]]:
         """The attempts that count for a case: at most one per round, the succeeded one."""

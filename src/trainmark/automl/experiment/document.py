@@ -94,7 +94,7 @@ def _tiles(result: Result) -> list[tuple[Text, doc.Inline]]:
 
 
 def _summary(result: Result) -> list[tuple[Text, doc.Inline]]:
-    """The same with what stands behind each figure, where there is room for words."""
+    """The same with what stands behind each figure, where there is room for text."""
     work = (numbers.quantity(result.flops, "FLOP"), str(result.epochs), str(len(result.trials)))
     facts: list[tuple[Text, doc.Inline]] = [
         (label("am.score"), label("am.score_is", numbers.quantity(result.score, "FLOPS"), result.flops_rules)),
@@ -106,8 +106,8 @@ def _summary(result: Result) -> list[tuple[Text, doc.Inline]]:
         facts.append((label("am.workers"), label("am.busy_is", f"{100 * result.busy:.1f}")))
     if result.gaps:
         gaps = result.gaps
-        told = (str(gaps.count), f"{gaps.mean:.3f}", f"{gaps.longest:.3f}", str(gaps.late))
-        facts.append((label("am.gaps_name"), label("am.gaps_are", *told)))
+        values = (str(gaps.count), f"{gaps.mean:.3f}", f"{gaps.longest:.3f}", str(gaps.late))
+        facts.append((label("am.gaps_name"), label("am.gaps_are", *values)))
     return facts
 
 
@@ -115,7 +115,7 @@ def _over_time(result: Result) -> list[doc.Block]:
     x = [point.seconds for point in result.curve]
     drawn = [
         charts.LineChart(
-            title=label(title),
+            label(title),
             lines=[charts.Line("", charts.Curve(title, unit, x, list(values)))],
             x_title=label("am.time"),
             x_unit="s",
@@ -137,7 +137,7 @@ def _search(result: Result) -> list[doc.Block]:
         return []
     place = {trial.number: at for at, trial in enumerate(known)}
     tree = charts.TreeChart(
-        title=label("am.tree"),
+        label("am.tree"),
         nodes=[
             charts.Node(max(0.0, one.begin), one.accuracy or 0.0, None if one.parent is None else place.get(one.parent))
             for one in known
@@ -180,13 +180,13 @@ def _monitoring(nodes: Sequence[Series]) -> list[doc.Block]:
         ]
         if lines:
             title_text, x_title = label(title), label("am.time")
-            drawn.append(charts.LineChart(title=title_text, lines=lines, x_title=x_title, x_unit="s", zero=True))
+            drawn.append(charts.LineChart(title_text, lines=lines, x_title=x_title, x_unit="s", zero=True))
     shown = doc.Group([doc.Heading(label("am.monitoring")), doc.Figures(drawn, card=True)], shown_in=doc.PAGE)
     return [shown] if drawn else []
 
 
 def _rules(result: Result) -> doc.Group:
-    columns = doc.columns("am.rule", "state", "am.wanted", "am.found", words=4)
+    columns = doc.columns("am.rule", "state", "am.wanted", "am.found", text=4)
     rows: list[list[doc.Inline]] = []
     for one in result.verdicts:
         key, tone = _MET[one.met]
@@ -204,7 +204,7 @@ def _progress(result: Result) -> list[doc.Block]:
     """AIPerf's own table of a run, thinned."""
     if not result.curve:
         return []
-    columns = doc.columns("am.hours", "am.error_percent", "am.pflops", "am.regulated_pflops", words=0)
+    columns = doc.columns("am.hours", "am.error_percent", "am.pflops", "am.regulated_pflops", text=0)
     rows: list[list[doc.Inline]] = [
         [
             f"{point.seconds / 3600:.4f}",

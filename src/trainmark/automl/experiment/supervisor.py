@@ -27,10 +27,10 @@ class Supervisor(Observer):
         until: float,
         slots: int,
         working: Set[int],
-        say: Callable[[str], None],
+        note: Callable[[Reason], None],
     ) -> None:
         """`working`: the slots whose workers an earlier controller began and that may still train."""
-        self._experiment, self._ledger, self._until, self._say = experiment, ledger, until, say
+        self._experiment, self._ledger, self._until, self._note = experiment, ledger, until, note
         self._looked, self._reported, self._done = 0.0, time.monotonic(), False
         for slot in range(slots):
             if slot not in working:
@@ -59,7 +59,9 @@ class Supervisor(Observer):
             return
         self._reported = time.monotonic()
         values = [entry.value for entry in entries if entry.value is not None]
-        best = f", best accuracy {100 * max(values):.2f} %" if values else ""
         ended = sum(entry.ended for entry in entries)
-        left = max(0.0, self._until - time.time())
-        self._say(f"{ended} trials done{best}; {left / 60:.1f} min left at most")
+        minutes = max(0.0, self._until - time.time()) / 60
+        if values:
+            self._note(reason("automl-progress-best", trials=ended, percent=100 * max(values), minutes=minutes))
+        else:
+            self._note(reason("automl-progress", trials=ended, minutes=minutes))

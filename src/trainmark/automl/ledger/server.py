@@ -16,6 +16,7 @@ from trainmark.automl.ledger.ledger import Ledger, open_ledger
 from trainmark.automl.ledger.storage import connect
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
+from trainmark.reasons import Reason, reason
 from trainmark.store.rundir import RunDir
 
 # Of runs that were started by older versions.
@@ -23,7 +24,7 @@ _DATABASE = "ledger.db"
 # A tunnel that broke is made again, but not more often than this.
 _AGAIN_SECONDS = 5.0
 
-Note = Callable[[str], None]
+Note = Callable[[Reason], None]
 
 
 def free_port() -> int:
@@ -98,7 +99,7 @@ class _Tunnel:
         if time.monotonic() - self._begun < _AGAIN_SECONDS:
             return
         if self._process is not None:
-            self._note(f"{self._host}: the tunnel to the ledger is made again")
+            self._note(reason("automl-tunnel-again", host=self._host))
         self._begun = time.monotonic()
         quiet = subprocess.DEVNULL
         # Of its own session: Ctrl-C is for the controller, which then asks workers to end.

@@ -17,6 +17,7 @@ from trainmark.cli import common, drive
 from trainmark.errors import CASE_FAILED, OK
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
+from trainmark.reasons import Reason
 from trainmark.report import show as reports
 from trainmark.report.i18n.speaker import say
 from trainmark.run.observers import Observer
@@ -98,15 +99,18 @@ class Progress(Observer):
     def started(self, case: CasePlan, _ref: RoundRef, attempt: int) -> None:
         again = f", attempt {attempt}" if attempt > 1 else ""
         hosts = ", ".join(node.host or "any node" for node in case.nodes)
-        self.note(f"worker {case.params['slot']} starts on {hosts}{again}")
+        self._write(f"worker {case.params['slot']} starts on {hosts}{again}")
 
     def ended(self, case: CasePlan, _ref: RoundRef, ended: Ended) -> None:
-        self.note(f"worker {case.params['slot']}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else ""))
+        self._write(f"worker {case.params['slot']}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else ""))
         last = (ended.failure or {}).get("last_lines") or []
         if last:
-            self.note(f"  its last line: {last[-1]}")
+            self._write(f"  its last line: {last[-1]}")
 
-    def note(self, text: str) -> None:
+    def note(self, note: Reason) -> None:
+        self._write(say(note))
+
+    def _write(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             self._out.write(text + "\n")
             self._out.flush()

@@ -34,7 +34,7 @@ class Band(msgspec.Struct, frozen=True):
     high: Curve
 
 
-class LineChart(msgspec.Struct, frozen=True, kw_only=True):
+class LineChart(msgspec.Struct, frozen=True):
     """Lines over steps or time. `window` is shaded, and the vertical axis is made for what is inside. `y_unit` in
     place of the curves' own; `zero`: the vertical axis begins there."""
 
@@ -58,7 +58,7 @@ class Bins(msgspec.Struct, frozen=True):
     counts: Sequence[int]
 
 
-class Histogram(msgspec.Struct, frozen=True, kw_only=True):
+class Histogram(msgspec.Struct, frozen=True):
     """How often each value occurred, one outline per round."""
 
     title: Text
@@ -77,7 +77,7 @@ class Trail(msgspec.Struct, frozen=True):
     dots: bool = False
 
 
-class LogChart(msgspec.Struct, frozen=True, kw_only=True):
+class LogChart(msgspec.Struct, frozen=True):
     """Lines over decades on both axes: rooflines, and bandwidth over message sizes."""
 
     title: Text
@@ -96,7 +96,7 @@ class Node(msgspec.Struct, frozen=True):
     parent: int | None
 
 
-class TreeChart(msgspec.Struct, frozen=True, kw_only=True):
+class TreeChart(msgspec.Struct, frozen=True):
     """Points joined to the point they come from, and the best so far as a line. Points that lie far below the others
     are drawn at the edge, so that the others can be told apart: `below` is the label for how many."""
 
@@ -124,7 +124,7 @@ class Row(msgspec.Struct, frozen=True):
     result: bool = True
 
 
-class RowChart(msgspec.Struct, frozen=True, kw_only=True):
+class RowChart(msgspec.Struct, frozen=True):
     """Rows of dots: each run a point, the mean and its interval behind them. `wide`: over the whole page, where there
     is room. `legend`: class of the mark, and its name."""
 
@@ -142,7 +142,7 @@ class Bar(msgspec.Struct, frozen=True):
     parts: dict[str, float]
 
 
-class BarChart(msgspec.Struct, frozen=True, kw_only=True):
+class BarChart(msgspec.Struct, frozen=True):
     """Bars made of parts that add up. `names`: of the parts; those `known` have the first colours, in this order, so
     that they look alike in every chart."""
 

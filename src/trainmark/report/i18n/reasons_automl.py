@@ -4,6 +4,15 @@ from __future__ import annotations
 
 # code → (English, Chinese)
 REASONS: dict[str, tuple[str, str]] = {
+    "automl-tunnel-again": ("{host}: the tunnel to the ledger is made again", "{host}：重新建立到账本的隧道"),
+    "automl-progress": (
+        "{trials} trials done; {minutes:.1f} min left at most",
+        "已完成 {trials} 个试验；最多还有 {minutes:.1f} 分钟",
+    ),
+    "automl-progress-best": (
+        "{trials} trials done, best accuracy {percent:.2f} %; {minutes:.1f} min left at most",
+        "已完成 {trials} 个试验，最佳正确率 {percent:.2f} %；最多还有 {minutes:.1f} 分钟",
+    ),
     "automl-rule-missed": ("{rule}: {found}, wanted is {wanted}", "{rule}：{found}，要求 {wanted}"),
     "automl-rule-data": ("data", "数据"),
     "automl-rule-accuracy": ("accuracy", "正确率"),

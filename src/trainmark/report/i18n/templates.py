@@ -13,6 +13,7 @@ from trainmark.report.i18n import (
     reasons_common,
     reasons_launch,
     reasons_report,
+    reasons_run,
     reasons_score,
 )
 
@@ -24,6 +25,7 @@ CATALOGUES: tuple[dict[str, tuple[str, str]], ...] = (
     reasons_campaign.REASONS,
     reasons_launch.REASONS,
     reasons_report.REASONS,
+    reasons_run.REASONS,
     reasons_score.REASONS,
 )
 REASONS: dict[str, tuple[str, str]] = {code: pair for catalogue in CATALOGUES for code, pair in catalogue.items()}

@@ -49,7 +49,7 @@ def _nodes(found: Acceptance) -> doc.Table:
         *(["peak"] if peaks else []),
         "reason",
     ]
-    columns = doc.columns(*(f"accept.{name}" for name in names), words=2, after=1)
+    columns = doc.columns(*(f"accept.{name}" for name in names), text=2, after=1)
     return doc.Table(columns, [_node(one, found.unit, peaks) for one in found.nodes])
 
 
@@ -97,7 +97,7 @@ def _links(found: Acceptance) -> list[doc.Block]:
     if not effects:
         return []
     names = ("link", "verdict", "loss", "interval", "reason")
-    columns = doc.columns(*(f"accept.{name}" for name in names), words=2, after=1)
+    columns = doc.columns(*(f"accept.{name}" for name in names), text=2, after=1)
     rows: list[list[doc.Inline]] = [
         [
             one.name,

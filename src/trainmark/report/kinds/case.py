@@ -58,7 +58,7 @@ def _charts(case: CaseReport, most: int) -> list[charts.Chart]:
         *_runs(case),
         _step_times(case, most),
         charts.Histogram(
-            title=label("chart.histogram"),
+            label("chart.histogram"),
             bins=[charts.Bins(_round(run), run.histogram_edges, run.histogram_counts) for run in case.runs],
             unit="s",
             x_title=label("chart.step_time"),
@@ -68,7 +68,7 @@ def _charts(case: CaseReport, most: int) -> list[charts.Chart]:
         *_evaluations(case, most),
         *_utilisation(case, most),
         charts.BarChart(
-            title=label("chart.phases"),
+            label("chart.phases"),
             bars=[charts.Bar(_round(run), run.phases) for run in case.runs],
             unit="s",
             x_title=label("axis.seconds"),
@@ -94,7 +94,7 @@ def _runs(case: CaseReport) -> Iterator[charts.Chart]:
         rows.insert(0, charts.Row(label("chart.legend_interval"), [], found.value, found.ci_low, found.ci_high))
     flagged = any(run.disturbed or run.outlier for run in runs)
     yield charts.RowChart(
-        title=label("chart.runs"),
+        label("chart.runs"),
         rows=rows,
         unit=found.unit,
         x_title=label("m.throughput"),
@@ -111,7 +111,7 @@ def _step_times(case: CaseReport, most: int) -> charts.LineChart:
     first = [run.window_first for run in shown if run.window_first is not None]
     last = [run.window_last for run in shown if run.window_last is not None]
     return charts.LineChart(
-        title=label("chart.step_time"),
+        label("chart.step_time"),
         lines=[charts.Line(_round(run), curve) for run in shown if (curve := run.series and run.series.step_time)],
         x_title=label("axis.step"),
         y_title=label("chart.step_time"),
@@ -130,7 +130,7 @@ def _loss(case: CaseReport, most: int) -> charts.LineChart:
         if run.series.band_low is not None and run.series.band_high is not None:
             band = charts.Band(label("chart.band"), run.series.band_low, run.series.band_high)
     return charts.LineChart(
-        title=label("chart.loss"),
+        label("chart.loss"),
         lines=lines,
         x_title=label("axis.step"),
         y_title=label("axis.loss"),
@@ -148,7 +148,7 @@ def _evaluations(case: CaseReport, most: int) -> Iterator[charts.Chart]:
             by_name.setdefault(curve.name, []).append(charts.Line(_round(run), curve))
     for name, lines in by_name.items():
         yield charts.LineChart(
-            title=label("chart.evaluation", name),
+            label("chart.evaluation", name),
             lines=lines,
             x_title=label("axis.step"),
             y_title=name,
@@ -170,7 +170,7 @@ def _utilisation(case: CaseReport, most: int) -> Iterator[charts.Chart]:
     number = str(middle.round)
     for name, found in by_name.items():
         yield charts.LineChart(
-            title=label(f"use.{name}", number) if f"use.{name}" in LABELS else label("use", number, name),
+            label(f"use.{name}", number) if f"use.{name}" in LABELS else label("use", number, name),
             lines=[charts.Line(curve.name.rpartition(" ")[0], curve) for curve in found],
             x_title=label("axis.time"),
             x_unit="s",
@@ -184,9 +184,9 @@ def _rounds(case: CaseReport) -> list[doc.Block]:
         return []
     found = figures.throughput(case)
     columns = [
-        *doc.columns("round", "hosts", "outcome", "window_steps", "m.throughput", "sustained", words=3),
+        *doc.columns("round", "hosts", "outcome", "window_steps", "m.throughput", "sustained", text=3),
         *(doc.Column(name) for name in _PERCENTILES),
-        *doc.columns("end_to_end", "notes", words=0, after=1),
+        *doc.columns("end_to_end", "notes", text=0, after=1),
     ]
     return [doc.Heading(label("rounds"), 4), doc.Table(columns, [_round_row(run, found) for run in case.runs])]
 

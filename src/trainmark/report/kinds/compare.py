@@ -87,7 +87,7 @@ def _chart(found: Comparison) -> doc.Figures:
         rows.append(Row(one.name, [], verdict.ratio, verdict.ci_low, verdict.ci_high, note=word))
     title = label("compare.ratio")
     legend = [("mark span", label("chart.legend_interval"))]
-    chart = RowChart(title=title, rows=rows, unit="", x_title=title, wide=True, legend=legend)
+    chart = RowChart(title, rows=rows, unit="", x_title=title, wide=True, legend=legend)
     return doc.Figures([chart], "full", card=True)
 
 

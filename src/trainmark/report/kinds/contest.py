@@ -14,8 +14,6 @@ _TONES: dict[str, doc.Tone] = {"fastest": "good", "equivalent": "good", "inconcl
 
 
 def sections(report: Report, places: Mapping[str, str]) -> list[doc.Block]:
-    if not report.contests:
-        return []
     cases = {case.case: case for case in report.cases}
     cards = [_card(one, cases, places) for one in report.contests]
     return [doc.Group([doc.Heading(label("contest.title"), shown_in=doc.PAGE), *cards], "contests")]
@@ -40,11 +38,11 @@ def _card(contest: Contest, cases: Mapping[str, CaseReport], places: Mapping[str
 
 def _chart(contest: Contest, rows: list[Row]) -> RowChart:
     speed = label("m.throughput")
-    return RowChart(title=speed, rows=rows, unit=contest.unit, x_title=speed, caption=contest.unit, wide=True)
+    return RowChart(speed, rows=rows, unit=contest.unit, x_title=speed, caption=contest.unit, wide=True)
 
 
 def answer(contest: Contest) -> Text:
-    """What the run says, in one sentence. Whoever has no result is not among the slower ones."""
+    """What the run says, in one sentence. A framework without a result is not among the slower ones."""
     known = [rival for rival in contest.rivals if rival.speed is not None]
     if not known:
         return label("contest.nobody")

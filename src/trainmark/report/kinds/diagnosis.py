@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainmark.report import document as doc
-from trainmark.report import numbers
+from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Bar, BarChart
 from trainmark.report.texts import Text, label
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.records import Diagnosis, Value
-from trainmark.spec.case_id import CaseId
 
 # In the order of their colours; the rest is small nearly always, and shown as one.
 _DRAWN = ("compute", "transfer", "waiting", "data", "host")
@@ -24,11 +23,9 @@ def document(found: Sequence[Diagnosis]) -> doc.Document:
 
 
 def sections(found: Sequence[Diagnosis]) -> list[doc.Block]:
-    if not found:
-        return []
     chart = BarChart(
-        title=label("chart.lost"),
-        bars=[Bar(_short(one.case), _shares(one)) for one in found],
+        label("chart.lost"),
+        bars=[Bar(figures.short(one.case), _shares(one)) for one in found],
         unit="fraction",
         x_title=label("axis.share_of_step"),
         names={name: label(f"class.{name}") for name in (*_DRAWN, _REST)},
@@ -40,11 +37,6 @@ def sections(found: Sequence[Diagnosis]) -> list[doc.Block]:
             [doc.Heading(label("diagnosis"), shown_in=doc.PAGE), doc.Figures([chart], card=True), *cards], "diagnosis"
         )
     ]
-
-
-def _short(case: str) -> str:
-    found = CaseId.parse(case)
-    return f"{found.workload} {found.nnodes}×{found.nproc}"
 
 
 def _shares(one: Diagnosis) -> dict[str, float]:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from trainmark.reasons import Reason
 from trainmark.report import document as doc
-from trainmark.report import numbers
+from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Bar, BarChart
 from trainmark.report.make.goodput import GoodputRun
 from trainmark.report.texts import Text, label, named
 from trainmark.score.records import Figure, Goodput
 from trainmark.score.studies.goodput import START, Forecast
-from trainmark.spec.case_id import CaseId
 
 _TIMES = ("time_to_first_step", "step_time", "checkpoint_save", "checkpoint_load", "checkpoint_every")
 _SHARES = ("stall_share", "effective_ratio")
@@ -26,20 +25,21 @@ def document(found: GoodputRun) -> doc.Document:
 
 
 def sections(found: Sequence[Goodput]) -> list[doc.Block]:
-    if not found:
-        return []
     cards = [_card(one) for one in found]
     return [doc.Group([doc.Heading(label("goodput")), *_charts(found), *cards], "goodput", shown_in=doc.PAGE)]
 
 
 def _charts(found: Sequence[Goodput]) -> list[doc.Block]:
     starts = [
-        Bar(_short(one), {name: figure.value for name, figure in one.start.items() if figure.value is not None})
+        Bar(
+            figures.short(one.case),
+            {name: figure.value for name, figure in one.start.items() if figure.value is not None},
+        )
         for one in found
     ]
     cuts = [
         Bar(
-            label("goodput.cut", _short(one), str(number)),
+            label("goodput.cut", figures.short(one.case), str(number)),
             {name: max(0.0, getattr(recovery, name)) for name in _RECOVERY},
         )
         for one in found
@@ -47,7 +47,7 @@ def _charts(found: Sequence[Goodput]) -> list[doc.Block]:
     ]
     charts = [
         BarChart(
-            title=label(title),
+            label(title),
             bars=bars,
             unit="s",
             x_title=label("axis.seconds"),
@@ -60,11 +60,6 @@ def _charts(found: Sequence[Goodput]) -> list[doc.Block]:
         )
     ]
     return [doc.Figures(charts, card=True)]
-
-
-def _short(one: Goodput) -> str:
-    found = CaseId.parse(one.case)
-    return f"{found.workload} {found.nnodes}×{found.nproc}"
 
 
 def _card(one: Goodput, outlook: Forecast | Reason | str | None = None, level: int = 3) -> doc.Group:
@@ -88,15 +83,15 @@ def _cells(figure: Figure, unit: str) -> list[doc.Inline]:
     return [numbers.quantity(figure.value, unit), figure.how or numbers.NONE]
 
 
-def _forecast(told: Forecast | Reason | str) -> Text:
-    if not isinstance(told, Forecast):
-        return label("goodput.no_forecast", told)
+def _forecast(found: Forecast | Reason | str) -> Text:
+    if not isinstance(found, Forecast):
+        return label("goodput.no_forecast", found)
     return label(
         "goodput.forecast",
-        f"{told.hours:g}",
-        f"{told.failures_per_day:g}",
-        f"{told.save_every:.3g}",
-        f"{100 * told.effective_ratio:.1f}",
-        f"{told.best_save_every:.3g}",
-        f"{100 * told.best_effective_ratio:.1f}",
+        f"{found.hours:g}",
+        f"{found.failures_per_day:g}",
+        f"{found.save_every:.3g}",
+        f"{100 * found.effective_ratio:.1f}",
+        f"{found.best_save_every:.3g}",
+        f"{100 * found.best_effective_ratio:.1f}",
     )

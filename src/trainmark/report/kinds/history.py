@@ -20,7 +20,7 @@ def document(found: Sequence[History]) -> doc.Document:
 
 
 def _section(found: History, anchor: str) -> doc.Group:
-    columns = doc.columns("run", "when", "m.throughput", "interval", "runs", words=2)
+    columns = doc.columns("run", "when", "m.throughput", "interval", "runs", text=2)
     columns.append(doc.Column("", figures=False, shown_in=doc.TEXT))
     blocks: list[doc.Block] = [doc.Figures([_chart(found)], "single"), doc.Notes(_remarks(found), "small")]
     if found.entries:
@@ -102,7 +102,7 @@ def _chart(found: History) -> charts.LineChart:
             charts.Curve("high", found.unit, places, high),
         )
     return charts.LineChart(
-        title=label("history.chart"),
+        label("history.chart"),
         lines=lines,
         x_title=label("history.axis"),
         y_title=label("m.throughput"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from trainmark.report import document as doc
-from trainmark.report import numbers
+from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Chart, LogChart, Trail
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.texts import Text, label
@@ -47,7 +47,7 @@ def _card(found: Peaks, cases: Sequence[CaseReport]) -> doc.Group:
         [one.host, one.what.replace("_", " "), str(one.nproc), numbers.quantity(one.bandwidth, "B/s"), numbers.NONE]
         for one in found.bandwidths
     ]
-    columns = doc.columns("hosts", "peaks.figure", "peaks.ranks", "value", "peaks.seconds", words=2)
+    columns = doc.columns("hosts", "peaks.figure", "peaks.ranks", "value", "peaks.seconds", text=2)
     table = [doc.Table(columns, rows)] if rows else []
     missing = [label("peaks.missing", what) for what in found.missing]
     charts = doc.Figures([*_roofs(found, cases), *_wires(found)])
@@ -76,7 +76,7 @@ def _roofs(found: Peaks, cases: Sequence[CaseReport]) -> list[Chart]:
         high = max((point[0] for trail in trails for point in trail.points), default=1.0)
         charts.append(
             LogChart(
-                title=label("chart.roofline", host, str(nproc)),
+                label("chart.roofline", host, str(nproc)),
                 trails=[*trails, *_achieved(cases, nproc, low, high, len(trails))],
                 x_title=label("axis.intensity"),
                 x_unit="FLOP/B",
@@ -116,7 +116,7 @@ def _achieved(cases: Sequence[CaseReport], nproc: int, low: float, high: float, 
     for case in cases:
         achieved, found = case.measurements.get("achieved_flops"), CaseId.parse(case.case)
         if achieved is not None and achieved.value and found.nproc == nproc and len(trails) < _MOST_CASES:
-            name = label("peaks.of_case", f"{found.workload} {found.nnodes}×{found.nproc}")
+            name = label("peaks.of_case", figures.short(case.case))
             each = achieved.value / found.nnodes
             trails.append(Trail(name, [(low, each), (high, each)], tone + len(trails)))
     return trails
@@ -131,7 +131,7 @@ def _wires(found: Peaks) -> list[Chart]:
                 points.setdefault(one.operation, []).append((float(one.bytes), one.bus_bandwidth))
         charts.append(
             LogChart(
-                title=label(f"chart.messages_{scope}"),
+                label(f"chart.messages_{scope}"),
                 trails=[
                     Trail(name.replace("_", "-"), sorted(at), tone) for tone, (name, at) in enumerate(points.items())
                 ],

@@ -22,16 +22,16 @@ def _section(one: PredictedSeries, anchor: str) -> doc.Group:
     columns = doc.columns("study.shape", "predict.value", "predict.interval", "efficiency")
     rows: list[list[doc.Inline]] = [
         [
-            f"{told.nodes}x{told.procs}",
-            f"{numbers.number(told.value)} {one.unit}",
-            numbers.span(told.low, told.high),
-            f"{100 * told.efficiency:.0f} %",
+            f"{prediction.nodes}x{prediction.procs}",
+            f"{numbers.number(prediction.value)} {one.unit}",
+            numbers.span(prediction.low, prediction.high),
+            f"{100 * prediction.efficiency:.0f} %",
         ]
-        for told in one.predictions
+        for prediction in one.predictions
     ]
     remarks: list[Text] = []
-    for told in one.predictions:
-        found: list[Text] = [told.method, *told.notes]
+    for prediction in one.predictions:
+        found: list[Text] = [prediction.method, *prediction.notes]
         remarks += [text for text in found if text not in remarks]
     measured = ", ".join(f"{point.nodes}x{point.procs}" for point in one.points if point.speeds)
     return doc.Group(
@@ -60,7 +60,7 @@ def _chart(one: PredictedSeries) -> charts.LineChart:
         return charts.Curve(name, unit, along, [speed, *(getattr(p, name) for p in ahead)])
 
     return charts.LineChart(
-        title=label("predict.chart", str(procs)),
+        label("predict.chart", str(procs)),
         lines=[
             charts.Line(label("predict.value"), curve("value")),
             charts.Line(label("predict.measured"), charts.Curve("measured", unit, known, [value for _, value in seen])),

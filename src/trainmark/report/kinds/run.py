@@ -5,7 +5,6 @@ from __future__ import annotations
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers
 from trainmark.report.charts.records import MOST_POINTS, Row, RowChart
-from trainmark.report.kinds import contest, diagnosis, goodput, peaks, study
 from trainmark.report.kinds.case import case_details
 from trainmark.report.records import CaseReport, Report, RunSeries
 from trainmark.report.texts import Joined, Text, joined, label, named
@@ -48,12 +47,9 @@ def document(report: Report) -> doc.Document:
             _summary(report, places),
             *_failures(report, places),
             *_remarks(report),
-            *contest.sections(report, places),
-            *diagnosis.sections(report.diagnoses),
-            *study.sections(report.studies),
-            *goodput.sections(report.goodput),
+            *_studies(report, places),
             *_overview(report, places),
-            *peaks.sections(report),
+            *_peaks(report),
             *_cases(report, places),
             *_disturbed(report),
             *_imported(report.imported),
@@ -176,6 +172,36 @@ def _remarks(report: Report) -> list[doc.Block]:
     return [doc.Group(blocks, shown_in=doc.NOT_PAGE)]
 
 
+def _studies(report: Report, places: dict[str, str]) -> list[doc.Block]:
+    """Few runs have any of these, and each brings modules of its own."""
+    blocks: list[doc.Block] = []
+    if report.contests:
+        from trainmark.report.kinds import contest
+
+        blocks += contest.sections(report, places)
+    if report.diagnoses:
+        from trainmark.report.kinds import diagnosis
+
+        blocks += diagnosis.sections(report.diagnoses)
+    if report.studies:
+        from trainmark.report.kinds import study
+
+        blocks += study.sections(report.studies)
+    if report.goodput:
+        from trainmark.report.kinds import goodput
+
+        blocks += goodput.sections(report.goodput)
+    return blocks
+
+
+def _peaks(report: Report) -> list[doc.Block]:
+    if report.peaks is None:
+        return []
+    from trainmark.report.kinds import peaks
+
+    return peaks.sections(report)
+
+
 def _overview(report: Report, places: dict[str, str]) -> list[doc.Block]:
     """A chart per unit: only figures of one unit share an axis."""
     if not report.cases:
@@ -187,7 +213,7 @@ def _overview(report: Report, places: dict[str, str]) -> list[doc.Block]:
             units.setdefault(found.unit, []).append(figures.speed_row(case, case.case, places[case.case]))
     charts = [
         RowChart(
-            title=label("m.throughput"),
+            label("m.throughput"),
             rows=rows,
             unit=unit,
             x_title=label("m.throughput"),

@@ -16,8 +16,6 @@ _BAR = 40
 
 
 def sections(studies: Sequence[StudyReport]) -> list[doc.Block]:
-    if not studies:
-        return []
     return [doc.Group([doc.Heading(label("study.title"), shown_in=doc.PAGE), *map(_card, studies)], "scaling")]
 
 
@@ -67,8 +65,8 @@ def _remarks(study: StudyReport) -> list[Text]:
     """What a reader needs beyond the figures."""
     found: list[Text] = [one for one in (study.reason, study.note) if one]
     # Why the baseline has no speed is said already.
-    told = study.baseline if study.reason else ""
-    return found + [Joined((shape(one), one.note), ": ") for one in study.cells if one.note and shape(one) != told]
+    baseline = study.baseline if study.reason else ""
+    return found + [Joined((shape(one), one.note), ": ") for one in study.cells if one.note and shape(one) != baseline]
 
 
 def _bars(study: StudyReport) -> list[str]:
@@ -89,8 +87,10 @@ def _bars(study: StudyReport) -> list[str]:
 def _runs(study: StudyReport) -> list[doc.Block]:
     """The speed of every run, as DLPerf's scripts print them."""
     known = [cell for cell in study.cells if cell.speeds]
-    told = [f"{shape(cell)}: {', '.join(f'{speed:.2f}' for speed in cell.speeds)}" for cell in known]
-    return [doc.Heading(label("chart.runs"), 4, shown_in=doc.TEXT), doc.Notes(told, shown_in=doc.TEXT)] if told else []
+    shown = [f"{shape(cell)}: {', '.join(f'{speed:.2f}' for speed in cell.speeds)}" for cell in known]
+    return (
+        [doc.Heading(label("chart.runs"), 4, shown_in=doc.TEXT), doc.Notes(shown, shown_in=doc.TEXT)] if shown else []
+    )
 
 
 def _dlperf(study: StudyReport) -> list[doc.Block]:
@@ -126,7 +126,7 @@ def _chart(known: list[StudyCell], ranks: list[float], name: str, ideal: list[fl
             label("interval"), charts.Curve("low", unit, ranks, low), charts.Curve("high", unit, ranks, high)
         )
     return charts.LineChart(
-        title=label(name),
+        label(name),
         lines=[
             charts.Line(label(name), charts.Curve(name, unit, ranks, values)),
             charts.Line(label("study.ideal"), charts.Curve("ideal", unit, ranks, list(ideal))),

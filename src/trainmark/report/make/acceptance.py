@@ -18,7 +18,6 @@ from trainmark.score.accept.nodes import NodeResult, NodeWord, Rule, SpeedBlock
 from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 
-NAME = "accept.json"
 # With fewer peaks there is no middle to be below.
 LEAST_PEAKS = 3
 _NARROW = ("bf16", "fp16")
@@ -126,8 +125,8 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
     promises = setting.promises
     usable = [node for node in setting.nodes if node not in setting.unusable]
     verdicts = {one.node: one for one in accept.judge(gathered.looks, usable, setting.rule, _failed(gathered.nodes))}
-    for node, told in setting.unusable.items():
-        verdicts[node] = NodeResult(node, "untested", [Reason(TEXT, {"text": told})])
+    for node, unusable in setting.unusable.items():
+        verdicts[node] = NodeResult(node, "untested", [Reason(TEXT, {"text": unusable})])
     speeds = _speeds(gathered.nodes)
     held = _held(promises.limits, promises.criterion, speeds, setting.unit, setting.rule)
     verdicts = _weighed(verdicts, held, few=len(usable) < 3)
@@ -230,11 +229,11 @@ def _links(
 
 
 def _overall(nodes: Sequence[NodeResult], found: LinksResult | None, held: Sequence[PromiseCheck]) -> NodeWord:
-    words: list[NodeWord] = [one.word for one in nodes]
-    words += [effect.word for effect in found.effects] if found else []
-    words += ["untested"] if found and found.untested else []
-    words += ["bad"] if any(not one.kept for one in held) else []
-    return max(words, key=_ORDER.index)
+    found_words: list[NodeWord] = [one.word for one in nodes]
+    found_words += [effect.word for effect in found.effects] if found else []
+    found_words += ["untested"] if found and found.untested else []
+    found_words += ["bad"] if any(not one.kept for one in held) else []
+    return max(found_words, key=_ORDER.index)
 
 
 def _notes(measured: Sequence[Measured], nodes: Sequence[NodeResult]) -> list[Reason]:

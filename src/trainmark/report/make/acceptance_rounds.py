@@ -43,11 +43,13 @@ def read(run: RunDir, what: str) -> list[Measured]:
     found = []
     for ref in plan.order:
         case = plan.cases[ref.case]
-        outcome, told = state.outcome(ref)
+        outcome, why_not = state.outcome(ref)
         attempt = state.rounds[ref].last()
         if outcome is not JobState.SUCCEEDED or attempt is None:
             found.append(
-                Measured(hosts_of(case), ref.round, None, as_reason(told) or reason("round-state", state=str(outcome)))
+                Measured(
+                    hosts_of(case), ref.round, None, as_reason(why_not) or reason("round-state", state=str(outcome))
+                )
             )
             continue
         folder = run.attempt(case, ref, attempt.number)

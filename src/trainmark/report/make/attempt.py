@@ -1,4 +1,4 @@
-"""One attempt read and scored. What took long is kept in the cache, by the content it was made from."""
+"""One attempt read and scored. What took long is cached, by the content it was made from."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def _of_events(folder: Path, case: CasePlan, series: bool) -> Scored:
     if size < CACHE_FROM:
         return _score(columns.read(folder, case.world), folder, case, series)
     content = _content(folder)
-    kept = cache_dir() / "scores" / f"{_key(content, folder, case, series)}.json"
+    cached = cache_dir() / "scores" / f"{_key(content, folder, case, series)}.json"
     try:
-        return msgspec.json.decode(kept.read_bytes(), type=Scored)
+        return msgspec.json.decode(cached.read_bytes(), type=Scored)
     except (OSError, msgspec.DecodeError):
         pass
     import hashlib
@@ -73,8 +73,8 @@ def _of_events(folder: Path, case: CasePlan, series: bool) -> Scored:
     if digest.digest() == content:
         # A cache that cannot be written is no cache, and no error.
         with contextlib.suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            write_json(kept, found)
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            write_json(cached, found)
     return found
 
 

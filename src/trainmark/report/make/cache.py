@@ -1,4 +1,4 @@
-"""Reports of large finished runs, kept in the cache for as long as no file they were made from changes.
+"""Reports of large finished runs, in the cache for as long as no file they were made from changes.
 
 For each run there is a list of these files, the whole report, and one with its headlines only, which is all that
 comparing needs, and a sixth as large. A stamp of sizes and times says which files a report was made from.
@@ -36,7 +36,7 @@ class _Cached(msgspec.Struct, frozen=True):
 
 
 def find(run: RunDir, *, headlines: bool = False) -> Report | None:
-    """None when nothing is kept, or what is kept is old."""
+    """None when nothing is cached, or what is cached is old."""
     try:
         sources = _place(run, _FILES).read_text().split("\n")
         content = _place(run, _SHORT if headlines else _WHOLE).read_bytes()
@@ -62,8 +62,7 @@ def sources_of(run: RunDir) -> list[str]:
 
 
 def stamp(run: RunDir, sources: list[str]) -> str:
-    """Sizes and times of all sources. Whoever changes a file and sets its time back still changes the time at which
-    that was done."""
+    """Sizes and times of all sources. Setting the time of a file back changes the time at which that was done."""
     from array import array
 
     folder, numbers = str(run.path), array("Q")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trainmark.plan.records import CasePlan, Diagnostic
+from trainmark.plan.records import Diagnostic
 from trainmark.reasons import TEXT, Reason, reason
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
@@ -18,11 +18,6 @@ from trainmark.store.rundir import RunDir
 from trainmark.store.state import RunState
 
 NS = 1e-9
-MODES = ("plain", "trace", "alone")
-
-
-def is_diagnostic(case: CasePlan) -> bool:
-    return case.diagnostic is not None
 
 
 def of_run(run: RunDir, state: RunState) -> list[Diagnosis]:

@@ -57,10 +57,10 @@ def table(cells: Mapping[str, Mapping[str, Any]], base: str = BASE) -> str:
         if "median_speed" not in one:
             continue
         nodes, cards = order(case)
-        told = "-" if one["speedup"] is None else "1" if case == base else f"{one['speedup']:.2f}"
+        speedup_text = "-" if one["speedup"] is None else "1" if case == base else f"{one['speedup']:.2f}"
         speed = one["median_speed"]
         shown = speed if speed == OOM else f"{speed:.2f}".removesuffix(".00")
-        rows.append((str(nodes), str(nodes * cards), shown, told))
+        rows.append((str(nodes), str(nodes * cards), shown, speedup_text))
     lines = [head, tuple("-" * len(name) for name in head), *rows]
     return "".join(
         "| " + " | ".join(text.ljust(len(name)) for text, name in zip(line, head, strict=True)) + " |\n"

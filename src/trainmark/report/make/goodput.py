@@ -65,8 +65,8 @@ def of_run(run: RunDir, state: RunState) -> list[Goodput]:
 
 
 def _image(folder: Path) -> float | None:
-    told = read_json(folder / IMAGE)
-    seconds = told.get("seconds") if isinstance(told, dict) else None
+    image = read_json(folder / IMAGE)
+    seconds = image.get("seconds") if isinstance(image, dict) else None
     return float(seconds) if is_number(seconds) else None
 
 

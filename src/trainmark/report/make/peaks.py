@@ -112,12 +112,12 @@ def _products(host: str, nproc: int, notes: Sequence[dict[str, Any]]) -> list[Pr
 
 def _messages(found: Columns, scope: Scope, missing: list[str]) -> list[Message]:
     notes = [note for rank in found.ranks for note in rank.notes("collective") if isinstance(note, dict)]
-    told = []
+    found_messages = []
     for note in notes:
         if note.get("missing"):
             missing.append(f"{note.get('operation')} {scope} hosts: {note['missing']}")
         elif all(is_number(note.get(name)) for name in ("bytes", "world", "seconds", "bandwidth", "bus_bandwidth")):
-            told.append(
+            found_messages.append(
                 Message(
                     scope,
                     str(note.get("operation")),
@@ -126,4 +126,4 @@ def _messages(found: Columns, scope: Scope, missing: list[str]) -> list[Message]
                     *(float(note[name]) for name in ("seconds", "bandwidth", "bus_bandwidth")),
                 )
             )
-    return told
+    return found_messages

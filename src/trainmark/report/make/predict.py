@@ -186,9 +186,9 @@ def _parameters(run: RunDir, manifest: Manifest, series: ScalingSeries) -> int:
     for index, case in enumerate(plan.cases):
         for ref, attempt in state.counted(index)[:1] if case.case in series.cases else []:
             ranks = columns.read(run.attempt(case, ref, attempt.number), case.world).ranks
-            told = [note for rank in ranks for note in rank.notes("parameters") if is_number(note)]
-            if told:
-                return int(told[0])
+            counts = [note for rank in ranks for note in rank.notes("parameters") if is_number(note)]
+            if counts:
+                return int(counts[0])
     raise UserError(
         "the run does not tell how many parameters it trained, so the size of its gradients is not known; "
         "--all-reduce SECONDS says how long they take between two nodes"

@@ -63,10 +63,10 @@ def _loss(ranks: Sequence[RankColumns]) -> Curve | None:
     total: Floats = np.zeros(len(base))
     count = np.zeros(len(base))
     for part in parts:
-        told = ~np.isnan(part.loss)
-        at = np.minimum(np.searchsorted(base, part.step[told]), len(base) - 1)
-        same = base[at] == part.step[told]
-        total[at[same]] += part.loss[told][same]
+        known_loss = ~np.isnan(part.loss)
+        at = np.minimum(np.searchsorted(base, part.step[known_loss]), len(base) - 1)
+        same = base[at] == part.step[known_loss]
+        total[at[same]] += part.loss[known_loss][same]
         count[at[same]] += 1
     known = np.flatnonzero(count)
     if not len(known):

@@ -81,8 +81,8 @@ def out_of_memory(case: CaseReport) -> bool:
 def _why(case: CaseReport) -> list[Reason]:
     """Of a case that went well, its figure says why it has no value."""
     found = figures.throughput(case)
-    told = [found.reason if found else [], [case.reason] if case.reason else []]
-    ordered = told if case.state is JobState.SUCCEEDED else reversed(told)
+    reasons = [found.reason if found else [], [case.reason] if case.reason else []]
+    ordered = reasons if case.state is JobState.SUCCEEDED else reversed(reasons)
     return next(filter(None, ordered), [reason("case-state", state=str(case.state).lower())])
 
 

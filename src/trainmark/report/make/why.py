@@ -54,8 +54,8 @@ def why(a: Report, b: Report, case_a: str | None, case_b: str | None) -> list[Wh
 def _named(report: Report, case: str | None) -> Diagnosis:
     found = [one for one in report.diagnoses if case is None or one.case.startswith(case)]
     if len(found) != 1:
-        told = ", ".join(one.case for one in report.diagnoses)
-        raise UserError(f"{report.run}: {'several cases begin' if found else 'no case begins'} with `{case}`: {told}")
+        names = ", ".join(one.case for one in report.diagnoses)
+        raise UserError(f"{report.run}: {'several cases begin' if found else 'no case begins'} with `{case}`: {names}")
     return found[0]
 
 
