@@ -41,17 +41,17 @@ class FakeHosts(Connections):
         pipes = {host: (os.pipe(), os.pipe()) for host in hosts if host not in mute}
         self.pid = os.fork()
         if not self.pid:
-            for (_, asked_w), (told_r, _) in pipes.values():
+            for (_, asked_w), (answers_r, _) in pipes.values():
                 os.close(asked_w)
-                os.close(told_r)
+                os.close(answers_r)
             ends = {host: (asked[0], answers[1]) for host, (asked, answers) in pipes.items()}
             _Server(ends, seconds, steps, speeds or {}, bandwidths or {}).run(beat_seconds)
             os._exit(0)
         self._ends: dict[str, tuple[int, int]] = {}
-        for host, ((asked_r, asked_w), (told_r, told_w)) in pipes.items():
+        for host, ((asked_r, asked_w), (answers_r, answers_w)) in pipes.items():
             os.close(asked_r)
-            os.close(told_w)
-            self._ends[host] = asked_w, told_r
+            os.close(answers_w)
+            self._ends[host] = asked_w, answers_r
 
     def open(self, reach: SshTarget, argv: list[str]) -> subprocess.Popen[bytes]:
         del argv

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from trainmark.testing.fake_hosts import FakeHosts
 
 import trainmark as tm
+from lab.fake_hosts import FakeHosts
 from tests.campaigns.test_bisect import repository
 from tests.campaigns.test_fit import HUNGRY
 from trainmark.errors import UserError

@@ -75,14 +75,11 @@ def test_compiled_steps_are_counted_and_nothing_is_said_of_the_hooks(trainmark_e
     assert "trainmark" not in found.output() and "Dynamo does not know" not in found.output()
 
 
-def test_without_a_loader_the_users_word_counts(trainmark_exec: Exec) -> None:
-    found = trainmark_exec("--batch", "32", "--", "python", "no_loader.py")
+@pytest.mark.slow
+def test_the_users_batch_counts_and_two_counts_that_disagree_give_no_speed(trainmark_exec: Exec) -> None:
+    found = trainmark_exec("--batch", "32", "--", "python", "every.py", "no_loader.py", "partial_batch.py")
     assert found.counts(0) == (12, 384)
-    assert any("most parameters (178) of 2 optimizers" in note for note in [say(one) for one in found.case["notes"]])
-
-
-def test_two_counts_that_disagree_give_no_speed_and_show_both(trainmark_exec: Exec) -> None:
-    found = trainmark_exec("--batch", "32", "--", "python", "partial_batch.py")
+    assert any("most parameters (178) of 2 optimizers" in say(note) for note in found.case["notes"])
     throughput = found.case["measurements"]["throughput"]
     assert throughput["value"] is None
     assert "14 steps of batch 32 make 448 samples, its loaders gave 200 in 14 batches" in say(throughput["reason"])

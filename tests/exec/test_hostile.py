@@ -65,8 +65,8 @@ def test_spawned_ranks_are_told_apart(trainmark_exec: Exec) -> None:
 
 @pytest.mark.slow
 def test_trainings_one_after_another_are_told(trainmark_exec: Exec) -> None:
-    """`every.py` gives each script a rank; without one, the second process goes on as the first one's rank."""
-    found = trainmark_exec("--", "sh", "-c", f"{sys.executable} folds.py && {sys.executable} folds.py")
+    """The second process goes on as the rank of the first one."""
+    found = trainmark_exec("--", "python", "every.py", "--one-rank", "folds.py", "folds.py")
     assert found.counts(0) == (30, 240)
     assert "rank 0 was 2 processes one after another; the time between them counts" in [
         say(one) for one in found.case["notes"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from tests.exec.conftest import Exec
@@ -9,8 +11,14 @@ from tests.exec.conftest import Exec
 pytestmark = pytest.mark.slow
 
 
+def needs(name: str) -> None:
+    """Without importing it here, which takes seconds."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+
+
 def test_trainer_of_transformers(trainmark_exec: Exec) -> None:
-    pytest.importorskip("transformers", exc_type=ImportError)
+    needs("transformers")
     found = trainmark_exec("--unit", "sequences", "--", "python", "transformers_trainer.py")
     # Two epochs of 46 samples, 6 steps each.
     assert found.counts(0) == (12, 92)
@@ -19,7 +27,7 @@ def test_trainer_of_transformers(trainmark_exec: Exec) -> None:
 
 
 def test_a_loop_under_accelerate_launch(trainmark_exec: Exec) -> None:
-    pytest.importorskip("accelerate", exc_type=ImportError)
+    needs("accelerate")
     launch = ["python", "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", "--num_machines", "1"]
     options = ["--mixed_precision", "no", "--dynamo_backend", "no"]
     found = trainmark_exec("--", *launch, *options, "accelerate_loop.py")

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Cli
 
 PROGRAM = """
-import os, shutil, signal, subprocess, sys, time
+import os, resource, shutil, signal, subprocess, sys, time
 import trainmark_probe as probe
 
 mode = probe.config()["params"]["mode"]
@@ -45,6 +45,7 @@ for step in range(int(os.environ.get("STEPS", "5"))):
         if mode == "hang-step":
             time.sleep(1000)
         if mode == "memory":
+            resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
             hog = [b"x" * 2**24 for _ in range(10**6)]
         if mode == "squat":
             os.makedirs(probe.config()["workdir"] + "/result.json/x")

@@ -32,7 +32,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEP_SECONDS", "0.05")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_controller_killed_then_resumed(cli: Cli, misbehave: Make, make_suite: Make, seed: int) -> None:
     suite = make_suite("  - thing:none:cpu:1:1:2\n  - thing:none:cpu:1:2:2")
     moments = random.Random(seed)
@@ -58,7 +58,7 @@ def test_controller_killed_then_resumed(cli: Cli, misbehave: Make, make_suite: M
 
 
 def test_an_agent_is_followed_by_the_next_controller(cli: Cli, misbehave: Make, slow: None) -> None:
-    process = cli.start("run", str(misbehave("good-enough", procs=1)))
+    process = cli.start("run", str(misbehave("good-enough", procs=1, alone=True)))
     wait_for(lambda: steps_seen(cli) > 3)
     process.kill()
     process.communicate()
@@ -73,13 +73,13 @@ def test_agent_killed(cli: Cli, misbehave: Make, tmp_path: Path, slow: None, con
     """The round gets a second attempt, and the first one's ranks are gone."""
     site = tmp_path / "site.yaml"
     site.write_text(f"schema: 1\ncontainment: {containment}\n")
-    process = cli.start("run", str(misbehave("good-enough")), "--site", str(site), "--json")
+    process = cli.start("run", str(misbehave("good-enough", alone=True)), "--site", str(site), "--json")
     wait_for(lambda: steps_seen(cli) > 3)
     (claim,) = claims(cli)
     kill_agent(claim["pid"], containment)
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, out + err
-    assert sorted(row["attempt"] for row in rounds(cli, cli.run_id())) == [1, 2]
+    assert [row["attempt"] for row in rounds(cli, cli.run_id())] == [2]
     assert processes_with(f"TRAINMARK_TOKEN={claim['token']}") == []
 
 
@@ -95,7 +95,7 @@ def kill_agent(top: int, containment: str) -> None:
 def test_agent_and_guardian_killed(cli: Cli, misbehave: Make, tmp_path: Path, slow: None) -> None:
     site = tmp_path / "site.yaml"
     site.write_text("schema: 1\ncontainment: subreaper\n")
-    process = cli.start("run", str(misbehave("good-enough")), "--site", str(site))
+    process = cli.start("run", str(misbehave("good-enough", alone=True)), "--site", str(site))
     wait_for(lambda: steps_seen(cli) > 3)
     (claim,) = claims(cli)
     children = Path(f"/proc/{claim['pid']}/task/{claim['pid']}/children").read_text().split()
@@ -107,7 +107,7 @@ def test_agent_and_guardian_killed(cli: Cli, misbehave: Make, tmp_path: Path, sl
 
 
 def test_two_controllers_cannot_have_one_run(cli: Cli, misbehave: Make, slow: None) -> None:
-    first = cli.start("run", str(misbehave("good-enough", procs=1)))
+    first = cli.start("run", str(misbehave("good-enough", procs=1, alone=True)))
     wait_for(lambda: steps_seen(cli) > 3)
     first.kill()
     first.communicate()

@@ -34,7 +34,7 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(cli: Cli, tmp_path: P
     suite = tmp_path / "suite.yaml"
     suite.write_text(
         f"schema: 1\nname: s\npreset: smoke\nseed: 3\ncases:\n  - case: mnist:pytorch:cpu:1:2:1\n"
-        f"    data: {tmp_path / 'images'}\n    set: {{steps: 400, checkpoint_every: 20, eval_every: 400}}\n"
+        f"    data: {tmp_path / 'images'}\n    set: {{steps: 200, checkpoint_every: 20, eval_every: 200}}\n"
     )
     process = cli.start("run", str(suite), "--json")
     wait_for(lambda: list(cli.runs.glob("*/*/round1/checkpoints/node0/step-*.pt")))
@@ -45,7 +45,7 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(cli: Cli, tmp_path: P
     (note,) = [note for note in [say(one) for one in case["notes"]] if "went on from step" in note]
     begun = int(note.split("step ")[1].split()[0])
     assert begun > 0 and begun % 20 == 0
-    assert case["measurements"]["steps"]["value"] == 400 - begun
+    assert case["measurements"]["steps"]["value"] == 200 - begun
     (events,) = cli.runs.glob("*/*/round1/attempt2/*/events.jsonl")
     notes = [json.loads(line) for line in events.read_text().splitlines() if '"weights_sha256"' in line]
     assert len({note["value"] for note in notes}) == 1 and len(notes) == 2, "ranks ended with different weights"

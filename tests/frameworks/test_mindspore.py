@@ -31,8 +31,8 @@ def test_resnet50_takes_the_names_and_settings_of_other_tools(cli, whole_cache):
 PRETEND = """
 import runpy, sys
 sys.path[:0] = sys.argv[2:]
-import trainmark_units
-trainmark_units.cpu_flags = lambda: {"avx512_fp16"}
+import trainmark_job
+trainmark_job.cpu_flags = lambda: {"avx512_fp16"}
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
 

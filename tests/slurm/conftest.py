@@ -17,6 +17,7 @@ from lab.layout import HEAD, Options
 from tests.conftest import WORKLOAD, Cli
 from tests.faults import conftest as faults
 from tests.lab.conftest import make_lab, processes
+from trainmark.report.i18n.speaker import say
 from trainmark.run import session
 from trainmark.store import rundir
 
@@ -131,7 +132,7 @@ class Going:
         run = rundir.find(self.cli.runs, None)
         state = session.state_of(run, run.manifest().plan)
         return [
-            (str(one.state), one.reason)
+            (str(one.state), say(one.reason))
             for ref in sorted(state.rounds)
             if ref.case == case
             for one in state.rounds[ref].attempts

@@ -10,21 +10,18 @@ import numpy as np
 import pytest
 import torch
 import trainmark_checkpoint
-import trainmark_hidden
-import trainmark_lamb
-import trainmark_lm
-import trainmark_masked
 import trainmark_text
 import trainmark_torch
-import trainmark_train
 from trainmark_checkpoint import Parts
 from trainmark_job import InputError
+from trainmark_loop import learning_rate
 
 from trainmark.spec import workload
 
 from .test_workload_parts import ALONE, CPU, load
 
 gpt2, llama, bert = (load(f"{name}/model") for name in ("gpt2", "llama", "bert"))
+masked_text = load("bert/masked_text")
 SENTENCE = "To be, or not to be: that is the question.\n"
 
 
@@ -59,7 +56,7 @@ def test_numbers_made_elsewhere_are_read_and_checked(tmp_path):
     for name in ("train.bin", "val.bin"):
         (np.arange(100) % 11).astype("<u2").tofile(tmp_path / name)
     found = trainmark_text.open_text(str(tmp_path), "tokens", 11)
-    windows = trainmark_text.Windows(found, 9, ALONE, 0)
+    windows = trainmark_text.Windows(found, 9, ALONE, 0, ALONE.tensor)
     batch = next(windows.training(windows.shards(2, 1), range(1), 2))
     assert ((batch[:, 1:] - batch[:, :-1]) % 11 == 1).all()
     windows = trainmark_text.Windows(trainmark_text.open_text(str(tmp_path), "tokens", 10), 20, ALONE, 0)
@@ -101,8 +98,8 @@ def test_every_held_out_window_counts_once_and_ranks_have_as_many_batches(tmp_pa
     found = corpus(tmp_path / "a.txt")
     seen, batches = [], set()
     for rank in range(3):
-        place = trainmark_torch.Place(CPU, rank, 3, rank)
-        mine = list(trainmark_text.Windows(found, 11, place, 0).evaluation(10, 2))
+        ranks = trainmark_torch.Ranks(CPU, rank, 3, rank)
+        mine = list(trainmark_text.Windows(found, 11, ranks, 0).evaluation(10, 2))
         seen += [int(n) for _, numbers, counts in mine for n, good in zip(numbers, counts, strict=True) if good]
         batches.add(len(mine))
     assert len(seen) == len(set(seen)) == 10
@@ -110,7 +107,7 @@ def test_every_held_out_window_counts_once_and_ranks_have_as_many_batches(tmp_pa
 
 
 def test_batches_in_parts_are_the_same_windows_as_in_one(tmp_path):
-    windows = trainmark_text.Windows(corpus(tmp_path / "a.txt"), 9, ALONE, 3)
+    windows = trainmark_text.Windows(corpus(tmp_path / "a.txt"), 9, ALONE, 3, ALONE.tensor)
     whole = list(windows.training(windows.shards(4, 1), range(3), 4))
     parts = list(windows.training(windows.shards(2, 2), range(6), 2))
     assert torch.equal(torch.cat(whole), torch.cat(parts))
@@ -236,7 +233,7 @@ def test_lamb_takes_the_step_that_the_paper_says():
     weight = torch.nn.Parameter(torch.tensor([[3.0, 4.0]]))
     bias = torch.nn.Parameter(torch.tensor([1.0]))
     groups = [{"params": [weight], "weight_decay": 0.1}, {"params": [bias], "weight_decay": 0.0}]
-    lamb = trainmark_lamb.Lamb(groups, lr=0.01, betas=(0.9, 0.99), eps=0.0)
+    lamb = load("bert/lamb").Lamb(groups, lr=0.01, betas=(0.9, 0.99), eps=0.0)
     weight.grad, bias.grad = torch.tensor([[0.5, -2.0]]), torch.tensor([7.0])
     lamb.step()
     # At the first step Adam's direction is the sign of the gradient: (1, -1), plus decay (0.3, 0.4).
@@ -251,10 +248,10 @@ def test_lamb_takes_the_step_that_the_paper_says():
 
 
 def test_masking_hides_the_shares_of_the_rule():
-    masker = trainmark_masked.Masker(128, 0.15, kinds=50, mask=50)
+    masker = masked_text.Masker(128, 0.15, kinds=50, mask=50)
     tokens = torch.randint(0, 50, (400, 128))
     hidden = masker.hide(tokens.numpy(), [np.random.default_rng(row) for row in range(400)])
-    guesses = trainmark_masked.Guesses(*map(torch.from_numpy, hidden))
+    guesses = masked_text.Guesses(*map(torch.from_numpy, hidden))
     assert guesses.places.shape == (400, round(0.15 * 128))
     assert all(len(set(row)) == len(row) for row in guesses.places.tolist())
     assert torch.equal(guesses.labels, tokens.gather(1, guesses.places))
@@ -267,24 +264,19 @@ def test_masking_hides_the_shares_of_the_rule():
 
 
 def test_the_learning_rate_rises_and_falls():
-    recipe = trainmark_train.Recipe(lr=1.0, warmup_steps=4, lr_floor=0.1)
-    rates = [trainmark_train.rate(recipe, step, 104) for step in (0, 3, 4, 54, 104)]
-    assert rates == pytest.approx([0.25, 1.0, 1.0, 0.55, 0.1])
-    linear = trainmark_train.Recipe(lr=1.0, schedule="linear", decay_steps=200)
-    assert [trainmark_train.rate(linear, step, 100) for step in (0, 50, 100)] == pytest.approx([1.0, 0.75, 0.5])
+    rates = [learning_rate(2.0, step, 104, 4, "cosine", 0.1) for step in (0, 3, 4, 54, 104)]
+    assert rates == pytest.approx([0.5, 2.0, 2.0, 1.1, 0.2])
+    assert [learning_rate(1.0, step, 200, 0, "linear") for step in (0, 50, 100)] == pytest.approx([1.0, 0.75, 0.5])
+    assert learning_rate(1.0, 500, 200, 0, "linear") == 0.0
+    assert learning_rate(1.0, 500, 200, 0, "constant") == 1.0
 
 
 def test_flagperfs_parameters_count_samples():
-    params = {
-        **load("bert/pytorch").DEFAULTS,
-        "train_batch_size": 5,
-        "gradient_accumulation_steps": 2,
-        "max_steps": 100,
-    }
-    params.update(max_steps=100, max_samples_termination=1001, eval_interval_samples=200, eval_iter_start_samples=100)
-    recipe = trainmark_hidden.recipe(params | {"warmup_steps": 0, "warmup_proportion": 0.1}, world=2)
-    assert (recipe.steps, recipe.decay_steps, recipe.warmup_steps) == (51, 100, 10)
-    assert (recipe.eval_every, recipe.eval_from, recipe.accumulate) == (10, 5, 2)
+    shared = load("bert/shared")
+    params = {**shared.PARAMETERS, "train_batch_size": 5, "gradient_accumulation_steps": 2, "max_steps": 100}
+    params.update(max_samples_termination=1001, eval_interval_samples=200, eval_iter_start_samples=100)
+    found = shared.steps(params | {"warmup_steps": 0, "warmup_proportion": 0.1}, world=2)
+    assert found == (51, 10, 10, 5)
 
 
 def test_a_checkpoint_of_another_vocabulary_is_refused_by_what_differs(tmp_path):
@@ -293,8 +285,8 @@ def test_a_checkpoint_of_another_vocabulary_is_refused_by_what_differs(tmp_path)
     def parts(text: str, heads: int = 2) -> Parts:
         found = corpus(tmp_path / text[:1] / "a.txt", text.encode() * 20)
         model = small_gpt2(vocabulary=found.kinds, heads=heads)
-        optimizer = trainmark_lm.adamw(model, 0.1, (0.9, 0.99), 0.1, ALONE)
-        return Parts(model, optimizer, facts=trainmark_lm.facts("gpt2", found, heads))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        return Parts(model, optimizer, facts=trainmark_text.facts("gpt2", found, heads))
 
     trainmark_checkpoint.save(tmp_path, 1, parts("abcd"), ALONE)
     path = str(tmp_path / "step-000000001.pt")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,30 +12,38 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import trainmark_batches
 import trainmark_checkpoint
 import trainmark_images
+import trainmark_job
 import trainmark_torch
-import trainmark_units
 from PIL import Image
 from trainmark_checkpoint import Parts
 from trainmark_job import InputError
+from trainmark_loop import Shards
+from trainmark_torch import Ranks
+from trainmark_torch_images import Feed
 
 from trainmark.spec import workload
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
-ALONE = trainmark_torch.Place(CPU, 0, 1, 0)
+ALONE = Ranks(CPU, 0, 1, 0)
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 
 
 def load(path: str) -> ModuleType:
-    """A module of a workload's folder, under a name of its own."""
-    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), workload.BUILT_IN / f"{path}.py")
+    """A module of a workload's folder, under a name of its own; as a rank does, it finds its neighbours by theirs."""
+    file = workload.BUILT_IN / f"{path}.py"
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
+        sys.modules.pop("shared", None)
     return module
 
 
@@ -158,8 +167,8 @@ def test_an_unreadable_picture_is_named(pictures, workers):
     broken = pictures / "train" / "dog" / "1.jpg"
     broken.write_bytes(broken.read_bytes()[:200])
     train, _, _ = trainmark_images.open_pictures(str(pictures), 32, 1000)
-    feed = trainmark_batches.Feed(train, ALONE, 32, False)
-    shards = trainmark_batches.Shards(len(train), 6, ALONE, 0)
+    feed = Feed(train, ALONE, 32, False)
+    shards = Shards(len(train), 6, ALONE, 0)
     with pytest.raises(InputError) as caught:
         next(feed.training(shards, range(1), 0, workers))
     assert f"{broken} is not a readable picture" in str(caught.value)
@@ -193,7 +202,7 @@ def test_cifar_is_read_and_scaled_to_the_model(tmp_path):
     train, test, kind = trainmark_images.open_pictures(str(cifar(tmp_path)), 48, 10)
     assert (kind, len(train), len(test)) == ("cifar10", 10, 2)
     assert train.batch(np.arange(1), None)[0][0, 0, 0, :4].tolist() == [0, 1, 2, 3]
-    images, labels = next(trainmark_batches.Feed(train, ALONE, 48, True).evaluation(10, 0))
+    images, labels = next(Feed(train, ALONE, 48, True).evaluation(10, 0))
     assert images.shape == (10, 3, 48, 48)
     assert images.is_contiguous(memory_format=torch.channels_last)
     assert labels.tolist() == [3] * 10
@@ -216,8 +225,8 @@ def test_spoilt_cifar_is_named(tmp_path):
 
 
 def test_ranks_share_an_epoch_without_overlap_and_in_equal_steps():
-    places = [trainmark_torch.Place(CPU, rank, 3, rank) for rank in range(3)]
-    shards = [trainmark_batches.Shards(100, 8, place, seed=1) for place in places]
+    three = [Ranks(CPU, rank, 3, rank) for rank in range(3)]
+    shards = [Shards(100, 8, ranks, seed=1) for ranks in three]
     steps = {shard.steps_per_epoch for shard in shards}
     assert steps == {4}
     seen = np.concatenate([shard.indices(step) for shard in shards for step in range(4)])
@@ -229,14 +238,14 @@ def test_ranks_share_an_epoch_without_overlap_and_in_equal_steps():
 
 def test_every_image_is_evaluated_once(own_digits):
     _, test = open_digits(own_digits)
-    places = [trainmark_torch.Place(CPU, rank, 3, rank) for rank in range(3)]
-    feeds = [trainmark_batches.Feed(test, place, 28, False) for place in places]
+    three = [Ranks(CPU, rank, 3, rank) for rank in range(3)]
+    feeds = [Feed(test, ranks, 28, False) for ranks in three]
     assert sum(len(labels) for feed in feeds for _, labels in feed.evaluation(8, workers=feed is feeds[0])) == 20
 
 
 def test_a_batch_larger_than_the_data_is_refused():
     with pytest.raises(InputError, match="10 images are fewer than one step of 1 x 16: set a smaller batch"):
-        trainmark_batches.Shards(10, 16, ALONE, 0)
+        Shards(10, 16, ALONE, 0)
 
 
 # -- checkpoints
@@ -288,17 +297,17 @@ def test_plain_weights_can_start_a_run_and_broken_ones_are_named(tmp_path):
 
 @pytest.mark.parametrize(("dtype", "flag"), [("bf16", "avx512_bf16"), ("bf16", "amx_bf16"), ("fp16", "avx512_fp16")])
 def test_a_format_the_cpu_would_emulate_is_refused(monkeypatch, dtype, flag):
-    monkeypatch.setattr(trainmark_units, "cpu_flags", lambda: {"avx2"})
+    monkeypatch.setattr(trainmark_job, "cpu_flags", lambda: {"avx2"})
     with pytest.raises(InputError, match=f"this CPU has no {dtype} units .*set dtype=fp32"):
         trainmark_torch.Precision(dtype, CPU)
-    monkeypatch.setattr(trainmark_units, "cpu_flags", lambda: {flag})
+    monkeypatch.setattr(trainmark_job, "cpu_flags", lambda: {flag})
     trainmark_torch.Precision(dtype, CPU)
     with pytest.raises(InputError, match="tf32 is a format of NVIDIA"):
         trainmark_torch.Precision("tf32", CPU)
 
 
 def test_fp16_steps_are_clipped_and_skipped_when_gradients_overflow(monkeypatch, tmp_path):
-    monkeypatch.setattr(trainmark_units, "cpu_flags", lambda: {"avx512_fp16"})
+    monkeypatch.setattr(trainmark_job, "cpu_flags", lambda: {"avx512_fp16"})
     precision = trainmark_torch.Precision("fp16", CPU)
     model, optimizer = net()
     parts = Parts(model, optimizer, precision.scaler)
@@ -354,7 +363,7 @@ def test_resnet50_has_the_known_number_of_parameters_and_torchvisions_names():
 @pytest.mark.parametrize("name", ["mnist", "resnet50", "gpt2", "llama", "bert"])
 def test_a_program_by_itself_uses_the_declared_defaults(name):
     declared = workload.read(workload.BUILT_IN / name).workload.parameters
-    assert json.loads(json.dumps(load(f"{name}/pytorch").DEFAULTS)) == {
+    assert json.loads(json.dumps(load(f"{name}/pytorch").PARAMETERS)) == {
         parameter: details.default for parameter, details in declared.items()
     }
 

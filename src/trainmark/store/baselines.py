@@ -55,7 +55,7 @@ def find(runs: Path, manifest: Manifest) -> Baseline:
     best = [one for one in own if one.suite == manifest.plan.suite] or own
     if len(best) == 1:
         return best[0]
-    names = ", ".join(hosts)
+    names = ", ".join(host for host in hosts if host) or "nodes that a scheduler chooses"
     if best:
         suites = ", ".join(f"`{one.suite}`" for one in best)
         raise UserError(f"{names} has baselines of {suites} and none of `{manifest.plan.suite}`; name a run instead")

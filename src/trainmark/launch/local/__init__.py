@@ -1,1 +1,4 @@
-"""This machine: one agent, started in a session of its own."""
+"""The launcher for this machine: one agent, started in a session of its own so that it outlives its controller.
+
+Only `launch.protocol` names its class; the rest of trainmark asks for its capabilities.
+"""

@@ -38,7 +38,7 @@ _LOOK_SECONDS = 0.1
 # Slurm waits a while for processes that do not end, and then needs a little longer.
 _LEAVE_SECONDS, _GONE_SECONDS = 5.0, 120.0
 # Longer than Slurm usually takes to see that a node is down.
-_SHUN_SECONDS = 600.0
+_EXCLUDE_SECONDS = 600.0
 
 
 class SlurmLauncher(Launcher):
@@ -93,7 +93,7 @@ class SlurmLauncher(Launcher):
         about = request.nodes[0].plan["slurm"]
         run_dir = Path(about["run_dir"])
         try:
-            self._furnish(run_dir, about)
+            self._write_programs(run_dir, about)
             for node in request.nodes:
                 node.dir.mkdir(parents=True)
                 write_json(node.dir / NODE_PLAN, node.plan)
@@ -170,7 +170,7 @@ class SlurmLauncher(Launcher):
 
     # ---- starting
 
-    def _furnish(self, run_dir: Path, about: dict[str, Any]) -> None:
+    def _write_programs(self, run_dir: Path, about: dict[str, Any]) -> None:
         """The node side and the workload's files, once for the whole run."""
         top = run_dir / TOP
         node_zip.write(top)
@@ -193,7 +193,7 @@ class SlurmLauncher(Launcher):
         number = int(known[-1].folder.suffix[1:]) + 1 if known else 1
         made = self._known(run_dir / TOP / f"{about['key']}.{number}")
         name = f"trainmark-{about['run']}-{made.folder.name}"
-        argv = slurm_plan.sbatch_of(about, str(made.folder), name, self._shunned())
+        argv = slurm_plan.sbatch_of(about, str(made.folder), name, self._excluded())
         made.ask(argv, name, {**about["steward"], "once": about["key"] == slurm_plan.OWN}, about["conf"])
         return made
 
@@ -242,10 +242,10 @@ class SlurmLauncher(Launcher):
             if node.ended is not None and node.ended.state == "LOST":
                 self._lost[node.host] = time.monotonic()
 
-    def _shunned(self) -> list[str]:
+    def _excluded(self) -> list[str]:
         """Hosts to do without. One that was lost long ago may be back; if it is not, Slurm knows by now."""
         now = time.monotonic()
-        return sorted(host for host, when in self._lost.items() if now - when < _SHUN_SECONDS)
+        return sorted(host for host, when in self._lost.items() if now - when < _EXCLUDE_SECONDS)
 
     # ---- ending
 

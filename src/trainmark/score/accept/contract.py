@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.accept.nodes import Rule, Sample, holm, sample
+from trainmark.score.accept.nodes import Rule, Sample, rejected, sample
 from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 
@@ -36,7 +36,7 @@ def contract(speeds: Speeds, limits: Limits, unit: str, rule: Rule) -> list[Prom
     if limits.throughput is not None:
         least = limits.throughput
         chances = {who: _below(one, math.log(least)) for who, one in samples.items()}
-        broken = holm(chances, rule.level, max(1, len(chances)))
+        broken = rejected(chances, rule.level, max(1, len(chances)))
         for who, one in samples.items():
             said = reason("speed-promised", speed=math.exp(one.mean), unit=unit, least=least)
             found.append(PromiseCheck(who, "throughput", who not in broken, said, chances[who]))
@@ -55,7 +55,7 @@ def criterion(speeds: Speeds, known: Criterion, rule: Rule) -> list[PromiseCheck
     vague = math.hypot(known.between, known.within / math.sqrt(known.blocks)) * math.sqrt(math.pi / 2 / known.count)
     level = math.log(known.median)
     chances = {who: _below(one, level - rule.limit, vague) for who, one in samples.items()}
-    broken = holm(chances, rule.level, max(1, len(chances)))
+    broken = rejected(chances, rule.level, max(1, len(chances)))
     found = []
     for who, one in samples.items():
         loss = -math.expm1(one.mean - level)
@@ -105,7 +105,7 @@ def differing_first_steps(
 ) -> dict[str, tuple[bool, Reason]]:
     """Nodes whose first step differs from that of their like: whether it is known which is the odd one, and a reason.
 
-    `kinds`: what makes machines alike, by node. Of three and more the median is right; of two nobody knows.
+    `kinds`: what makes machines alike, by node. Of three and more the median is right; of two it is not known.
     """
     allowed = NARROW_TOLERANCE if narrow else STEP_TOLERANCE
     found: dict[str, tuple[bool, Reason]] = {}

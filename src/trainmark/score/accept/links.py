@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.accept.nodes import NodeWord, Rule, holm, share
+from trainmark.score.accept.nodes import NodeWord, Rule, rejected, share
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import t_limit
 
@@ -181,9 +181,9 @@ class _Fit:
                 }
             )
         chances = {str(number): one["p"] for number, one in enumerate(found)}
-        blamed = holm(chances, rule.level, len(self.nodes) + len(self.pairs))
-        told = [_effect(one, str(number) in blamed, rule) for number, one in enumerate(found)]
-        return sorted((one for one in told if one.word != "good"), key=lambda one: (one.word != "bad", one.nodes))
+        blamed = rejected(chances, rule.level, len(self.nodes) + len(self.pairs))
+        effects = [_effect(one, str(number) in blamed, rule) for number, one in enumerate(found)]
+        return sorted((one for one in effects if one.word != "good"), key=lambda one: (one.word != "bad", one.nodes))
 
     def _named(self, candidate: int) -> dict[str, Any]:
         nodes = len(self.nodes)

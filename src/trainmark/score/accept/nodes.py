@@ -16,6 +16,7 @@ import msgspec
 from trainmark.reasons import Reason, reason
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import OUTLIER, median, t_limit
+from trainmark.score.stats.verdict import holm
 
 NodeWord = Literal["good", "bad", "suspect", "untested"]
 # Median and deviation of fewer nodes say too little even to point at one.
@@ -48,7 +49,7 @@ class SpeedBlock(msgspec.Struct, frozen=True):
 
 
 class NodeResult(msgspec.Struct, frozen=True):
-    """What is said of one node. Losses are shares of speed: 0.1 is a tenth slower than the others."""
+    """The result for one node. Losses are shares of speed: 0.1 is a tenth slower than the others."""
 
     node: str
     word: NodeWord
@@ -95,14 +96,9 @@ def sample(values: Sequence[float]) -> Sample:
     return Sample(n, mean, math.sqrt(variance))
 
 
-def holm(chances: Mapping[str, float], level: float, family: int) -> set[str]:
+def rejected(chances: Mapping[str, float], level: float, family: int) -> set[str]:
     """Names whose hypothesis is rejected. `family` counts those, too, that are not tested this time."""
-    found: set[str] = set()
-    for position, (name, chance) in enumerate(sorted(chances.items(), key=lambda pair: (pair[1], pair[0]))):
-        if chance > level / (family - position):
-            break
-        found.add(name)
-    return found
+    return {name for name, p in zip(chances, holm(list(chances.values()), family), strict=True) if p <= level}
 
 
 def losses(blocks: Sequence[SpeedBlock]) -> dict[str, list[float]]:
@@ -174,7 +170,7 @@ def _blamed(looks: Sequence[Sequence[SpeedBlock]], nodes: Sequence[str], rule: R
             for node, values in losses(so_far).items()
             if node in again and len(values) >= LEAST_BLOCKS
         }
-        found |= holm(chances, rule.level / rule.looks, len(nodes))
+        found |= rejected(chances, rule.level / rule.looks, len(nodes))
     return found
 
 
@@ -240,7 +236,7 @@ def _word(found: Sample, blamed: bool, rule: Rule, failed: Sequence[Reason]) -> 
 def suspects(
     looks: Sequence[Sequence[SpeedBlock]], nodes: Sequence[str], rule: Rule
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Who runs again, and beside which nodes: those that look slow and are not proven to be. Empty when nobody does,
+    """Who runs again, and beside which nodes: those that look slow and are not proven to be. Empty when none does,
     or when all looks were taken."""
     if len(nodes) < 3 or len(looks) >= rule.looks:
         return [], ()
@@ -270,7 +266,7 @@ def _apart(means: Mapping[str, float]) -> set[str]:
 def _too_few(
     seen: Sequence[SpeedBlock], nodes: Sequence[str], rule: Rule, failed: Mapping[str, Sequence[Reason]]
 ) -> list[NodeResult]:
-    """One node has no others, and of two nobody can say which is the slow one."""
+    """One node has no others, and of two it cannot be known which is the slow one."""
     apart = losses(seen)
     found = []
     for node in nodes:

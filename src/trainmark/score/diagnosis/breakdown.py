@@ -1,7 +1,7 @@
 """Where the time of a step goes, on one rank: classes that are apart from each other and add up to the step.
 
 The device's timeline decides: computing, then communication and copies that computing does not hide, then nothing at
-all. Why there was nothing is told by what the host did meanwhile. A CPU is its own device; what it does while loading
+all. What the host did meanwhile says why there was nothing. A CPU is its own device; what it does while loading
 data is waiting for data.
 """
 
@@ -56,18 +56,18 @@ class Timeline(msgspec.Struct, frozen=True, eq=False):
 def timeline(trace: Trace) -> Timeline:
     inside = intervals.without(intervals.union(trace.steps), intervals.union(trace.pauses))
 
-    def kept(spans: Floats) -> Floats:
+    def in_steps(spans: Floats) -> Floats:
         return intervals.both(intervals.union(spans), inside)
 
     communication = intervals.both(intervals.join(one.spans for one in trace.collectives), inside)
-    compute, marks = kept(trace.compute), kept(trace.data)
+    compute, marks = in_steps(trace.compute), in_steps(trace.data)
     if not trace.device:
         compute = intervals.without(compute, marks)
     exposed = intervals.without(communication, compute)
     if not trace.device:
         exposed = intervals.without(exposed, marks)
     busy = intervals.join((compute, exposed))
-    copies = intervals.without(kept(trace.copies), busy)
+    copies = intervals.without(in_steps(trace.copies), busy)
     idle = intervals.without(inside, intervals.join((busy, copies)))
     data = intervals.both(idle, marks)
     rest = intervals.without(idle, marks)

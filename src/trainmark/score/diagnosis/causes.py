@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.diagnosis import breakdown
-from trainmark.score.diagnosis import collectives as skew
+from trainmark.score.diagnosis import breakdown, collectives
 from trainmark.score.diagnosis import spans as intervals
 from trainmark.score.diagnosis.breakdown import (
     CLASSES,
@@ -62,7 +61,7 @@ class Observed(msgspec.Struct, frozen=True):
 def read_round(traces: Sequence[Trace]) -> RoundTrace:
     """The traces of all ranks of one round."""
     timelines = {trace.rank: breakdown.timeline(trace) for trace in traces}
-    waits = skew.waits(traces, timelines)
+    waits = collectives.waits(traces, timelines)
     classes, waited = {}, {}
     for rank, found in timelines.items():
         parts = breakdown.per_step(found, waits.of(rank))
@@ -213,18 +212,18 @@ def _causes(traces: Sequence[RoundTrace], ablation: Value, exposed: Value, hosts
     if traces[0].largest_collective:
         where = reason("in-collective", call=traces[0].largest_collective, ranks=len(hosts), hosts=places[:4])
     found.append(_cause(TRANSFER, [scale * _mean(one, TRANSFER) for one in traces], step, where))
-    for rank in sorted({last for one in traces for kept in one.waited.values() for last, _ in kept}):
+    for rank in sorted({last for one in traces for waits in one.waited.values() for last, _ in waits}):
         found.append(_straggler(traces, rank, step, hosts))
-    kept = [one for one in found if one.seconds.low is not None and one.seconds.low > 0 and one.share >= LEAST_SHARE]
-    return sorted(kept, key=lambda one: -(one.seconds.value or 0.0))[:MOST_CAUSES]
+    worth = [one for one in found if one.seconds.low is not None and one.seconds.low > 0 and one.share >= LEAST_SHARE]
+    return sorted(worth, key=lambda one: -(one.seconds.value or 0.0))[:MOST_CAUSES]
 
 
 def _straggler(traces: Sequence[RoundTrace], rank: int, step: float, hosts: Mapping[int, str]) -> Cause:
     """The longest that any other rank waited for this one, and what made it late most of the time."""
     times, reasons = [], dict.fromkeys((COMPUTE, DATA, HOST, COPIES), 0.0)
     for one in traces:
-        waits = [{why: s for (last, why), s in kept.items() if last == rank} for kept in one.waited.values()]
-        longest = max(waits, key=lambda kept: sum(kept.values()))
+        waits = [{why: s for (last, why), s in waited.items() if last == rank} for waited in one.waited.values()]
+        longest = max(waits, key=lambda by_reason: sum(by_reason.values()))
         times.append(sum(longest.values()))
         for why, seconds in longest.items():
             reasons[why] += seconds

@@ -1,7 +1,7 @@
 """Collectives matched over ranks: the shortest duration is the transfer, the rest is waiting for the last rank.
 
-Only durations are compared, never clocks of different ranks: all end together, so whoever was in it for the shortest
-time came last.
+Only durations are compared, never clocks of different ranks: all end together, so the rank that was in it for the
+shortest time came last.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def waits(traces: Sequence[Trace], timelines: Mapping[int, Timeline]) -> Waits:
     import numpy as np
 
     return Waits(
-        {rank: {key: intervals.union(np.array(rows)) for key, rows in kept.items()} for rank, kept in found.items()},
+        {rank: {key: intervals.union(np.array(rows)) for key, rows in waits.items()} for rank, waits in found.items()},
         unmatched,
     )
 
@@ -78,8 +78,8 @@ def match(traces: Sequence[Trace]) -> tuple[list[Matched], int]:
 
 def _in_order(one: Collectives, low: float, high: float) -> Floats:
     spans = one.spans[(one.spans[:, 0] >= low) & (one.spans[:, 0] < high)]
-    kept: Floats = spans[spans[:, 0].argsort(kind="stable")]
-    return kept
+    ordered: Floats = spans[spans[:, 0].argsort(kind="stable")]
+    return ordered
 
 
 def _matched(ranks: Mapping[int, Floats], index: int) -> Matched:

@@ -39,7 +39,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class RunScore(msgspec.Struct, frozen=True):
-    """One attempt, scored. It holds no raw data, so that it can be kept."""
+    """One attempt, scored. It holds no raw data, so that it can be stored."""
 
     figures: dict[str, Figure]
     window: Window | None = None
@@ -221,15 +221,15 @@ def _usage(
 
 
 def _final_loss(ranks: Sequence[RankColumns]) -> Figure:
-    """At the last step for which any rank told a loss."""
+    """At the last step for which any rank reported a loss."""
     if not ranks:
         return Figure(None, NO_STEPS)
     import numpy as np
 
-    told = [(rank.steps, np.flatnonzero(~np.isnan(rank.steps.loss))) for rank in ranks if rank.steps is not None]
-    last = max((int(steps.step[at[-1]]) for steps, at in told if len(at)), default=None)
+    known_at = [(rank.steps, np.flatnonzero(~np.isnan(rank.steps.loss))) for rank in ranks if rank.steps is not None]
+    last = max((int(steps.step[at[-1]]) for steps, at in known_at if len(at)), default=None)
     if last is None:
         return Figure(None, reason("no-loss"))
-    values = [float(steps.loss[at[-1]]) for steps, at in told if len(at) and steps.step[at[-1]] == last]
+    values = [float(steps.loss[at[-1]]) for steps, at in known_at if len(at) and steps.step[at[-1]] == last]
     mean = sum(values) / len(values)
     return Figure(mean) if is_number(mean) else Figure(None, reason("final-loss-not-finite", step=last))

@@ -73,32 +73,32 @@ def _over_runs(
     what: Definition, figures: Sequence[Figure], unit: str, seed: int, sets: Sequence[object]
 ) -> Measurement:
     inputs = [figure.value if figure.value is not None else figure.seen for figure in figures]
-    kept = [value for value in inputs if value is not None]
+    known = [value for value in inputs if value is not None]
     blank = Measurement(
-        what.name, None, what.unit.format(unit=unit), len(kept), formula=what.formula, inputs=kept, seed=seed
+        what.name, None, what.unit.format(unit=unit), len(known), formula=what.formula, inputs=known, seed=seed
     )
     fill = msgspec.structs.replace
     reasons = dict.fromkeys(figure.reason for figure in figures if figure.value is None)
-    if reasons or not kept:
+    if reasons or not known:
         return fill(blank, reason=[one for one in reasons if one] or [reason("no-run-succeeded")])
     hows = dict.fromkeys(figure.how for figure in figures if figure.how)
-    found = _combined(what, kept, sets)
+    found = _combined(what, known, sets)
     return fill(blank, **{**found, "method": [*found.get("method", []), *hows]})
 
 
-def _combined(what: Definition, kept: list[float], sets: Sequence[object]) -> dict[str, Any]:
+def _combined(what: Definition, known: list[float], sets: Sequence[object]) -> dict[str, Any]:
     """Value, interval and method over runs that all have the figure."""
     if what.kind == "sum":
-        return {"value": sum(kept), "method": [reason("sum")]}
+        return {"value": sum(known), "method": [reason("sum")]}
     if what.kind == "highest":
-        return {"value": max(kept), "method": [reason("highest")]}
-    if len(kept) == 1:
-        return {"value": kept[0], "method": [reason("single-run")], "reason": [reason("interval-needs-runs")]}
-    pooled = mean_per_set(kept, sets, logs=what.kind == "rate")
+        return {"value": max(known), "method": [reason("highest")]}
+    if len(known) == 1:
+        return {"value": known[0], "method": [reason("single-run")], "reason": [reason("interval-needs-runs")]}
+    pooled = mean_per_set(known, sets, logs=what.kind == "rate")
     interval = log_t(pooled) if what.kind == "rate" else plain_t(pooled)
     if interval is None:
         return {"reason": [reason("value-not-positive")]}
-    sets_pooled = len(pooled) < len(kept)
+    sets_pooled = len(pooled) < len(known)
     if what.kind == "rate":
         over_sets = reason("geometric-mean-over-sets", sets=len(pooled))
         return _interval(interval, over_sets if sets_pooled else reason("geometric-mean"))

@@ -35,7 +35,7 @@ def target(declared: Target | None, params: Mapping[str, object]) -> Target | No
 
 
 def evaluations(ranks: Sequence[RankColumns]) -> list[Event]:
-    """What the first rank that evaluates told; in training together, all ranks tell the same."""
+    """The evaluations of the first rank that has any; in training together, all ranks have the same."""
     for rank in ranks:
         found = [mark for mark in rank.marks if mark.k == "EVALUATE" and isinstance(mark.values, dict)]
         if found:

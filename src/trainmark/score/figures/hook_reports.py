@@ -1,4 +1,4 @@
-"""What an unmodified program's hooks told about their own count: reasons to give no speed, and remarks."""
+"""What the hooks in an unmodified program report about their own count: reasons to give no speed, and remarks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _agree(one: float, other: float) -> bool:
 
 
 def _missing_ranks(ranks: Sequence[RankColumns]) -> Reason | None:
-    """Of a program whose ranks nobody planned, they alone know how many there are."""
+    """Of a program whose ranks were not planned, only they know how many there are."""
     worlds = [mark.world for rank in ranks for mark in rank.marks if mark.k == "INIT_START" and mark.world]
     spoken, world = sum(rank.steps is not None for rank in ranks), max(worlds, default=0)
     return reason("ranks-not-measured", count=spoken, world=world) if 0 < spoken < world else None
@@ -91,6 +91,6 @@ def remarks(ranks: Sequence[RankColumns]) -> list[Reason]:
 
 
 def _counted(ranks: Sequence[RankColumns]) -> dict[int, dict[str, Any]]:
-    """The last count of each rank that told one."""
+    """The last count of each rank that reported one."""
     found = {rank.rank: rank.notes(COUNTED) for rank in ranks}
     return {rank: values[-1] for rank, values in found.items() if values and isinstance(values[-1], dict)}

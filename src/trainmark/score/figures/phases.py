@@ -14,7 +14,7 @@ CHECKPOINT = "checkpoint"
 
 
 class RankTimes(msgspec.Struct, frozen=True):
-    """Seconds of one rank, on its own clock. None: it never said when that ended."""
+    """Seconds of one rank, on its own clock. None: it did not report when that ended."""
 
     end_to_end: float
     init: float | None

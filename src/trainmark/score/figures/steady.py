@@ -80,8 +80,8 @@ def _split(logs: Floats, most: int) -> tuple[int, bool]:
     sums = logs.cumsum()
     shift = sums[:most] / k - (sums[-1] - sums[:most]) / (n - k)
     cut = int((shift**2 * k * (n - k)).argmax()) + 1
-    kept = logs[cut:] - mean(logs[cut:])
-    noise = math.sqrt(mean(kept**2) * _memory(kept) * (1 / cut + 1 / (n - cut)))
+    rest = logs[cut:] - mean(logs[cut:])
+    noise = math.sqrt(mean(rest**2) * _memory(rest) * (1 / cut + 1 / (n - cut)))
     moved = float(shift[cut - 1])
     return (cut, moved < 0) if abs(moved) > START_LIMIT * noise + 1e-9 else (0, False)
 

@@ -107,7 +107,7 @@ def _paused(rank: RankColumns, own: Steps) -> Ints:
 
 
 def losses(ranks: Sequence[RankColumns]) -> dict[int, float]:
-    """The loss of training by step, the mean over the ranks that told one."""
+    """The loss of training by step, the mean over the ranks that reported one."""
     found: dict[int, list[float]] = {}
     for rank in ranks:
         if rank.steps is not None:

@@ -24,7 +24,7 @@ def belongs(good: Sequence[float], bad: Sequence[float], seen: Sequence[float], 
     gap = levels[1] - levels[0]
     spread = _spread(logs[0], logs[1])
     middle = (levels[0] + levels[1]) / 2
-    # A round beyond a level speaks no louder for it than one that lies on it: a disturbed one must not decide alone.
+    # A round beyond a level counts no more than one that lies on it: a disturbed one must not decide alone.
     half = abs(gap) / 2
     evidence = gap * math.fsum(max(-half, min(half, value - middle)) for value in logs[2])
     limit = spread * math.log((1 - error) / error)

@@ -23,7 +23,7 @@ def limit(freedom: float, chance: float) -> float:
     """The t that is exceeded with `chance`, which lies between 0 and ½.
 
     ln P(T > t) over ln t falls ever more steeply, so Newton's steps come from one side and cannot miss. They are held
-    short, lest one land where nothing is left of the chance.
+    short, so that none lands where nothing is left of the chance.
     """
     z, target = _normal_limit(chance), math.log(chance)
     # Cornish and Fisher's first terms lie near.

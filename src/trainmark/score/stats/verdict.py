@@ -3,7 +3,7 @@
 The run is the unit, and everything happens on logarithms, so that A against B and B against A say the same. Words:
 
 - `equivalent`: the ratio is proven to lie within ±margin (two one-sided t tests, 5 %). It wins over the next two: a
-  difference that is real but inside the margin is told in the reason.
+  difference that is real but inside the margin is named in the reason.
 - `faster`, `slower`: B differs from A (two-sided t test, 5 %).
 - `inconclusive`: neither is shown; `needed` says how many runs per side would settle it.
 
@@ -106,12 +106,14 @@ def decide(estimates: Sequence[Estimate], margin: float = MARGIN, threshold: flo
     return [found[position] if position in found else _too_few(one, margin) for position, one in enumerate(estimates)]
 
 
-def holm(chances: Sequence[float]) -> list[float]:
-    """Holm's step-down p-values: a claim with one at most 5 % holds beside all others of its family."""
+def holm(chances: Sequence[float], family: int | None = None) -> list[float]:
+    """Holm's step-down p-values: a claim with one at most 5 % holds beside all others of its family.
+
+    `family` counts those, too, that are not tested this time."""
     adjusted = [0.0] * len(chances)
     highest = 0.0
     for rank, position in enumerate(sorted(range(len(chances)), key=lambda index: chances[index])):
-        highest = max(highest, min(1.0, (len(chances) - rank) * chances[position]))
+        highest = max(highest, min(1.0, ((family or len(chances)) - rank) * chances[position]))
         adjusted[position] = highest
     return adjusted
 
@@ -137,7 +139,7 @@ def _verdict(one: Estimate, error: float, chances: list[float], margin: float, f
         word = "faster" if faster else "slower"
         why = reason("faster-by", percent=percent) if faster else reason("slower-by", percent=percent)
     else:
-        # The number holds for the hardest of Holm's steps, since nobody knows which one this case will meet.
+        # The number holds for the hardest of Holm's steps, since it is not known which one this case will meet.
         runs = needed(one.variances, margin, LEVEL / family) if one.variances else None
         why = reason("nothing-shown", margin=100 * margin)
         if _tail(-abs(one.log_ratio), error, one.df) <= LEVEL / 2:

@@ -2,10 +2,10 @@
 
 Every doubling of nodes costs a share of the speed; the next one costs `fade` times as much (a ring's all-reduce over
 N nodes takes (N − 1) ÷ N of its full time, which makes a fade of ½). The fade, and how far the truth lies from the
-model, are taken from published tables: see `calibrate`. Losses are told as logarithms: 0.05 is 5 %.
+model, are taken from published tables: see `calibrate`. Losses are logarithms: 0.05 is 5 %.
 
-Several nodes meet on a network that one node does not have. So nothing is said of them before a speed on two or more
-nodes was measured, or at least how long the gradients take between two.
+Several nodes meet on a network that one node does not have. So nothing is predicted for them before a speed on two or
+more nodes was measured, or at least how long the gradients take between two.
 """
 
 from __future__ import annotations

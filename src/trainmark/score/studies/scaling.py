@@ -49,7 +49,7 @@ class Scaled(msgspec.Struct, frozen=True):
 
 
 def scaled(point: ScalePoint, baseline: ScalePoint | None) -> Scaled:
-    """Without runs of the baseline nothing is told of a speed-up: it is never taken for 1."""
+    """Without runs of the baseline there is no speed-up: it is never taken for 1."""
     if not point.speeds:
         return Scaled()
     speeds = list(point.speeds)

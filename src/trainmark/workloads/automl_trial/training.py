@@ -13,9 +13,10 @@ import trainmark_probe as probe
 import trainmark_torch
 from preparation import Preparation, Prepared, Trial
 from torch import nn
-from trainmark_batches import Feed, Shards
 from trainmark_images import Source
-from trainmark_torch import Place
+from trainmark_loop import Shards
+from trainmark_torch import Ranks
+from trainmark_torch_images import Feed
 
 from trainmark.automl.experiment import schedule
 from trainmark.automl.experiment.config import Experiment
@@ -48,7 +49,7 @@ class Trainer:
     def __init__(
         self,
         experiment: Experiment,
-        ranks: Place,
+        ranks: Ranks,
         data: tuple[Source, Source],
         ledger: Ledger | None,
         files: TrialFiles,
@@ -287,7 +288,7 @@ class Trainer:
             torch.cuda.empty_cache()
 
 
-def _optimizer(model: nn.Module, values: Values, ranks: Place) -> torch.optim.Optimizer:
+def _optimizer(model: nn.Module, values: Values, ranks: Ranks) -> torch.optim.Optimizer:
     given = {"lr": values["lr"], "weight_decay": values["weight_decay"], "fused": trainmark_torch.can_fuse(ranks)}
     if values["optimizer"] == "adamw":
         return torch.optim.AdamW(model.parameters(), **given)

@@ -13,7 +13,7 @@ import torch.distributed as dist
 import trainmark_probe as probe
 import trainmark_torch
 from training import Trainer
-from trainmark_torch import Place
+from trainmark_torch import Ranks
 
 from trainmark.automl.experiment.config import Experiment, image_of
 from trainmark.automl.experiment.worker import Assignment, Hooks, Outcome, TrialClient, work
@@ -63,7 +63,7 @@ def run(config: dict[str, Any]) -> None:
     trainmark_torch.leave(ranks)
 
 
-def _facts(slot: int, experiment: Experiment, ranks: Place, kind: str, train: int, test: int) -> dict[str, Any]:
+def _facts(slot: int, experiment: Experiment, ranks: Ranks, kind: str, train: int, test: int) -> dict[str, Any]:
     """What the rules of the experiment are held against."""
     memory = None
     if ranks.device.type == "cuda":
@@ -112,7 +112,7 @@ def _useful_weights(experiment: Experiment, entries: list[Entry]) -> set[int]:
     return {*best, *(entry.number for entry in unended), *parents}
 
 
-def _broadcast(ranks: Place, data: bytes) -> bytes:
+def _broadcast(ranks: Ranks, data: bytes) -> bytes:
     """The first rank's bytes, on every rank."""
     if ranks.world == 1:
         return data

@@ -8,7 +8,7 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
-from trainmark_bert import EPSILON
+from shared import EPSILON
 from trainmark_mindspore import dense
 
 
@@ -96,3 +96,30 @@ class Bert(nn.Cell):
         chosen = places.expand_dims(2).broadcast_to((places.shape[0], places.shape[1], self.width))
         hidden = self.guess_norm(self.gelu(self.guess(ops.gather_elements(hidden, 1, chosen))))
         return ops.matmul(hidden, self.tokens.embedding_table.T) + self.bias
+
+
+class CrossEntropy(nn.Cell):
+    """The mean loss of a batch of guesses."""
+
+    def __init__(self, net: nn.Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self.net = net
+
+    def construct(self, tokens, places, labels):  # type: ignore[no-untyped-def]
+        logs = ops.log_softmax(self.net(tokens, places).astype(ms.float32), -1)
+        return -ops.gather_elements(logs, 2, labels.expand_dims(2)).mean()
+
+
+class Correct(nn.Cell):
+    """Right guesses, loss and number of the guesses in sequences that count."""
+
+    def __init__(self, net: nn.Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self.net = net
+
+    def construct(self, tokens, places, labels, counts):  # type: ignore[no-untyped-def]
+        scores = self.net(tokens, places).astype(ms.float32)
+        each = counts.expand_dims(1) * ops.ones_like(labels).astype(ms.float32)
+        right = (scores.argmax(2).astype(ms.int32) == labels).astype(ms.float32)
+        loss = -ops.gather_elements(ops.log_softmax(scores, -1), 2, labels.expand_dims(2)).reshape(labels.shape)
+        return ops.stack(((right * each).sum(), (loss * each).sum(), each.sum()))

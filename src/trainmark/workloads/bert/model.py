@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
-from trainmark_bert import EPSILON
-from trainmark_transformer import Attention, Dense, check_length, first_values, through
+from trainmark_layers import Attention, Dense, check_length, first_values, through
+
+EPSILON = 1e-12
 
 
 class Block(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any
 import paddle
 import paddle.nn.functional as functional
 from paddle import nn
-from trainmark_bert import EPSILON
+from shared import EPSILON
 
 
 def norm(width: int) -> nn.Layer:

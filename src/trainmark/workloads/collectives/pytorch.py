@@ -62,34 +62,34 @@ def main() -> None:
 
     import trainmark_torch
 
-    place = trainmark_torch.join(config)
+    ranks = trainmark_torch.join(config)
     probe.init_end()
     probe.train_start()
     for name in names:
         for size in sizes(params["min_bytes"], params["max_bytes"], params["factor"]):
-            told = _point(name, size, place, params)
-            if place.rank == 0:
+            told = _point(name, size, ranks, params)
+            if ranks.rank == 0:
                 probe.note("collective", told)
             if "missing" in told:
                 break
     probe.train_end()
     probe.finish()
-    trainmark_torch.leave(place)
+    trainmark_torch.leave(ranks)
 
 
-def _point(name: str, size: int, place: Any, params: dict[str, Any]) -> dict[str, Any]:
+def _point(name: str, size: int, ranks: Any, params: dict[str, Any]) -> dict[str, Any]:
     """One operation at one size. All ranks take the same decisions, since they all wait for each other."""
-    about = {"operation": name, "bytes": size, "world": place.world}
-    act = _operation(name, size, place)
+    about = {"operation": name, "bytes": size, "world": ranks.world}
+    act = _operation(name, size, ranks)
     try:
-        first = _batch(act, 1, place)
+        first = _batch(act, 1, ranks)
     except (RuntimeError, NotImplementedError, ValueError) as error:
         return {**about, "missing": str(error).splitlines()[0]}
-    first = min(first, _batch(act, 1, place))
+    first = min(first, _batch(act, 1, ranks))
     repeats = max(1, min(params["most_repeats"], int(params["seconds"] / max(first, 1e-9))))
     taken = []
     for _ in range(params["batches"]):
-        taken.append(_batch(act, repeats, place) / repeats)
+        taken.append(_batch(act, repeats, ranks) / repeats)
         probe.step(size * repeats)
     seconds = statistics.median(taken)
     return {
@@ -97,34 +97,34 @@ def _point(name: str, size: int, place: Any, params: dict[str, Any]) -> dict[str
         "repeats": repeats,
         "seconds": seconds,
         "bandwidth": size / seconds,
-        "bus_bandwidth": size / seconds * WIRE[name](place.world),
+        "bus_bandwidth": size / seconds * WIRE[name](ranks.world),
     }
 
 
-def _batch(act: Callable[[], Any], repeats: int, place: Any) -> float:
+def _batch(act: Callable[[], Any], repeats: int, ranks: Any) -> float:
     """Seconds of the slowest rank, known to all."""
-    place.barrier()
+    ranks.barrier()
     begin = time.perf_counter()
     for _ in range(repeats):
         act()
-    _wait(place)
-    return -place.least(-(time.perf_counter() - begin))[0]
+    _wait(ranks)
+    return -ranks.least(-(time.perf_counter() - begin))[0]
 
 
-def _wait(place: Any) -> None:
-    if place.device.type != "cpu":
+def _wait(ranks: Any) -> None:
+    if ranks.device.type != "cpu":
         trainmark_job.synchronise()
 
 
-def _operation(name: str, size: int, place: Any) -> Callable[[], Any]:
+def _operation(name: str, size: int, ranks: Any) -> Callable[[], Any]:
     import torch
     import torch.distributed as dist
 
-    world = place.world
+    world = ranks.world
     # Each rank's share is whole: sizes are rounded up to the number of ranks.
     part = max(1, -(-size // (_ITEM * world)))
-    whole = torch.zeros(part * world, device=place.device)
-    share = torch.zeros(part, device=place.device)
+    whole = torch.zeros(part * world, device=ranks.device)
+    share = torch.zeros(part, device=ranks.device)
     if name == "all_reduce":
         return lambda: dist.all_reduce(whole)
     if name == "all_gather":
@@ -133,27 +133,27 @@ def _operation(name: str, size: int, place: Any) -> Callable[[], Any]:
     if name == "reduce_scatter":
         scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
         return lambda: scatter(share, whole)
-    return _there_and_back(torch.zeros(max(1, -(-size // (2 * _ITEM))), device=place.device), place)
+    return _there_and_back(torch.zeros(max(1, -(-size // (2 * _ITEM))), device=ranks.device), ranks)
 
 
-def _there_and_back(half: Any, place: Any) -> Callable[[], Any]:
+def _there_and_back(half: Any, ranks: Any) -> Callable[[], Any]:
     """The first half of the ranks each talk with one of the second half: half of the bytes go there, half come back.
     With an even number of nodes, partners are on different nodes."""
     import torch.distributed as dist
 
-    middle = place.world // 2
-    if place.rank < middle:
+    middle = ranks.world // 2
+    if ranks.rank < middle:
 
         def first() -> None:
-            dist.send(half, place.rank + middle)
-            dist.recv(half, place.rank + middle)
+            dist.send(half, ranks.rank + middle)
+            dist.recv(half, ranks.rank + middle)
 
         return first
-    if place.rank < 2 * middle:
+    if ranks.rank < 2 * middle:
 
         def second() -> None:
-            dist.recv(half, place.rank - middle)
-            dist.send(half, place.rank - middle)
+            dist.recv(half, ranks.rank - middle)
+            dist.send(half, ranks.rank - middle)
 
         return second
     return lambda: None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
-from trainmark_transformer import FIRST_STD, Attention, Dense, check_length, first_values, through
+from trainmark_layers import FIRST_STD, Attention, Dense, check_length, first_values, through
 
 
 class Block(nn.Module):

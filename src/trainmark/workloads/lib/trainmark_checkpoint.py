@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from trainmark_job import InputError
-from trainmark_torch import Place, whole
+
+if TYPE_CHECKING:
+    from trainmark_torch import Ranks
 
 # One node's file may be a step newer than another's when they are killed between two writes.
 KEPT = 2
@@ -29,9 +31,9 @@ class Parts:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def save(folder: Path, step: int, parts: Parts, place: Place) -> None:
+def save(folder: Path, step: int, parts: Parts, ranks: Ranks) -> None:
     """Keep the state after `step`, once per node; returns when every node has."""
-    writes = place.local_rank == 0
+    writes = ranks.local_rank == 0
     state = {
         "step": step,
         "model": _gathered(parts.model.state_dict(), writes),
@@ -50,16 +52,16 @@ def save(folder: Path, step: int, parts: Parts, place: Place) -> None:
         half.replace(final)
         for _, old in _found(folder)[:-KEPT]:
             old.unlink()
-    place.barrier()
+    ranks.barrier()
 
 
-def resume(folder: Path, parts: Parts, place: Place) -> int:
+def resume(folder: Path, parts: Parts, ranks: Ranks) -> int:
     """Go on from the newest step that every node has in `folder`; 0 when there is none."""
     found = dict(_found(folder))
-    step = int(place.least(max(found, default=0))[0])
-    if place.least(float(step in found))[0] == 0:
+    step = int(ranks.least(max(found, default=0))[0])
+    if ranks.least(float(step in found))[0] == 0:
         return 0
-    state = _read(found[step], place)
+    state = _read(found[step], ranks)
     _check(found[step], state.get("model"), state, parts)
     _take(parts.model, state["model"])
     weights = [weight for group in parts.optimizer.param_groups for weight in group["params"]]
@@ -72,12 +74,18 @@ def resume(folder: Path, parts: Parts, place: Place) -> int:
     return step
 
 
-def start_from(path: str, parts: Parts, place: Place) -> None:
+def start_from(path: str, parts: Parts, ranks: Ranks) -> None:
     """Take the weights in `path`: one of these checkpoints, or a plain state dict."""
-    state = _read(Path(path), place)
+    state = _read(Path(path), ranks)
     weights = state.get("model", state)
     _check(Path(path), weights, state, parts)
     _take(parts.model, weights)
+
+
+def whole(value: Tensor) -> Tensor:
+    """A tensor of which each rank may have a share, as all of it; every rank must ask."""
+    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
+    return full
 
 
 def _gathered(value: Any, keep: bool) -> Any:
@@ -109,9 +117,9 @@ def _found(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), path) for match, path in named if match)
 
 
-def _read(path: Path, place: Place) -> dict[str, Any]:
+def _read(path: Path, ranks: Ranks) -> dict[str, Any]:
     try:
-        state = torch.load(path, map_location=place.device, weights_only=True)
+        state = torch.load(path, map_location=ranks.device, weights_only=True)
     except OSError as error:
         raise InputError(f"checkpoint {path}: {error.strerror or error}") from None
     except Exception:  # torch.load raises whatever the bytes lead it to

@@ -1,6 +1,7 @@
 """Labelled images from the formats people have: IDX files, folders of pictures, CIFAR-10 binaries; or synthetic.
 
-Every source gives batches of bytes by index, and a broken file is an InputError that names it.
+Every source gives batches of bytes by index, and a broken file is an InputError that names it. `ArrayFeed` makes them
+batches of normalised floats for frameworks that are fed with NumPy's arrays.
 """
 
 from __future__ import annotations
@@ -8,11 +9,16 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import trainmark_probe as probe
 from trainmark_job import InputError
+from trainmark_loop import Rank, Shards
 
 Random = np.random.Generator
 
@@ -22,6 +28,8 @@ CIFAR_TEST = "test_batch.bin"
 CIFAR_RECORD, CIFAR_CLASSES = 1 + 3 * 32 * 32, 10
 PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm"}
 IDX_BYTES = 0x08
+# Batches that each thread reads ahead.
+AHEAD = 2
 
 
 class Batch(NamedTuple):
@@ -174,6 +182,15 @@ def read_idx(path: Path, dimensions: int) -> Any:
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape).copy()
 
 
+def open_images(config: dict[str, Any]) -> tuple[Source, Source | None]:
+    """The training images of the run, and its test images if there are any; what they are stands in the result."""
+    size, classes = config["params"]["image_size"], config["params"]["classes"]
+    train, test, kind = open_pictures(config["data"], size, classes)
+    probe.note("data", kind)
+    print(f"data: {kind}, {len(train)} images of {size} x {size}", flush=True)
+    return train, test
+
+
 def open_pictures(data: str | None, size: int, classes: int) -> tuple[Source, Source | None, str]:
     """Training images, test images if there are any, and what was found: `synthetic`, `cifar10` or `folder`."""
     if data is None or data == "synthetic":
@@ -239,3 +256,70 @@ def _either(folder: Path, name: str) -> Path:
         if path.is_file():
             return path
     raise InputError(f"{folder} lacks {name} (or {name}.gz)")
+
+
+class ArrayFeed:
+    """Images of a source in 32-bit floats, normalised, at the size and memory layout the model wants."""
+
+    def __init__(self, source: Source, ranks: Rank, size: int, channels_last: bool) -> None:
+        self._source, self._ranks, self._size, self._last = source, ranks, size, channels_last
+        channels = (1, len(source.mean), 1, 1)
+        mean, std = np.array(source.mean) * 255, np.array(source.std) * 255
+        self._scale = (1 / std).astype(np.float32).reshape(channels)
+        self._shift = (-mean / std).astype(np.float32).reshape(channels)
+
+    def training(self, shards: Shards, numbers: range, seed: int, workers: int) -> Generator[Batch, None, None]:
+        """The batches of `numbers`, varied at random; with `workers`, threads read ahead."""
+
+        def read(number: int) -> Batch:
+            random = np.random.default_rng([seed, self._ranks.rank, number])
+            return self._batch(shards.indices(number), random)
+
+        if isinstance(self._source, Synthetic):
+            # One batch, ready: the speed of the model alone.
+            fixed = read(0)
+            yield from (fixed for _ in numbers)
+        else:
+            yield from _ahead(read, numbers, workers)
+
+    def evaluation(self, batch: int) -> Iterator[tuple[Any, Any, Any]]:
+        """(images, labels, 1 for each image that counts, else 0); all batches have one shape, as compilers like it."""
+        mine = np.arange(self._ranks.rank, len(self._source), self._ranks.world)
+        for start in range(0, len(mine), batch):
+            wanted = np.arange(start, start + batch)
+            counts = (wanted < len(mine)).astype(np.float32)
+            yield *self._batch(mine[np.minimum(wanted, len(mine) - 1)], None), counts
+
+    def _batch(self, indices: Any, random: Random | None) -> Batch:
+        images, labels = self._source.batch(indices, random)
+        normal = images * self._scale + self._shift
+        if normal.shape[-1] != self._size:
+            normal = _resized(_resized(normal, self._size, 2), self._size, 3)
+        if self._last:
+            normal = normal.transpose(0, 2, 3, 1)
+        return Batch(np.ascontiguousarray(normal, np.float32), labels.astype(np.int32))
+
+
+def _resized(images: Any, size: int, axis: int) -> Any:
+    """Linear between the two nearest pixels along one axis, pixels being areas."""
+    length = images.shape[axis]
+    at = np.clip((np.arange(size) + 0.5) * length / size - 0.5, 0, length - 1)
+    low = np.floor(at).astype(np.int64)
+    part = (at - low).astype(np.float32).reshape([-1 if place == axis else 1 for place in range(4)])
+    near, far = images.take(low, axis), images.take(np.minimum(low + 1, length - 1), axis)
+    return near + (far - near) * part
+
+
+def _ahead(read: Callable[[int], Batch], numbers: range, workers: int) -> Generator[Batch, None, None]:
+    """Batches in order; with `workers`, that many threads read and decode ahead."""
+    if not workers:
+        yield from map(read, numbers)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Any] = deque()
+        for number in numbers:
+            waiting.append(pool.submit(read, number))
+            if len(waiting) >= workers * AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

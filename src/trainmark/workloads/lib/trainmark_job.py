@@ -1,16 +1,22 @@
-"""How every reference program begins and ends, before any framework is imported."""
+"""How every reference program begins and ends, and what it refuses, before any framework is imported."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import trainmark_probe as probe
 
 BAD_INPUT = 2
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GLOG_v": "3"}
+# CPU flags, x86 and Arm, of units that compute in a number format. Without them it is emulated, ~50 times slower.
+CPU_UNITS = {
+    "bf16": {"avx512_bf16", "amx_bf16", "bf16", "svebf16"},
+    "fp16": {"avx512_fp16", "amx_fp16", "asimdhp"},
+}
 # Calls that wait for the accelerator, of frameworks other than PyTorch.
 waits: list[Callable[[], Any]] = []
 
@@ -29,14 +35,14 @@ def run(main: Callable[[], None]) -> NoReturn:
         code = BAD_INPUT
     sys.stdout.flush()
     sys.stderr.flush()
-    # All is told and written. Taking frameworks down costs time, and a failure there must not spoil the run.
+    # Everything is written. Taking frameworks down costs time, and a failure there must not spoil the run.
     os._exit(code)
 
 
 def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:
-    """Read the configuration and tell trainmark that the process lives; frameworks are imported after this."""
+    """Read the configuration and report the start. Importing a framework after this counts as initialisation."""
     config = probe.config(**defaults)
-    # Before a framework is imported: its own news are not the user's, unless asked for.
+    # Read by frameworks when they are imported: warnings and worse only, unless the user asks for more.
     for name, level in QUIET.items():
         os.environ.setdefault(name, level)
     config["world"] = int(os.environ.get("WORLD_SIZE", "1"))
@@ -56,3 +62,25 @@ def synchronise() -> None:
         torch.accelerator.synchronize()
     else:
         torch.cuda.synchronize()
+
+
+def check_dtype(dtype: str, device: str) -> None:
+    """Refuse a number format that `device` (cpu, cuda, nvidia, …) would only emulate."""
+    if dtype == "tf32" and device not in ("cuda", "nvidia"):
+        raise InputError("dtype tf32 is a format of NVIDIA devices; set dtype=fp32")
+    if dtype in CPU_UNITS and device == "cpu" and not CPU_UNITS[dtype] & cpu_flags():
+        wanted = " or ".join(sorted(CPU_UNITS[dtype]))
+        raise InputError(f"this CPU has no {dtype} units ({wanted}) and would emulate them; set dtype=fp32")
+
+
+def cpu_flags(path: str = "/proc/cpuinfo") -> set[str]:
+    """What the first core can do, as Linux names it; empty where that is not known."""
+    try:
+        text = Path(path).read_text()
+    except OSError:
+        return set()
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return set(value.split())
+    return set()

@@ -1,168 +1,220 @@
-"""The training loop, once for all frameworks: from first weights to the last event. It imports none of them.
+"""The timed training loop, the order of samples and the learning rate, the same for every framework; it imports none.
 
-A framework brings a subclass of Loop that knows how to make a step; a program says what is trained (a Task) and how
-(a Recipe, filled from its own parameters).
+A program iterates over the loop and makes one update of the weights in each turn; between two steps the loop evaluates
+and saves checkpoints, and it makes all calls of the probe. A framework's subclass saves and restores its own state.
+Which samples a rank sees, and the learning rate, depend on the seed and the number of the step alone, so a resumed run
+sees what an uninterrupted one sees.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
+import numpy as np
 import trainmark_probe as probe
+from trainmark_job import InputError
 
 # During a long evaluation the agent hears this often that the process lives.
 SIGN_OF_LIFE_SECONDS = 10.0
 
 
+class Rank(Protocol):
+    """One of several processes that train together."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def world(self) -> int: ...
+
+
+class Shards:
+    """Disjoint shares of each epoch's random order: every rank has the same number of whole batches."""
+
+    def __init__(
+        self, samples: int, batch: int, ranks: Rank, seed: int, accumulate: int = 1, kind: str = "images"
+    ) -> None:
+        per_step = batch * accumulate
+        self.steps_per_epoch = samples // (per_step * ranks.world)
+        if not self.steps_per_epoch:
+            wanted = f"one step of {ranks.world} x {per_step}"
+            raise InputError(f"{samples} {kind} are fewer than {wanted}: set a smaller batch")
+        self._samples, self._batch, self._accumulate = samples, batch, accumulate
+        self._ranks, self._seed = ranks, seed
+        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+    def indices(self, number: int) -> np.ndarray[Any, Any]:
+        """The samples of this rank in its batch `number`, counted from 0; a step has `accumulate` batches."""
+        step, part = divmod(number, self._accumulate)
+        epoch, position = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._order = np.random.default_rng([self._seed, epoch]).permutation(self._samples)
+            self._epoch = epoch
+        start = ((position * self._ranks.world + self._ranks.rank) * self._accumulate + part) * self._batch
+        return self._order[start : start + self._batch]
+
+
+def learning_rate(peak: float, step: int, steps: int, warmup: int, schedule: str, floor: float = 0.0) -> float:
+    """At `step`, counted from 0: a linear rise over `warmup` steps to `peak`, then the schedule (cosine, linear or
+    constant), which ends after `steps` at the share `floor` of the peak."""
+    if step < warmup:
+        return peak * ((step + 1) / warmup)
+    passed = min(1.0, (step - warmup) / max(1, steps - warmup))
+    left = {"cosine": 0.5 * (1 + math.cos(math.pi * passed)), "linear": 1 - passed, "constant": 1.0}[schedule]
+    return peak * (floor + (1 - floor) * left)
+
+
 @dataclass(frozen=True)
-class Recipe:
-    """How long, how fast and in which form a model is trained. A step is `accumulate` batches and one update."""
+class Target:
+    """What the metric must reach on the test data; a value of 0 is no target."""
 
-    lr: float
-    steps: int = 0  # 0: as many as `epochs` have
-    epochs: int = 1
-    warmup_steps: int = 0
-    schedule: str = "cosine"  # or linear, constant
-    decay_steps: int = 0  # where the schedule ends; 0: with the training
-    lr_floor: float = 0.0  # the share of the learning rate that is left at the end
-    dtype: str = "fp32"
-    accumulate: int = 1
-    compile: bool = False
-    parallel: str = "ddp"  # or fsdp
-    clip: float = 0.0  # the largest norm of all gradients together; 0: any
-    eval_every: int = 0  # 0: after each epoch
-    eval_from: int = 0  # no evaluation before this many steps, but for the last
-    target: float = 0.0  # 0: none
-    stop_at_target: bool = True
-    checkpoint_every: int = 0  # 0: never
+    metric: str
+    direction: Literal["up", "down"]
+    value: float
+
+    def reached(self, values: dict[str, float]) -> bool | None:
+        """None without a target or before an evaluation."""
+        if not values or not self.value:
+            return None
+        found = values[self.metric]
+        return bool(found >= self.value if self.direction == "up" else found <= self.value)
 
 
-def rate(recipe: Recipe, step: int, total: int) -> float:
-    """The share of the learning rate at `step`, counted from 0: a linear start, then down to the floor."""
-    warm = recipe.warmup_steps
-    if step < warm:
-        return (step + 1) / warm
-    gone = min(1.0, (step - warm) / max(1, (recipe.decay_steps or total) - warm))
-    left = {"cosine": 0.5 * (1 + math.cos(math.pi * gone)), "linear": 1 - gone, "constant": 1.0}[recipe.schedule]
-    return recipe.lr_floor + (1 - recipe.lr_floor) * left
+class TimedLoop:
+    """`for step in loop:` runs from the first step, or the one after the last checkpoint, to the last or the target.
 
+    `batches(numbers)` gives this rank's batches of these numbers, counted from 0 over the whole training; a step has
+    `accumulate` of them. `evaluate()` gives what the model reaches on the test data, by name. Further parameters of
+    the program are `stop_at_target`, `checkpoint_every` (0: never) and, unless it is given, `eval_every` (0: after each
+    epoch); the first evaluation comes after at least `eval_from` steps.
+    """
 
-class Loop:
-    """One process's part of the training; `config` is what the probe gave."""
+    def __init__(
+        self,
+        config: dict[str, Any],
+        ranks: Any,
+        *,
+        steps: int,
+        steps_per_epoch: int,
+        batches: Callable[[range], Generator[Any, None, None]],
+        evaluate: Callable[[], dict[str, float]] | None,
+        target: Target,
+        accumulate: int = 1,
+        eval_every: int | None = None,
+        eval_from: int = 0,
+    ) -> None:
+        params = config["params"]
+        self.config, self.ranks, self.steps, self.steps_per_epoch = config, ranks, steps, steps_per_epoch
+        self.accumulate, self._batches, self._evaluate, self._target = accumulate, batches, evaluate, target
+        self._eval_every = (params["eval_every"] if eval_every is None else eval_every) or steps_per_epoch
+        self._eval_from, self._checkpoint_every = eval_from, params["checkpoint_every"]
+        self._stop_at_target = params["stop_at_target"]
+        self.checkpoints = Path(config["checkpoints"])
+        self.step = 0
+        # The last evaluation, and the number of steps that were done then.
+        self._values: dict[str, float] = {}
+        self._evaluated = -1
+        self._samples, self._loss, self._trained = 0, None, 0.0
 
-    def __init__(self, config: dict[str, Any], place: Any, task: Any, recipe: Recipe) -> None:
-        self.config, self.place, self.task, self.recipe = config, place, task, recipe
-        self.total: int = recipe.steps or recipe.epochs * task.steps_per_epoch
-        self.folder = Path(config["checkpoints"])
-        self.reached: dict[str, float] = {}
-        self.evaluated = -1  # the step that `reached` belongs to
+    # -- for the program
 
-    # -- what a framework brings
-
-    def _prepare(self) -> int:
-        """Make model and optimizer; how many parameters there are comes back."""
-        raise NotImplementedError
-
-    def _begin(self) -> int:
-        """Take saved weights where there are some; the number of steps done already comes back."""
-        raise NotImplementedError
-
-    def _step(self, step: int, batches: Iterator[Any]) -> tuple[int, Any]:
-        """One update of the weights; samples and loss of this rank come back."""
-        raise NotImplementedError
-
-    def _judge(self, share: Iterator[Any]) -> list[float]:
-        """The task's sums over this rank's share of the test data."""
-        raise NotImplementedError
-
-    def _save(self, done: int) -> None:
-        raise NotImplementedError
-
-    def _last_notes(self, trained: float) -> None:
-        """What is known of the weights, after `trained` seconds; nobody waits for it any more."""
-        raise NotImplementedError
-
-    def _leave(self) -> None:
-        """Part from the other ranks once all have come here."""
-        raise NotImplementedError
-
-    # -- the loop
-
-    def run(self) -> None:
-        """Everything between the end of loading and the end of the program."""
-        parameters = self._prepare()
-        done = self._begin()
+    def __iter__(self) -> Iterator[int]:
+        done = first = self._resume()
         if done:
             probe.resume(done)
-        probe.note("parameters", parameters)
+        probe.note("parameters", self._parameters())
         probe.init_end()
         probe.train_start()
         begin = time.monotonic()
-        done = self._train(done)
+        self._source = self._batches(range(first * self.accumulate, self.steps * self.accumulate))
+        for step in range(first, self.steps):
+            self.step = step
+            epoch, position = divmod(step, self.steps_per_epoch)
+            if step == first or position == 0:
+                probe.epoch_begin(epoch + 1)
+            yield step
+            probe.step(self._samples, self._loss)
+            done = step + 1
+            if position + 1 == self.steps_per_epoch:
+                probe.epoch_end(epoch + 1)
+            if done % self._eval_every == 0 and done >= self._eval_from:
+                self._evaluation(done)
+            if self._checkpoint_every and done % self._checkpoint_every == 0:
+                with probe.phase("checkpoint"):
+                    self._save(done)
+            if self._stop_at_target and self._target.reached(self._values):
+                break
+        self._source.close()
+        if self._evaluated != done:
+            self._evaluation(done)
         probe.train_end()
-        self._last_notes(time.monotonic() - begin)
-        probe.finish(converged=self._converged(), steps=done, **self.reached)
+        self.step, self._trained = done, time.monotonic() - begin
+
+    def batch(self) -> Any:
+        """The next one; the time until it is there is told apart."""
+        with probe.span("data"):
+            return next(self._source)
+
+    def done(self, samples: int, loss: Any) -> None:
+        """What this rank trained in the step: samples and their loss, which may still be on the device."""
+        self._samples, self._loss = samples, loss
+
+    def finish(self, flops_per_sample: Callable[[], float]) -> None:
+        """After the loop: notes that take time, the result, and the end of the process group."""
+        self._last_notes(self._trained)
+        if self.ranks.rank == 0:
+            probe.note("flops_per_sample", flops_per_sample())
+        probe.finish(converged=self._target.reached(self._values), steps=self.step, **self._values)
         self._leave()
 
-    def _train(self, done: int) -> int:
-        """Train from step `done` on; the number of steps done in the end comes back."""
-        per_epoch, parts = self.task.steps_per_epoch, self.recipe.accumulate
-        steps = range(done, self.total)
-        batches = self.task.training(range(steps.start * parts, steps.stop * parts))
-        for step in steps:
-            epoch, position = divmod(step, per_epoch)
-            if step == steps.start or position == 0:
-                probe.epoch_begin(epoch + 1)
-            probe.step(*self._step(step, batches))
-            done = step + 1
-            if position + 1 == per_epoch:
-                probe.epoch_end(epoch + 1)
-            self._between_steps(done)
-            if self.recipe.stop_at_target and self._converged():
-                break
-        batches.close()
-        if self.evaluated != done:
-            self._evaluate(done)
-        return done
-
-    def _between_steps(self, done: int) -> None:
-        every = self.recipe.eval_every or self.task.steps_per_epoch
-        if done % every == 0 and done >= self.recipe.eval_from:
-            self._evaluate(done)
-        if self.recipe.checkpoint_every and done % self.recipe.checkpoint_every == 0:
-            with probe.phase("checkpoint"):
-                self._save(done)
-
-    def _evaluate(self, step: int) -> None:
-        share = self.task.evaluation()
-        if share is None:
+    def _evaluation(self, done: int) -> None:
+        if self._evaluate is None:
             return
         with probe.phase("evaluate"):
-            self.reached = self.task.values(self.place.total(*self._judge(_heard(share))))
-        self.evaluated = step
-        probe.evaluate(**self.reached)
-        if self.place.rank == 0:
-            told = ", ".join(f"{name} {value:.4f}" for name, value in self.reached.items())
-            print(f"step {step}: {told}", flush=True)
+            self._values = self._evaluated_by(self._evaluate)
+        self._evaluated = done
+        probe.evaluate(**self._values)
+        if self.ranks.rank == 0:
+            text = ", ".join(f"{name} {value:.4f}" for name, value in self._values.items())
+            print(f"step {done}: {text}", flush=True)
 
-    def _converged(self) -> bool | None:
-        """Whether the target is reached; None without a target or before an evaluation."""
-        if not self.reached or not self.recipe.target:
-            return None
-        found = self.reached[self.task.metric]
-        return bool(found >= self.recipe.target if self.task.direction == "up" else found <= self.recipe.target)
+    # -- for each framework
+
+    def _parameters(self) -> int:
+        """How many the model has."""
+        raise NotImplementedError
+
+    def _resume(self) -> int:
+        """Restore the newest checkpoint that every node has; the number of its step, 0 when there is none."""
+        raise NotImplementedError
+
+    def _save(self, done: int) -> None:
+        """Keep a checkpoint after `done` steps."""
+        raise NotImplementedError
+
+    def _evaluated_by(self, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """Call it with the model in its state for evaluations."""
+        raise NotImplementedError
+
+    def _last_notes(self, trained: float) -> None:
+        """What is known of the weights, after `trained` seconds of training."""
+        raise NotImplementedError
+
+    def _leave(self) -> None:
+        """Leave the process group when all ranks are here."""
+        raise NotImplementedError
 
 
-def _heard(share: Iterator[Any]) -> Iterator[Any]:
-    """The batches, and signs of life between them."""
-    heard = time.monotonic()
-    for number, batch in enumerate(share, 1):
+def alive(batches: Iterator[Any]) -> Iterator[Any]:
+    """The batches of an evaluation, with signs of life between them."""
+    noted = time.monotonic()
+    for number, batch in enumerate(batches, 1):
         yield batch
-        if time.monotonic() - heard > SIGN_OF_LIFE_SECONDS:
+        if time.monotonic() - noted > SIGN_OF_LIFE_SECONDS:
             probe.note("evaluated_batches", number)
-            heard = time.monotonic()
+            noted = time.monotonic()

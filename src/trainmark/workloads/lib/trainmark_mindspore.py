@@ -1,4 +1,4 @@
-"""What training programs on MindSpore share: devices and processes, the train step, image classification.
+"""What training programs on MindSpore share: joining the other ranks, layers, the steps of the timed loop.
 
 Cells give their parameters the names of the file that the first weights come from, but for those of normalisations.
 """
@@ -6,6 +6,7 @@ Cells give their parameters the names of the file that the first weights come fr
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +16,16 @@ import trainmark_job
 import trainmark_probe as probe
 from mindspore import Tensor, nn, ops
 from mindspore.communication import init, release
-from trainmark_arrays import ArrayLoop, from_first
+from trainmark_arrays import ArrayLoop, check, from_first
 from trainmark_job import InputError
-from trainmark_loop import Recipe, rate
-from trainmark_pictures import Images, task
 
 TARGETS = {"cpu": "CPU", "nvidia": "GPU", "ascend": "Ascend"}
-# MindSpore's word for a part of a normalisation, and the file's.
+DTYPES = ("fp32", "fp16")
+# MindSpore's name for a part of a normalisation, and the file's.
 PARTS = {"gamma": "weight", "beta": "bias", "embedding_table": "weight"}
 STATISTICS = ("moving_mean", "moving_variance")
 EPSILON = 1e-5
+GRAPH_DEPTH = 10000
 FIRST_SCALE, SCALE_WINDOW = 2.0**16, 2000.0
 
 
@@ -38,8 +39,8 @@ class _Sum(nn.Cell):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where this process trains, and among how many."""
+class Ranks:
+    """The processes that train together, and which of them this is."""
 
     rank: int
     world: int
@@ -53,15 +54,18 @@ class Place:
         return [float(value) for value in self.sum(Tensor(np.array(values, np.float32))).asnumpy()]
 
 
-def join(config: dict[str, Any]) -> Place:
+def join(config: dict[str, Any]) -> Ranks:
     """Choose the device and meet the other ranks."""
     probe.note("imported", ms.__version__)
+    check(config, "MindSpore", DTYPES)
     target = TARGETS.get(config["device"])
     if target is None:
         raise InputError(f"MindSpore has no devices of {config['device']}; it has {', '.join(TARGETS)}")
     threads = int(os.environ.get("OMP_NUM_THREADS", "0").split(",")[0] or 0)
     local = int(os.environ.get("LOCAL_RANK", "0"))
     ms.set_context(mode=ms.GRAPH_MODE, device_target=target)
+    # The gradients of ResNet-50's 161 weights, shared one after the other, are deeper than the usual 1000.
+    ms.set_recursion_limit(GRAPH_DEPTH)
     if target == "Ascend":
         ms.set_context(device_id=int(os.environ.get("DEVICE_ID", local)))
     if target == "CPU" and threads:
@@ -72,7 +76,7 @@ def join(config: dict[str, Any]) -> Place:
             raise InputError(f"{world} ranks need MS_SCHED_HOST, MS_SCHED_PORT and MS_ROLE in the environment")
         init()
     probe.note("joined", world)
-    return Place(rank, world, local, _Sum() if world > 1 else None)
+    return Ranks(rank, world, local, _Sum() if world > 1 else None)
 
 
 def convolution(inputs: int, outputs: int, size: int, stride: int, bias: bool = False) -> nn.Cell:
@@ -88,6 +92,43 @@ def normalisation(width: int) -> nn.Cell:
 
 def dense(inputs: int, outputs: int) -> nn.Cell:
     return nn.Dense(inputs, outputs, weight_init="zeros", bias_init="zeros")
+
+
+class CrossEntropy(nn.Cell):
+    """The mean loss of a batch of images; `smoothing` is the share of the answer that is spread over all classes."""
+
+    def __init__(self, net: nn.Cell, smoothing: float = 0.0) -> None:
+        super().__init__(auto_prefix=False)
+        self.net, self.smoothing = net, smoothing
+
+    def construct(self, images, labels):  # type: ignore[no-untyped-def]
+        logs = ops.log_softmax(self.net(images).astype(ms.float32), -1)
+        right = ops.gather_elements(logs, 1, labels.expand_dims(1))
+        return -((1 - self.smoothing) * right.mean() + self.smoothing * logs.mean())
+
+
+class Correct(nn.Cell):
+    """Correct answers, loss and number of the images that count."""
+
+    def __init__(self, net: nn.Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self.net = net
+
+    def construct(self, images, labels, counts):  # type: ignore[no-untyped-def]
+        answers = self.net(images).astype(ms.float32)
+        right = (answers.argmax(1).astype(ms.int32) == labels).astype(ms.float32)
+        loss = -ops.gather_elements(ops.log_softmax(answers, -1), 1, labels.expand_dims(1)).reshape(-1)
+        return ops.stack(((right * counts).sum(), (loss * counts).sum(), counts.sum()))
+
+
+def set_first_weights(net: nn.Cell, first: dict[str, Any], dtype: str) -> nn.Cell:
+    """The net with these weights, computing in the number format."""
+    named = _named(net)
+    if set(named) != set(first):
+        raise AssertionError(f"weights and model differ: {sorted(set(named) ^ set(first))}")
+    for name, value in first.items():
+        named[name].set_data(Tensor(np.array(value)))
+    return ms.amp.auto_mixed_precision(net, "O2") if dtype == "fp16" else net
 
 
 class _Gradients(nn.Cell):
@@ -177,83 +218,56 @@ class _Later:
         return float(self._loss.asnumpy())
 
 
-class Trainer(ArrayLoop):
-    """`forward` makes the loss of a batch, `look` its (right, loss, count); both hold the same `net`."""
+class MindSporeLoop(ArrayLoop):
+    """The timed loop on MindSpore. `loss` makes the loss of a batch with the `net`; the optimizer knows all learning
+    rates, one for each step."""
 
-    framework = "MindSpore"
-    dtypes = ("fp32", "fp16")
-    place: Place
+    ranks: Ranks
 
-    def __init__(self, config: dict[str, Any], place: Place, what: Any, how: Recipe, net: nn.Cell) -> None:
-        super().__init__(config, place, what, how)
-        self.net = net
-        self._sink = config["params"].get("data_sink_steps", 1)
-        self._count, self._last = 0, None
+    def __init__(
+        self, config: dict[str, Any], ranks: Ranks, net: nn.Cell, loss: nn.Cell, optimizer: nn.Optimizer, **more: Any
+    ) -> None:
+        super().__init__(config, ranks, **more)
+        self._net, params = net, config["params"]
+        kind = _ScaledStep if params["dtype"] == "fp16" else _Step
+        self._compiled = kind(loss, optimizer, ranks.world).set_train()
+        self._sink = params.get("data_sink_steps", 1)
+        self._count, self._last, self._given = 0, None, None
         trainmark_job.waits.append(lambda: None if self._last is None else self._last.asnumpy())
 
-    # -- what a kind of task brings
-
-    def _forward(self) -> nn.Cell:
-        raise NotImplementedError
-
-    def _look(self) -> nn.Cell:
-        raise NotImplementedError
-
-    def _optimizer(self, rates: list[float]) -> nn.Optimizer:
-        raise NotImplementedError
-
-    # -- the loop's hooks
-
-    def _build(self, first: dict[str, Any]) -> None:
-        own = {parameter.name: parameter for parameter in self.net.get_parameters()}
-        self._named = {_theirs(name): parameter for name, parameter in own.items() if not name.endswith(STATISTICS)}
-        if set(self._named) != set(first):
-            raise AssertionError(f"weights and model differ: {sorted(set(self._named) ^ set(first))}")
-        for name, value in first.items():
-            self._named[name].set_data(Tensor(np.array(value)))
-        if self.recipe.dtype == "fp16":
-            self.net = ms.amp.auto_mixed_precision(self.net, "O2")
-        self.optimizer = self._optimizer([self.recipe.lr * rate(self.recipe, s, self.total) for s in range(self.total)])
-        kind = _ScaledStep if self.recipe.dtype == "fp16" else _Step
-        self._compiled = kind(self._forward(), self.optimizer, self.place.world).set_train()
-        self._judged = self._look()
-
-    def _update(self, batch: Any, lr: float) -> Any:  # noqa: ARG002  # the optimizer has a table of rates
-        """A batch that comes again, as synthetic ones do, is on the device already."""
-        if getattr(self, "_seen", None) is not batch:
-            self._seen, self._ready = batch, [Tensor(array) for array in batch]
+    def update(self, batch: Any) -> Any:
+        """One update of the weights; the loss of this rank."""
+        # A batch that comes again, as synthetic ones do, is on the device already.
+        if self._given is not batch:
+            self._given, self._ready = batch, [Tensor(array) for array in batch]
         self._last = self._compiled(*self._ready)
         self._count += 1
         # Between two looks at the device the host runs ahead.
         return _Later(self._last) if self._count % self._sink else float(self._last.asnumpy())
 
-    def _judge(self, share: Any) -> list[float]:
+    def sums(self, judge: Callable[..., Any], batches: Iterator[Any]) -> list[float]:
+        return super().sums(lambda *batch: judge(*(Tensor(array) for array in batch)).asnumpy(), batches)
+
+    def _evaluated_by(self, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
         # All ranks judge by the running statistics of the first, and train on with their own.
-        running = [parameter for parameter in self.net.get_parameters() if parameter.name.endswith(STATISTICS)]
-        own = {parameter.name: parameter.asnumpy().copy() for parameter in running}
-        for name, value in from_first(own, self.place).items():
-            self._set(running, name, value)
-        self.net.set_train(False)
-        sums = super()._judge(share)
+        running = {one.name: one for one in self._net.get_parameters() if one.name.endswith(STATISTICS)}
+        own = {name: parameter.asnumpy().copy() for name, parameter in running.items()}
+        for name, value in from_first(own, self.ranks).items():
+            running[name].set_data(Tensor(np.asarray(value, np.float32)))
+        self._net.set_train(False)
+        values = evaluate()
         self._compiled.set_train()
         for name, value in own.items():
-            self._set(running, name, value)
-        return sums
-
-    @staticmethod
-    def _set(parameters: list[Any], name: str, value: Any) -> None:
-        next(one for one in parameters if one.name == name).set_data(Tensor(np.asarray(value, np.float32)))
-
-    def _sums(self, batch: Any, counts: Any) -> Any:
-        return self._judged(*(Tensor(array) for array in (*batch, counts))).asnumpy()
+            running[name].set_data(Tensor(value))
+        return values
 
     def _weights(self) -> dict[str, Any]:
-        return {name: parameter.asnumpy() for name, parameter in self._named.items()}
+        return {name: parameter.asnumpy() for name, parameter in _named(self._net).items()}
 
     def _leave(self) -> None:
-        """In good order: a rank that just goes takes along what it has not sent yet."""
+        """In good order: a rank that just exits takes along what it has not sent yet."""
         super()._leave()
-        if self.place.world > 1:
+        if self.ranks.world > 1:
             release()
 
     def _state(self) -> dict[str, Any]:
@@ -264,48 +278,11 @@ class Trainer(ArrayLoop):
             parameter.set_data(Tensor(state[parameter.name]))
 
 
-def _theirs(name: str) -> str:
-    stem, _, part = name.rpartition(".")
-    return f"{stem}.{PARTS.get(part, part)}" if stem else name
-
-
-class _ClassLoss(nn.Cell):
-    def __init__(self, net: nn.Cell, smoothing: float) -> None:
-        super().__init__(auto_prefix=False)
-        self.net, self.smoothing = net, smoothing
-
-    def construct(self, images, labels):  # type: ignore[no-untyped-def]
-        logs = ops.log_softmax(self.net(images).astype(ms.float32), -1)
-        right = ops.gather_elements(logs, 1, labels.expand_dims(1))
-        return -((1 - self.smoothing) * right.mean() + self.smoothing * logs.mean())
-
-
-class _ClassLook(nn.Cell):
-    def __init__(self, net: nn.Cell) -> None:
-        super().__init__(auto_prefix=False)
-        self.net = net
-
-    def construct(self, images, labels, counts):  # type: ignore[no-untyped-def]
-        answers = self.net(images).astype(ms.float32)
-        right = (answers.argmax(1).astype(ms.int32) == labels).astype(ms.float32)
-        loss = -ops.gather_elements(ops.log_softmax(answers, -1), 1, labels.expand_dims(1)).reshape(-1)
-        return ops.stack(((right * counts).sum(), (loss * counts).sum(), counts.sum()))
-
-
-class _ClassTrainer(Trainer):
-    def _forward(self) -> nn.Cell:
-        return _ClassLoss(self.net, self.config["params"].get("label_smoothing", 0.0))
-
-    def _look(self) -> nn.Cell:
-        return _ClassLook(self.net)
-
-    def _optimizer(self, rates: list[float]) -> nn.Optimizer:
-        params = self.config["params"]
-        # A group of its own: without one, scales and shifts would not decay as they do elsewhere.
-        weights = [{"params": list(self.net.trainable_params()), "weight_decay": params["weight_decay"]}]
-        return nn.Momentum(weights, rates, params["momentum"])
-
-
-def classify(config: dict[str, Any], place: Place, images: Images, net: nn.Cell) -> None:
-    """Train as the parameters say."""
-    _ClassTrainer(config, place, *task(config, place, images, channels_last=False), net).run()
+def _named(net: nn.Cell) -> dict[str, Any]:
+    """Parameters by the names of the file, without running statistics."""
+    found = {}
+    for parameter in net.get_parameters():
+        stem, _, part = parameter.name.rpartition(".")
+        if part not in STATISTICS:
+            found[f"{stem}.{PARTS.get(part, part)}" if stem else parameter.name] = parameter
+    return found

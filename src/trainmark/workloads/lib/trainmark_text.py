@@ -6,15 +6,15 @@ A broken or missing file is an InputError that names it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import trainmark_probe as probe
 from trainmark_job import InputError
-from trainmark_shards import Ranked, Shards
+from trainmark_loop import Rank, Shards
 
 # Without a val.txt, this share at the end of the text is held out.
 HELD_OUT = 10
@@ -149,17 +149,22 @@ def _open_tokens(root: Path, kinds: int) -> Corpus:
     return Corpus(both[0], both[1], kinds, "tokens")
 
 
-class Reader(Ranked, Protocol):
-    """A rank that can bring an array to where it trains."""
-
-    def tensor(self, array: Any) -> Any: ...
-
-
 class Windows:
-    """Pieces of `length` tokens, on the device: random ones to train on, evenly spread ones to evaluate."""
+    """Pieces of `length` tokens: random ones to train on, evenly spread ones to evaluate.
 
-    def __init__(self, corpus: Corpus, length: int, place: Reader, seed: int) -> None:
-        self._corpus, self._length, self._place, self._seed = corpus, length, place, seed
+    They are NumPy's arrays, or what `to_device` makes of these.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        length: int,
+        ranks: Rank,
+        seed: int,
+        to_device: Callable[[Any], Any] = lambda array: array,
+    ) -> None:
+        self._corpus, self._length, self._ranks, self._seed = corpus, length, ranks, seed
+        self._to_device = to_device
         self._held_out = (len(corpus.test) - 1) // (length - 1)
         if self._held_out < 1 and not corpus.synthetic:
             raise InputError(
@@ -168,16 +173,16 @@ class Windows:
             )
 
     def shards(self, batch: int, accumulate: int) -> Shards:
-        """Which windows this rank trains on. Neighbours share one token, so that each but the first is told once."""
+        """Which windows this rank trains on. Neighbours share a token, so that each but the first is predicted once."""
         tokens = SYNTHETIC_TOKENS if self._corpus.synthetic else len(self._corpus.train)
         windows = (tokens - 1) // (self._length - 1)
         kind = f"windows of {self._length} tokens in the text"
-        return Shards(max(0, windows), batch, self._place, self._seed, accumulate, kind)
+        return Shards(max(0, windows), batch, self._ranks, self._seed, accumulate, kind)
 
     def training(self, shards: Shards, numbers: range, batch: int) -> Generator[Any, None, None]:
         if self._corpus.synthetic:
             # One batch, already on the device: the speed of the model alone.
-            random = np.random.default_rng([self._seed, self._place.rank])
+            random = np.random.default_rng([self._seed, self._ranks.rank])
             fixed = self._ready(random.integers(0, self._corpus.kinds, (batch, self._length)))
             yield from (fixed for _ in numbers)
             return
@@ -195,11 +200,11 @@ class Windows:
         return self._evaluation(chosen, batch)
 
     def _evaluation(self, chosen: Any, batch: int) -> Iterator[tuple[Any, Any, Any]]:
-        world = self._place.world
-        for first in range(self._place.rank, len(chosen) + self._place.rank, batch * world):
+        world = self._ranks.world
+        for first in range(self._ranks.rank, len(chosen) + self._ranks.rank, batch * world):
             mine = first + np.arange(batch) * world
             numbers = chosen[np.minimum(mine, len(chosen) - 1)]
-            counts = self._place.tensor(mine < len(chosen))
+            counts = self._to_device(mine < len(chosen))
             yield self._take(self._corpus.test, numbers * (self._length - 1)), numbers, counts
 
     def _take(self, tokens: Any, starts: Any) -> Any:
@@ -209,4 +214,4 @@ class Windows:
         return self._ready(taken)
 
     def _ready(self, tokens: Any) -> Any:
-        return self._place.tensor(tokens.astype(np.int64))
+        return self._to_device(tokens.astype(np.int64))

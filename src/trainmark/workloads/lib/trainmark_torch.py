@@ -1,4 +1,4 @@
-"""What training programs on PyTorch share: the device, the process group, number formats, the weights' hash."""
+"""What training programs on PyTorch share: joining the other ranks, number formats, the steps of the timed loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,18 +14,22 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+import trainmark_checkpoint
 import trainmark_probe as probe
-import trainmark_units
 import trainmark_weights
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from trainmark_job import InputError
+from trainmark_checkpoint import Parts
+from trainmark_job import InputError, check_dtype
+from trainmark_loop import TimedLoop
 from trainmark_weights import Weight
 
 # To find the other ranks; and to wait for a slower one, which the agent's own deadlines end much earlier.
 JOIN_SECONDS = 120
 COLLECTIVE_SECONDS = 1800
 
+# Shorter trainings give no speed, so there is nothing to hold against what the machine could do.
+WORTH_A_PEAK_SECONDS = 8.0
 # The measured peak: matrices of this many rows, products between two looks at the clock, seconds in all.
 MATMUL_SIZE = {"cpu": 2048, "other": 8192}
 MATMUL_REPEATS = 2
@@ -34,8 +38,8 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where this process trains, and among how many."""
+class Ranks:
+    """The processes that train together, which of them this is, and the device it trains on."""
 
     device: torch.device
     rank: int
@@ -73,22 +77,22 @@ class Place:
         return [float(value) for value in together.tolist()]
 
 
-def join(config: dict[str, Any]) -> Place:
+def join(config: dict[str, Any]) -> Ranks:
     """Choose the device and meet the other ranks."""
     probe.note("imported", torch.__version__)
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    place = Place(_device(config["device"], local_rank), rank, world, local_rank)
+    ranks = Ranks(_device(config["device"], local_rank), rank, world, local_rank)
     if world > 1:
         _rendezvous(config.get("backend") or "gloo", rank, world)
     probe.note("joined", world)
-    return place
+    return ranks
 
 
-def leave(place: Place) -> None:
-    """Part from the other ranks once all have come here."""
-    if place.world > 1:
-        place.barrier()
+def leave(ranks: Ranks) -> None:
+    """Leave the process group when all ranks are here."""
+    if ranks.world > 1:
+        ranks.barrier()
         dist.destroy_process_group()
 
 
@@ -102,9 +106,9 @@ def _device(vendor: str, local_rank: int) -> torch.device:
         kind, count = "cuda", torch.cuda.device_count()
     if not count:
         raise InputError(f"PyTorch {torch.__version__} sees no {vendor} device here")
-    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    if ranks > count > 1:
-        raise InputError(f"{ranks} ranks here have {count} {vendor} devices; start as many ranks as there are devices")
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if local > count > 1:
+        raise InputError(f"{local} ranks here have {count} {vendor} devices; start as many ranks as there are devices")
     device = torch.device(kind, local_rank % count)
     # Shapes do not change here, so the search for the fastest algorithm pays.
     torch.backends.cudnn.benchmark = True
@@ -136,7 +140,7 @@ class Precision:
     def __init__(self, dtype: str, device: torch.device) -> None:
         self._type = DTYPES.get(dtype)
         self._device = device.type
-        trainmark_units.check(dtype, device.type)
+        check_dtype(dtype, device.type)
         if device.type == "cuda":
             # fp32 shall mean fp32: PyTorch would take TF32 in convolutions by itself.
             torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
@@ -166,28 +170,28 @@ class Precision:
             optimizer.step()
 
 
-def share(model: nn.Module, place: Place, parallel: str = "ddp") -> nn.Module:
+def share(model: nn.Module, ranks: Ranks, parallel: str = "ddp") -> nn.Module:
     """The model, training together with those of all other ranks when there are several.
 
     `ddp`: each rank has all weights. `fsdp`: each has a share of them, and of the optimizer's state; the layers that
     are gathered one after the other are the model's `blocks`.
     """
-    if place.world == 1:
+    if ranks.world == 1:
         return model
     if parallel == "fsdp":
-        return _shard(model, place)
-    devices = None if place.device.type == "cpu" else [place.device.index]
+        return _shard(model, ranks)
+    devices = None if ranks.device.type == "cpu" else [ranks.device.index]
     return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
 
 
-def _shard(model: nn.Module, place: Place) -> nn.Module:
+def _shard(model: nn.Module, ranks: Ranks) -> nn.Module:
     try:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
     except ImportError:
         raise InputError(f"PyTorch {torch.__version__} has no fully_shard; set parallel=ddp") from None
     # Every rank draws the same first weights, so that each may keep its own share of them.
-    mesh = init_device_mesh(place.device.type, (place.world,))
+    mesh = init_device_mesh(ranks.device.type, (ranks.world,))
     for block in model.get_submodule("blocks").children():
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
@@ -195,7 +199,7 @@ def _shard(model: nn.Module, place: Place) -> nn.Module:
 
 
 def sharing(model: nn.Module, last: bool) -> contextlib.AbstractContextManager[Any]:
-    """For the passes over one batch: whether the ranks share their gradients, which they do at the last of a step."""
+    """Around forward and backward pass of a batch: ranks share gradients once a step, with those of its last batch."""
     if isinstance(model, DistributedDataParallel):
         return contextlib.nullcontext() if last else model.no_sync()
     if hasattr(model, "set_requires_gradient_sync"):
@@ -203,21 +207,125 @@ def sharing(model: nn.Module, last: bool) -> contextlib.AbstractContextManager[A
     return contextlib.nullcontext()
 
 
-def whole(value: Tensor) -> Tensor:
-    """A tensor of which each rank may have a share, as all of it; every rank must ask."""
-    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
-    return full
-
-
-def can_fuse(place: Place) -> bool:
+def can_fuse(ranks: Ranks) -> bool:
     """Whether an optimizer may make one pass over the weights instead of one per operation."""
-    return place.device.type in ("cpu", "cuda")
+    return ranks.device.type in ("cpu", "cuda")
 
 
-def with_first_weights(model: nn.Module, layout: Sequence[Weight]) -> nn.Module:
-    """The model with the weights that every framework begins with; without a layout it keeps its own."""
-    if not layout:
-        return model
+def set_learning_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = value
+
+
+def decayed(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Groups of an optimizer: matrices decay; biases and the scales of normalisations, of one dimension, do not."""
+    weights = list(model.parameters())
+    return [
+        {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": weight_decay},
+        {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": 0.0},
+    ]
+
+
+class TorchLoop(TimedLoop):
+    """The timed loop on PyTorch. A program's step is
+
+    for step in loop:
+        optimizer.zero_grad(set_to_none=True)
+        for batch in loop.batches():
+            loss = …
+            loop.backward(loss, samples)
+        loop.update()
+
+    `facts` are what the weights do not tell, such as a vocabulary: a checkpoint with other facts is refused.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        ranks: Ranks,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        precision: Precision,
+        *,
+        clip: float = 0.0,
+        facts: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(config, ranks, **more)
+        self._network, self._optimizer, self._precision, self._clip = network, optimizer, precision, clip
+        self._model = network.module if isinstance(network, DistributedDataParallel) else network
+        self._parts = Parts(self._model, optimizer, precision.scaler, facts or {})
+
+    # -- a step
+
+    def seed(self) -> None:
+        """For models that draw random numbers: each step of each rank has a seed of its own, the same in any run."""
+        drawn = (self.config["seed"] * self.steps + self.step) * self.ranks.world + self.ranks.rank
+        torch.manual_seed(drawn % (1 << 63))
+
+    def batches(self) -> Iterator[Any]:
+        """The `accumulate` batches of a step; ranks share their gradients with the last."""
+        self._samples, self._loss = 0, torch.zeros((), device=self.ranks.device)
+        for number in range(1, self.accumulate + 1):
+            batch = self.batch()
+            with sharing(self._network, last=number == self.accumulate):
+                yield batch
+
+    def backward(self, loss: Tensor, samples: int) -> None:
+        """Add the gradients of a batch, whose part of the step's loss is one in `accumulate`."""
+        loss = loss / self.accumulate
+        self._precision.backward(loss)
+        self._loss += loss.detach()
+        self._samples += samples
+
+    def update(self) -> None:
+        """The optimizer's step, with gradients of the norm `clip` at most, if it is given."""
+        # With fsdp each rank has a share of the gradients.
+        if self.step == 0 and not hasattr(self._model, "set_requires_gradient_sync"):
+            gradients = [weight.grad.float().norm() for weight in self._model.parameters() if weight.grad is not None]
+            # The seed is that of the round, so machines that are alike compute the same.
+            norm = float(torch.stack(gradients).norm())
+            probe.note("first_step", {"loss": float(self._loss), "gradient_norm": norm})
+        self._precision.update(self._optimizer, self._clip)
+
+    # -- between steps
+
+    def _parameters(self) -> int:
+        return parameter_count(self._model)
+
+    def _resume(self) -> int:
+        """Weights come from a checkpoint of an earlier process in this folder, else from a given one."""
+        if self.config.get("checkpoint"):
+            trainmark_checkpoint.start_from(self.config["checkpoint"], self._parts, self.ranks)
+        begin = time.monotonic()
+        done = trainmark_checkpoint.resume(self.checkpoints, self._parts, self.ranks)
+        if done:
+            probe.note("checkpoint_load_seconds", time.monotonic() - begin)
+        return done
+
+    def _save(self, done: int) -> None:
+        trainmark_checkpoint.save(self.checkpoints, done, self._parts, self.ranks)
+
+    def _evaluated_by(self, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
+        self.ranks.align(self._model)
+        self._model.eval()
+        # Not inference mode: weights that are gathered for a forward pass may be used by the next backward pass.
+        with torch.no_grad(), self._precision.autocast():
+            values = evaluate()
+        self._model.train()
+        return values
+
+    def _last_notes(self, trained: float) -> None:
+        probe.note("weights_sha256", weights_sha256(self._model))
+        if trained >= WORTH_A_PEAK_SECONDS:
+            probe.note("matmul_flops_per_s", matmul_flops(self._precision, self.ranks))
+
+    def _leave(self) -> None:
+        leave(self.ranks)
+
+
+def set_first_weights(model: nn.Module, layout: Sequence[Weight]) -> None:
+    """Give the model the weights that every framework begins with."""
     first = trainmark_weights.first(layout)
     probe.note("first_weights_sha256", trainmark_weights.sha256(first))
     own = dict(model.named_parameters())
@@ -226,7 +334,6 @@ def with_first_weights(model: nn.Module, layout: Sequence[Weight]) -> nn.Module:
     with torch.no_grad():
         for name, value in first.items():
             own[name].copy_(torch.from_numpy(np.array(value)))
-    return model
 
 
 def parameter_count(model: nn.Module) -> int:
@@ -246,23 +353,23 @@ def training_flops(build: Callable[[], nn.Module], inputs: Callable[[], tuple[Te
     return float(counter.get_total_flops()) / len(given[0])
 
 
-def matmul_flops(precision: Precision, place: Place) -> float:
+def matmul_flops(precision: Precision, ranks: Ranks) -> float:
     """Operations per second of large matrix products in this number format: what the model's speed is held against.
 
     All ranks measure at the same time, as they trained, on square matrices of a size that keeps the units busy.
     """
-    size = MATMUL_SIZE["cpu" if place.device.type == "cpu" else "other"]
-    left, right = (torch.randn(size, size, device=place.device) for _ in range(2))
-    place.barrier()
+    size = MATMUL_SIZE["cpu" if ranks.device.type == "cpu" else "other"]
+    left, right = (torch.randn(size, size, device=ranks.device) for _ in range(2))
+    ranks.barrier()
     best, begin = 0.0, time.perf_counter()
     with torch.no_grad(), precision.autocast():
         left @ right
-        wait(place.device)
+        wait(ranks.device)
         while time.perf_counter() < begin + MATMUL_SECONDS:
             start = time.perf_counter()
             for _ in range(MATMUL_REPEATS):
                 left @ right
-            wait(place.device)
+            wait(ranks.device)
             best = max(best, MATMUL_REPEATS * 2 * size**3 / (time.perf_counter() - start))
     return best
 
@@ -279,6 +386,6 @@ def weights_sha256(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, parameter in sorted(model.named_parameters()):
         digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype};".encode())
-        values = whole(parameter.detach()).cpu().flatten().contiguous()
+        values = trainmark_checkpoint.whole(parameter.detach()).cpu().flatten().contiguous()
         digest.update(values.view(torch.uint8).numpy().data)
     return digest.hexdigest()

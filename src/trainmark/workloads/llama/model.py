@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 from trainmark_job import InputError
-from trainmark_transformer import check_heads, check_length, first_values, through
+from trainmark_layers import check_heads, check_length, first_values, through
 
 
 class RMSNorm(nn.Module):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mindspore import nn
+from shared import CHANNELS, DENSE
 from trainmark_mindspore import convolution, dense
-from trainmark_mnist import CHANNELS, DENSE
 
 
 class SmallNet(nn.Cell):

@@ -2,24 +2,71 @@
 
 from __future__ import annotations
 
+import shared
 import trainmark_job
-import trainmark_mnist
-from trainmark_mnist import DEFAULTS
+from shared import PARAMETERS, SIZE
 
 
 def main() -> None:
-    config = trainmark_job.begin("images", DEFAULTS)
-    trainmark_mnist.check(config)
+    config = trainmark_job.begin("images", PARAMETERS)
+    params = config["params"]
+    batch, classes, accumulate = params["batch"], params["classes"], params.get("accumulate", 1)
+    shared.check(config)
 
     # Imported late, so that the time it takes is seen as initialisation.
-    import trainmark_classify
-    import trainmark_torch
+    import torch
+    import trainmark_torch as lib
     from model import SmallNet
+    from torch.nn.functional import cross_entropy
+    from trainmark_loop import Shards, Target, learning_rate
+    from trainmark_torch_images import Feed
 
-    classes = config["params"]["classes"]
-    given = trainmark_mnist.images(config)
-    place = trainmark_torch.join(config)
-    trainmark_classify.train(config, place, trainmark_classify.of(lambda: SmallNet(classes), given))
+    # Data: each rank has its own share of each epoch's random order.
+    train, test = shared.open_images(config)
+    ranks = lib.join(config)
+    order = Shards(len(train), batch, ranks, config["seed"], accumulate)
+    train_feed, test_feed = (Feed(source, ranks, SIZE, params["channels_last"]) for source in (train, test))
+
+    # Model, with the first weights that all frameworks begin with.
+    precision = lib.Precision(params["dtype"], ranks.device)
+    torch.manual_seed(config["seed"])
+    model = SmallNet(classes)
+    lib.set_first_weights(model, shared.first_weights(classes))
+    model.to(ranks.device, memory_format=torch.channels_last if params["channels_last"] else torch.contiguous_format)
+    network = lib.share(model, ranks)
+
+    # Optimizer and schedule.
+    steps = params["steps"] or params["epochs"] * order.steps_per_epoch
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=params["lr"],
+        momentum=params["momentum"],
+        weight_decay=params["weight_decay"],
+        fused=lib.can_fuse(ranks),
+    )
+
+    loop = lib.TorchLoop(
+        config,
+        ranks,
+        network,
+        optimizer,
+        precision,
+        steps=steps,
+        steps_per_epoch=order.steps_per_epoch,
+        batches=lambda numbers: train_feed.training(order, numbers, config["seed"], workers=0),
+        accumulate=accumulate,
+        evaluate=lambda: test_feed.accuracy(model, batch, workers=0),
+        target=Target("accuracy", "up", params["target_accuracy"]),
+    )
+    for step in loop:
+        lib.set_learning_rate(optimizer, learning_rate(params["lr"], step, steps, 0, params["schedule"]))
+        optimizer.zero_grad(set_to_none=True)
+        for images, labels in loop.batches():
+            with precision.autocast():
+                loss = cross_entropy(network(images), labels)
+            loop.backward(loss, samples=len(labels))
+        loop.update()
+    loop.finish(lambda: lib.training_flops(lambda: SmallNet(classes), lambda: (torch.empty(2, 1, SIZE, SIZE),)))
 
 
 if __name__ == "__main__":

@@ -33,33 +33,33 @@ def main() -> None:
 
     import trainmark_torch
 
-    place = trainmark_torch.join(config)
-    size = params["size"] or trainmark_torch.MATMUL_SIZE["cpu" if place.device.type == "cpu" else "other"]
+    ranks = trainmark_torch.join(config)
+    size = params["size"] or trainmark_torch.MATMUL_SIZE["cpu" if ranks.device.type == "cpu" else "other"]
     probe.init_end()
     probe.train_start()
     for dtype in [name.strip() for name in params["dtypes"].split(",") if name.strip()]:
         try:
-            precision = trainmark_torch.Precision(dtype, place.device)
+            precision = trainmark_torch.Precision(dtype, ranks.device)
         except trainmark_job.InputError as error:
             probe.note("peak", {"what": "matmul", "dtype": dtype, "missing": str(error)})
             continue
-        _matmul(dtype, precision, place, size, params["seconds"])
-    _memory(place, params["memory_bytes"], params["memory_seconds"])
-    if place.device.type != "cpu":
-        _copies(place, params["memory_bytes"], params["memory_seconds"])
+        _matmul(dtype, precision, ranks, size, params["seconds"])
+    _memory(ranks, params["memory_bytes"], params["memory_seconds"])
+    if ranks.device.type != "cpu":
+        _copies(ranks, params["memory_bytes"], params["memory_seconds"])
     probe.train_end()
     probe.finish()
-    trainmark_torch.leave(place)
+    trainmark_torch.leave(ranks)
 
 
-def _matmul(dtype: str, precision: Any, place: Any, size: int, seconds: float) -> None:
+def _matmul(dtype: str, precision: Any, ranks: Any, size: int, seconds: float) -> None:
     import torch
 
     with torch.no_grad(), precision.autocast():
         for small in [*(small for small in _SMALL if small < size), size]:
-            left, right = (torch.randn(small, small, device=place.device) for _ in range(2))
+            left, right = (torch.randn(small, small, device=ranks.device) for _ in range(2))
             whole = small == size
-            taken, best, done = _repeat(lambda a=left, b=right: a @ b, place, seconds if whole else _SMALL_SECONDS)
+            taken, best, done = _repeat(lambda a=left, b=right: a @ b, ranks, seconds if whole else _SMALL_SECONDS)
             about = {"dtype": dtype, "size": small, "seconds": taken, "flops": done * 2 * small**3 / taken}
             width = 4 if dtype in ("fp32", "tf32") else 2
             probe.note("peak", {"what": "product", "intensity": small / (1.5 * width), **about})
@@ -67,41 +67,41 @@ def _matmul(dtype: str, precision: Any, place: Any, size: int, seconds: float) -
                 probe.note("peak", {"what": "matmul", "best": 2 * small**3 / best, **about})
 
 
-def _memory(place: Any, size: int, seconds: float) -> None:
+def _memory(ranks: Any, size: int, seconds: float) -> None:
     """a = b + 3 c on large arrays: three streams."""
     import torch
 
-    a, b, c = (torch.ones(size // 4, device=place.device) for _ in range(3))
-    taken, _, done = _repeat(lambda: torch.add(b, c, alpha=3.0, out=a), place, seconds)
+    a, b, c = (torch.ones(size // 4, device=ranks.device) for _ in range(3))
+    taken, _, done = _repeat(lambda: torch.add(b, c, alpha=3.0, out=a), ranks, seconds)
     told = {"bytes": a.nbytes, "seconds": taken, "bandwidth": 3 * a.nbytes * done / taken}
     probe.note("peak", {"what": "memory", **told})
 
 
-def _copies(place: Any, size: int, seconds: float) -> None:
+def _copies(ranks: Any, size: int, seconds: float) -> None:
     import torch
 
-    there = torch.ones(size // 4, device=place.device)
-    here = torch.ones(size // 4).pin_memory() if place.device.type == "cuda" else torch.ones(size // 4)
+    there = torch.ones(size // 4, device=ranks.device)
+    here = torch.ones(size // 4).pin_memory() if ranks.device.type == "cuda" else torch.ones(size // 4)
     for what, to, source in (("host_to_device", there, here), ("device_to_host", here, there)):
-        taken, _, done = _repeat(lambda a=to, b=source: a.copy_(b, non_blocking=True), place, seconds)
+        taken, _, done = _repeat(lambda a=to, b=source: a.copy_(b, non_blocking=True), ranks, seconds)
         told = {"bytes": there.nbytes, "seconds": taken, "bandwidth": there.nbytes * done / taken}
         probe.note("peak", {"what": what, **told})
 
 
-def _repeat(act: Callable[[], Any], place: Any, seconds: float) -> tuple[float, float, int]:
+def _repeat(act: Callable[[], Any], ranks: Any, seconds: float) -> tuple[float, float, int]:
     """Seconds in all, the shortest of one, and how many: at least so long, and the same moment on all ranks."""
     import trainmark_torch
 
     act()
-    trainmark_torch.wait(place.device)
-    place.barrier()
+    trainmark_torch.wait(ranks.device)
+    ranks.barrier()
     begin = told = time.perf_counter()
     best, done, batch, now = float("inf"), 0, 1, begin
     while now - begin < seconds:
         start = now
         for _ in range(batch):
             act()
-        trainmark_torch.wait(place.device)
+        trainmark_torch.wait(ranks.device)
         now = time.perf_counter()
         best = min(best, (now - start) / batch)
         done += batch

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mindspore import nn
+from shared import EXPANSION, LAYERS, STEM
 from trainmark_mindspore import convolution, dense, normalisation
-from trainmark_resnet50 import EXPANSION, LAYERS, STEM
 
 
 class Bottleneck(nn.Cell):

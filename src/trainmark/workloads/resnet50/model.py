@@ -1,12 +1,10 @@
-"""ResNet-50 v1.5: the stride of a down-sampling block sits in its 3 x 3 convolution. Names are torchvision's.
-
-Its first weights come from outside, the same for all frameworks.
-"""
+"""ResNet-50 v1.5: the stride of a down-sampling block sits in its 3 x 3 convolution. Names are torchvision's."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
-from trainmark_resnet50 import EXPANSION, LAYERS
+
+EXPANSION = 4
 
 
 class Bottleneck(nn.Module):
@@ -37,25 +35,30 @@ class Bottleneck(nn.Module):
         return result
 
 
+def layer(blocks: int, inputs: int, width: int, stride: int) -> nn.Sequential:
+    first = Bottleneck(inputs, width, stride, project=True)
+    others = (Bottleneck(width * EXPANSION, width, 1, project=False) for _ in range(blocks - 1))
+    return nn.Sequential(first, *others)
+
+
 class ResNet50(nn.Module):
+    """Images (N, 3, H, W) to scores of the classes. The program sets its first weights."""
+
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)
-        inputs = 64
-        for number, (blocks, width, stride) in enumerate(LAYERS, 1):
-            layer = [Bottleneck(inputs, width, stride, project=True)]
-            inputs = width * EXPANSION
-            layer += [Bottleneck(inputs, width, 1, project=False) for _ in range(blocks - 1)]
-            setattr(self, f"layer{number}", nn.Sequential(*layer))
+        self.layer1 = layer(3, 64, 64, stride=1)
+        self.layer2 = layer(4, 256, 128, stride=2)
+        self.layer3 = layer(6, 512, 256, stride=2)
+        self.layer4 = layer(3, 1024, 512, stride=2)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.fc = nn.Linear(inputs, classes)
+        self.fc = nn.Linear(2048, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         hidden = self.maxpool(self.relu(self.bn1(self.conv1(images))))
-        for number in range(1, len(LAYERS) + 1):
-            hidden = getattr(self, f"layer{number}")(hidden)
-        answers: Tensor = self.fc(self.avgpool(hidden).flatten(1))
-        return answers
+        hidden = self.layer4(self.layer3(self.layer2(self.layer1(hidden))))
+        scores: Tensor = self.fc(self.avgpool(hidden).flatten(1))
+        return scores

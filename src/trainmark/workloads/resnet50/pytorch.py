@@ -3,22 +3,75 @@
 from __future__ import annotations
 
 import trainmark_job
-import trainmark_resnet50
-from trainmark_resnet50 import DEFAULTS
+from shared import LR_BATCH, PARAMETERS, first_weights
 
 
 def main() -> None:
-    config = trainmark_job.begin("images", DEFAULTS)
+    config = trainmark_job.begin("images", PARAMETERS)
+    params = config["params"]
+    batch, accumulate, size, classes = (params[name] for name in ("batch", "accumulate", "image_size", "classes"))
 
     # Imported late, so that the time it takes is seen as initialisation.
-    import trainmark_classify
-    import trainmark_torch
+    import torch
+    import trainmark_images
+    import trainmark_torch as lib
     from model import ResNet50
+    from torch.nn.functional import cross_entropy
+    from trainmark_loop import Shards, Target, learning_rate
+    from trainmark_torch_images import Feed
 
-    classes = config["params"]["classes"]
-    given = trainmark_resnet50.images(config)
-    place = trainmark_torch.join(config)
-    trainmark_classify.train(config, place, trainmark_classify.of(lambda: ResNet50(classes), given))
+    # Data: each rank has its own share of each epoch's random order.
+    train, test = trainmark_images.open_images(config)
+    ranks = lib.join(config)
+    order = Shards(len(train), batch, ranks, config["seed"], accumulate)
+    train_feed = Feed(train, ranks, size, params["channels_last"])
+    test_feed = None if test is None else Feed(test, ranks, size, params["channels_last"])
+
+    # Model, with the first weights that all frameworks begin with.
+    precision = lib.Precision(params["dtype"], ranks.device)
+    torch.manual_seed(config["seed"])
+    model = ResNet50(classes)
+    lib.set_first_weights(model, tuple(first_weights(classes)))
+    model.to(ranks.device, memory_format=torch.channels_last if params["channels_last"] else torch.contiguous_format)
+    network = lib.share(model, ranks)
+    if params["compile"]:
+        model.compile()
+
+    # Optimizer and schedule.
+    peak_lr = params["lr"] * (batch * accumulate * ranks.world / LR_BATCH)
+    steps = params["steps"] or params["epochs"] * order.steps_per_epoch
+    warmup = params["warmup_epochs"] * order.steps_per_epoch
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=peak_lr,
+        momentum=params["momentum"],
+        weight_decay=params["weight_decay"],
+        fused=lib.can_fuse(ranks),
+    )
+
+    loop = lib.TorchLoop(
+        config,
+        ranks,
+        network,
+        optimizer,
+        precision,
+        steps=steps,
+        steps_per_epoch=order.steps_per_epoch,
+        batches=lambda numbers: train_feed.training(order, numbers, config["seed"], params["workers"]),
+        accumulate=accumulate,
+        evaluate=test_feed and (lambda: test_feed.accuracy(model, batch, params["workers"])),
+        target=Target("accuracy", "up", params["target_accuracy"]),
+    )
+    for step in loop:
+        lib.set_learning_rate(optimizer, learning_rate(peak_lr, step, steps, warmup, params["schedule"]))
+        optimizer.zero_grad(set_to_none=True)
+        for images, labels in loop.batches():
+            with precision.autocast():
+                loss = cross_entropy(network(images), labels, label_smoothing=params["label_smoothing"])
+            loop.backward(loss, samples=len(labels))
+        loop.update()
+    # Two images, because batch normalisation refuses one.
+    loop.finish(lambda: lib.training_flops(lambda: ResNet50(classes), lambda: (torch.empty(2, 3, size, size),)))
 
 
 if __name__ == "__main__":

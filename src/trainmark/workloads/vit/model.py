@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from trainmark_job import InputError
-from trainmark_transformer import FIRST_STD, Attention, Dense, first_values, through
+from trainmark_layers import FIRST_STD, Attention, Dense, first_values, through
 
 
 class Block(nn.Module):

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import trainmark_job
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
-DEFAULTS = {
+PARAMETERS = {
     "batch": 64,
     "steps": 0,
     "epochs": 300,
@@ -40,36 +39,78 @@ DEFAULTS = {
     "stop_at_target": True,
     "checkpoint_every": 0,
 }
-SHAPE = ("patch", "classes", "layers", "heads", "width", "inner", "recompute")
+# The learning rate is given for this many images a step, and grows with the global batch.
 LR_BATCH = 4096
 
 
 def main() -> None:
-    config = trainmark_job.begin("images", DEFAULTS)
+    config = trainmark_job.begin("images", PARAMETERS)
     params = config["params"]
-    size, classes = params["image_size"], params["classes"]
+    batch, accumulate, size = params["batch"], params["accumulate"], params["image_size"]
 
     # Imported late, so that the time it takes is seen as initialisation.
-    import trainmark_classify
+    import torch
     import trainmark_images
-    import trainmark_lm
-    import trainmark_probe
-    import trainmark_torch
+    import trainmark_torch as lib
     from model import ViT
+    from torch.nn.functional import cross_entropy
+    from trainmark_loop import Shards, Target, learning_rate
+    from trainmark_torch_images import Feed
 
-    train, test, kind = trainmark_images.open_pictures(config["data"], size, classes)
-    trainmark_probe.note("data", kind)
-    print(f"data: {kind}, {len(train)} images of {size} x {size}", flush=True)
-    place = trainmark_torch.join(config)
+    # Data: each rank has its own share of each epoch's random order.
+    train, test = trainmark_images.open_images(config)
+    ranks = lib.join(config)
+    order = Shards(len(train), batch, ranks, config["seed"], accumulate)
+    train_feed = Feed(train, ranks, size, params["channels_last"])
+    test_feed = None if test is None else Feed(test, ranks, size, params["channels_last"])
 
+    # Model.
     def build() -> nn.Module:
-        return ViT(size, **{name: params[name] for name in SHAPE})
+        shape = ("patch", "classes", "layers", "heads", "width", "inner", "recompute")
+        return ViT(size, **{name: params[name] for name in shape})
 
-    def optimizer(model: nn.Module, lr: float) -> torch.optim.Optimizer:
-        return trainmark_lm.adamw(model, lr, (params["beta1"], params["beta2"]), params["weight_decay"], place)
+    precision = lib.Precision(params["dtype"], ranks.device)
+    torch.manual_seed(config["seed"])
+    model = build()
+    model.to(ranks.device, memory_format=torch.channels_last if params["channels_last"] else torch.contiguous_format)
+    network = lib.share(model, ranks)
+    if params["compile"]:
+        model.compile()
 
-    pictures = trainmark_classify.Pictures(build, train, test, size, LR_BATCH, optimizer=optimizer)
-    trainmark_classify.train(config, place, pictures)
+    # Optimizer and schedule.
+    peak_lr = params["lr"] * (batch * accumulate * ranks.world / LR_BATCH)
+    steps = params["steps"] or params["epochs"] * order.steps_per_epoch
+    optimizer = torch.optim.AdamW(
+        lib.decayed(model, params["weight_decay"]),
+        lr=peak_lr,
+        betas=(params["beta1"], params["beta2"]),
+        fused=lib.can_fuse(ranks),
+    )
+
+    loop = lib.TorchLoop(
+        config,
+        ranks,
+        network,
+        optimizer,
+        precision,
+        steps=steps,
+        steps_per_epoch=order.steps_per_epoch,
+        batches=lambda numbers: train_feed.training(order, numbers, config["seed"], params["workers"]),
+        accumulate=accumulate,
+        clip=params["clip"],
+        evaluate=test_feed and (lambda: test_feed.accuracy(model, batch, params["workers"])),
+        target=Target("accuracy", "up", params["target_accuracy"]),
+    )
+    for step in loop:
+        now = learning_rate(peak_lr, step, steps, params["warmup_steps"], params["schedule"])
+        lib.set_learning_rate(optimizer, now)
+        optimizer.zero_grad(set_to_none=True)
+        for images, labels in loop.batches():
+            with precision.autocast():
+                loss = cross_entropy(network(images), labels, label_smoothing=params["label_smoothing"])
+            loop.backward(loss, samples=len(labels))
+        loop.update()
+    loop.finish(lambda: lib.training_flops(build, lambda: (torch.empty(2, 3, size, size),)))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,20 @@
-"""Parts that language models share."""
+"""Layers and first weights that several PyTorch models share, and models of the package `transformers`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from typing import Any
 
+import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from trainmark_job import InputError
 
 FIRST_STD = 0.02
+# Nothing is fetched: only the definitions of models are used.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 class Attention(nn.Module):
@@ -72,3 +77,30 @@ def first_values(model: nn.Module) -> None:
             nn.init.normal_(module.weight, std=FIRST_STD)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def open_transformers() -> Any:
+    """The package `transformers`."""
+    os.environ.update(OFFLINE)
+    try:
+        import transformers
+    except ImportError:
+        raise InputError("this workload needs the package transformers: pip install 'trainmark[hub]'") from None
+    return transformers
+
+
+class Scores(nn.Module):
+    """A causal model of `transformers`: tokens (N, T) to scores of the token that follows each (N, T, vocabulary)."""
+
+    def __init__(self, model: Any, recompute: bool) -> None:
+        super().__init__()
+        self.inner = model
+        if recompute:
+            self.inner.gradient_checkpointing_enable()
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        # Without a mask the package looks at values, of which there are none when operations are only counted.
+        length = tokens.shape[1]
+        mask = torch.ones(1, 1, length, length, dtype=torch.bool) if tokens.is_meta else None
+        scores: Tensor = self.inner(input_ids=tokens, attention_mask=mask).logits
+        return scores

@@ -1,4 +1,4 @@
-"""The workload `mnist` without a framework: its recipe, its data, and the first weights of its network."""
+"""The small network for 28 x 28 grey images as all frameworks train it: parameters, data, and first weights."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from trainmark_job import InputError
 
 if TYPE_CHECKING:
-    from trainmark_pictures import Images
+    from trainmark_images import Arrays
+    from trainmark_weights import Weight
 
-DEFAULTS = {
+PARAMETERS = {
     "batch": 64,
     "steps": 0,
     "epochs": 10,
@@ -28,6 +29,7 @@ DEFAULTS = {
 SIZE = 28
 # Of Fashion-MNIST's training pixels; near enough for its relatives.
 MEAN, STD = 0.2860, 0.3530
+# Channels of the image and after each convolution, and the width of the first dense layer.
 CHANNELS = (1, 16, 32)
 DENSE = 128
 
@@ -38,24 +40,26 @@ def check(config: dict[str, Any]) -> None:
         raise InputError("mnist needs data: a folder with the four IDX files of MNIST or its kin")
 
 
-def images(config: dict[str, Any]) -> Images:
+def open_images(config: dict[str, Any]) -> tuple[Arrays, Arrays]:
+    """Training and test images."""
     import trainmark_images
-    from trainmark_pictures import Images
+
+    return trainmark_images.open_idx(config["data"], config["params"]["classes"], MEAN, STD)
+
+
+def first_weights(classes: int) -> tuple[Weight, ...]:
     from trainmark_weights import customary
 
-    classes = config["params"]["classes"]
-    train, test = trainmark_images.open_idx(config["data"], classes, MEAN, STD)
-    weights = (
+    return (
         *customary("conv1", CHANNELS[1], CHANNELS[0], 3, 3),
         *customary("conv2", CHANNELS[2], CHANNELS[1], 3, 3),
         *customary("dense1", DENSE, CHANNELS[2] * 7 * 7),
         *customary("dense2", classes, DENSE),
     )
-    return Images(train, test, SIZE, weights, _flops(classes))
 
 
-def _flops(classes: int) -> float:
-    """Forward, and backward to weights and inputs, but not to the pixels."""
+def flops(classes: int) -> float:
+    """To train on one image: forward, and backward to weights and inputs, but not to the pixels."""
     first = 28 * 28 * CHANNELS[1] * CHANNELS[0] * 9
     others = 14 * 14 * CHANNELS[2] * CHANNELS[1] * 9 + CHANNELS[2] * 7 * 7 * DENSE + DENSE * classes
     return 2.0 * (2 * first + 3 * others)

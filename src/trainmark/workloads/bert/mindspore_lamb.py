@@ -1,19 +1,17 @@
-"""Masked language models on MindSpore: the loss, LAMB, and the trainer of them."""
+"""LAMB in MindSpore, as lamb.py has it for PyTorch; or AdamW, when the parameters say so."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import mindspore as ms
-import trainmark_hidden
 from mindspore import ParameterTuple, Tensor, nn, ops
-from trainmark_mindspore import Place, Trainer
 
 LAMB_EPSILON = 1e-6
 
 
 class Lamb(nn.Optimizer):
-    """As PyTorch's programs have it: gradients of the norm `clip` at most, weights of one axis do not decay."""
+    """Gradients have the norm `clip` at most, weights of one dimension do not decay."""
 
     def __init__(self, weights: list[Any], rates: list[float], params: dict[str, Any]) -> None:
         super().__init__(rates, weights)
@@ -54,44 +52,3 @@ class Lamb(nn.Optimizer):
                     change = change * ops.select(ops.logical_and(size > 0, wanted > 0), wanted / size, size / size)
             ops.assign(weight, weight - lr * change)
         return lr
-
-
-class _Loss(nn.Cell):
-    def __init__(self, net: nn.Cell) -> None:
-        super().__init__(auto_prefix=False)
-        self.net = net
-
-    def construct(self, tokens, places, labels):  # type: ignore[no-untyped-def]
-        logs = ops.log_softmax(self.net(tokens, places).astype(ms.float32), -1)
-        return -ops.gather_elements(logs, 2, labels.expand_dims(2)).mean()
-
-
-class _Look(nn.Cell):
-    def __init__(self, net: nn.Cell) -> None:
-        super().__init__(auto_prefix=False)
-        self.net = net
-
-    def construct(self, tokens, places, labels, counts):  # type: ignore[no-untyped-def]
-        scores = self.net(tokens, places).astype(ms.float32)
-        each = counts.expand_dims(1) * ops.ones_like(labels).astype(ms.float32)
-        right = (scores.argmax(2).astype(ms.int32) == labels).astype(ms.float32)
-        loss = -ops.gather_elements(ops.log_softmax(scores, -1), 2, labels.expand_dims(2)).reshape(labels.shape)
-        return ops.stack(((right * each).sum(), (loss * each).sum(), each.sum()))
-
-
-class _MaskedTrainer(Trainer):
-    def _forward(self) -> nn.Cell:
-        return _Loss(self.net)
-
-    def _look(self) -> nn.Cell:
-        return _Look(self.net)
-
-    def _optimizer(self, rates: list[float]) -> nn.Optimizer:
-        return Lamb(list(self.net.trainable_params()), rates, self.config["params"])
-
-
-def train(config: dict[str, Any], place: Place, build: Any) -> None:
-    """Train as the parameters say; `build` makes the net for a number of tokens."""
-    task, how = trainmark_hidden.open_task(config, place)
-    ms.set_seed(config["seed"] & 0x7FFFFFFF)
-    _MaskedTrainer(config, place, task, how, build(task.rows)).run()

@@ -1,4 +1,4 @@
-"""How images reach the device on PyTorch."""
+"""Images of any source as batches on the device, in PyTorch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as functional
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from trainmark_images import Batch, Source, Synthetic
 from trainmark_job import InputError
-from trainmark_shards import Shards
-from trainmark_torch import Place
-
-__all__ = ["Feed", "Shards"]
+from trainmark_loop import Shards, alive
+from trainmark_torch import Ranks
 
 
 class _Batches(Dataset[Any]):
@@ -36,17 +34,17 @@ class _Batches(Dataset[Any]):
 class Feed:
     """Batches on the device, normalised, at the size and memory layout the model wants."""
 
-    def __init__(self, source: Source, place: Place, size: int, channels_last: bool) -> None:
-        self.source, self._place, self._size = source, place, size
+    def __init__(self, source: Source, ranks: Ranks, size: int, channels_last: bool) -> None:
+        self.source, self._ranks, self._size = source, ranks, size
         self._layout = torch.channels_last if channels_last else torch.contiguous_format
         channels = (1, len(source.mean), 1, 1)
         mean, std = np.array(source.mean) * 255, np.array(source.std) * 255
-        self._scale = torch.tensor(1 / std, dtype=torch.float32, device=place.device).reshape(channels)
-        self._shift = torch.tensor(-mean / std, dtype=torch.float32, device=place.device).reshape(channels)
+        self._scale = torch.tensor(1 / std, dtype=torch.float32, device=ranks.device).reshape(channels)
+        self._shift = torch.tensor(-mean / std, dtype=torch.float32, device=ranks.device).reshape(channels)
 
     def training(self, shards: Shards, numbers: range, seed: int, workers: int) -> Generator[Batch, None, None]:
         """The batches of `numbers`, varied at random; with `workers`, processes read ahead until it is closed."""
-        batches = _Batches(self.source, shards.indices, [seed, self._place.rank])
+        batches = _Batches(self.source, shards.indices, [seed, self._ranks.rank])
         if isinstance(self.source, Synthetic):
             # One batch, already on the device: the speed of the model alone.
             fixed = self._ready(batches[0])
@@ -56,7 +54,7 @@ class Feed:
 
     def evaluation(self, batch: int, workers: int) -> Iterator[Batch]:
         """This rank's share of all images, each once."""
-        mine = np.arange(self._place.rank, len(self.source), self._place.world)
+        mine = np.arange(self._ranks.rank, len(self.source), self._ranks.world)
         parts = [mine[start : start + batch] for start in range(0, len(mine), batch)]
         return self._load(_Batches(self.source, parts.__getitem__, []), range(len(parts)), workers)
 
@@ -64,14 +62,14 @@ class Feed:
         if not workers:
             yield from (self._ready(batches[number]) for number in numbers)
             return
-        pin = self._place.device.type == "cuda"
+        pin = self._ranks.device.type == "cuda"
         yield from map(self._ready, DataLoader(batches, None, sampler=numbers, num_workers=workers, pin_memory=pin))
 
     def _ready(self, given: Batch | InputError) -> Batch:
         if isinstance(given, InputError):
             raise given
         images, labels = given
-        device = self._place.device
+        device = self._ranks.device
         images = self._normal(images.to(device, non_blocking=True))
         return Batch(images, labels.to(device, non_blocking=True))
 
@@ -80,3 +78,14 @@ class Feed:
         if normal.shape[-1] != self._size:
             normal = functional.interpolate(normal, size=(self._size, self._size), mode="bilinear")
         return normal.contiguous(memory_format=self._layout)
+
+    def accuracy(self, model: nn.Module, batch: int, workers: int) -> dict[str, float]:
+        """The share of correct answers over the images of all ranks, and the mean loss."""
+        sums = torch.zeros(3, device=self._ranks.device)
+        for images, labels in alive(self.evaluation(batch, workers)):
+            scores = model(images)
+            correct = (scores.argmax(1) == labels).sum()
+            loss = functional.cross_entropy(scores, labels, reduction="sum")
+            sums += torch.stack((correct, loss, torch.full_like(loss, len(labels)))).float()
+        all_correct, all_loss, count = self._ranks.total(*sums.tolist())
+        return {"accuracy": all_correct / count, "loss": all_loss / count}

@@ -1,14 +1,15 @@
-"""The workload `bert` without a framework: its recipe, and the first weights of the model."""
+"""BERT as all frameworks train it: parameters, which are FlagPerf's and count samples, and first weights."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from trainmark_weights import Weight
 
-DEFAULTS = {
+PARAMETERS = {
     "train_batch_size": 12,
     "eval_batch_size": 12,
     "gradient_accumulation_steps": 1,
@@ -42,12 +43,32 @@ DEFAULTS = {
     "stop_at_target": True,
     "checkpoint_every": 0,
 }
-SHAPE = ("layers", "heads", "width", "inner", "dropout", "recompute")
+# Of the normalisations; the first weights are drawn with this standard deviation.
 EPSILON = 1e-12
 FIRST_STD = 0.02
 
 
-def weights(rows: int, params: Mapping[str, Any]) -> Iterator[Weight]:
+class Steps(NamedTuple):
+    """How long BERT is trained."""
+
+    steps: int
+    warmup: int
+    eval_every: int
+    eval_from: int
+
+
+def steps(params: Mapping[str, Any], world: int) -> Steps:
+    """FlagPerf's parameters, which count samples, as steps."""
+    per_step = params["train_batch_size"] * params["gradient_accumulation_steps"] * world
+    return Steps(
+        steps=min(params["max_steps"], math.ceil(params["max_samples_termination"] / per_step)),
+        warmup=params["warmup_steps"] or int(params["max_steps"] * params["warmup_proportion"]),
+        eval_every=max(1, params["eval_interval_samples"] // per_step),
+        eval_from=params["eval_iter_start_samples"] // per_step,
+    )
+
+
+def first_weights(rows: int, params: Mapping[str, Any]) -> Iterator[Weight]:
     """Small random weights; biases begin at zero. `rows` is how many tokens the model knows."""
     from trainmark_weights import Weight, constant, normalisation
 

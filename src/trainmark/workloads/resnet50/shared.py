@@ -1,15 +1,14 @@
-"""The workload `resnet50` without a framework: its recipe, its data, its layers and their first weights."""
+"""ResNet-50 v1.5 as all frameworks train it: parameters, shape of the network, first weights; torchvision's names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from trainmark_pictures import Images
     from trainmark_weights import Weight
 
-DEFAULTS = {
+PARAMETERS = {
     "batch": 32,
     "steps": 0,
     "epochs": 90,
@@ -32,6 +31,7 @@ DEFAULTS = {
     "stop_at_target": True,
     "checkpoint_every": 0,
 }
+# The learning rate is given for this many images a step, and grows with the global batch.
 LR_BATCH = 256
 # Blocks, inner width and stride of the first block, of each of the four layers.
 LAYERS = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
@@ -57,19 +57,7 @@ def blocks() -> Iterator[Block]:
             inputs = width * EXPANSION
 
 
-def images(config: dict[str, Any]) -> Images:
-    import trainmark_images
-    import trainmark_probe
-    from trainmark_pictures import Images
-
-    size, classes = config["params"]["image_size"], config["params"]["classes"]
-    train, test, kind = trainmark_images.open_pictures(config["data"], size, classes)
-    trainmark_probe.note("data", kind)
-    print(f"data: {kind}, {len(train)} images of {size} x {size}", flush=True)
-    return Images(train, test, size, tuple(_weights(classes)), _flops(size, classes), LR_BATCH)
-
-
-def _weights(classes: int) -> Iterator[Weight]:
+def first_weights(classes: int) -> Iterator[Weight]:
     """He's rule for convolutions; blocks begin as identities, which lets large batches learn."""
     from trainmark_weights import convolution, customary, normalisation
 
@@ -89,8 +77,8 @@ def _weights(classes: int) -> Iterator[Weight]:
     yield from customary("fc", classes, LAYERS[-1][1] * EXPANSION)
 
 
-def _flops(size: int, classes: int) -> float:
-    """Forward, and backward to weights and inputs, but not to the pixels."""
+def flops(size: int, classes: int) -> float:
+    """To train on one image: forward, and backward to weights and inputs, but not to the pixels."""
     size = _half(size)
     first = size * size * STEM * 3 * 49
     size, others = _half(size), LAYERS[-1][1] * EXPANSION * classes
