@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from lab.fake_hosts import FakeHosts
 from tests.report.test_page import Reader
+from trainmark.campaigns.accept import next_step
 from trainmark.cli import drive
 from trainmark.cli.main import main
 from trainmark.launch.protocol import REGISTRY
@@ -22,6 +25,7 @@ from trainmark.report.make import acceptance, acceptance_rounds
 from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.report.show import show
 from trainmark.run import campaign, session
+from trainmark.run.campaign import Step
 from trainmark.run.lease import Lease
 from trainmark.score.accept.nodes import Rule
 
@@ -244,3 +248,49 @@ def test_peaks_of_nodes_stand_beside_their_verdicts() -> None:
     told = show(found, "text")
     assert "peak of the node" in told and "800 GFLOP/s, 50 % used" in told
     assert "800 GFLOP/s" in show(found, "html") and "800 GFLOP/s" in show(found, "md")
+
+
+def test_what_an_older_version_left_is_judged_and_goes_on(accept: Callable[..., Any], tmp_path: Path) -> None:
+    """Its record lay in the first run itself, and the others named that run."""
+    found = accept("--seed", "1", code=1, speeds={"n3": 0.8})
+    first, *others = (tmp_path / "runs" / run for run in found["runs"])
+    record = json.loads((first / "campaign" / "campaign.json").read_bytes())
+    stages = [
+        {"run": run, "what": member["step"]["what"], "references": member["step"]["arguments"].get("references", [])}
+        for run, member in zip(found["runs"], record["members"], strict=True)
+    ]
+    (first / "accept.json").write_text(json.dumps({**record["asked"]["setting"], "stages": stages}))
+    (first / "accept-links.json").write_text(json.dumps(record["asked"]["links"]))
+    shutil.rmtree(first / "campaign")
+    for other in others:
+        (other / "accept-part.json").write_text(json.dumps({"schema": 1, "first": first.name}))
+    for run in (first, *others):
+        (run / "campaign-part.json").unlink()
+    assert accept("--from", others[-1].name, code=1) == found
+    assert accept("--resume", first.name, code=1) == found
+
+
+def test_what_comes_next() -> None:
+    """Suspects again while looks are left, beside others; then the links, once."""
+    nodes = ["n1", "n2", "n3", "n4"]
+    setting = acceptance.Setting(site="s", case=CASE, fingerprint="", unit="x", nodes=nodes, rule=Rule(looks=2))
+    dice = random.Random(1)
+
+    def rounds(names: list[str], speeds: dict[str, float]) -> list[Measured]:
+        return [
+            Measured((name,), block, 100 * speeds.get(name, 1.0) * dice.lognormvariate(0, 0.004))
+            for block in range(1, 6)
+            for name in names
+        ]
+
+    equal = [(Step("nodes"), rounds(nodes, {}))]
+    assert next_step(setting, nodes, equal, links=True) == Step("links")
+    assert next_step(setting, nodes, equal, links=False) is None
+    assert next_step(setting, nodes, [*equal, (Step("links"), [])], links=True) is None
+    doubtful = [(Step("nodes"), rounds(nodes, {"n3": 0.968}))]
+    again = next_step(setting, nodes, doubtful, links=True)
+    assert again is not None and again.what == "again" and again.arguments["suspects"] == ["n3"]
+    assert again.arguments["look"] == 1 and set(again.arguments["references"]) <= set(nodes) - {"n3"}
+    beside = ["n3", *again.arguments["references"]]
+    after = next_step(setting, nodes, [*doubtful, (again, rounds(beside, {"n3": 0.968}))], links=True)
+    assert after == Step("links"), "all looks were taken"

@@ -46,7 +46,7 @@ LINK_BLOCKS = 3
 # Rounds of the tournament where there are more nodes than can all meet in a reasonable time.
 MOST_MEETINGS = 15
 NODES, AGAIN, LINKS = "nodes", "again", "links"
-# Files of versions before 1.0: what was asked for and the runs so far, the plan for the links, and in every other run
+# Files of older versions: what was asked for and the runs so far, the plan for the links, and in every other run
 # which one is the first.
 _OLD_RECORD, _OLD_LINKS, _OLD_PART = "accept.json", "accept-links.json", "accept-part.json"
 
@@ -120,6 +120,9 @@ def find(run: RunDir) -> Campaign | None:
         return known if known.record().kind == "acceptance" else None
     part = read_json(run.path / _OLD_PART)
     first = run.path.parent / str(part["first"]) if isinstance(part, dict) else run.path
+    folder = first / campaign.FOLDER
+    if (folder / campaign.RECORD).is_file():
+        return Campaign(folder.resolve())
     raw = read_json(first / _OLD_RECORD)
     if raw is None:
         return None
@@ -134,7 +137,7 @@ def find(run: RunDir) -> Campaign | None:
         for stage in setting.stages
     ]
     wanted = Asked(msgspec.structs.replace(setting, stages=[]), plan)
-    return campaign.create(first / campaign.FOLDER, "acceptance", wanted, (), members)
+    return campaign.create(folder, "acceptance", wanted, (), members)
 
 
 def named(run: RunDir, option: str) -> Campaign:

@@ -18,7 +18,6 @@ from trainmark.score.accept.nodes import NodeResult, NodeWord, Rule, SpeedBlock
 from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 
-NAME = "accept.json"
 # With fewer peaks there is no middle to be below.
 LEAST_PEAKS = 3
 _NARROW = ("bf16", "fp16")
