@@ -20,7 +20,7 @@ from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.charts.records import Curve
 from trainmark.report.make import why
 from trainmark.report.make.acceptance import Acceptance
-from trainmark.report.make.compare import Compared, Comparison, Left, Overall
+from trainmark.report.make.compare import Compared, Comparison, NotCompared, Overall
 from trainmark.report.make.goodput import GoodputCase, GoodputRun
 from trainmark.report.make.history import Entry, History, LeftOut
 from trainmark.report.make.predict import PredictedRun, PredictedSeries, Refusal
@@ -468,7 +468,7 @@ def comparison(b: str = "20261116-b") -> Comparison:
         one("mnist:pytorch:cpu:1:1:5@batch=64", "slower", 0.8, past_threshold=True),
         one("bert:pytorch:cpu:1:1:5", "inconclusive", 1.01, needed=40),
     ]
-    left = [Left("llama:pytorch:cpu:1:1:*", "only in A")]
+    left = [NotCompared("llama:pytorch:cpu:1:1:*", "only in A")]
     overall = Overall("incomplete", ["llama:pytorch:cpu:1:1:*"], cases[0].verdict)
     return Comparison("20261115-a", b, "throughput", 0.03, 0.05, cases, left, overall, ["torch: 2.12.0 → 2.13.0"])
 

@@ -10,7 +10,7 @@ import pytest
 from tests.runs import finished_run, speed_events
 from trainmark.report import build
 from trainmark.report.make import cache, parallel
-from trainmark.report.make.compare import Side, compare
+from trainmark.report.make.compare import Side, compare_many
 from trainmark.report.records import Report
 from trainmark.store import rundir
 from trainmark.store.rundir import EVENTS, RunDir
@@ -34,7 +34,7 @@ def test_a_comparison_of_kept_headlines_is_that_of_whole_reports(tmp_path: Path)
     short = [Side(cache.find(run, headlines=True) or pytest.fail("not kept"), run.manifest(), None) for run in runs]
     assert "step_time_p50" in whole[0].report.cases[0].measurements
     assert set(short[0].report.cases[0].measurements) == {"throughput", "sustained_throughput"}
-    assert compare(*short, "throughput", 0.03, 0.05) == compare(*whole, "throughput", 0.03, 0.05)
+    assert compare_many(short, "throughput", 0.03, 0.05) == compare_many(whole, "throughput", 0.03, 0.05)
     assert build.build(runs[0]) == whole[0].report
 
 

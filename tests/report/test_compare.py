@@ -10,7 +10,7 @@ from tests.runs import finished_run
 from trainmark.reasons import Reason
 from trainmark.report.build import build
 from trainmark.report.i18n.speaker import say
-from trainmark.report.make.compare import Comparison, Side, compare
+from trainmark.report.make.compare import Comparison, Side, compare_many
 from trainmark.report.records import RunReport
 from trainmark.store.rundir import RunDir
 
@@ -34,7 +34,7 @@ def compared(folder: Path, rounds: dict[str, list[int]], disturbed: list[Reason]
     ]
     report = msgspec.structs.replace(report, cases=cases)
     one, two = (Side(report, run.manifest(), case.replace(":4", ":*")) for case in (ONE, TWO))
-    return compare(one, two, "throughput", 0.03, 0.05)
+    return compare_many([one, two], "throughput", 0.03, 0.05)[0]
 
 
 def test_disturbed_rounds_are_named(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from trainmark.launch.protocol import allocation_of
-from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason, as_reason, listed, reason
 from trainmark.report.make import cache, environment
 from trainmark.report.make.attempt import Scored, question, score_attempt
-from trainmark.report.records import CaseReport, Contest, Report, RunReport, Share, StudyReport
-from trainmark.run import lease
+from trainmark.report.make.contest import contests
+from trainmark.report.make.study import studies
+from trainmark.report.records import CaseReport, Report, RunReport, Share
+from trainmark.run import control
 from trainmark.score.figures.case import measure, outlier_runs
 from trainmark.score.figures.gate import INSIDE, OUTSIDE
 from trainmark.score.records import Diagnosis, Goodput, Measurement
@@ -35,29 +37,9 @@ def headlines(run: RunDir) -> Report:
     return cache.find(run, headlines=True) or _made(run, False)
 
 
-def _made(run: RunDir, series: bool) -> Report:
-    manifest = run.manifest()
-    past = journal.read(run.path)
-    state = RunState.replay(manifest.plan, past.records)
-    if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
-        return _build(run, manifest, past, state, series)
-    sources = cache.sources_of(run)
-    before = cache.stamp(run, sources)
-    report = _build(run, manifest, past, state, False)
-    cache.store(run, report, sources, before)
-    return report
-
-
-def one_case(run: RunDir, manifest: Manifest, index: int) -> CaseReport:
-    """A single case of a run, without looking at the others."""
-    state = RunState.replay(manifest.plan, journal.read(run.path).records)
-    return _case(run, state, index, False, [])
-
-
 def some_cases(run: RunDir, first: int, last: int) -> Share:
-    """Those from one number up to another."""
-    state = RunState.replay(run.manifest().plan, journal.read(run.path).records)
-    return _cases(run, state, first, last)
+    """Those from one number up to another, without looking at the others."""
+    return _cases(run, RunState.replay(run.manifest().plan, journal.read(run.path).records), first, last)
 
 
 def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = False) -> Share:
@@ -65,29 +47,38 @@ def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = F
     return Share([_case(run, state, index, series, warnings) for index in range(first, last)], warnings)
 
 
-def _build(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, series: bool) -> Report:
+def _made(run: RunDir, series: bool) -> Report:
+    manifest = run.manifest()
+    past = journal.read(run.path)
+    state = RunState.replay(manifest.plan, past.records)
     count = len(manifest.plan.cases)
     if series or state.finished is None or len(state.rounds) < cache.LEAST_ROUNDS:
-        made = _cases(run, state, 0, count, series)
-    else:
-        from trainmark.report.make import parallel
+        return _report(run, manifest, past, state, _cases(run, state, 0, count, series))
+    from trainmark.report.make import parallel
 
-        made = parallel.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
-    cases, warnings = made.cases, [*past.warnings, *made.warnings]
+    sources = cache.sources_of(run)
+    before = cache.stamp(run, sources)
+    made = parallel.scored(run, count, len(state.rounds), lambda first, last: _cases(run, state, first, last))
+    report = _report(run, manifest, past, state, made)
+    cache.store(run, report, sources, before)
+    return report
+
+
+def _report(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState, made: Share) -> Report:
     report = Report(
         run=run.id,
-        state=present_state(run, state),
+        state=control.state_of(run, state),
         suite=manifest.plan.suite,
-        cases=cases,
-        warnings=warnings,
+        cases=made.cases,
+        warnings=[*past.warnings, *made.warnings],
         dir=str(run.path),
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
         diagnoses=_diagnoses(run, state),
         peaks=_peaks(run, manifest, state),
-        studies=_studies(manifest.plan.cases, cases),
+        studies=studies(manifest.plan.cases, made.cases),
         goodput=_goodput(run, state),
-        contests=_contests(manifest.plan, cases),
+        contests=contests(manifest.plan, made.cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
 
@@ -124,22 +115,6 @@ def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
     return goodput.of_run(run, state)
 
 
-def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
-    if not any(plan.studies for plan in plans):
-        return []
-    from trainmark.report.make.study import studies  # few runs have one
-
-    return studies(plans, cases)
-
-
-def _contests(plan: Plan, cases: list[CaseReport]) -> list[Contest]:
-    if len({case.framework for case in plan.cases}) < 2:
-        return []  # most runs
-    from trainmark.report.make.contest import contests
-
-    return contests(plan, cases)
-
-
 def _marked(report: Report, imported: Imported) -> Report:
     """A figure of another tool is never taken for one of ours, wherever the case is shown."""
     note = reason("imported-from", format=imported.format)
@@ -160,13 +135,6 @@ def _known(one: Measurement, imported: Imported) -> Measurement:
         return one
     why = [reason("not-told-by", format=imported.format)]
     return msgspec.structs.replace(one, value=None, n=0, method=[], inputs=[], reason=why)
-
-
-def present_state(run: RunDir, state: RunState) -> JobState:
-    """RUNNING only while somebody works on it: a run whose controller was killed is LOST until it is resumed."""
-    if state.finished is not None:
-        return state.finished
-    return JobState.RUNNING if lease.seems_alive(run.path) else JobState.LOST
 
 
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:

@@ -24,9 +24,8 @@ from trainmark.errors import UserError
 from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason
-from trainmark.report.build import present_state
 from trainmark.report.i18n.speaker import say
-from trainmark.run import planning, session
+from trainmark.run import control, planning, session
 from trainmark.run.campaign import Companion
 from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
@@ -145,7 +144,7 @@ def look(run: RunDir) -> Result:
     """How the experiment stands, from its record alone."""
     plan = run.manifest().plan
     experiment = plans.experiment_of(plan)
-    state = present_state(run, session.state_of(run, plan))
+    state = control.state_of(run, session.state_of(run, plan))
     return result.build(run.id, str(state), experiment, record.read(run))
 
 

@@ -48,7 +48,7 @@ class Compared(msgspec.Struct, frozen=True):
         return self.case_a if self.case_a == self.case_b else f"{self.case_a} → {self.case_b}"
 
 
-class Left(msgspec.Struct, frozen=True):
+class NotCompared(msgspec.Struct, frozen=True):
     """A case that was not compared, and why."""
 
     case: str
@@ -72,7 +72,7 @@ class Comparison(msgspec.Struct, frozen=True):
     margin: float
     threshold: float
     cases: list[Compared]
-    left: list[Left]
+    left: list[NotCompared]
     overall: Overall
     notes: list[Reason]
 
@@ -115,10 +115,6 @@ class _Seen(msgspec.Struct, frozen=True):
         return None
 
 
-def compare(a: Side, b: Side, metric: str, margin: float, threshold: float, *, force: bool = False) -> Comparison:
-    return compare_many([a, b], metric, margin, threshold, force=force)[0]
-
-
 def compare_many(
     sides: Sequence[Side], metric: str, margin: float, threshold: float, *, force: bool = False
 ) -> list[Comparison]:
@@ -150,7 +146,7 @@ class _Table(msgspec.Struct, frozen=True):
     """Two sides, before anything is said of them."""
 
     usable: list[tuple[_Seen, _Seen]]
-    left: list[Left]
+    left: list[NotCompared]
     missing: list[str]
     estimates: list[verdicts.Estimate]
 
@@ -164,10 +160,10 @@ def _prepare(a: Side, b: Side, metric: str, force: bool) -> _Table:
         without = [seen for seen in (one, other) if seen.obstacle]
         changed = None if force or a.case is not None else _other_workload(one, other)
         if without:
-            left.append(Left(without[0].plan.id.identity, [seen.obstacle for seen in without if seen.obstacle]))
+            left.append(NotCompared(without[0].plan.id.identity, [seen.obstacle for seen in without if seen.obstacle]))
             missing += [seen.plan.id.identity for seen in without] if len(without) == 1 else []
         elif changed:
-            left.append(Left(one.plan.id.identity, [changed]))
+            left.append(NotCompared(one.plan.id.identity, [changed]))
             missing.append(one.plan.id.identity)
         else:
             usable.append((one, other))
@@ -214,7 +210,7 @@ def _other_workload(a: _Seen, b: _Seen) -> Reason | None:
     return reason("other-workload", before=versions[0] or "–", after=versions[1] or "–") if differ else None
 
 
-def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], list[Left], list[str]]:
+def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], list[NotCompared], list[str]]:
     """Pairs of cases; and those that stand alone, of which the ones with a result make the whole incomplete."""
     ours, theirs = _by_identity(a, "A", metric), _by_identity(b, "B", metric)
     if a.case is not None and b.case is not None:
@@ -230,7 +226,7 @@ def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], li
         )
     alone = [seen for identity, seen in ours.items() if identity not in theirs]
     alone += [seen for identity, seen in theirs.items() if identity not in ours]
-    left = [Left(seen.plan.id.identity, [reason("only-in", side=seen.side)]) for seen in alone]
+    left = [NotCompared(seen.plan.id.identity, [reason("only-in", side=seen.side)]) for seen in alone]
     missing = [seen.plan.id.identity for seen in alone if not seen.obstacle]
     return [(ours[identity], theirs[identity]) for identity in shared], left, missing
 

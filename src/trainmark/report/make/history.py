@@ -8,7 +8,7 @@ import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.reasons import Reason, reason
-from trainmark.report.build import one_case
+from trainmark.report.build import some_cases
 from trainmark.score.stats import change_points as change
 from trainmark.score.stats.change_points import Change
 from trainmark.spec.states import JobState
@@ -65,7 +65,7 @@ def collect(runs: Path, asked: str) -> list[History]:
                 continue
             key = (identity, tuple(baselines.hosts_of(manifest)))
             _unit, entries, left = found.setdefault(key, (f"{plan.unit}/s", [], []))
-            case = one_case(run, manifest, index)
+            (case,) = some_cases(run, index, index + 1).cases
             speed = case.measurements.get("throughput")
             if case.state is JobState.INVALID or speed is None or speed.value is None:
                 why = speed.reason if speed and case.state is JobState.SUCCEEDED else case.reason

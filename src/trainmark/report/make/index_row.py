@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainmark.errors import UserError
-from trainmark.report.build import present_state
+from trainmark.run import control
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.index import Row
@@ -19,7 +19,7 @@ def _row(run: RunDir, state: RunState, manifest: Manifest) -> Row:
         run=run.id,
         created=manifest.created,
         suite=state.plan.suite + (" (imported)" if manifest.imported else ""),
-        state=str(present_state(run, state)),
+        state=str(control.state_of(run, state)),
         cases=len(outcomes),
         succeeded=sum(outcome is JobState.SUCCEEDED for outcome in outcomes),
         stamp=journal.stamp(run.path),
