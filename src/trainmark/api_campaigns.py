@@ -16,7 +16,7 @@ from trainmark import api
 from trainmark.api import PathLike, RunLike, Settings, SiteLike, SuiteLike
 from trainmark.api_objects import EventSwitch, OnProgress, Result, Run, campaign_driver
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.run import planning, session
+from trainmark.run import faults, planning, session
 from trainmark.run.campaign import CampaignStopped
 from trainmark.spec.suite import Loaded
 
@@ -117,6 +117,7 @@ def goodput(
         made = what
     else:
         plan = goodput_plan(api.plan(what, site, set=set, seed=seed, preset=preset), kill)
+        faults.check(plan)
         folder = api.runs_folder(runs)
         planning.check(plan, folder)
         made = Run(session.create(plan, folder, ["trainmark.goodput(…)"])).resume(on_progress=on_progress)

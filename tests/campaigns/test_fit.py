@@ -64,7 +64,7 @@ def test_batches_are_looked_for_one_after_the_other_and_then_run() -> None:
         "fp32": 8,
         "bf16": 4,
     }
-    assert "no larger one was tried" in step.arguments["fits"]["fp32"]["note"]
+    assert "(no larger one was tried)" in say(step.arguments["fits"]["fp32"]["note"])
     assert next_step(wanted, {"fp32": 8, "bf16": None}, [*shown, (step, None)]) is None
     with pytest.raises(UserError, match="not even a batch of 4 fits"):
         next_step(wanted, {"fp32": 8, "bf16": None}, [(shown[0][0], Tried(False))])

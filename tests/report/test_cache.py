@@ -15,11 +15,12 @@ from trainmark.report.records import Report
 from trainmark.store import rundir
 from trainmark.store.rundir import EVENTS, RunDir
 
-CASES = 70
+CASES = 10
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "LEAST_ROUNDS", 3 * CASES)
     monkeypatch.setenv("TRAINMARK_CACHE", str(tmp_path / "cache"))
 
 
@@ -61,7 +62,7 @@ def test_what_changed_is_read_again(tmp_path: Path) -> None:
 def test_several_processes_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = large(tmp_path, "a", 50.0)
     alone = build.build(run)
-    monkeypatch.setattr(parallel, "ROUNDS_EACH", 60)
+    monkeypatch.setattr(parallel, "ROUNDS_EACH", CASES)
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1, 2})
     monkeypatch.setenv("TRAINMARK_CACHE", str(tmp_path / "other"))
     begun: list[object] = []

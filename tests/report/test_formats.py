@@ -9,10 +9,13 @@ import os
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.conftest import Cli
 from tests.report import samples
+from trainmark.reasons import reason
+from trainmark.report.make.history import LeftOut
 from trainmark.report.render import data
 from trainmark.report.show import show
 
@@ -51,6 +54,18 @@ def test_csv_has_numbers_as_numbers_and_no_formulas() -> None:
     invented = samples.case("-2+3:x", [], reason="=HYPERLINK(1)", state=samples.JobState.SKIPPED)
     (row,) = csv.DictReader(io.StringIO(data.to_csv(samples.report(invented))))
     assert (row["case"], row["reason"]) == ("'-2+3:x", "'=HYPERLINK(1)")
+
+
+@pytest.mark.parametrize("name", [name for name in samples.PAGES if name != "automl"])
+def test_json_is_the_record(name: str) -> None:
+    decoded = json.loads(show(samples.PAGES[name](), "json"))
+    assert json.loads(show(samples.PAGES[name](), "json-line")) == decoded
+
+
+def test_a_reason_has_its_text_in_json() -> None:
+    left = msgspec.structs.replace(samples.history()[0], left=[LeftOut("a", reason("no-speed"))])
+    (found,) = json.loads(show([left], "json"))
+    assert found["left"][0]["reason"] == {"code": "no-speed", "arguments": {}, "text": "no speed"}
 
 
 @pytest.fixture

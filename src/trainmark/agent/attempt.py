@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import time
 
-from trainmark.agent import linux, ports, result, tuning
+from trainmark.agent import linux, result, tuning
 from trainmark.agent.contain import choose as contain
 from trainmark.agent.ending import Ending, agent_failed, disk_full
 from trainmark.agent.files import is_disk_full
 from trainmark.agent.node_plan import PlanError, claim, outranked, read_plan
+from trainmark.agent.reasons import ReasonedError
+from trainmark.agent.result import Context
 from trainmark.agent.round import Round
 from trainmark.agent.wakeup import Wakeup
 from trainmark.devices.cpu.node import cpu_quota
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from trainmark.agent.result import Context
 
 
 def run(path: str) -> int:
@@ -34,10 +32,8 @@ def run(path: str) -> int:
     context = result.Context(plan, linux.Proc())
     try:
         return _attempt(context)
-    except contain.ContainmentError as error:
-        return _fail(context, Ending("FAILED", error.reason, "agent"))
-    except ports.PortTaken as error:
-        return _fail(context, Ending("FAILED", error.reason, "port"))
+    except ReasonedError as error:
+        return _fail(context, Ending("FAILED", error.reason, error.kind))
     except Exception as error:
         return _fail(context, disk_full(error)) if is_disk_full(error) else _fail_internally(context, error)
 
@@ -57,9 +53,12 @@ def _attempt(context: Context) -> int:
     settings = tuning.choose(plan, tuning.look(plan, cpu_quota()), os.environ)
     context.settings = settings
     context.warnings += settings.warnings
-    held = ports.Ports(context.proc)
-    held.hold(plan.ports)
-    context.ports = held.numbers
+    if plan.ports:
+        from trainmark.agent.ports import Ports
+
+        held = Ports(context.proc)  # until this process ends
+        held.hold(plan.ports)
+        context.ports = held.numbers
     work = Round(context, containment, settings, wakeup)
     if not containment.guarded:
         return work.run()

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from trainmark.agent.reasons import reason
+from typing import Mapping, NamedTuple, Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Mapping, Sequence
-
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.reasons import Reason, reason
 
 
-class RankProgress:
+class RankProgress(NamedTuple):
     """What is known of one running rank; `quiet` is seconds since its last event (or since its start)."""
 
-    __slots__ = ("events", "quiet", "rank", "started", "step")
-
-    def __init__(self, rank: int, events: int, started: bool, step: int, quiet: float) -> None:
-        self.rank = rank
-        self.events = events
-        self.started = started
-        self.step = step
-        self.quiet = quiet
+    rank: int
+    events: int
+    started: bool
+    step: int
+    quiet: float
 
 
-class Overdue:
+class Overdue(NamedTuple):
     """A deadline that has passed: its kind, the rank that caused it, and why."""
 
-    __slots__ = ("kind", "rank", "reason")
-
-    def __init__(self, kind: str, rank: int | None, why: Reason) -> None:
-        self.kind = kind
-        self.rank = rank
-        self.reason = why
+    kind: str
+    rank: int | None
+    reason: Reason
 
 
 def overdue(

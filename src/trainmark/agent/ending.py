@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any, Callable, NamedTuple, Sequence
 
 from trainmark.agent.events.reader import open_plain
-from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Sequence
-
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.reasons import Reason, reason
 
 LAST_LINES = 20
 _LAST_BYTES = 16384
@@ -37,26 +32,15 @@ _PEER = (
 )
 
 
-class Ending:
+class Ending(NamedTuple):
     """State and reason; `kind` says what failed, None when nothing did."""
 
-    __slots__ = ("exit", "kind", "rank", "reason", "signal", "state")
-
-    def __init__(
-        self,
-        state: str,
-        why: Reason,
-        kind: str | None = None,
-        rank: int | None = None,
-        code: int | None = None,
-        signal: int | None = None,
-    ) -> None:
-        self.state = state
-        self.reason = why
-        self.kind = kind
-        self.rank = rank
-        self.exit = code
-        self.signal = signal
+    state: str
+    reason: Reason
+    kind: str | None = None
+    rank: int | None = None
+    exit: int | None = None
+    signal: int | None = None
 
     def first_failure(self, lines: list[str]) -> dict[str, Any] | None:
         if self.kind is None:
@@ -87,19 +71,14 @@ def agent_failed(error: BaseException) -> Ending:
     return Ending("FAILED", reason("agent-failed", error=type(error).__name__, text=str(error)), "agent")
 
 
-class FailedRank:
+class FailedRank(NamedTuple):
     """A rank that ended with an exit code, by a signal, or well but without any event."""
 
-    __slots__ = ("_is_command", "exit", "mute", "rank", "signal")
-
-    def __init__(
-        self, rank: int, code: int | None, signal: int | None, mute: bool = False, is_command: bool = False
-    ) -> None:
-        self.rank = rank
-        self.exit = code
-        self.signal = signal
-        self.mute = mute
-        self._is_command = is_command  # it starts the ranks and is none itself
+    rank: int
+    exit: int | None
+    signal: int | None
+    mute: bool = False
+    is_command: bool = False  # it starts the ranks and is none itself
 
     def why(self, named: bool = True) -> Reason:
         """How it ended; `named`: with the signal that killed it."""
@@ -112,7 +91,7 @@ class FailedRank:
         return self._about("killed", signal=self.signal, name=signal_name(self.signal))
 
     def _about(self, how: str, **arguments: Any) -> Reason:
-        if self._is_command:
+        if self.is_command:
             return reason("command-" + how, **arguments)
         return reason("rank-" + how, rank=self.rank, **arguments)
 

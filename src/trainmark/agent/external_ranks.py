@@ -6,20 +6,14 @@ The processes below that command also append lines to the file `hello` in the sp
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from trainmark.agent.ending import Ending
-from trainmark.agent.events.reader import open_plain
-from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.events.pattern import PatternReader
-    from trainmark.agent.events.reader import EventStream
-    from trainmark.agent.node_plan import NodePlan
-    from trainmark.agent.ranks import Rank
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.events.pattern import PatternReader
+from trainmark.agent.events.reader import EventStream, open_plain
+from trainmark.agent.node_plan import NodePlan
+from trainmark.agent.ranks import Rank
+from trainmark.agent.reasons import Reason, reason
 
 HELLO = "hello"
 _MOST = 1 << 20  # bytes of it that are read

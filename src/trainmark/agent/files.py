@@ -6,10 +6,7 @@ import errno
 import json
 import os
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 # A rank may replace a file by a pipe or a link: neither blocks, and no link is followed.
 _CAREFUL = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC

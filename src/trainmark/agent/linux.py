@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable, Iterable
+from typing import Callable, Iterable
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000

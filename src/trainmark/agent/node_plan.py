@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any, NamedTuple
 
 from trainmark.agent import linux
-from trainmark.agent.files import read_json, to_json, write_all
-from trainmark.agent.reasons import log_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.files import Log
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.files import Log, read_json, to_json, write_all
+from trainmark.agent.reasons import Reason, log_text
 
 SCHEMA = 1
 CLAIM = "agent.json"
@@ -141,14 +135,11 @@ def outranked(plan: NodePlan) -> bool:
     return isinstance(lease, dict) and isinstance(lease.get("epoch"), int) and lease["epoch"] > plan.epoch
 
 
-class Command:
+class Command(NamedTuple):
     """`stop` or `kill`, and why."""
 
-    __slots__ = ("name", "reason")
-
-    def __init__(self, name: str, why: Reason | str) -> None:
-        self.name = name
-        self.reason = why
+    name: str
+    reason: Reason | str
 
 
 class Control:

@@ -8,11 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.reasons import Reason, reason
 
 
 class OtherAttempts:

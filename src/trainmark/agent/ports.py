@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 
-from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import socket
-
-    from trainmark.agent.linux import Proc
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.linux import Proc
+from trainmark.agent.reasons import Reason, ReasonedError, reason
 
 _LOWEST = 20000
 _TRIES = 64
 _TIME_WAIT = b"06"
 
 
-class PortTaken(Exception):
+class PortTaken(ReasonedError):
     """A port that the plan names cannot be used. The text is for `doctor` and for errors of a site."""
 
+    kind = "port"
+
     def __init__(self, text: str, why: Reason) -> None:
-        super().__init__(text)
-        self.reason = why
+        super().__init__(why)
+        self.text = text
 
 
 class Ports:
@@ -129,8 +126,6 @@ def _link(name: str, folder: int) -> str:
 
 def bind(port: int, reuse_first: bool = False) -> socket.socket:
     """A socket bound on every address, of both families where there are two."""
-    import socket  # most rounds on one node need no port
-
     try:
         return _bind_family(socket.AF_INET6, "::", port, reuse_first)
     except OSError as error:
@@ -142,8 +137,6 @@ def bind(port: int, reuse_first: bool = False) -> socket.socket:
 def _bind_family(family: int, address: str, port: int, reuse_first: bool) -> socket.socket:
     """Bound without reuse, so that two agents never get the same port; only then is reuse allowed, so that the
     rank can have it."""
-    import socket
-
     held = socket.socket(family, socket.SOCK_STREAM)
     try:
         if family == socket.AF_INET6:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 import select
 import signal
+from typing import Any, Mapping
 
 from trainmark.agent import linux
-from trainmark.agent.reasons import ReasonedError, reason
+from trainmark.agent.contain.choose import Containment
+from trainmark.agent.events.reader import EventStream
+from trainmark.agent.linux import Proc
+from trainmark.agent.node_plan import NodePlan, RankPlan
+from trainmark.agent.reasons import Reason, ReasonedError, reason
+from trainmark.agent.tuning import Settings
 from trainmark.agent.wakeup import forget_signals
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Mapping
-
-    from trainmark.agent.contain.choose import Containment
-    from trainmark.agent.events.reader import EventStream
-    from trainmark.agent.linux import Proc
-    from trainmark.agent.node_plan import NodePlan, RankPlan
-    from trainmark.agent.reasons import Reason
-    from trainmark.agent.tuning import Settings
 
 CODE, ENV_LOG = "code", "env.log"
 _HIDDEN = "***"

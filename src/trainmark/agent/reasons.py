@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, Dict
 
-    Reason = dict[str, Any]
+Reason = Dict[str, Any]
 
 
 def reason(which: str, **arguments: Any) -> Reason:
@@ -29,7 +27,9 @@ def _nested(value: Any) -> str:
 
 
 class ReasonedError(Exception):
-    """An error that ends the round with a reason."""
+    """An error that ends the round with a reason; `kind` says what failed."""
+
+    kind = "agent"
 
     def __init__(self, why: Reason) -> None:
         super().__init__(log_text(why))

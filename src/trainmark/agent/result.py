@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
+from trainmark.agent.contain.choose import Containment
+from trainmark.agent.ending import Ending
 from trainmark.agent.files import Log, drop_reserve, is_disk_full, replace_json
-from trainmark.agent.reasons import log_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.contain.choose import Containment
-    from trainmark.agent.ending import Ending
-    from trainmark.agent.linux import Proc
-    from trainmark.agent.node_plan import NodePlan
-    from trainmark.agent.other_attempts import OtherAttempts
-    from trainmark.agent.reasons import Reason
-    from trainmark.agent.tuning import Settings
+from trainmark.agent.linux import Proc
+from trainmark.agent.node_plan import NodePlan
+from trainmark.agent.other_attempts import OtherAttempts
+from trainmark.agent.reasons import Reason, log_text
+from trainmark.agent.tuning import Settings
 
 RESULT = "result.json"
 WRITTEN, INTERNAL, NOT_WRITTEN, OUTRANKED = 0, 70, 75, 76

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import Any
 
 from trainmark.agent import ranks as processes
 from trainmark.agent import result
-from trainmark.agent.contain.choose import clear
+from trainmark.agent.contain.choose import Containment, clear
 from trainmark.agent.deadlines import RankProgress, Stopping, overdue
 from trainmark.agent.ending import Ending, FailedRank, agent_failed, blame, disk_full, last_lines
 from trainmark.agent.events.shipper import Shipper
@@ -17,19 +18,12 @@ from trainmark.agent.external_ranks import ExternalRanks, present
 from trainmark.agent.files import is_disk_full, make_reserve, replace_json, write_file
 from trainmark.agent.node_plan import Control
 from trainmark.agent.placeholders import agent_command, fill
-from trainmark.agent.reasons import reason
+from trainmark.agent.ranks import Rank
+from trainmark.agent.reasons import Reason, reason
+from trainmark.agent.result import Context
 from trainmark.agent.status import StatusWriter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.contain.choose import Containment
-    from trainmark.agent.ranks import Rank
-    from trainmark.agent.reasons import Reason
-    from trainmark.agent.result import Context
-    from trainmark.agent.tuning import Settings
-    from trainmark.agent.wakeup import Wakeup
+from trainmark.agent.tuning import Settings
+from trainmark.agent.wakeup import Wakeup
 
 _TICK = 1.0
 _FIRST_TICK = 0.02  # a round that is over by then needs no status and no samples

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from trainmark.agent.external_ranks import present
+from trainmark.agent.events.reader import EventStream
+from trainmark.agent.external_ranks import ExternalRank, present
 from trainmark.agent.files import Appender, replace_json, to_json
+from trainmark.agent.ranks import Rank
+from trainmark.agent.reasons import Reason
+from trainmark.agent.result import Context
 from trainmark.devices.cpu import node as host
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.events.reader import EventStream
-    from trainmark.agent.external_ranks import ExternalRank
-    from trainmark.agent.ranks import Rank
-    from trainmark.agent.reasons import Reason
-    from trainmark.agent.result import Context
 
 _RATE_SECONDS, _SHORTEST_RATE = 5.0, 0.5
 _SHORTEST_SAMPLE = 0.25

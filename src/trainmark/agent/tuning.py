@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import Any, Mapping, NamedTuple
 
-from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Mapping
-
-    from trainmark.agent.node_plan import NodePlan
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.node_plan import NodePlan
+from trainmark.agent.reasons import Reason, reason
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # Big tensors are otherwise mapped and unmapped at every step, which costs millions of page faults.
@@ -26,26 +21,15 @@ _LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib6
 _TCMALLOC_NAMES = ("libtcmalloc_minimal.so.4", "libtcmalloc.so.4")
 
 
-class Machine:
+class Machine(NamedTuple):
     """The facts tuning needs of a node."""
 
-    __slots__ = ("cores", "cpus", "free", "glibc", "quota", "tcmalloc")
-
-    def __init__(
-        self,
-        cpus: list[int],
-        cores: list[list[int]] | None = None,
-        quota: float | None = None,
-        tcmalloc: str | None = None,
-        glibc: bool = True,
-        free: int | None = None,
-    ) -> None:
-        self.cpus = sorted(cpus)
-        self.cores = cores or [[cpu] for cpu in self.cpus]  # the threads of each physical core
-        self.quota = quota  # processors' worth of time the node's control group grants
-        self.tcmalloc = tcmalloc
-        self.glibc = glibc
-        self.free = free  # bytes of memory, where ranks shall share it
+    cpus: list[int]
+    cores: list[list[int]] | None = None  # the threads of each physical core, where that matters
+    quota: float | None = None  # processors' worth of time the node's control group grants
+    tcmalloc: str | None = None
+    glibc: bool = True
+    free: int | None = None  # bytes of memory, where ranks shall share it
 
 
 class Settings:
@@ -147,7 +131,8 @@ def _cpus(settings: Settings, plan: NodePlan, machine: Machine) -> None:
 
 def slices(machine: Machine, count: int) -> list[list[int]]:
     """Equal, disjoint, neighbouring shares; no physical core is cut in two while there are enough of them."""
-    units = machine.cores if len(machine.cores) >= count else [[cpu] for core in machine.cores for cpu in core]
+    cores = machine.cores or [[cpu] for cpu in machine.cpus]
+    units = cores if len(cores) >= count else [[cpu] for core in cores for cpu in core]
     share = len(units) // count
     return [
         sorted(cpu for unit in units[index * share : (index + 1) * share] for cpu in unit) for index in range(count)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 
 def _nothing(number: int, frame: Any) -> None:

@@ -202,7 +202,7 @@ def create(
     made = Asked(suite, str(repo), first, tuple(commits), margin)
     _moved(suite.loaded(), repo, runs.resolve() / TREES)  # refuses a suite that runs nothing of the repository
     folder = runs.resolve() / f".bisect-{suite.suite.name}-{os.urandom(2).hex()}"
-    return campaign.create(folder, "bisect", made, command)
+    return campaign.create(folder, "bisect", made, command, where=repo)
 
 
 def asked_of(made: Campaign) -> Asked:

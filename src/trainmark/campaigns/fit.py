@@ -178,8 +178,9 @@ def next_step(wanted: Sequence[Wanted], most: Mapping[str, int | None], shown: S
             return Step(TRY, {"key": one.key, "batch": found})
         if found.batch == 0:
             raise UserError(f"{one.place}: not even a batch of {one.step} fits; say a smaller `batch_step`")
-        end = f"{found.beyond} ran out of memory" if found.beyond else "no larger one was tried"
-        fits[one.key] = Fitted(found.batch, f"{found.batch} is the largest multiple of {one.step} that fits ({end})")
+        code = "fit-largest" if found.beyond else "fit-largest-tried"
+        note = reason(code, batch=found.batch, step=one.step, beyond=found.beyond)
+        fits[one.key] = Fitted(found.batch, note)
     return Step(RUN, {"fits": msgspec.to_builtins(fits)})
 
 

@@ -57,6 +57,7 @@ def call(args: argparse.Namespace) -> int:
 def go_on(made: Campaign, args: argparse.Namespace) -> int:
     from trainmark.campaigns import bisect
     from trainmark.report.i18n.speaker import say
+    from trainmark.report.show import show
 
     switch = StopSwitch()
     _note(f"{len(bisect.asked_of(made).commits)} commit(s) between good and bad")
@@ -69,8 +70,8 @@ def go_on(made: Campaign, args: argparse.Namespace) -> int:
         _note(f"trainmark bisect: stopped; `trainmark resume {made.name}` goes on")
         return STOPPED
     if args.json:
-        whole = {**msgspec.to_builtins(found.answer), "disturbed": found.disturbed, "runs": found.runs}
-        sys.stdout.buffer.write(msgspec.json.encode(whole) + b"\n")
+        whole = {**msgspec.structs.asdict(found.answer), "disturbed": found.disturbed, "runs": found.runs}
+        sys.stdout.write(show(whole, "json-line"))
     else:
         sys.stdout.write("\n".join(_lines(Path(bisect.asked_of(made).repo), found)) + "\n")
     return CASE_FAILED if found.answer.commit is None else OK

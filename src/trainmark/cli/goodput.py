@@ -8,9 +8,8 @@ import sys
 
 from trainmark.cli import common, drive
 from trainmark.errors import OK, UserError
-from trainmark.launch.protocol import launcher_of
 from trainmark.plan.goodput import goodput
-from trainmark.run import session
+from trainmark.run import faults, session
 from trainmark.store.rundir import RunDir
 
 EPILOG = """\
@@ -44,10 +43,8 @@ def call(args: argparse.Namespace) -> int:
         if args.kill is not None:
             raise UserError(f"--kill: {named[0].id} is over; name a case instead of a run")
         return show(named[0], args, named[1])
-    plan = common.make_plan(args)
-    if args.kill is not None and not launcher_of(plan.site).this_machine:
-        raise UserError("--kill: only on this machine; elsewhere, end a process or a host yourself while it runs")
-    plan = goodput(plan, args.kill)
+    plan = goodput(common.make_plan(args), args.kill)
+    faults.check(plan)
     common.check_runs(plan, args)
     return drive.drive(drive.create(plan, args), plan, args)
 

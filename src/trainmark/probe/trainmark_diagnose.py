@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
+from typing import Any, Callable
 
 VARIABLE = "TRAINMARK_DIAGNOSE"
 # Names of marks in a trace, which its readers look for.

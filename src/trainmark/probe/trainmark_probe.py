@@ -31,12 +31,9 @@ import signal
 import sys
 from os import write
 from time import monotonic_ns, time_ns
+from typing import Any, Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
-
-    _Wait = Callable[[], Any]
+_Wait = Callable[[], Any]
 
 __all__ = [
     "active", "config", "epoch_begin", "epoch_end", "evaluate", "finish", "init", "init_end", "note", "phase",

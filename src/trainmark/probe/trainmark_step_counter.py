@@ -7,9 +7,7 @@ that came since the last one. Batches of a loader that never saw a backward pass
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 
 class LoaderState:

@@ -9,14 +9,11 @@ import json
 import os
 import sys
 from time import monotonic_ns
+from typing import Any, Callable
 
 import trainmark_diagnose  # type: ignore[import-not-found]
 import trainmark_probe  # type: ignore[import-not-found]
 from trainmark_step_counter import LoaderState, OptimizerChoice, StepCounter, samples_in  # type: ignore[import-not-found]
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
 
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 _WORLDS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")

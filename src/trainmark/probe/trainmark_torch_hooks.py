@@ -10,13 +10,10 @@ import functools
 import os
 import sys
 from time import monotonic_ns
+from typing import Any, Callable
 
 from trainmark_step_counter import LoaderState  # type: ignore[import-not-found]
 from trainmark_torch_events import TorchEvents  # type: ignore[import-not-found]
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
 
 
 def install(torch: Any, spools: str, config: str) -> None:

@@ -7,6 +7,7 @@ runs so far showed, and all of that is in their folders. So a campaign that was 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import time
@@ -65,6 +66,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     asked: dict[str, Any]
     command: tuple[str, ...] = ()
+    # Where it was asked for: the state of a git checkout there is recorded with each run.
+    where: str | None = None
     members: tuple[Member, ...] = ()
     finished: bool = False
 
@@ -175,7 +178,8 @@ class Campaign:
         """Writes the manifest of a member; before it, where its campaign is."""
         if run.path.parent != self.folder:
             write_json(run.path / PART, {"schema": 1, "campaign": os.path.relpath(self.folder, run.path)})
-        session.describe(run, plan, self.record().command)
+        record = self.record()
+        session.describe(run, plan, record.command, None if record.where is None else Path(record.where))
 
     def _write(self, record: Record, lease: Lease) -> None:
         with lease.held():
@@ -201,9 +205,17 @@ class _Watch(RunSwitch):
 
 
 def create(
-    folder: Path, kind: Kind, asked: Any, command: Sequence[str] = (), members: Sequence[Member] = ()
+    folder: Path,
+    kind: Kind,
+    asked: Any,
+    command: Sequence[str] = (),
+    members: Sequence[Member] = (),
+    where: Path | None = None,
 ) -> Campaign:
-    """A new campaign; nothing is started."""
+    """A new campaign; nothing is started. `where`: the folder it is about (default: the current one)."""
+    if where is None:
+        with contextlib.suppress(OSError):  # the working directory may be gone
+            where = Path.cwd()
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -213,6 +225,7 @@ def create(
         created=time.time_ns(),
         asked=msgspec.to_builtins(asked),
         command=tuple(command),
+        where=None if where is None else str(where),
         members=tuple(members),
     )
     write_json(folder / RECORD, record, durable=True)

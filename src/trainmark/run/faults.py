@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch.protocol import Ended
+from trainmark.errors import UserError
+from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import reason
 from trainmark.run import session
@@ -22,6 +23,12 @@ from trainmark.store.state import RunState
 
 # A rank has something to go on from, and has gone on training since it was saved.
 LEAST_CHECKPOINTS = 2
+
+
+def check(plan: Plan) -> None:
+    """UserError where a rank could not be killed."""
+    if plan.kill is not None and not launcher_of(plan.site).this_machine:
+        raise UserError("--kill: only on this machine; elsewhere, end a process or a host yourself while it runs")
 
 
 def victim(rank: int, nodes: Sequence[Mapping[str, Any]], checkpoints: int) -> int | None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, one_of
+from trainmark.reasons import Reason
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.notation import parse_size
 
@@ -43,14 +44,15 @@ class Series(msgspec.Struct, frozen=True):
     baseline: str
     batch: int | None = None
     dtype: str | None = None
-    note: str = ""
+    # How its batch was found; text in plans of older versions.
+    note: Reason | str = ""
 
 
 class Fitted(msgspec.Struct, frozen=True):
     """The largest batch that was found to fit, and how that is known."""
 
     batch: int
-    note: str
+    note: Reason | str
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -177,7 +179,7 @@ def cells(scaling: Scaling, case: CaseId, place: str, fits: Mapping[str, Fitted]
         for batch in _batches(scaling):
             fitted = _fitted(scaling, case, dtype, place, fits)
             given = fitted.batch if fitted else batch
-            note = fitted.note if fitted else ""
+            note: Reason | str = fitted.note if fitted else ""
             series = Series(_name(case, scaling, given, dtype), scaling.mode, baseline, given, dtype, note)
             for nodes, procs in grid:
                 own = given // (nodes * procs) if given is not None and scaling.mode == "strong" else given

@@ -10,15 +10,10 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Callable
 
-from trainmark.agent.reasons import ReasonedError, reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable
-
-    from trainmark.agent.linux import Proc
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.linux import Proc
+from trainmark.agent.reasons import Reason, ReasonedError, reason
 
 
 class Containment:

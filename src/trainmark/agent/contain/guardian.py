@@ -9,21 +9,18 @@ from __future__ import annotations
 import os
 import signal
 import time
+import traceback
+from typing import Any
 
 from trainmark.agent import linux, result
-from trainmark.agent.contain.choose import clear, reap_all
+from trainmark.agent.contain.choose import Containment, clear, reap_all
 from trainmark.agent.ending import Ending, signal_name
+from trainmark.agent.events.shipper import EVENTS, complete
 from trainmark.agent.files import read_json
 from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.contain.choose import Containment
-    from trainmark.agent.result import Context
-    from trainmark.agent.round import Round
-    from trainmark.agent.wakeup import Wakeup
+from trainmark.agent.result import Context
+from trainmark.agent.round import Round
+from trainmark.agent.wakeup import Wakeup
 
 
 def run_guarded(context: Context, containment: Containment, work: Round, wakeup: Wakeup) -> int:
@@ -51,8 +48,6 @@ def _work(context: Context, work: Round, wakeup: Wakeup, lifeline: int) -> None:
         wakeup.renew()
         code = work.run(lifeline)
     except Exception:
-        import traceback
-
         context.log.line(traceback.format_exc())
     finally:
         os._exit(code)
@@ -86,8 +81,6 @@ class _Guard:
 
 def _take_over(context: Context, containment: Containment, status: int, wakeup: Wakeup) -> int:
     """Kills what the dead agent left, ships its events, and writes the result."""
-    from trainmark.agent.events.shipper import EVENTS, complete
-
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         why = reason("agent-killed", signal=number)

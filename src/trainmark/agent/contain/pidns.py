@@ -7,12 +7,9 @@ import signal
 
 from trainmark.agent import linux
 from trainmark.agent.contain.choose import Containment, ContainmentError
+from trainmark.agent.linux import Proc
 from trainmark.agent.reasons import reason
 from trainmark.agent.wakeup import forget_signals
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from trainmark.agent.linux import Proc
 
 # Mounts below /proc that change nothing a rank reads; any other one (lxcfs, masked files) would be hidden.
 _HARMLESS = (b"autofs", b"binfmt_misc")

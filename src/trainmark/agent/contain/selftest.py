@@ -6,14 +6,11 @@ import os
 import shutil
 import tempfile
 import time
+from typing import Any
 
 from trainmark.agent.contain import choose as contain
 from trainmark.agent.files import read_json, to_json
 from trainmark.agent.linux import Proc
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 # The rank leaves a child in a session of its own: the containment has to end it.
 _RANK = ["/bin/sh", "-c", "setsid sleep 600 </dev/null >/dev/null 2>&1 & exit 0"]

@@ -6,11 +6,8 @@ import os
 
 from trainmark.agent import linux
 from trainmark.agent.contain.choose import Containment, ContainmentError
+from trainmark.agent.linux import Proc
 from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from trainmark.agent.linux import Proc
 
 
 class Subreaper(Containment):

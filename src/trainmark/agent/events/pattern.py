@@ -10,16 +10,11 @@ import os
 import re
 import signal
 import time
+from typing import Any
 
 from trainmark.agent.events.reader import LineReader
 from trainmark.agent.files import Appender, to_json
-from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.reasons import Reason, reason
 
 _LONGEST = 2048  # characters of a line that is looked at
 _PATIENCE = 0.2  # seconds for one line: a bad expression may not end

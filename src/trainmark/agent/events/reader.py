@@ -9,14 +9,9 @@ import errno
 import json
 import os
 import stat
+from typing import Any
 
-from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.reasons import Reason, reason
 
 _READ = 1 << 22
 LONGEST = 1 << 20  # of a line, in bytes: no event comes near it

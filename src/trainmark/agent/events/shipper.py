@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Iterator
 
 from trainmark.agent.events.reader import EventStream, LineReader, parsed
 from trainmark.agent.events.spools import SPOOL, make_spool, ranks_in, remove_spool, spool_file
 from trainmark.agent.files import Appender, Log, drop_reserve
 from trainmark.agent.node_plan import SPOOL_PREFIX
-from trainmark.agent.reasons import log_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Iterator
-
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.reasons import Reason, log_text
 
 EVENTS = "events.jsonl"
 _LOCK = "completing"
@@ -124,6 +119,10 @@ def complete(folder: str) -> int:
     finally:
         if lock is not None:
             os.close(lock)
+
+
+def complete_verb(folder: str) -> dict[str, int]:
+    return {"completed": complete(folder)}
 
 
 def _lock(spool: str) -> int | None:

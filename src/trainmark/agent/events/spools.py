@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+from typing import Iterable, Iterator
 
 from trainmark.agent.files import read_json, replace_json
 from trainmark.agent.node_plan import SPOOL_PREFIX
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Iterable, Iterator
 
 SPOOL = "spool"
 OWNER = "owner.json"

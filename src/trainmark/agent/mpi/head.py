@@ -22,12 +22,12 @@ _LOOK_SECONDS = 5.0
 _FAILED, _ASKED_TO_END, _NOT_FOUND = 1, 128 + signal.SIGTERM, 127
 
 
-def head(words: list[str], node: str) -> int:
+def head(*words: str) -> int:
     """Arguments: port, number of members, number of words of the command, the command, and the program of each rank.
     Returns the exit code of the command."""
     port, members, count = (int(word) for word in words[:3])
-    command, program = words[3 : 3 + count], words[3 + count :]
-    return Head(port, members, prepare_node(program, node)).run(command)
+    command, program = list(words[3 : 3 + count]), list(words[3 + count :])
+    return Head(port, members, prepare_node(program)).run(command)
 
 
 class Client:

@@ -17,10 +17,10 @@ _CHUNK = 65536
 _FAILED, _ASKED_TO_END = 1, 128 + signal.SIGTERM
 
 
-def member(words: list[str], node: str) -> int:
+def member(*words: str) -> int:
     """Arguments: host and port of the head, the name of this node, and the program of each rank."""
     address, port, name = words[0], int(words[1]), words[2]
-    env = prepare_node(words[3:], node)
+    env = prepare_node(list(words[3:]))
     wakeup = Wakeup()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     connection = _connect(address, port, name, env["TRAINMARK_TOKEN"], wakeup)

@@ -6,16 +6,12 @@ know the token of the attempt.
 
 from __future__ import annotations
 
+import hmac
 import os
 import socket
+from typing import Any
 
-from trainmark.agent.relay.frames import Decoder, FrameError, encode
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.relay.frames import Frame
+from trainmark.agent.relay.frames import Decoder, Frame, FrameError, encode
 
 _CHUNK = 65536
 # So a host without power is noticed within half a minute.
@@ -102,13 +98,9 @@ def _prepared(raw: socket.socket) -> Connection:
 
 
 def _proof(token: str, role: str, nonce: str) -> str:
-    import hmac
-
     return hmac.new(token.encode(), ("%s %s" % (role, nonce)).encode(), "sha256").hexdigest()
 
 
 def _check(answer: dict[str, Any], token: str, role: str, nonce: str) -> None:
-    import hmac
-
     if not hmac.compare_digest(str(answer.get("proof")), _proof(token, role, nonce)):
         raise ConnectionLost("the other side does not know this attempt")

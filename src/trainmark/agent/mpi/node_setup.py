@@ -6,13 +6,13 @@ Open MPI would put shared memory and session files straight into /dev/shm and /t
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
+from typing import MutableMapping
 
 from trainmark.agent.events.spools import SHARED_MEMORY, lock_folder, shared_memory_folder, unlocked_folders
 from trainmark.agent.files import replace_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import MutableMapping
 
 # In the spool: what `trainmark-rank` reads, and the folder of programs for the command's PATH.
 RANK_FILE, BIN = "rank.json", "bin"
@@ -20,20 +20,17 @@ _SCRIPTS = {"ssh": "mpi-ssh", "trainmark-rank": "mpi-rank"}
 _SESSION = "session"
 
 
-def prepare_node(program: list[str], node: str) -> dict[str, str]:
-    """Writes what ranks on this node need. Returns the environment for the command; `node` is the agent's own file.
+def prepare_node(program: list[str]) -> dict[str, str]:
+    """Writes what ranks on this node need. Returns the environment for the command.
 
     A launcher may pass the environment of one node to all others, so nothing in it may be true of one node only: the
     spool has the same name everywhere, and its content is each node's own.
     """
-    import shlex
-    import sys
-
     env = dict(os.environ)
     spool, config = env["TRAINMARK_SPOOLS"], env["TRAINMARK_CONFIG"]
     folder = os.path.join(spool, BIN)
     os.makedirs(folder, exist_ok=True)
-    python, agent = shlex.quote(sys.executable), shlex.quote(os.path.abspath(node))
+    python, agent = shlex.quote(sys.executable), shlex.quote(os.path.abspath(sys.argv[0]))
     for name, verb in _SCRIPTS.items():
         path = os.path.join(folder, name)
         with open(path, "w") as file:
@@ -61,7 +58,5 @@ def set_openmpi_folders(spool: str, env: MutableMapping[str, str]) -> None:
 
 def _clear_stale() -> None:
     """Removes what attempts whose agent was killed have left."""
-    import shutil
-
     for path in unlocked_folders(SHARED_MEMORY):
         shutil.rmtree(path, ignore_errors=True)

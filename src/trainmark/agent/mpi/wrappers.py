@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from typing import Mapping
 
 from trainmark.agent.events.spools import spool_file
 from trainmark.agent.files import read_json, write_all
@@ -12,10 +13,6 @@ from trainmark.agent.mpi.head import HEAD
 from trainmark.agent.mpi.messages import Connection, ConnectionLost
 from trainmark.agent.mpi.node_setup import RANK_FILE
 from trainmark.agent.ranks import make_rank_folder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Mapping
 
 # The variables in which launchers give the rank, the local rank and how many there are.
 _NAMES = {
@@ -39,7 +36,7 @@ def torchrun_variables(env: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def rank() -> int:
+def rank(*_: str) -> int:
     """Becomes the program of the case, as the rank that its launcher says it is."""
     env = dict(os.environ)
     spool = env.pop("TRAINMARK_SPOOLS", "")
@@ -72,9 +69,9 @@ def _register(spool: str, number: int) -> None:
     os.close(descriptor)
 
 
-def ssh(words: list[str]) -> int:
+def ssh(*words: str) -> int:
     """`ssh [options] HOST COMMAND…` through the head; returns the command's exit code, as ssh does."""
-    host, command = parse(words)
+    host, command = parse(list(words))
     if not host or not command:
         return _refuse("this ssh leads to the nodes of a case and needs a command to run there")
     parent = os.getppid()

@@ -6,15 +6,14 @@ import os
 import signal
 import subprocess
 import time
+from typing import Any, Callable
 
 from trainmark.agent import linux
+from trainmark.agent.contain.sweep import sweep
 from trainmark.agent.events.reader import open_plain
+from trainmark.agent.events.shipper import complete
 from trainmark.agent.files import read_json
 from trainmark.agent.relay import containers
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
 
 _REPLACED = ("agent.json", "status.json", "facts.json", "config.json")
 _RESULT = "result.json"
@@ -112,8 +111,6 @@ class WatchedAttempt:
         return int(claim["pid"])
 
     def _sweep(self) -> None:
-        from trainmark.agent.contain.sweep import sweep
-
         if self._container:
             containers.remove(self._container)
         sweep(self._token)
@@ -167,8 +164,6 @@ class WatchedAttempt:
 
     def _finish(self) -> None:
         """Kills what is left of the attempt, then sends all that it wrote."""
-        from trainmark.agent.events.shipper import complete
-
         result = read_json(self._file(_RESULT))
         if self._container or not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
             self._sweep()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
+from typing import Any
 
 from trainmark.agent.files import to_json
+from trainmark.agent.linux import Proc
+from trainmark.agent.ports import Ports, PortTaken
 from trainmark.agent.reasons import reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from trainmark.agent.reasons import Reason
+from trainmark.agent.relay.containers import ask, run, why_not_ready
+from trainmark.devices.cpu.node import detect
 
 _SECONDS = 60.0
 _LISTEN_SECONDS, _REACH_SECONDS = 60.0, 5.0
@@ -48,8 +49,6 @@ _DEVICES = {
 
 
 def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
-    from trainmark.devices.cpu.node import detect
-
     facts = detect()
     room = os.statvfs(work)
     return {
@@ -90,14 +89,11 @@ def _unreadable(path: str) -> str | None:
 
 
 def _taken(ports: list[int]) -> str | None:
-    from trainmark.agent.linux import Proc
-    from trainmark.agent.ports import Ports, PortTaken
-
     held = Ports(Proc())
     try:
         held.hold([port for port in ports if port])
     except PortTaken as error:
-        return str(error)
+        return error.text
     finally:
         held.release()
     return None
@@ -105,8 +101,6 @@ def _taken(ports: list[int]) -> str | None:
 
 def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
     """What a Python of the ranks answers, started the way a rank would be."""
-    from trainmark.agent.relay.containers import run
-
     argv = [*asked["argv"], "-c", _ASK, to_json(asked["question"])]
     code, text = run(argv, _SECONDS)
     try:
@@ -122,8 +116,6 @@ def _ranks(asked: dict[str, Any]) -> dict[str, Any]:
 def _container(container: dict[str, Any] | None) -> dict[str, Any] | None:
     if not container:
         return None
-    from trainmark.agent.relay.containers import ask, why_not_ready
-
     problem = why_not_ready(container)
     if problem:
         return dict(problem)
@@ -149,8 +141,6 @@ class SharedFolder:
             return "%s: %s" % (error.filename or self._path, error.strerror)
 
     def _hold(self) -> str | None:
-        import fcntl
-
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         os.write(self._fd, self._token.encode())
         os.fsync(self._fd)
@@ -158,8 +148,6 @@ class SharedFolder:
         return None
 
     def _look(self) -> str | None:
-        import fcntl
-
         descriptor = os.open(self._path, os.O_RDWR)
         try:
             if os.read(descriptor, 256) != self._token.encode():
@@ -178,10 +166,13 @@ class SharedFolder:
             os.unlink(self._path)
 
 
+def shared_folder(folder: str, token: str) -> dict[str, Any]:
+    """The verb: the check from inside a container."""
+    return {"why": SharedFolder(folder, token).step("look")}
+
+
 def look_inside(argv: list[str]) -> str | None:
     """The same check from inside a container; `argv` runs `shared-folder` there."""
-    from trainmark.agent.relay.containers import run
-
     code, text = run(argv, _SECONDS)
     try:
         found = json.loads(text.splitlines()[-1])
@@ -190,18 +181,16 @@ def look_inside(argv: list[str]) -> str | None:
         return text or "exit code %d" % code
 
 
-def clear_caches() -> list[Reason]:
+def clear_caches(asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     """Makes the kernel drop cached files; a warning when it could not."""
     path = "/proc/sys/vm/drop_caches"
     os.sync()
     try:
         with open(path, "w") as file:
             file.write("3\n")
-        return []
+        return {"warnings": []}
     except OSError:
         pass
-    import subprocess
-
     try:
         done = subprocess.run(
             ["sudo", "-n", "tee", path], input=b"3\n", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=30
@@ -209,17 +198,17 @@ def clear_caches() -> list[Reason]:
         why = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
         why = str(error)
-    return [reason("caches-not-cleared", why=why)] if why else []
+    return {"warnings": [reason("caches-not-cleared", why=why)] if why else []}
 
 
-def listen(token: str) -> int:
-    """Opens a port at which others are told the token, for a minute. Returns its number."""
+def listen(asked: dict[str, Any]) -> dict[str, Any]:
+    """Opens a port at which others are told the token, for a minute."""
     server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     server.bind(("", 0))
     server.listen(128)
     server.settimeout(_LISTEN_SECONDS)
-    threading.Thread(target=_serve, args=(server, token), daemon=True).start()
-    return int(server.getsockname()[1])
+    threading.Thread(target=_serve, args=(server, asked["token"]), daemon=True).start()
+    return {"port": int(server.getsockname()[1])}
 
 
 def _serve(server: socket.socket, token: str) -> None:
@@ -232,15 +221,15 @@ def _serve(server: socket.socket, token: str) -> None:
         server.close()
 
 
-def reach(targets: list[dict[str, Any]], token: str) -> dict[str, str]:
+def reach(asked: dict[str, Any]) -> dict[str, Any]:
     """Why each of the targets that cannot be reached cannot; all are tried at once."""
     failed: dict[str, str] = {}
-    tries = [threading.Thread(target=_try, args=(target, token, failed)) for target in targets]
+    tries = [threading.Thread(target=_try, args=(target, asked["token"], failed)) for target in asked["targets"]]
     for each in tries:
         each.start()
     for each in tries:
         each.join()
-    return failed
+    return {"failed": failed}
 
 
 def _try(target: dict[str, Any], token: str, failed: dict[str, str]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import subprocess
+from typing import Any, Callable, Dict
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
-
-    Verb = Callable[[dict[str, Any]], dict[str, Any]]
+Verb = Callable[[Dict[str, Any]], Dict[str, Any]]
 
 _SECONDS, _LONG_SECONDS = 15.0, 3600.0
 _TAIL = 5
@@ -155,8 +154,6 @@ class Images:
 
     def _prepare(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Installs packages into a folder named by their list: completely, once for all runs."""
-        import fcntl
-
         os.makedirs(os.path.dirname(asked["target"]), exist_ok=True)
         lock = os.open(asked["target"] + ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -166,8 +163,6 @@ class Images:
             os.close(lock)
 
     def _prepare_alone(self, asked: dict[str, Any]) -> dict[str, Any]:
-        import shutil
-
         target, draft = asked["target"], asked["draft"]
         marker = os.path.join(target, ".trainmark-prepared")
         if os.path.exists(marker):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any, Dict, Tuple
 
 from trainmark.agent.files import to_json
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    Frame = tuple[dict[str, Any], bytes]
+Frame = Tuple[Dict[str, Any], bytes]
 
 # The relay writes this first: what a login shell printed before it is skipped.
 GREETING = b"trainmark-relay 1 "

@@ -6,24 +6,25 @@ another relay continues where this one stopped, since everything it sends is nam
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
+import shutil
 import signal
+import tarfile
 import threading
 import time
+from typing import Any, Callable
 
 from trainmark.agent import linux
+from trainmark.agent.events.spools import remove_spool
 from trainmark.agent.files import read_json, replace_json, write_all
+from trainmark.agent.ports import Ports, PortTaken
+from trainmark.agent.relay import check, slurm_setup
 from trainmark.agent.relay.attempt import WatchedAttempt
 from trainmark.agent.relay.containers import Images, why_not_ready
 from trainmark.agent.relay.frames import GREETING, Decoder, FrameError, encode
 from trainmark.agent.wakeup import Wakeup
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
-
-    from trainmark.agent.ports import Ports
-    from trainmark.agent.relay.check import SharedFolder
 
 BEAT_SECONDS = 1.0
 _LONG = (
@@ -43,7 +44,7 @@ class Relay:
         self._talking = threading.Lock()
         self._watches: dict[str, WatchedAttempt] = {}
         self._held: Ports | None = None
-        self._shared: SharedFolder | None = None
+        self._shared: check.SharedFolder | None = None
         self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "ping": self._ping,
             "have": self._have,
@@ -55,17 +56,13 @@ class Relay:
             "destroy": self._destroy,
             "forget": self._forget,
             "check": self._check,
-            "clear_caches": self._clear_caches,
-            "listen": self._listen,
-            "reach": self._reach,
+            "clear_caches": check.clear_caches,
+            "listen": check.listen,
+            "reach": check.reach,
             "share": self._share,
-            "slurm_facts": self._slurm,
-            "slurm_put": self._slurm,
-            "slurm_start": self._slurm,
-            "slurm_states": self._slurm,
-            "slurm_daemon": self._slurm,
+            **slurm_setup.VERBS,
+            **Images(work, self._progress).verbs,
         }
-        self._verbs.update(Images(work, self._progress).verbs)
 
     def run(self) -> int:
         wakeup = Wakeup()
@@ -149,11 +146,6 @@ class Relay:
 
     def _tree(self, header: dict[str, Any]) -> dict[str, Any]:
         """Unpacks files into a folder named by their hash: completely or not at all, and once for all runs."""
-        import hashlib
-        import io
-        import shutil
-        import tarfile
-
         path, payload = self._tree_path(header["name"]), header["payload"]
         if hashlib.sha256(payload).hexdigest()[: len(header["name"])] != header["name"]:
             raise ValueError("the files arrived damaged")
@@ -175,14 +167,12 @@ class Relay:
 
     def _ports(self, header: dict[str, Any]) -> dict[str, Any]:
         """Free ports, held until the agent takes them over."""
-        from trainmark.agent.ports import Ports, PortTaken
-
         self._release()
         held = Ports(linux.Proc())
         try:
             held.hold(header["wanted"])
         except PortTaken as error:
-            return {"ok": False, "why": str(error), "kind": "port"}
+            return {"ok": False, "why": error.text, "kind": "port"}
         self._held = held
         return {"numbers": held.numbers}
 
@@ -249,10 +239,6 @@ class Relay:
         return {}
 
     def _remove(self, folder: str) -> None:
-        import shutil
-
-        from trainmark.agent.events.spools import remove_spool
-
         top = os.path.join(self.work, "runs")
         if not folder.startswith(top + os.sep) or ".." in folder:
             raise ValueError("%s is not below %s" % (folder, top))
@@ -265,41 +251,16 @@ class Relay:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _check(self, header: dict[str, Any]) -> dict[str, Any]:
-        from trainmark.agent.relay.check import check
-
-        return check(header, self.work)
-
-    def _clear_caches(self, header: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        from trainmark.agent.relay.check import clear_caches
-
-        return {"warnings": clear_caches()}
-
-    def _listen(self, header: dict[str, Any]) -> dict[str, Any]:
-        from trainmark.agent.relay.check import listen
-
-        return {"port": listen(header["token"])}
-
-    def _reach(self, header: dict[str, Any]) -> dict[str, Any]:
-        from trainmark.agent.relay.check import reach
-
-        return {"failed": reach(header["targets"], header["token"])}
+        return check.check(header, self.work)
 
     def _share(self, header: dict[str, Any]) -> dict[str, Any]:
-        from trainmark.agent.relay.check import SharedFolder, look_inside
-
         if header.get("argv"):
-            return {"why": look_inside(header["argv"])}
-        self._shared = self._shared or SharedFolder(header["path"], header["token"])
+            return {"why": check.look_inside(header["argv"])}
+        self._shared = self._shared or check.SharedFolder(header["path"], header["token"])
         why = self._shared.step(header["step"])
         if header["step"] == "end":
             self._shared = None
         return {"why": why}
-
-    def _slurm(self, header: dict[str, Any]) -> dict[str, Any]:
-        """Setting up a Slurm cluster, for `trainmark slurm init`."""
-        from trainmark.agent.relay import slurm_setup
-
-        return slurm_setup.VERBS[header["op"]](header)
 
 
 def serve(work: str) -> int:

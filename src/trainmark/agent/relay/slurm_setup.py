@@ -7,12 +7,10 @@ import os
 import pwd
 import shutil
 import subprocess
+from typing import Any
 
 from trainmark.agent.linux import Proc
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from trainmark.devices.cpu.node import detect
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROGRAMS = ("munged", "slurmd", "slurmctld", "srun")
@@ -24,8 +22,6 @@ _LOGS = {"munged": "/var/log/munge/munged.log", "slurmctld": "/var/log/slurmctld
 
 def facts(asked: dict[str, Any]) -> dict[str, Any]:
     """Nothing is changed. `gres`: kind → pattern of its device files."""
-    from trainmark.devices.cpu.node import detect
-
     found = detect()
     return {
         "hostname": os.uname().nodename.split(".")[0],

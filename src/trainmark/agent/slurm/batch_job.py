@@ -10,12 +10,9 @@ import os
 import signal
 import subprocess
 import time
+from typing import Any
 
 from trainmark.agent.files import read_json, replace_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 CONFIG, BEAT, END = "batch_job.json", "beat.json", "end"
 ORDER, TAKEN, ENDING, DONE, KILL = ".order.json", ".taken.json", ".ending", ".done.json", ".kill"

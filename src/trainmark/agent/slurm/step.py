@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import Any
 
 from trainmark.agent import linux
+from trainmark.agent.attempt import run
+from trainmark.agent.contain.sweep import sweep
+from trainmark.agent.events.shipper import complete
 from trainmark.agent.events.spools import TEMPORARY
 from trainmark.agent.files import read_json, replace_json
 from trainmark.agent.placeholders import agree_on, fill_hosts
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from trainmark.agent.ports import Ports
 
 NODE_PLAN, PORTS = "node.json", "ports.json"
 _NOT_SHARED = 77
@@ -26,8 +27,6 @@ class NotShared(Exception):
 
 def run_step(order_file: str, nodes: str) -> int:
     """Runs the agent of this node; `nodes` are the step's hosts in the order of the plan."""
-    from trainmark.agent.attempt import run
-
     try:
         order, index = _read_order(order_file, nodes)
         plan = _plan(order, index, nodes.split(","))
@@ -42,9 +41,6 @@ def run_step(order_file: str, nodes: str) -> int:
 
 def clean_up(order_file: str, nodes: str) -> int:
     """After a step that was killed: kills what is left on this node and ships its events."""
-    from trainmark.agent.contain.sweep import sweep
-    from trainmark.agent.events.shipper import complete
-
     order, index = _read_order(order_file, nodes)
     sweep(order["token"])
     complete(order["dirs"][index])
@@ -77,8 +73,6 @@ def _plan(order: dict[str, Any], index: int, hosts: list[str]) -> dict[str, Any]
 def _agree_on_ports(plan: dict[str, Any], path: str) -> list[int]:
     """Chosen on the first node, where the ranks connect to, and read by the others from the shared folder."""
     if plan["node"] == 0:
-        from trainmark.agent.ports import Ports
-
         held = Ports(linux.Proc())
         held.hold(plan["ports"])
         numbers = list(held.numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import time
@@ -16,7 +17,7 @@ from trainmark.errors import SiteError
 
 # Nobody holds the lock for longer than a write takes: after this time its owner is gone.
 GRACE_SECONDS = 30.0
-_PAUSE_SECONDS = (0.001, 0.02)
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.032
 
 
 def journal_storage(path: Path) -> JournalStorage:
@@ -25,6 +26,22 @@ def journal_storage(path: Path) -> JournalStorage:
 
 
 class _File(JournalFileBackend):
+    """As Optuna's, but the disk is waited for after the lock was given back, so that many writers wait for it together.
+    The file only grows: what a loss of power takes is its end, for all readers alike."""
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs)
+        with open(self._file_path, "ab") as file:
+            self._lock.acquire()
+            try:
+                file.write(lines.encode())
+                file.flush()
+                # Closing a copy makes NFS send what was written while others still wait.
+                os.close(os.dup(file.fileno()))
+            finally:
+                self._lock.release()
+            os.fsync(file.fileno())
+
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:  # type: ignore[override]
         try:
             yield from super().read_logs(log_number_from)
@@ -45,17 +62,19 @@ class _Lock(JournalFileOpenLock):
         self._journal, self._file = path, f"{path}.lock"
 
     def acquire(self) -> bool:
-        since, seen = time.monotonic(), None
+        since, seen, pause = time.monotonic(), None, _SHORTEST_PAUSE
         while True:
             try:
                 os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
                 break
             except FileExistsError:
-                if self._identity() != seen:
-                    since, seen = time.monotonic(), self._identity()
-                elif time.monotonic() - since > GRACE_SECONDS and self._identity() == seen:
+                holder = self._holder()
+                if holder != seen:
+                    since, seen = time.monotonic(), holder
+                elif time.monotonic() - since > GRACE_SECONDS:
                     self.release()
-                time.sleep(random.uniform(*_PAUSE_SECONDS))  # noqa: S311 - not a secret
+                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
+                pause = min(2 * pause, _LONGEST_PAUSE)
         _remove_half_line(self._journal)
         return True
 
@@ -64,7 +83,7 @@ class _Lock(JournalFileOpenLock):
         with contextlib.suppress(RuntimeError):
             super().release()
 
-    def _identity(self) -> tuple[int, int] | None:
+    def _holder(self) -> tuple[int, int] | None:
         try:
             found = os.stat(self._file)
         except FileNotFoundError:

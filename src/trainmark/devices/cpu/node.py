@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import Any, Mapping
 
 from trainmark.devices.cpu.tables import (
     SHARES,
@@ -18,10 +19,6 @@ from trainmark.devices.cpu.tables import (
     net_bytes,
     stalled,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Mapping
 
 _RATES = ("disk_read", "disk_write", "net_rx", "net_tx")
 _STALLS = ("psi_cpu", "psi_memory", "psi_io")

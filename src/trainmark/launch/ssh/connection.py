@@ -8,29 +8,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from trainmark.agent.relay.frames import GREETING, Decoder, FrameError, encode
 from trainmark.launch.ssh.command_line import SshTarget, command_line, explain
+
+if TYPE_CHECKING:
+    from trainmark.launch.ssh.connections import Connections
 
 # A relay speaks every second; after this long without a word the connection is taken for dead.
 SILENT_SECONDS = 15.0
 _BACK_OFF = (0.5, 1.0, 2.0, 4.0, 8.0)
 _STDERR = 8192
 _GRACE_SECONDS = 3.0
-
-
-class Keeper(Protocol):
-    """Who serves a link."""
-
-    def changed(self, link: Connection) -> None:
-        """The link has other pipes than before, or something to write."""
-
-    def leave(self, link: Connection) -> None:
-        """The link's pipes are about to be closed."""
-
-    def open(self, reach: SshTarget, argv: list[str]) -> subprocess.Popen[bytes]:
-        """Starts the program that reaches a host, with pipes to and from it."""
 
 
 class Reply:
@@ -56,9 +46,9 @@ class Reply:
 class Connection:
     """One host. `ready` while its relay answers; it is held open while `users` is above 0."""
 
-    def __init__(self, reach: SshTarget, node_zip: Path, fleet: Keeper) -> None:
+    def __init__(self, reach: SshTarget, node_zip: Path, connections: Connections) -> None:
         self.reach = reach
-        self._connections = fleet
+        self._connections = connections
         self.users = 0
         self.ready = False
         self.why = "not connected yet"
@@ -95,7 +85,7 @@ class Connection:
         self._connections.changed(self)
 
     def ask(self, op: str, payload: bytes = b"", **fields: Any) -> Reply:
-        """Sends a question; the reply fills while the fleet is served."""
+        """Sends a question; the reply fills while connections are served."""
         reply = Reply()
         if not self.ready:
             reply.value = {"ok": False, "why": self.why, "broken": True}
@@ -105,7 +95,7 @@ class Connection:
         self._say(encode({"op": op, "id": self._questions, **fields}, payload))
         return reply
 
-    # ---- called by the fleet
+    # ---- called by Connections
 
     def connect(self) -> None:
         self.tries += 1

@@ -14,5 +14,13 @@ REASONS: dict[str, tuple[str, str]] = {
     "bisect-bad": ("{commit} is bad ({rounds} round(s))", "{commit} 是 bad（{rounds} 轮）"),
     "bisect-no-speed": ("{case}: {state}: {why}{last} ({run})", "{case}：{state}：{why}{last}（{run}）"),
     "fit-fits": ("{case}: a batch of {batch} fits", "{case}：批大小 {batch} 放得下"),
+    "fit-largest": (
+        "{batch} is the largest multiple of {step} that fits ({beyond} ran out of memory)",
+        "{batch} 是放得下的最大的 {step} 的倍数（{beyond} 内存不足）",
+    ),
+    "fit-largest-tried": (
+        "{batch} is the largest multiple of {step} that fits (no larger one was tried)",
+        "{batch} 是放得下的最大的 {step} 的倍数（没有试过更大的）",
+    ),
     "fit-does-not-fit": ("{case}: a batch of {batch} does not fit: {why}", "{case}：批大小 {batch} 放不下：{why}"),
 }
