@@ -1,15 +1,20 @@
-"""Runs the reference programs as an agent would: one process per rank, on tiny data, on one thread each."""
+"""Runs the reference programs on tiny data: as an agent would, one process per rank, or one rank in this process."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import importlib
+import importlib.util
 import json
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -40,13 +45,56 @@ class Outcome:
         return [value for event in self.events("LOSS", rank) for value in event["values"]]
 
 
+def load(path: str) -> ModuleType:
+    """A module of a workload's folder, under a name of its own; as a rank does, it finds its neighbours by theirs."""
+    file = WORKLOADS / f"{path}.py"
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with _neighbours(file.parent):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _neighbours(folder: Path) -> Iterator[None]:
+    """Modules of a workload's folder can be imported; several folders have some of the same name."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None) or "").startswith(f"{folder}/"):
+                del sys.modules[name]
+
+
 class Runner:
-    """Starts all ranks of a workload in a folder and waits for them."""
+    """Runs all ranks of a workload in a folder."""
+
+    def inside(self, script: str, folder: Path, params: dict[str, Any], **config: Any) -> Outcome:
+        """One rank in this process, which has imported the framework already."""
+        import trainmark_job
+        import trainmark_probe
+
+        self._configure(folder, params, config)
+        spool, code, error = folder / "spool0", 0, ""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self._env(folder, 0, 1, 0, spool).items():
+                patch.setenv(name, value)
+            patch.delenv("TRAINMARK_PROBE_PID", raising=False)
+            importlib.reload(trainmark_probe)
+            try:
+                with _neighbours(WORKLOADS / Path(script).parent):
+                    load(script.removesuffix(".py")).main()
+            except trainmark_job.InputError as wrong:
+                code, error = trainmark_job.BAD_INPUT, f"error: {wrong}\n"
+        importlib.reload(trainmark_probe)
+        return Outcome([code], [error], [spool])
 
     def run(self, script: str, folder: Path, params: dict[str, Any], ranks: int = 1, **config: Any) -> Outcome:
-        folder.mkdir(parents=True, exist_ok=True)
-        given = {"device": "cpu", "backend": "gloo", "workdir": str(folder), "seed": 5, "params": params, **config}
-        (folder / "config.json").write_text(json.dumps(given))
+        """A process for each rank."""
+        self._configure(folder, params, config)
         port = _free_port()
         spools = [folder / f"spool{rank}" for rank in range(ranks)]
         started = [
@@ -65,6 +113,12 @@ class Runner:
             for process in started:
                 process.kill()
         return Outcome([process.returncode for process in started], errors, spools)
+
+    def _configure(self, folder: Path, params: dict[str, Any], config: dict[str, Any]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        given = {"device": "cpu", "backend": "gloo", "workdir": str(folder), "seed": 5, "params": params, **config}
+        given["checkpoints"] = str(folder / "checkpoints")
+        (folder / "config.json").write_text(json.dumps(given))
 
     def _env(self, folder: Path, rank: int, ranks: int, port: int, spool: Path) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith("TRAINMARK_")}

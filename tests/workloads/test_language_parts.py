@@ -18,7 +18,8 @@ from trainmark_loop import learning_rate
 
 from trainmark.spec import workload
 
-from .test_workload_parts import ALONE, CPU, load
+from .conftest import load
+from .test_workload_parts import ALONE, CPU
 
 gpt2, llama, bert = (load(f"{name}/model") for name in ("gpt2", "llama", "bert"))
 masked_text = load("bert/masked_text")

@@ -30,7 +30,7 @@ def text(tmp_path_factory) -> Path:
 def whole(runner, text, tmp_path_factory):
     """One uninterrupted run of gpt2, with dropout and two checkpoints."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, runner.run("gpt2/pytorch.py", folder, GPT2, data=str(text))
+    return folder, runner.inside("gpt2/pytorch.py", folder, GPT2, data=str(text))
 
 
 def test_gpt2_tells_the_whole_story(whole):
@@ -54,7 +54,7 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(whole, runner, text, t
     folder, outcome = whole
     (tmp_path / "checkpoints").mkdir()
     shutil.copy(folder / "checkpoints" / "step-000000003.pt", tmp_path / "checkpoints")
-    resumed = runner.run("gpt2/pytorch.py", tmp_path, GPT2, data=str(text))
+    resumed = runner.inside("gpt2/pytorch.py", tmp_path, GPT2, data=str(text))
     assert resumed.codes == [0], resumed.errors
     assert resumed.losses() == outcome.losses()[3:], "the same seed gives the same losses"
     assert resumed.notes()["weights_sha256"] == outcome.notes()["weights_sha256"]
@@ -64,7 +64,7 @@ def test_other_words_do_not_go_on_from_a_checkpoint(whole, runner, tmp_path):
     folder, _ = whole
     (tmp_path / "other.txt").write_text(TEXT.replace("bottles", "BOTTLES"))
     path = folder / "checkpoints" / "step-000000003.pt"
-    outcome = runner.run("gpt2/pytorch.py", tmp_path / "run", GPT2, data=str(tmp_path), checkpoint=str(path))
+    outcome = runner.inside("gpt2/pytorch.py", tmp_path / "run", GPT2, data=str(tmp_path), checkpoint=str(path))
     assert outcome.codes == [2]
     assert outcome.errors[0].startswith(f"error: checkpoint {path} is of another model: its vocabulary has")
     assert outcome.errors[0].count("\n") == 1
@@ -88,7 +88,7 @@ def test_weights_in_one_piece_and_in_shares_learn_alike(runner, text, tmp_path):
     # The saved shares are whole weights: a single process goes on from them.
     (tmp_path / "one" / "checkpoints").mkdir(parents=True)
     shutil.copy(tmp_path / "fsdp" / "checkpoints" / "step-000000006.pt", tmp_path / "one" / "checkpoints")
-    resumed = runner.run("llama/pytorch.py", tmp_path / "one", {**LLAMA, "steps": 7}, data=str(text))
+    resumed = runner.inside("llama/pytorch.py", tmp_path / "one", {**LLAMA, "steps": 7}, data=str(text))
     assert resumed.codes == [0], resumed.errors
     assert resumed.losses()[0] == pytest.approx(fsdp.losses(0)[6], rel=0.2)
 
@@ -101,7 +101,7 @@ def test_bert_learns_to_guess_and_stops_at_its_target(runner, tmp_path):
         "learning_rate": 0.02, "warmup_steps": 5, "max_steps": 400, "eval_interval_samples": 160, "eval_batch_size": 16,
         "eval_iter_start_samples": 320, "num_eval_examples": 32, "target_mlm_accuracy": 0.9,
     }  # fmt: skip
-    outcome = runner.run("bert/pytorch.py", tmp_path / "run", params, data=str(tmp_path))
+    outcome = runner.inside("bert/pytorch.py", tmp_path / "run", params, data=str(tmp_path))
     assert outcome.codes == [0], outcome.errors
     evaluations = outcome.events("EVALUATE")
     assert evaluations[0]["step"] == 40
@@ -112,7 +112,7 @@ def test_bert_learns_to_guess_and_stops_at_its_target(runner, tmp_path):
 
 
 def test_random_tokens_are_called_synthetic(runner, tmp_path):
-    outcome = runner.run("gpt2/pytorch.py", tmp_path, {**GPT2, "steps": 2}, data="synthetic")
+    outcome = runner.inside("gpt2/pytorch.py", tmp_path, {**GPT2, "steps": 2}, data="synthetic")
     assert outcome.codes == [0], outcome.errors
     assert outcome.notes()["data"] == "synthetic"
     assert outcome.events("EVALUATE") == []

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,26 +22,12 @@ from trainmark_torch_images import Feed
 
 from trainmark.spec import workload
 
+from .conftest import load
+
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
 ALONE = Ranks(CPU, 0, 1, 0)
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
-
-
-def load(path: str) -> ModuleType:
-    """A module of a workload's folder, under a name of its own; as a rank does, it finds its neighbours by theirs."""
-    file = workload.BUILT_IN / f"{path}.py"
-    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.parent))
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(file.parent))
-        sys.modules.pop("shared", None)
-    return module
 
 
 # -- IDX

@@ -18,7 +18,7 @@ SMALL = {"batch": 16, "steps": 6, "checkpoint_every": 3, "target_accuracy": 0.0}
 def whole(runner, digits, tmp_path_factory):
     """One uninterrupted run of mnist with two checkpoints."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, runner.run("mnist/pytorch.py", folder, SMALL, data=str(digits))
+    return folder, runner.inside("mnist/pytorch.py", folder, SMALL, data=str(digits))
 
 
 def test_mnist_tells_the_whole_story(whole):
@@ -46,7 +46,7 @@ def test_a_resumed_run_ends_with_the_same_weights(whole, runner, digits, tmp_pat
     folder, outcome = whole
     (tmp_path / "checkpoints").mkdir()
     shutil.copy(folder / "checkpoints" / "step-000000003.pt", tmp_path / "checkpoints")
-    resumed = runner.run("mnist/pytorch.py", tmp_path, SMALL, data=str(digits))
+    resumed = runner.inside("mnist/pytorch.py", tmp_path, SMALL, data=str(digits))
     assert resumed.codes == [0], resumed.errors
     assert resumed.notes()["resumed_from_step"] == 3
     assert [step["step"] for step in resumed.events("STEP_END")] == [4, 5, 6]
@@ -78,14 +78,14 @@ def test_a_broken_file_is_one_line_and_exit_code_2(runner, own_digits, tmp_path)
 
 
 def test_mnist_without_data_says_what_it_needs(runner, tmp_path):
-    outcome = runner.run("mnist/pytorch.py", tmp_path, SMALL, data=None)
+    outcome = runner.inside("mnist/pytorch.py", tmp_path, SMALL, data=None)
     assert outcome.codes == [2]
     assert outcome.errors == ["error: mnist needs data: a folder with the four IDX files of MNIST or its kin\n"]
 
 
 def test_resnet50_runs_on_synthetic_images_and_says_so(runner, tmp_path):
     params = {"batch": 2, "steps": 2, "image_size": 32, "classes": 10, "warmup_epochs": 0, "target_accuracy": 0.0}
-    outcome = runner.run("resnet50/pytorch.py", tmp_path, params, data=None)
+    outcome = runner.inside("resnet50/pytorch.py", tmp_path, params, data=None)
     assert outcome.codes == [0], outcome.errors
     assert outcome.notes()["data"] == "synthetic"
     assert len(outcome.losses()) == 2

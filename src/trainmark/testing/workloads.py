@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trainmark import api
 from trainmark.spec import workload
-from trainmark.store.rundir import RunDir
 
 PRESETS = ("smoke", "quick", "full")
 
@@ -58,23 +56,11 @@ class WorkloadContract:
         case: dict[str, Any] = {"case": f"{self.folder.name}:{framework}:cpu:1:{ranks}:1"}
         if self.data is not None:
             case["data"] = self.data
-        suite = {
-            "schema": 1,
-            "name": "contract",
-            "preset": "smoke",
-            "workloads": [str(self.folder.parent)],
-            "cases": [case],
-        }
-        file = place / f"{framework}-{ranks}.yaml"
-        file.write_text(json.dumps(suite))
-        argv = [sys.executable, "-m", "trainmark", "run", str(file), "--runs", str(place / "runs"), "--json"]
-        said = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=False).stdout)
-        ended = said["cases"][0]
-        assert ended["state"] == "SUCCEEDED", f"{ended['case']}: {ended['state']}: {ended['reason']}"
-        lines = [
-            file.read_text().splitlines() for file in RunDir(Path(said["dir"])).path.glob("*/round1/*/*/events.jsonl")
-        ]
-        return [json.loads(line) for part in lines for line in part]
+        suite = {"preset": "smoke", "workloads": [str(self.folder.parent)], "cases": [case]}
+        ran = api.run(suite, runs=place / "runs")
+        assert ran.state == "SUCCEEDED", f"{case['case']}: {ran.report('text')}"
+        files = ran.path.glob("*/round1/*/*/events.jsonl")
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def _losses(events: list[dict[str, Any]]) -> list[float]:

@@ -26,6 +26,10 @@ REASONS: dict[str, tuple[str, str]] = {
     "one-node": ("node {node}", "节点 {node}"),
     "several-nodes": ("nodes {first}–{last}", "节点 {first}–{last}"),
     "sets-of-nodes": ("{count} sets of nodes", "{count} 组节点"),
+    "events-missing": (
+        "{folder}: {recorded} events were recorded, {found} are there",
+        "{folder}：记录了 {recorded} 个事件，现有 {found} 个",
+    ),
     # Studies and contests.
     "baseline-without-speed": (
         "the baseline {baseline} has no speed, so no speed-up can be told: {why}",
