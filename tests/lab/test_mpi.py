@@ -86,8 +86,8 @@ def kill(lab: Lab, host: str, *pattern: str) -> None:
         ("node1", ("-x", "mpirun")),
         ("node2", ("-x", "orted")),
         ("node2", ("-f", "^[^ ]+ -u .*allreduce/mpi.py")),
-        ("node1", ("-f", "pyz head ")),
-        ("node2", ("-f", "pyz door ")),
+        ("node1", ("-f", "pyz mpi-head ")),
+        ("node2", ("-f", "pyz mpi-member ")),
     ],
     ids=["agent of the head", "agent of the other", "mpirun", "orted", "a rank", "head", "door"],
 )
