@@ -50,14 +50,14 @@ def load(weights=Path(__file__).with_name("weights.pt")):
 """
 
 
-def source(graph: Graph, dropout: float | None = None) -> str:
-    """The network as a Python file; takes images as batch × channels × height × width. `dropout` replaces all rates."""
-    members = [(index, _member(graph, index, dropout)) for index in range(len(graph.layers))]
+def source(graph: Graph) -> str:
+    """The network as a Python file; takes images as batch × channels × height × width."""
+    members = [(index, _member(graph, index)) for index in range(len(graph.layers))]
     made = [f"        self.l{index} = {text}\n" for index, text in members if text] or ["        pass\n"]
     return _HEAD + "".join(made) + "\n    def forward(self, x):\n" + _forward(graph) + _TAIL
 
 
-def _member(graph: Graph, index: int, dropout: float | None) -> str:
+def _member(graph: Graph, index: int) -> str:
     """What a layer keeps in the module, if it keeps anything."""
     layer = graph.layers[index]
     came = graph.shapes[layer.a]
@@ -70,8 +70,7 @@ def _member(graph: Graph, index: int, dropout: float | None) -> str:
     if layer.op == DENSE:
         return f"nn.Linear({came[-1]}, {layer.width})"
     if layer.op == DROPOUT:
-        rate = layer.extra / 1e6 if dropout is None else float(dropout)
-        return f"nn.Dropout{'2d' if len(came) == 3 else ''}({rate})"
+        return f"nn.Dropout{'2d' if len(came) == 3 else ''}({layer.extra / 1e6})"
     return ""
 
 
@@ -108,11 +107,11 @@ def _call(index: int, layer: Layer, a: str, b: str) -> str:
     }.get(layer.op, f"F.log_softmax({a}, 1)")
 
 
-def build(graph: Graph, dropout: float | None = None) -> torch.nn.Module:
+def build(graph: Graph) -> torch.nn.Module:
     """The network, with fresh weights."""
     space: dict[str, Any] = {"__name__": "network", "__file__": "network.py"}
     # Nothing but checked integers of the graph goes into the text.
-    exec(compile(source(graph, dropout), "network.py", "exec"), space)  # noqa: S102
+    exec(compile(source(graph), "network.py", "exec"), space)  # noqa: S102
     network: torch.nn.Module = space["Network"]()
     return network
 
