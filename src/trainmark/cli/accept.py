@@ -127,7 +127,6 @@ def _check_output(path: Path | None) -> None:
 
 def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int:
     from trainmark.campaigns import accept
-    from trainmark.cli.report import write
     from trainmark.report.show import format_of, show
 
     found, learnt = accept.judge(setting, gathered)
@@ -135,6 +134,6 @@ def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int
         sys.stderr.write(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
         output = Path(setting.output)
-        write(output, show(found, format_of(None, output)))
+        common.write(show(found, format_of(None, output)), output)
     sys.stdout.write(show(found, "json" if args.json else "text"))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED
