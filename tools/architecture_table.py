@@ -24,7 +24,7 @@ import torch
 
 from trainmark.automl.graph.graph import BN, CONV, RELU, Graph
 from trainmark.automl.graph.keys import canonical_hash
-from trainmark.automl.graph.moves import Impossible, Move, apply
+from trainmark.automl.graph.moves import Impossible, Move, apply, tuned
 from trainmark.automl.graph.network import build
 from trainmark.automl.graph.start_networks import small_cnn
 from trainmark.data.cache import get
@@ -112,7 +112,7 @@ def fashion() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 def accuracy(graph: Graph, seed: int, data: tuple[torch.Tensor, ...]) -> float:
     images, labels, test_images, test_labels = data
     torch.manual_seed(seed)
-    network = build(graph, dropout=0.0)
+    network = build(tuned(graph, len(graph.layers), None, 0.0))
     steps = EPOCHS * -(-TRAIN // BATCH)
     optimizer = torch.optim.Adam(network.parameters(), lr=RATE, fused=True)
     falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, steps)

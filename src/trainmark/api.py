@@ -416,9 +416,9 @@ def predict(
     sizes = [nodes] if isinstance(nodes, int) else list(nodes)
     found = predict_run(open(run, runs).folder, sizes, all_reduce=all_reduce, peaks=known)
     rows = [
-        {"series": one.series, "unit": one.unit, **msgspec.structs.asdict(told)}
+        {"series": one.series, "unit": one.unit, **msgspec.structs.asdict(prediction)}
         for one in found.series
-        for told in one.predictions
+        for prediction in one.predictions
     ]
     return Result(found, rows)
 

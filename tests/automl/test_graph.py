@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.automl.aiperf_writer import to_aiperf
 from tests.automl.graphs import networks
 from tests.conftest import Cli
-from trainmark.automl.graph.aiperf_json import to_aiperf
 from trainmark.automl.graph.graph import OPS, Graph
 from trainmark.automl.graph.graph_json import decode, encode
 from trainmark.automl.graph.start_networks import resnet50, small_cnn, start

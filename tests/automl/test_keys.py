@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.automl.aiperf_writer import to_aiperf
 from tests.automl.graphs import changed, edit_distance, networks, renamed
-from trainmark.automl.graph.aiperf_json import to_aiperf
 from trainmark.automl.graph.graph import ADD, GAP, INPUT, NONE, Graph
 from trainmark.automl.graph.keys import aiperf_descriptor, aiperf_key, canonical_hash
 from trainmark.automl.graph.moves import Limits, Move, apply, neighbours

@@ -150,7 +150,7 @@ class Course:
     def worker(self, owner: str, ledger: Ledger, life: int) -> None:
         """Claims what waits, proposes the same as others do, and tells results, until it is killed."""
         for turn in range(life):
-            waiting = ledger.waiting()
+            waiting = [entry for entry in ledger.entries() if entry.state == "waiting"]
             claimed = ledger.claim(self.dice.choice(waiting), owner) if waiting else ledger.propose(new("c"), owner)
             if claimed is None:
                 continue
@@ -206,7 +206,7 @@ def _hand_over(url: str, slot: int, grace: float, results: Any) -> None:
     ledger, owner = open_ledger(url, "x", _MANY), f"slot{slot}"
     key = 0
     while True:
-        claimed = next((ledger.claim(entry, owner) for entry in ledger.waiting()), None)
+        claimed = next((ledger.claim(one, owner) for one in ledger.entries() if one.state == "waiting"), None)
         if claimed is None:
             key = max(key + 1, len(ledger.entries()))
             claimed = ledger.propose(new(str(key)), owner)

@@ -24,7 +24,7 @@ from trainmark.report.i18n.speaker import say
 from trainmark.report.make import acceptance, acceptance_rounds
 from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.report.show import show
-from trainmark.run import campaign, session
+from trainmark.run import campaign, loop, session
 from trainmark.run.campaign import Step
 from trainmark.run.lease import Lease
 from trainmark.score.accept.nodes import Rule
@@ -200,7 +200,8 @@ def test_two_nodes(accept: Callable[..., Any], tmp_path: Path) -> None:
     assert words(found) == {"n1": "good", "n2": "bad"}
 
 
-def test_a_node_that_cannot_be_reached_is_untested(accept: Callable[..., Any]) -> None:
+def test_a_node_that_cannot_be_reached_is_untested(accept: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "REST_SECONDS", 0.0)
     found = accept("--no-links", "--looks", "1", code=1, mute=["n4"])
     assert words(found) == {**dict.fromkeys(HOSTS, "good"), "n4": "untested"} and found["drain"] == []
     assert "No route to host" in say(found["nodes"][3]["reason"])

@@ -171,7 +171,10 @@ def test_logs_of_ranks(cli: Cli, make_workload: Make, make_suite: Make) -> None:
 
 def test_init_runs_as_it_is(cli: Cli) -> None:
     cli("init", "mine")
-    assert cli.json("run", "mine/suite.yaml", "--site", "mine/site.yaml")["state"] == "SUCCEEDED"
+    assert "resnet50:pytorch:cpu:1:1:1@batch=2" in cli("plan", "mine/suite.yaml", "--site", "mine/site.yaml").stdout
+    suite = (cli.folder / "mine/suite.yaml").read_text()
+    (cli.folder / "mine/short.yaml").write_text(suite.replace("  - resnet50", "  # - resnet50"))
+    assert cli.json("run", "mine/short.yaml", "--site", "mine/site.yaml")["state"] == "SUCCEEDED"
     assert "already there" in cli("init", "mine", code=2).stderr
 
 

@@ -199,7 +199,7 @@ def test_controller_and_a_relay_killed_in_docker(cli: Cli, hosts: Lab, running: 
     process = running(SLOW, container=site.container("docker"))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    hosts.on("node2", "pkill", "-KILL", "-f", "pyz serve", check=False)
+    hosts.on("node2", "pkill", "-KILL", "-f", "pyz relay", check=False)
     cli("resume", cli.run_id())
     assert only_case(cli)["state"] == "SUCCEEDED" and steps(cli, "node2") == 60
     soon_clean(hosts)

@@ -86,10 +86,10 @@ def kill(lab: Lab, host: str, *pattern: str) -> None:
         ("node1", ("-x", "mpirun")),
         ("node2", ("-x", "orted")),
         ("node2", ("-f", "^[^ ]+ -u .*allreduce/mpi.py")),
-        ("node1", ("-f", "pyz head ")),
-        ("node2", ("-f", "pyz door ")),
+        ("node1", ("-f", "pyz mpi-head ")),
+        ("node2", ("-f", "pyz mpi-member ")),
     ],
-    ids=["agent of the head", "agent of the other", "mpirun", "orted", "a rank", "head", "door"],
+    ids=["agent of the head", "agent of the other", "mpirun", "orted", "a rank", "head", "member"],
 )
 def test_killed_anywhere(cli: Cli, hosts: Lab, going: Any, host: str, pattern: tuple[str, ...]) -> None:
     kill(hosts, host, *pattern)

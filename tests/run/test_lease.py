@@ -67,12 +67,17 @@ def test_an_owner_elsewhere_is_known_by_its_renewals(tmp_path: Path) -> None:
 def test_only_one_of_many_wins(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from trainmark.run import lease\n"
-        "try:\n    lease.take(Path(sys.argv[1])); print('won', flush=True); time.sleep(3)\n"
+        "try:\n    lease.take(Path(sys.argv[1])); print('won', flush=True); sys.stdin.read()\n"
         "except lease.Owned: print('lost')"
     )
     many = [
-        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(6)
     ]
-    said = [process.communicate()[0].strip() for process in many]
+    # The winner holds on until all have tried.
+    said = [process.stdout.readline().strip() for process in many]
+    for process in many:
+        process.communicate()
     assert sorted(said) == ["lost"] * 5 + ["won"]

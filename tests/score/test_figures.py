@@ -10,7 +10,7 @@ import pytest
 from trainmark.report.i18n.speaker import say
 from trainmark.score.figures import contention, convergence
 from trainmark.score.figures.attempt import Question, RunScore, score_run
-from trainmark.score.figures.case import measure
+from trainmark.score.figures.case import measure, to_target
 from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.figures.convergence import Reach
 from trainmark.score.records import Figure
@@ -154,7 +154,7 @@ def test_runs_that_miss_are_censored_never_averaged_away(
     runs: list[tuple[bool, float]], value: float | None, reason: str
 ) -> None:
     reaches = [Reach(good, seconds, 100) for good, seconds in runs]
-    found = convergence.measure(reaches, ACCURACY, "images", 1)["time_to_target"]
+    found = to_target(reaches, ACCURACY, "images", 1)["time_to_target"]
     assert found.value == value and reason in say(found.reason)
     assert found.n == len(runs) and found.inputs == [seconds for _, seconds in runs]
 

@@ -68,8 +68,8 @@ def going(
 @pytest.mark.parametrize(
     ("host", "pattern"),
     [
-        ("node1", "pyz task"),
-        ("node2", "pyz task"),
+        ("node1", "pyz slurm-step"),
+        ("node2", "pyz slurm-step"),
         ("node1", "srun --mpi=pmix"),
         ("node2", "^[^ ]+ -u .*allreduce/mpi.py"),
     ],

@@ -7,6 +7,7 @@ import sys
 from typing import Any, Callable
 
 FOLDER, AGENT = "%DIR%", "%AGENT%"
+_OLD_VERBS = {"head": "mpi-head", "door": "mpi-member"}  # in plans of older versions
 
 
 def fill_ports(text: str, ports: list[int]) -> str:
@@ -26,7 +27,7 @@ def agent_command(argv: list[str]) -> list[str]:
     """A command that runs this agent with another verb gets its Python and file."""
     if argv[0] != AGENT:
         return argv
-    return [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), *argv[1:]]
+    return [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), _OLD_VERBS.get(argv[1], argv[1]), *argv[2:]]
 
 
 def agree_on(plan: dict[str, Any], ports: list[int]) -> dict[str, Any]:

@@ -43,8 +43,8 @@ from trainmark.store.rundir import RunDir
 
 LEAST_BLOCKS = 5
 LINK_BLOCKS = 3
-# Rounds of the tournament where there are more nodes than can all meet in a reasonable time.
-MOST_MEETINGS = 15
+# Rounds of disjoint pairs, where measuring every pair would take too long.
+MOST_PAIRINGS = 15
 NODES, AGAIN, LINKS = "nodes", "again", "links"
 # Files of older versions: what was asked for and the runs so far, the plan for the links, and in every other run
 # which one is the first.
@@ -84,7 +84,7 @@ class Asked(msgspec.Struct, frozen=True):
 def create(
     site: Site, runs: Path, options: Options, site_file: Path | None = None, command: Sequence[str] = ()
 ) -> Campaign:
-    """Reads and plans everything, so that bad input is told before anything starts. Nothing is started."""
+    """Reads and plans everything, so that bad input is refused before anything starts. Nothing is started."""
     if "" in site.hosts:
         raise UserError(f"{site_file}: nodes are judged by name; name them in `hosts` instead")
     case = _case(options, site, options.case or _default_case(site), LEAST_BLOCKS)
@@ -103,8 +103,8 @@ def create(
         plan = fleet.again(plan, site.hosts, seed)
     links = None
     if link_case is not None and len(site.hosts) > 1:
-        meetings = _meetings(site.hosts, options.pairs or MOST_MEETINGS, seed)
-        links = fleet.on_pairs(link_case, site, places, meetings, int(link_case.id.repeat), seed, together=together)
+        pairings = _pairings(site.hosts, options.pairs or MOST_PAIRINGS, seed)
+        links = fleet.on_pairs(link_case, site, places, pairings, int(link_case.id.repeat), seed, together=together)
     first = rundir.create(runs.resolve(), plan.suite)
     members = [Member("..", Step(NODES))]
     made = campaign.create(first.path / campaign.FOLDER, "acceptance", Asked(setting, links), command, members)
@@ -190,10 +190,9 @@ class _Course:
         if step.what == LINKS and self._asked.links is not None:
             return self._asked.links
         nodes = self._first.manifest().plan
-        told = step.arguments
         # Blocks of later looks have seeds of their own.
-        seed = nodes.seed + nodes.cases[0].repeat * int(told["look"])
-        return fleet.again(nodes, [*told["suspects"], *_references(step)], seed)
+        seed = nodes.seed + nodes.cases[0].repeat * int(step.arguments["look"])
+        return fleet.again(nodes, [*step.arguments["suspects"], *_references(step)], seed)
 
     def read(self, step: Step, run: RunDir) -> list[Measured]:
         return acceptance_rounds.read(run, step.what)
@@ -286,11 +285,11 @@ def _unusable(plan: Plan) -> dict[str, str]:
         left = still
 
 
-def _meetings(hosts: Sequence[str], most: int, seed: int) -> Pairs:
-    meetings = tournament(hosts)
-    if len(meetings) > most:
-        return random.Random(seed).sample(meetings, most)  # noqa: S311 - an order, not a secret
-    return meetings
+def _pairings(hosts: Sequence[str], most: int, seed: int) -> Pairs:
+    pairings = tournament(hosts)
+    if len(pairings) > most:
+        return random.Random(seed).sample(pairings, most)  # noqa: S311 - an order, not a secret
+    return pairings
 
 
 def as_asked(options: Options, setting: Setting) -> Setting:

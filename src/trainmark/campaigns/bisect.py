@@ -267,9 +267,9 @@ class _Bisection:
             found = case.measurements.get("throughput")
             if case.state is not JobState.SUCCEEDED or found is None or not found.inputs:
                 why = case.reason or (found.reason if found else "")
-                said = "".join(f": {line}" for line in last_lines(case)[-1:])
+                last = "".join(f": {line}" for line in last_lines(case)[-1:])
                 missing = reason(
-                    "bisect-no-speed", case=case.case, state=str(case.state), why=why, last=said, run=str(run.path)
+                    "bisect-no-speed", case=case.case, state=str(case.state), why=why, last=last, run=str(run.path)
                 )
                 return _Showed(missing, disturbed)
             speeds.append(found.inputs[0])

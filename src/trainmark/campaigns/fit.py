@@ -158,9 +158,9 @@ class _Fit:
         if failure.get("kind") == "oom":
             return Tried(False, why)
         lines = failure.get("last_lines") or [""]
-        said = f": {lines[-1]}" if lines[-1] else ""
+        end = f": {lines[-1]}" if lines[-1] else ""
         raise SiteError(
-            f"{plan.cases[0].case}: {outcome} while looking for the largest batch: {say(why)}{said} ({run.path})"
+            f"{plan.cases[0].case}: {outcome} while looking for the largest batch: {say(why)}{end} ({run.path})"
         )
 
 

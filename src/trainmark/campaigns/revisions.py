@@ -11,14 +11,14 @@ from trainmark.errors import SiteError, UserError
 
 
 def git(repo: Path, *argv: str) -> str:
-    """What git says; its own words where it refuses."""
+    """The output of git; its own message where it refuses."""
     try:
         done = subprocess.run(["git", "-C", str(repo), *argv], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise SiteError("git is not on PATH; install it") from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise UserError(f"git {argv[0]}: {said[-1] if said else f'exit code {done.returncode}'}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise UserError(f"git {argv[0]}: {lines[-1] if lines else f'exit code {done.returncode}'}")
     return done.stdout.strip()
 
 

@@ -50,8 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--link-margin", default="10%", metavar="SHARE", help="the same of links' bandwidth (10%%)")
     parser.add_argument("--looks", type=int, default=3, metavar="N", help="how often suspects are looked at (3)")
     parser.add_argument("--no-links", action="store_true", help="do not measure the links between nodes")
-    parser.add_argument("--pairs", type=int, metavar="N", help="rounds of disjoint pairs (default: everybody meets "
-                        "everybody, at most 15 rounds)")  # fmt: skip
+    parser.add_argument("--pairs", type=int, metavar="N", help="rounds of disjoint pairs (default: every node with "
+                        "every other, at most 15 rounds)")  # fmt: skip
     parser.add_argument("--link-case", metavar="CASE", help="what every pair of nodes runs (default: collectives)")
     parser.add_argument("--one-at-a-time", action="store_true", help="for hosts that share a machine: one runs, the "
                         "others wait")  # fmt: skip
@@ -73,8 +73,8 @@ def call(args: argparse.Namespace) -> int:
     if args.again:
         setting, gathered = accept.gathered(_named(args, args.again, "--from"))
         # Files that the acceptance itself wrote are left as they are.
-        told = msgspec.structs.replace(setting, learn="", output="")
-        return _show(args, accept.as_asked(options, told), gathered)
+        setting = msgspec.structs.replace(setting, learn="", output="")
+        return _show(args, accept.as_asked(options, setting), gathered)
     made = accept.create(common.load_site(args), args.runs, options, args.site, drive.command(args))
     return _carry_on(made, args, options)
 
@@ -127,7 +127,6 @@ def _check_output(path: Path | None) -> None:
 
 def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int:
     from trainmark.campaigns import accept
-    from trainmark.cli.report import write
     from trainmark.report.show import format_of, show
 
     found, learnt = accept.judge(setting, gathered)
@@ -135,6 +134,6 @@ def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int
         sys.stderr.write(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
         output = Path(setting.output)
-        write(output, show(found, format_of(None, output)))
+        common.write(show(found, format_of(None, output)), output)
     sys.stdout.write(show(found, "json" if args.json else "text"))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED

@@ -45,8 +45,8 @@ def call(args: argparse.Namespace) -> int:
         raise UserError(f"{run.path} does not lie in {args.runs}; name its folder with --runs")
     state = RunState.replay(manifest.plan, journal.read(run.path).records)
     if state.finished is not JobState.SUCCEEDED:
-        said = state.finished or "not finished"
-        raise UserError(f"{run.id} is {said}: only a run that succeeded can be a baseline")
+        found = state.finished or "not finished"
+        raise UserError(f"{run.id} is {found}: only a run that succeeded can be a baseline")
     _show(args, [baselines.put(args.runs, manifest)])
     return 0
 

@@ -92,11 +92,11 @@ def _lines(repo: Path, found: Bisected) -> list[str]:
     if found.disturbed:
         where += f"\n  {found.disturbed} of {answer.rounds} rounds were disturbed; a quiet machine gives a surer answer"
     if answer.commit is None:
-        said = {
+        text = {
             "faster": f"bad is not slower than good but {say(verdict.reason)}",
             "equivalent": f"bad is not slower than good: {say(verdict.reason)}",
         }.get(verdict.word, f"it is not beyond doubt that bad is slower than good: {say(verdict.reason)}")
-        return [f"no slow commit: {said}", f"  bad ÷ good: {ratio_text(verdict)}; {where}"]
+        return [f"no slow commit: {text}", f"  bad ÷ good: {ratio_text(verdict)}; {where}"]
     lines = [f"first slow commit: {revisions.title(repo, answer.commit)}"]
     lines += [f"  or, without a speed of its own: {revisions.title(repo, commit)}" for commit in answer.also]
     lines += [f"  not beyond doubt: {revisions.title(repo, commit)}" for commit in answer.unsure]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from trainmark.errors import UserError, did_you_mean, one_of
@@ -16,6 +17,7 @@ from trainmark.spec import suite as suites
 from trainmark.spec.site import Site
 from trainmark.spec.suite import Loaded
 from trainmark.store import rundir
+from trainmark.store.files import write_named
 from trainmark.store.rundir import RunDir
 
 
@@ -77,7 +79,7 @@ def overrides(args: argparse.Namespace) -> dict[str, str]:
 
 
 def pairs(texts: list[str], option: str) -> dict[str, str]:
-    """KEY=VALUE words as a mapping."""
+    """KEY=VALUE texts as a mapping."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -104,6 +106,15 @@ def make_plan(args: argparse.Namespace) -> Plan:
 def check_runs(plan: Plan, args: argparse.Namespace) -> None:
     """Whether the site's nodes will see the folder for runs, where they must."""
     launcher_of(plan.site).check_runs(plan.site, args.runs)
+
+
+def write(text: str, output: Path | None) -> None:
+    """To the file that `-o` names, whole or not at all, or to the terminal. A line of a log may hold bytes that are no
+    text."""
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_named(output, text.encode("utf-8", "replace"))
 
 
 def resume_line(run: RunDir, plan: Plan) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainmark import api
 from trainmark.cli import common
-from trainmark.cli.report import write
 from trainmark.errors import OK, THRESHOLD_CROSSED, UserError
 from trainmark.report.show import format_of, show
 from trainmark.spec.notation import parse_share
@@ -80,14 +78,7 @@ def call(args: argparse.Namespace) -> int:
 def _write(args: argparse.Namespace, found: list[Comparison]) -> None:
     kind = format_of(args.format, args.output)
     several = {"comparisons": found} if kind == "json" and len(found) > 1 else found
-    _put(args, show(found[0] if len(found) == 1 else several, kind))
-
-
-def _put(args: argparse.Namespace, shown: str) -> None:
-    if args.output is None:
-        sys.stdout.write(shown)
-    else:
-        write(args.output, shown)
+    common.write(show(found[0] if len(found) == 1 else several, kind), args.output)
 
 
 def _why(args: argparse.Namespace) -> int:
@@ -98,9 +89,9 @@ def _why(args: argparse.Namespace) -> int:
         raise UserError(f"--why compares two runs, found {len(args.sides)}")
     kind = format_of(args.format, args.output)
     if kind not in ("text", "json"):
-        raise UserError(f"--why is told as text or JSON, found `{kind}`")
+        raise UserError(f"--why is shown as text or JSON, found `{kind}`")
     (run_a, _, case_a), (run_b, _, case_b) = (name.partition(":") for name in args.sides)
     reports = [build.build(rundir.find(args.runs, name)) for name in (run_a, run_b)]
     found = why.why(reports[0], reports[1], case_a or None, case_b or None)
-    _put(args, show(found, kind))
+    common.write(show(found, kind), args.output)
     return OK

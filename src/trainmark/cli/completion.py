@@ -42,8 +42,8 @@ def call(args: argparse.Namespace) -> int:
 
     from trainmark.spec.suite import built_in_names
 
-    words = {"suites": " ".join(built_in_names()), "cases": " ".join(_cases())}
-    functions = {"bash": _BASH, "zsh": _ZSH}[args.shell].format(**words)
+    offered = {"suites": " ".join(built_in_names()), "cases": " ".join(_cases())}
+    functions = {"bash": _BASH, "zsh": _ZSH}[args.shell].format(**offered)
     sys.stdout.write(shtab.complete(_whole_parser(), args.shell, preamble=functions) + "\n")
     return 0
 

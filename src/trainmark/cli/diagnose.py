@@ -67,8 +67,8 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
         raise UserError(f"{run.id}: no diagnostic rounds")
     folder = diagnosis.gather(run, state)
     if args.json:
-        told = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
-        sys.stdout.write(show(told, "json-line"))
+        shown = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
+        sys.stdout.write(show(shown, "json-line"))
         return found
     sys.stdout.write("\n" + show(found))
     sys.stdout.write(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")

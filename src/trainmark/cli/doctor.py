@@ -36,7 +36,7 @@ def bad(findings: list[Finding]) -> list[Finding]:
 
 
 def text(findings: Sequence[Finding]) -> str:
-    words = {True: "ok", False: "BAD", None: "note"}
-    rows = [{"host": f.host, "what": f.what, "": words[f.good], "found": f.found} for f in findings]
+    marks = {True: "ok", False: "BAD", None: "note"}
+    rows = [{"host": f.host, "what": f.what, "": marks[f.good], "found": f.found} for f in findings]
     cures = [f"{f.host}: {f.what}: {f.cure}\n" for f in findings if f.cure]
     return table(rows) + "".join(cures)

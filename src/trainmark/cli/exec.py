@@ -58,7 +58,7 @@ def call(args: argparse.Namespace) -> int:
 
 
 def _entry(args: argparse.Namespace) -> dict[str, Any]:
-    """The command line in the words of a suite's case."""
+    """The command line as a suite's case would say it."""
     entry = {
         "command": args.command,
         "name": args.name,
@@ -75,7 +75,7 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_program(program: str, cwd: Path) -> None:
-    """A slip of the pen is told before anything is started."""
+    """A mistyped name is found before anything is started."""
     path = os.path.join(cwd, program) if "/" in program else program
     if shutil.which(path) is None:
         what = "does not exist or cannot be executed" if "/" in program else "is not on PATH"

@@ -61,8 +61,8 @@ def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
         raise UserError(f"{run.id}: nothing was tried yet")
     given = vars(args)
     rate, hours, every = given.get("failures_per_day"), given.get("hours", _HOURS), given.get("save_every")
-    told = [None if rate is None else forecast(one, rate, hours, every) for one in found]
-    cases = [reading.GoodputCase(one, more) for one, more in zip(found, told, strict=True)]
+    forecasts = [None if rate is None else forecast(one, rate, hours, every) for one in found]
+    cases = [reading.GoodputCase(one, more) for one, more in zip(found, forecasts, strict=True)]
     whole = reading.GoodputRun(run.id, str(run.path), cases)
     if args.json:
         sys.stdout.write(reports.show(whole, "json-line"))

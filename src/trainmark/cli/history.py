@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from trainmark.cli import common
-from trainmark.cli.report import write
 from trainmark.report.show import format_of, show
 
 EPILOG = """\
@@ -30,8 +28,5 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.report.make import history
 
     shown = show(history.collect(args.runs, args.case), format_of(args.format, args.output))
-    if args.output is None:
-        sys.stdout.write(shown)
-    else:
-        write(args.output, shown)
+    common.write(shown, args.output)
     return 0

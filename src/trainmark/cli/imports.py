@@ -99,9 +99,9 @@ def call(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(own), indent=4) + b"\n")
         return 0
     imported = brought.imported
-    said = "was already imported as" if brought.again else "is now"
+    how = "was already imported as" if brought.again else "is now"
     if brought.run:
-        print(f"{imported.source}: {brought.rounds} round(s) of {brought.cases} case(s) {said} {brought.run}")
+        print(f"{imported.source}: {brought.rounds} round(s) of {brought.cases} case(s) {how} {brought.run}")
     counts = imported.counts
     if counts.get("lines"):
         print(
@@ -124,7 +124,7 @@ def _leave(number: int, _frame: Any) -> None:
 
 
 def _check(folder: Path) -> None:
-    """LoggedEvent before anything is imported: a folder that can be written to, or made."""
+    """Before anything is imported: a folder that can be written to, or made."""
     there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     if not there.is_dir():
         raise UserError(f"--output {folder}: {there} is no folder")

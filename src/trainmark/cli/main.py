@@ -135,7 +135,7 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 def _call(verb: str, rest: list[str]) -> int:
     level = "info"
     try:
-        _check_letters(rest)
+        _check_encoding(rest)
         args = parser(verb).parse_args(rest)
         level = args.log_level
         args.argv = [verb, *rest]
@@ -171,10 +171,10 @@ def _call(verb: str, rest: list[str]) -> int:
         return SITE_UNUSABLE
 
 
-def _check_letters(words: list[str]) -> None:
-    """What is kept of a run is UTF-8: bytes that are none are refused before anything is made of them."""
-    found = [("the argument", word) for word in words]
-    with contextlib.suppress(OSError):  # a folder that is gone is told of by whoever needs it
+def _check_encoding(arguments: list[str]) -> None:
+    """Files of a run are UTF-8: bytes that are not are refused before anything is made of them."""
+    found = [("the argument", one) for one in arguments]
+    with contextlib.suppress(OSError):  # a folder that is gone is reported where it is needed
         found.append(("the folder you are in,", os.getcwd()))
     for what, text in found:
         if not text.isascii() and text.encode("utf-8", "replace").decode() != text:

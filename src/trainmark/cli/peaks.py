@@ -44,28 +44,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     site = common.load_site(args)
-    kept = sites.peaks_file(args.site, os.uname().nodename)
+    file = sites.peaks_file(args.site, os.uname().nodename)
     if args.show:
-        found = peaks.load(kept)
+        found = peaks.load(file)
         if found is None:
-            raise UserError(f"{kept}: nothing is kept yet; `trainmark peaks` measures it")
+            raise UserError(f"{file}: nothing is kept yet; `trainmark peaks` measures it")
         return _print(found, args)
-    _check_writable(kept)
+    _check_writable(file)
     plan = planning.plan_suite(_suite(site, args), site, {}, args.seed)
-    plan = msgspec.structs.replace(plan, kind="peaks", peaks_file=str(kept.absolute()))
+    plan = msgspec.structs.replace(plan, kind="peaks", peaks_file=str(file.absolute()))
     common.check_runs(plan, args)
     return drive.drive(drive.create(plan, args), plan, args)
 
 
-def _check_writable(kept: Path) -> None:
+def _check_writable(file: Path) -> None:
     """Before minutes are spent on what could not be kept."""
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{kept.parent}: cannot be made: {error.strerror}") from None
-    if not os.access(kept.parent, os.W_OK):
+        raise UserError(f"{file.parent}: cannot be made: {error.strerror}") from None
+    if not os.access(file.parent, os.W_OK):
         raise UserError(
-            f"{kept.parent}: cannot be written, so peaks cannot be kept there; copy the site's file elsewhere"
+            f"{file.parent}: cannot be written, so peaks cannot be kept there; copy the site's file elsewhere"
         )
 
 
@@ -93,12 +93,12 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
     if not found.matmul:
         sys.stderr.write(f"trainmark peaks: nothing is kept, nothing could be measured: {'; '.join(found.missing)}\n")
         return OK
-    kept = manifest.plan.peaks_file
-    if kept:
-        write_json(Path(kept), found, durable=True)
+    file = manifest.plan.peaks_file
+    if file:
+        write_json(Path(file), found, durable=True)
     _print(found, args)
-    if kept and not args.json:
-        sys.stdout.write(f"\nkept in {kept}; `trainmark report {run.id} --format html` draws the roof\n")
+    if file and not args.json:
+        sys.stdout.write(f"\nkept in {file}; `trainmark report {run.id} --format html` draws the roof\n")
     return OK
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainmark.cli import common
-from trainmark.cli.report import write
 from trainmark.errors import UserError
 from trainmark.report.show import format_of, show
 
@@ -61,8 +59,5 @@ def call(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     known = None if args.site is None else peaks_of_site(args.site)
     shown = show(predict_run(run, args.nodes, all_reduce=args.all_reduce, peaks=known), kind)
-    if args.output is None:
-        sys.stdout.write(shown)
-    else:
-        write(args.output, shown)
+    common.write(shown, args.output)
     return 0

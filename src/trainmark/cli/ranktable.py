@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from trainmark.cli import common
-from trainmark.cli.report import write
 from trainmark.errors import UserError
 from trainmark.frameworks import cluster, ranktable
 from trainmark.spec.site import Site
@@ -51,10 +49,7 @@ def call(args: argparse.Namespace) -> int:
         raise UserError(f"--port: found {args.port}, allowed is 1 to 65535")
     found = cluster.of_site(site, args.nproc, _hccn(site, args))
     text = ranktable.FORMATS[args.format](found, version=args.version, job=args.job, port=args.port, index=args.index)
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        write(args.output, text)
+    common.write(text, args.output)
     return 0
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from trainmark.cli import common
 from trainmark.report.i18n.speaker import LANGUAGES
 from trainmark.report.show import FORMATS, format_of, show
-from trainmark.store.rundir import RunDir
 
 PAGE = "report.html"
 
@@ -42,22 +40,8 @@ def call(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     kind = format_of(args.format, args.output)
     content = show(build.build(run, series=kind == "html"), kind, args.lang)
-    target = _target(args.output, kind, run)
-    if target is None:
-        sys.stdout.write(content)
-        return 0
-    write(target, content)
-    if args.output is None:
-        print(target)
+    page = run.path / PAGE if args.output is None and kind == "html" else None
+    common.write(content, args.output or page)
+    if page is not None:
+        print(page)
     return 0
-
-
-def _target(output: Path | None, kind: str, run: RunDir) -> Path | None:
-    return run.path / PAGE if output is None and kind == "html" else output
-
-
-def write(path: Path, content: str) -> None:
-    """What `-o FILE` means. A line of a log may hold bytes that were no text."""
-    from trainmark.store.files import write_named
-
-    write_named(path, content.encode("utf-8", "replace"))

@@ -6,11 +6,10 @@ import argparse
 import sys
 from typing import Any
 
-import msgspec
-
 from trainmark.cli import common
 from trainmark.cli.list import table
 from trainmark.report.i18n.speaker import say
+from trainmark.report.render.data import to_json_line
 from trainmark.run import control
 from trainmark.run.control import RoundStatus, RunStatus
 from trainmark.spec.states import JobState
@@ -29,8 +28,8 @@ def call(args: argparse.Namespace) -> int:
     owner = "" if found.owner is None else f"owner {found.owner}, epoch {found.owner.epoch}"
     rounds = rows(found)
     if args.json:
-        shown = {"run": run.id, "state": state, "owner": owner, "rounds": rounds}
-        sys.stdout.buffer.write(msgspec.json.encode(shown) + b"\n")
+        reasons = [{**row, "reason": one.reason} for row, one in zip(rounds, found.rounds, strict=True)]
+        sys.stdout.write(to_json_line({"run": run.id, "state": state, "owner": owner, "rounds": reasons}))
     else:
         sys.stdout.write(f"run {run.id}  {state}  {owner}\n\n" + table(rounds))
     return 0
@@ -50,4 +49,4 @@ def _row(one: RoundStatus) -> dict[str, Any]:
     what = say(one.reason)
     if one.state is JobState.RUNNING:
         what = one.progress.text(one.unit) if one.progress else "starting"
-    return {"case": one.case, "round": one.round, "attempt": one.attempt, "state": str(one.state), "what": say(what)}
+    return {"case": one.case, "round": one.round, "attempt": one.attempt, "state": str(one.state), "what": what}

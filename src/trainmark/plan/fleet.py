@@ -58,14 +58,14 @@ def on_pairs(case: Case, site: Site, places: Places, rounds: Pairs, blocks: int,
     import random
 
     order = random.Random(seed)  # noqa: S311 - an order, not a secret
-    pairs = [pair for meeting in rounds for pair in meeting]
+    pairs = [pair for pairing in rounds for pair in pairing]
     cases = tuple(bound(case, site, places, pair, blocks) for pair in pairs)
     at = {pair: index for index, pair in enumerate(pairs)}
     made = []
     for number in range(1, blocks + 1):
-        for meeting in order.sample(list(rounds), len(rounds)):
-            made.append(tuple(RoundRef(at[pair], number) for pair in order.sample(list(meeting), len(meeting))))
-    widest = max((len(meeting) for meeting in rounds), default=1)
+        for pairing in order.sample(list(rounds), len(rounds)):
+            made.append(tuple(RoundRef(at[pair], number) for pair in order.sample(list(pairing), len(pairing))))
+    widest = max((len(pairing) for pairing in rounds), default=1)
     return _plan(case, site, seed, cases, tuple(made), widest if together else 1)
 
 

@@ -43,7 +43,7 @@ def some_cases(run: RunDir, first: int, last: int) -> Share:
 
 
 def _cases(run: RunDir, state: RunState, first: int, last: int, series: bool = False) -> Share:
-    warnings: list[str] = []
+    warnings: list[Reason | str] = []
     return Share([_case(run, state, index, series, warnings) for index in range(first, last)], warnings)
 
 
@@ -137,7 +137,7 @@ def _known(one: Measurement, imported: Imported) -> Measurement:
     return msgspec.structs.replace(one, value=None, n=0, method=[], inputs=[], reason=why)
 
 
-def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[str]) -> CaseReport:
+def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[Reason | str]) -> CaseReport:
     case = state.plan.cases[index]
     outcome, ended = state.case_outcome(index)
     why = as_reason(ended)
@@ -247,10 +247,10 @@ def _as_band(band: Reason | str) -> Reason:
     return {"inside": INSIDE, "outside": OUTSIDE}.get(known) or reason("band-not-applicable", why=why)
 
 
-def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[str]:
+def _missing(folder: Path, results: list[dict[str, Any]], found: int) -> list[Reason]:
     """Events that an agent counted and that are no longer there."""
     counted = sum(int(result.get("events") or 0) for result in results)
-    return [f"{folder}: {counted} events were recorded, {found} are there"] if found < counted else []
+    return [reason("events-missing", folder=str(folder), recorded=counted, found=found)] if found < counted else []
 
 
 def _round_notes(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:

@@ -79,7 +79,7 @@ class Share(msgspec.Struct, frozen=True):
     """Some of a run's cases, and what was met while they were read."""
 
     cases: list[CaseReport]
-    warnings: list[str]
+    warnings: list[Reason | str]
 
 
 class StudyCell(msgspec.Struct, frozen=True):
@@ -151,7 +151,8 @@ class Report(msgspec.Struct, frozen=True):
     state: JobState
     suite: str
     cases: list[CaseReport]
-    warnings: list[str] = []
+    # A string: of the store, about lines that could not be read.
+    warnings: list[Reason | str] = []
     dir: str = ""
     created: float | None = None
     # Hosts, packages, code, settings: the manifest's provenance, in groups of name → value.

@@ -41,7 +41,7 @@ def victim(rank: int, nodes: Sequence[Mapping[str, Any]], checkpoints: int) -> i
 
 
 def struck(state: RunState) -> set[RoundRef]:
-    """The rounds in which a process was killed already: none is killed twice, whoever drives the run."""
+    """The rounds in which a process was killed already: none is killed twice, by whichever controller."""
     return {ref for ref, one in state.rounds.items() if any(_by_signal(attempt.failure) for attempt in one.attempts)}
 
 

@@ -65,8 +65,8 @@ def _before(since: int, world: int | None, attempt_dir: Path) -> dict[int, float
 
     found: dict[int, float] = {}
     for folder in earlier_attempts(attempt_dir):
-        told = losses(columns.read(folder, world).ranks)
-        found |= {step: loss for step, loss in told.items() if step <= since}
+        seen = losses(columns.read(folder, world).ranks)
+        found |= {step: loss for step, loss in seen.items() if step <= since}
     return found
 
 

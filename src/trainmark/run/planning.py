@@ -108,7 +108,7 @@ def _pythons(site: Site, cases: list[Case]) -> dict[str, str]:
 
 
 def _data_places(names: set[str]) -> dict[str, str]:
-    """Folders of data sets that have a name; what is not here yet is told when a case needs it."""
+    """Folders of data sets that have a name; what is not here yet is reported when a case needs it."""
     if not names:
         return {}
     from trainmark import data

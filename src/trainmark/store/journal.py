@@ -4,7 +4,8 @@ A record carries the epoch of the controller that wrote it. One written by a con
 replaced is ignored, so a take-over never counts anything twice.
 """
 
-# Annotations are objects here, not text: msgspec would compile each text when the first record is read.
+from __future__ import annotations
+
 import contextlib
 import os
 import time

@@ -71,7 +71,7 @@ class RunDir:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # Written once and never changed: whoever has written or read it here knows it.
+        # Written once and never changed, so it is read once.
         self._manifest: Manifest | None = None
 
     @property
@@ -122,7 +122,7 @@ def _of_older_version(raw: Any) -> Any:
 
 
 def _with_kind(manifest: Manifest) -> Manifest:
-    """A manifest of a version whose plans did not say their kind: it is told by what only that kind had then."""
+    """A manifest of a version whose plans did not say their kind: it follows from what only that kind had then."""
     plan = manifest.plan
     known: dict[Kind, bool] = {
         "import": bool(manifest.imported),

@@ -169,12 +169,12 @@ def write_results(run: RunDir, found: Result, out: Path, language: str | None = 
 
     nodes = monitoring.read(run, found.start, found.seconds) if found.start is not None else []
     out.mkdir(parents=True, exist_ok=True)
-    kept, gone = (SUCCEED, FAILED) if found.valid else (FAILED, SUCCEED)
-    (out / gone).unlink(missing_ok=True)
-    (out / kept).write_text(show(document(found, nodes), "html", language), encoding="utf-8")
+    page, other = (SUCCEED, FAILED) if found.valid else (FAILED, SUCCEED)
+    (out / other).unlink(missing_ok=True)
+    (out / page).write_text(show(document(found, nodes), "html", language), encoding="utf-8")
     (out / "results.txt").write_text(show(document(found)), encoding="utf-8")
     (out / "results.json").write_text(show(found, "json"), encoding="utf-8")
-    return out / kept
+    return out / page
 
 
 def gather_logs(run: RunDir, target: Path) -> None:

@@ -113,10 +113,6 @@ class Ledger:
                 self._refresh()
             return self._entries[number]
 
-    def waiting(self) -> list[Entry]:
-        """Entries that were given back and that any worker may claim."""
-        return [entry for entry in self.entries() if entry.state == "waiting"]
-
     def _refresh(self) -> None:
         """Reads new trials and those that were running; what has ended never changes."""
         trials = self._storage.get_all_trials(self._id, deepcopy=False)

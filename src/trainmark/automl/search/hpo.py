@@ -68,11 +68,6 @@ def suggest(hpo: Hpo, tried: Sequence[Tried], seed: int) -> Values:
     return {**base, **{name: _plain(name, value) for name, value in found.items()}}
 
 
-def best_of(tried: Sequence[Tried]) -> Tried:
-    """The training that children inherit from."""
-    return max(tried, key=lambda one: -1.0 if one.accuracy is None else one.accuracy)
-
-
 def distribution(name: str, given: Range) -> Any:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 

@@ -71,7 +71,6 @@ LABELS: dict[str, tuple[str, str]] = {
     "am.moves": ("Change", "变化"),
     "am.epochs": ("Epochs", "轮数"),
     "am.trainings": ("Trainings", "训练次数"),
-    "am.hosts": ("Nodes", "节点"),
     "am.best_trials": ("Best trials", "最佳试验"),
     "am.gaps": ("Gap between trials", "试验间隔（平均）"),
     "am.best": ("best so far", "目前最佳"),

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.figures import convergence
 from trainmark.score.figures.attempt import RunScore
-from trainmark.score.figures.definitions import DEFINITIONS, Definition, definition
+from trainmark.score.figures.convergence import Reach
+from trainmark.score.figures.definitions import DEFINITIONS, Definition, Kind, definition
 from trainmark.score.records import Figure, Measurement
-from trainmark.score.stats.confidence import log_t, mean_per_set, outliers, plain_t
+from trainmark.score.stats.confidence import log_t, mean_per_set, median, outliers, plain_t
 from trainmark.spec.workload import Target
 
 # Cutting an interval at what cannot be keeps its coverage.
@@ -39,7 +39,7 @@ def measure(
         found[name] = _over_runs(definition(name), figures, unit, seed, sets)
     for name in HEADLINES:
         found[name] = _with_remarks(found[name], runs, rounds)
-    return {**found, **convergence.measure([run.reach for run in runs], target, unit, seed)}
+    return {**found, **to_target([run.reach for run in runs], target, unit, seed)}
 
 
 def outlier_runs(runs: Sequence[RunScore]) -> list[bool]:
@@ -69,6 +69,36 @@ def _with_remarks(found: Measurement, runs: Sequence[RunScore], rounds: int | No
     return msgspec.structs.replace(found, reason=remarks, method=method)
 
 
+def to_target(found: Sequence[Reach | None], aim: Target | None, unit: str, seed: int) -> dict[str, Measurement]:
+    """`time_to_target` and `samples_to_target` over runs."""
+    made = {}
+    runs = [run for run in found if run is not None]
+    for name, what in (("time_to_target", "s"), ("samples_to_target", unit)):
+        values = [run.seconds if name == "time_to_target" else float(run.samples) for run in runs]
+        formula = f"{'seconds' if what == 's' else 'samples of all ranks'} from the start of training to the evaluation"
+        if aim is not None:
+            formula += f" with {aim.metric} {'≥' if aim.direction == 'up' else '≤'} {aim.value:g}"
+        blank = Measurement(name, None, what, len(runs), formula=formula, inputs=values, seed=seed, target=aim)
+        made[name] = msgspec.structs.replace(blank, **_reached(blank, [run.reached for run in runs], len(found)))
+    return made
+
+
+def _reached(blank: Measurement, reached: list[bool], runs: int) -> dict[str, Any]:
+    """A run that misses its target is censored, never left out."""
+    values, n = blank.inputs, len(reached)
+    if blank.target is None:
+        return {"inputs": [], "n": 0, "reason": [reason("no-target")]}
+    if n < runs or not n:
+        return {"reason": [reason("runs-without-evaluation", count=runs - n, runs=runs)]}
+    if all(reached):
+        return _combined("rate", values, ())
+    ends = [value for value, good in zip(values, reached, strict=True) if not good]
+    why = [reason("target-missed", count=len(ends), runs=n, ends=ends, unit=blank.unit)]
+    middle = median([value if good else math.inf for value, good in zip(values, reached, strict=True)])
+    found = {} if math.isinf(middle) else {"value": middle, "method": [reason("censored-median")]}
+    return {**found, "reason": why}
+
+
 def _over_runs(
     what: Definition, figures: Sequence[Figure], unit: str, seed: int, sets: Sequence[object]
 ) -> Measurement:
@@ -82,28 +112,28 @@ def _over_runs(
     if reasons or not known:
         return fill(blank, reason=[one for one in reasons if one] or [reason("no-run-succeeded")])
     hows = dict.fromkeys(figure.how for figure in figures if figure.how)
-    found = _combined(what, known, sets)
+    found = _combined(what.kind, known, sets)
     return fill(blank, **{**found, "method": [*found.get("method", []), *hows]})
 
 
-def _combined(what: Definition, known: list[float], sets: Sequence[object]) -> dict[str, Any]:
+def _combined(kind: Kind, known: list[float], sets: Sequence[object]) -> dict[str, Any]:
     """Value, interval and method over runs that all have the figure."""
-    if what.kind == "sum":
+    if kind == "sum":
         return {"value": sum(known), "method": [reason("sum")]}
-    if what.kind == "highest":
+    if kind == "highest":
         return {"value": max(known), "method": [reason("highest")]}
     if len(known) == 1:
         return {"value": known[0], "method": [reason("single-run")], "reason": [reason("interval-needs-runs")]}
-    pooled = mean_per_set(known, sets, logs=what.kind == "rate")
-    interval = log_t(pooled) if what.kind == "rate" else plain_t(pooled)
+    pooled = mean_per_set(known, sets, logs=kind == "rate")
+    interval = log_t(pooled) if kind == "rate" else plain_t(pooled)
     if interval is None:
         return {"reason": [reason("value-not-positive")]}
     sets_pooled = len(pooled) < len(known)
-    if what.kind == "rate":
+    if kind == "rate":
         over_sets = reason("geometric-mean-over-sets", sets=len(pooled))
         return _interval(interval, over_sets if sets_pooled else reason("geometric-mean"))
     value, low, high = interval
-    least, most = _RANGES.get(what.kind, (-math.inf, math.inf))
+    least, most = _RANGES.get(kind, (-math.inf, math.inf))
     method = reason("mean-over-sets", sets=len(pooled)) if sets_pooled else reason("mean")
     return _interval((value, max(least, low), min(high, most)), method)
 
