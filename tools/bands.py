@@ -76,7 +76,7 @@ def make(name: str, preset: str, folder: Path) -> band.Band:
     said = subprocess.run(argv, stdout=subprocess.PIPE, check=False)
     report: dict[str, Any] = json.loads(said.stdout)
     if said.returncode:
-        raise SystemExit(f"{name} {preset}: {report['cases'][0]['reason']}")
+        raise SystemExit(f"{name} {preset}: {(report['cases'][0]['reason'] or {}).get('text')}")
     run = RunDir(Path(report["dir"]))
     (plan,) = run.manifest().plan.cases
     seen = [losses(path) for path in sorted(run.path.glob("*/round*/attempt1"))]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trainmark.automl.experiment.result import Result as SearchResult
     from trainmark.campaigns.bisect import Bisected
     from trainmark.report.make.acceptance import Acceptance
-    from trainmark.score.records import Goodput
+    from trainmark.report.make.goodput import GoodputRun
 
 __all__ = ["accept", "bisect", "goodput", "search"]
 
@@ -107,7 +107,7 @@ def goodput(
     seed: int | None = None,
     preset: str | None = None,
     on_progress: OnProgress | None = None,
-) -> Result[list[Goodput]]:
+) -> Result[GoodputRun]:
     """How much of a job's time is training: of a `Run` that was made, or of the cases of a suite, each run once, with
     checkpoints. `kill`: a rank that is killed once in each case, on this machine, to see how it recovers."""
     from trainmark.plan.goodput import goodput as goodput_plan
@@ -122,7 +122,8 @@ def goodput(
         planning.check(plan, folder)
         made = Run(session.create(plan, folder, ["trainmark.goodput(…)"])).resume(on_progress=on_progress)
     found = reading.of_run(made.folder, session.state_of(made.folder, made.plan))
-    return Result(found, [{"case": one.case, "effective_ratio": one.effective_ratio.value} for one in found])
+    rows = [{"case": one.case, "effective_ratio": one.effective_ratio.value} for one in found]
+    return Result(reading.GoodputRun(made.id, str(made.path), [reading.GoodputCase(one) for one in found]), rows)
 
 
 def search(
@@ -140,10 +141,11 @@ def search(
     >>> tm.search("demo").record.accuracy
     """
     from trainmark.automl.experiment import runs as experiments
+    from trainmark.automl.experiment.document import document
 
     asked, _ = experiments.read(Path(experiment), rules)
     command = [f"trainmark.search({str(experiment)!r})"]
     made = experiments.create(asked, api.site(site), api.runs_folder(runs), check=check, command=command)
     Run(made).resume(on_progress=on_progress, stop=stop)
     found = experiments.look(made)
-    return Result(found, [msgspec.structs.asdict(one) for one in found.trials])
+    return Result(found, [msgspec.structs.asdict(one) for one in found.trials], document(found))

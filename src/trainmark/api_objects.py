@@ -247,13 +247,15 @@ class Result(Generic[T]):
     """What a comparison, a history, a prediction or a diagnosis gives. `record` is the whole of it; it prints as the
     command line does, and shows itself in a notebook."""
 
-    def __init__(self, record: T, rows: list[Row]) -> None:
+    def __init__(self, record: T, rows: list[Row], document: Any = None) -> None:
+        """`document`: how it reads, for a record that `report` has no kind for."""
         self.record = record
-        self._rows = rows
+        self._rows, self._document = rows, document
 
     def report(self, format: str = "text", language: str | None = None) -> str:
         """As `text`, `html`, `md` or `json`."""
-        return show(self.record, format, language)
+        readable = format in ("text", "html", "md") and self._document is not None
+        return show(self._document if readable else self.record, format, language)
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """A data frame with a row for each thing that was compared, measured or predicted."""

@@ -144,11 +144,11 @@ def test_declared_pauses_are_no_part_of_a_step(tmp_path: Path) -> None:
 def test_what_is_not_whole_gives_no_class(tmp_path: Path) -> None:
     made = Made(steps=12).each(CPU, "aten::mm", 0, 50)
     made.read(tmp_path)
-    assert traces.read(tmp_path / "rank0.json.gz", 0, 20) == "rank 0: 12 of 20 steps were traced"
+    assert say(traces.read(tmp_path / "rank0.json.gz", 0, 20)) == "rank 0: 12 of 20 steps were traced"
     (tmp_path / "rank1.json.gz").write_bytes((tmp_path / "rank0.json.gz").read_bytes()[:-40])
-    assert "cannot be read" in str(traces.read(tmp_path / "rank1.json.gz", 1))
+    assert "cannot be read" in say(traces.read(tmp_path / "rank1.json.gz", 1))
     (tmp_path / "rank2.json").write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": 1.0, "dur": 2.0}]}')
-    assert "no step is marked" in str(traces.read(tmp_path / "rank2.json", 2))
+    assert "no step is marked" in say(traces.read(tmp_path / "rank2.json", 2))
     told = diagnosis.diagnose("mnist:pytorch:cpu:1:1:1", [Observed(None, {0: 0.1})] * 5, {0: "n1"})
     assert all(value.value is None and value.reason for value in told.classes.values()) and told.causes == []
     assert told.plain_step.value == pytest.approx(0.1)

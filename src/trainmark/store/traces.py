@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from trainmark.reasons import Reason, reason
 from trainmark.spec.columns import Collectives, Trace
 
 if TYPE_CHECKING:
@@ -60,29 +61,29 @@ def find(attempt: Path) -> dict[int, Path]:
     return {int(number): file for number, file in numbers if number.isdigit()}
 
 
-def read(path: Path, rank: int, steps: int | None = None) -> Trace | str:
-    """A rank's trace; text says why it cannot be used. `steps`: how many it must have."""
+def read(path: Path, rank: int, steps: int | None = None) -> Trace | Reason:
+    """A rank's trace, or why it cannot be used. `steps`: how many it must have."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
-            return f"{path.name}: larger than {_MOST_BYTES >> 30} GiB"
+            return reason("trace-too-large", file=path.name, gib=_MOST_BYTES >> 30)
         events = msgspec.json.decode(content, type=_File).trace_events
     except (OSError, EOFError, zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return f"{path.name}: cannot be read: {error}"
+        return reason("trace-unreadable", file=path.name, error=str(error))
     return _trace([event for event in events if event.ph == "X" and isinstance(event.ts, float)], rank, steps)
 
 
-def _trace(events: list[_Event], rank: int, wanted: int | None) -> Trace | str:
+def _trace(events: list[_Event], rank: int, wanted: int | None) -> Trace | Reason:
     import numpy as np
 
     marks = [event for event in events if event.cat == "user_annotation" and event.name.startswith(_STEP)]
     if not marks:
-        return f"rank {rank}: no step is marked in the trace"
+        return reason("trace-without-steps", rank=rank)
     zero = min(float(event.ts) for event in marks)
     steps = _spans(sorted(marks, key=lambda event: float(event.ts)), zero)
     if wanted is not None and len(steps) < wanted:
-        return f"rank {rank}: {len(steps)} of {wanted} steps were traced"
+        return reason("few-steps-traced", rank=rank, steps=len(steps), wanted=wanted)
     device = any(event.cat == "kernel" for event in events)
     kinds = _sorted(events, device)
     groups: dict[tuple[str, bool], list[_Event]] = {}

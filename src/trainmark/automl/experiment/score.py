@@ -35,13 +35,8 @@ def start_of(epochs: Sequence[Epoch]) -> float:
     return min(epoch.begin for epoch in epochs)
 
 
-def at(epochs: Sequence[Epoch], start: float, seconds: float, rules: str, smallest: float = 0.0) -> Point | None:
-    """The point `seconds` after the start; None before any epoch has ended. `smallest`: one wrong test image."""
-    return next(iter(_points(epochs, start, [seconds], rules, smallest)), None)
-
-
 def curve(epochs: Sequence[Epoch], rules: str, interval: float, smallest: float = 0.0, most: int = 2000) -> list[Point]:
-    """A point every `interval` seconds and one at the last end, which is the result."""
+    """A point every `interval` seconds and one at the last end, which is the result. `smallest`: one wrong image."""
     if not epochs:
         return []
     start = start_of(epochs)

@@ -6,45 +6,33 @@ from typing import Any
 
 import msgspec
 
-from trainmark.automl.graph.graph import (
-    ADD,
-    BN,
-    CONCAT,
-    CONV,
-    DENSE,
-    DROPOUT,
-    INPUT,
-    MAXPOOL,
-    OPS,
-    Graph,
-    Layer,
-    check,
-)
+from trainmark.automl.graph import graph as ops
+from trainmark.automl.graph.graph import Graph, Layer, check
 from trainmark.automl.graph.graph_json import as_list, as_shape, ends, kind, setting, short, whole
 from trainmark.errors import UserError, did_you_mean, one_of
 
 _STUBS = {
-    "StubConv": CONV,
-    "StubBatchNormalization": BN,
-    "StubReLU": OPS.index("relu"),
-    "StubPooling": MAXPOOL,
-    "StubGlobalPooling": OPS.index("global_avg_pool"),
-    "StubDense": DENSE,
-    "StubDropout": DROPOUT,
-    "StubAdd": ADD,
-    "StubConcatenate": CONCAT,
-    "StubFlatten": OPS.index("flatten"),
-    "StubSoftmax": OPS.index("softmax"),
+    "StubConv": ops.CONV,
+    "StubBatchNormalization": ops.BN,
+    "StubReLU": ops.RELU,
+    "StubPooling": ops.MAXPOOL,
+    "StubGlobalPooling": ops.GAP,
+    "StubDense": ops.DENSE,
+    "StubDropout": ops.DROPOUT,
+    "StubAdd": ops.ADD,
+    "StubConcatenate": ops.CONCAT,
+    "StubFlatten": ops.FLATTEN,
+    "StubSoftmax": ops.SOFTMAX,
 }
 # Those whose name ends with the number of dimensions.
 _DIMENSIONAL = ("StubConv", "StubBatchNormalization", "StubPooling", "StubGlobalPooling", "StubDropout")
 # kind → fields of `Layer` after the name, what is read and what is made; None is implied by the rest
 _STUB_FIELDS: dict[int, tuple[str | None, ...]] = {
-    CONV: (None, "width", "kernel", "stride", None),
-    DENSE: (None, "width"),
-    BN: (None,),
-    DROPOUT: ("extra",),
-    MAXPOOL: ("kernel", "stride", "extra"),
+    ops.CONV: (None, "width", "kernel", "stride", None),
+    ops.DENSE: (None, "width"),
+    ops.BN: (None,),
+    ops.DROPOUT: ("extra",),
+    ops.MAXPOOL: ("kernel", "stride", "extra"),
 }
 
 
@@ -68,7 +56,7 @@ def from_aiperf(raw: dict[str, Any]) -> Graph:
     if len(sources) != 1:
         found = ", ".join(map(str, sources[:8])) or "none"
         raise UserError(f"layer_list: one tensor must be made by no layer, the input; found {found}")
-    makers[sources[0]] = INPUT
+    makers[sources[0]] = ops.INPUT
     _check_edges(raw.get("adj_list"), stubs)
     graph = Graph(shape, tuple(_unstub(stub, makers) for stub in stubs))
     _check_implied(check(graph, "layer_list"), stubs)
@@ -120,11 +108,11 @@ def _check_edges(raw: Any, stubs: list[_Stub]) -> None:
 def _check_implied(graph: Graph, stubs: list[_Stub]) -> None:
     """Channels that a layer says it reads, and the padding of a convolution, must be what they are."""
     for layer, stub in zip(graph.layers, stubs, strict=True):
-        if layer.op in (CONV, DENSE, BN):
+        if layer.op in (ops.CONV, ops.DENSE, ops.BN):
             channels = graph.shapes[layer.a][-1]
             if whole(stub.values[0], stub.place) != channels:
                 raise UserError(f"{stub.place}: says it reads {short(stub.values[0])} channels; it gets {channels}")
-        if layer.op == CONV and whole(stub.values[4], stub.place) != layer.kernel // 2:
+        if layer.op == ops.CONV and whole(stub.values[4], stub.place) != layer.kernel // 2:
             raise UserError(
                 f"{stub.place}: padding is {short(stub.values[4])}; kernel {layer.kernel} needs {layer.kernel // 2}"
             )

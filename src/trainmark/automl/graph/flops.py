@@ -11,21 +11,8 @@ from math import prod
 
 import msgspec
 
-from trainmark.automl.graph.graph import (
-    ADD,
-    BN,
-    CONV,
-    DENSE,
-    GAP,
-    INPUT,
-    MAXPOOL,
-    RELU,
-    SOFTMAX,
-    Graph,
-    Layer,
-    Shape,
-    infer,
-)
+from trainmark.automl.graph import graph as ops
+from trainmark.automl.graph.graph import Graph, Layer, Shape, infer
 from trainmark.errors import UserError, one_of
 
 RULES = ("aiperf", "trainmark")
@@ -70,21 +57,21 @@ def _aiperf(graph: Graph, kernel: int | None) -> tuple[dict[str, int], dict[str,
     first = True
     for index, layer in enumerate(graph.layers):
         came = shapes[layer.a]
-        if layer.op == CONV:
+        if layer.op == ops.CONV:
             size = kernel if kernel and index >= AIPERF_BODY else layer.kernel
             side = (came[0] + 2 * (layer.kernel // 2) - size) // layer.stride + 1
             weights = size**2 * came[-1] * layer.width
             _more(forward, "conv", 2 * weights * side**2)
             _more(backward, "conv", weights * ((2 if first else 4) * side**2 + 2))
             first = False
-        elif layer.op == DENSE:
+        elif layer.op == ops.DENSE:
             _more(forward, "dense", 2 * came[-1] * layer.width)
             _more(forward, "softmax", _softmax(layer.width))
             _more(backward, "dense", 4 * came[-1] * layer.width + 2 * (came[-1] + 1) * layer.width)
-        elif layer.op == BN:
+        elif layer.op == ops.BN:
             _more(forward, "batch_norm", BN_FORWARD * prod(came))
             _more(backward, "batch_norm", BN_BACKWARD + 7)
-        elif layer.op != SOFTMAX:
+        elif layer.op != ops.SOFTMAX:
             _simple(forward, layer, came)
     return forward, backward
 
@@ -92,21 +79,21 @@ def _aiperf(graph: Graph, kernel: int | None) -> tuple[dict[str, int], dict[str,
 def _trainmark(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
     forward: dict[str, int] = {}
     backward: dict[str, int] = {}
-    learns = {INPUT: False}  # whether anything up to here has weights, so that gradients must come this far
+    learns = {ops.INPUT: False}  # whether anything up to here has weights, so that gradients must come this far
     for index in graph.order:
         layer = graph.layers[index]
         came, out = graph.shapes[layer.a], graph.shapes[index]
         before = learns[layer.a] or learns.get(layer.b, False)
-        learns[index] = before or layer.op in (CONV, DENSE, BN)
-        if layer.op in (CONV, DENSE):
-            work = 2 * came[-1] * layer.width * (layer.kernel**2 * out[0] * out[1] if layer.op == CONV else 1)
-            name = "conv" if layer.op == CONV else "dense"
+        learns[index] = before or layer.op in (ops.CONV, ops.DENSE, ops.BN)
+        if layer.op in (ops.CONV, ops.DENSE):
+            work = 2 * came[-1] * layer.width * (layer.kernel**2 * out[0] * out[1] if layer.op == ops.CONV else 1)
+            name = "conv" if layer.op == ops.CONV else "dense"
             _more(forward, name, work)
             _more(backward, name, work * (2 if before else 1))
-        elif layer.op == BN:
+        elif layer.op == ops.BN:
             _more(forward, "batch_norm", BN_FORWARD * prod(came))
             _more(backward, "batch_norm", BN_BACKWARD * prod(came))
-        elif layer.op != SOFTMAX:
+        elif layer.op != ops.SOFTMAX:
             _simple(forward, layer, came)
     _more(forward, "softmax", _softmax(graph.classes))
     return forward, backward
@@ -114,11 +101,11 @@ def _trainmark(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
 
 def _simple(forward: dict[str, int], layer: Layer, came: Shape) -> None:
     """Work without weights; both rule sets count it alike, and none of it backward."""
-    if layer.op in (RELU, ADD):
-        _more(forward, "relu" if layer.op == RELU else "add", prod(came))
-    elif layer.op == MAXPOOL:
+    if layer.op in (ops.RELU, ops.ADD):
+        _more(forward, "relu" if layer.op == ops.RELU else "add", prod(came))
+    elif layer.op == ops.MAXPOOL:
         _more(forward, "max_pool", prod(came) * layer.kernel**2 // layer.stride**2)
-    elif layer.op == GAP:
+    elif layer.op == ops.GAP:
         _more(forward, "global_avg_pool", (came[0] * came[1] - 1) * came[2] + 4 * came[2])
 
 

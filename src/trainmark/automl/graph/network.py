@@ -6,23 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainmark.automl.graph.graph import (
-    ADD,
-    BN,
-    CONCAT,
-    CONV,
-    DENSE,
-    DROPOUT,
-    FLATTEN,
-    GAP,
-    INPUT,
-    MAXPOOL,
-    NONE,
-    RELU,
-    Graph,
-    Layer,
-    pool_padding,
-)
+from trainmark.automl.graph import graph as ops
+from trainmark.automl.graph.graph import Graph, Layer, pool_padding
 
 if TYPE_CHECKING:
     import torch
@@ -61,15 +46,15 @@ def _member(graph: Graph, index: int) -> str:
     """What a layer keeps in the module, if it keeps anything."""
     layer = graph.layers[index]
     came = graph.shapes[layer.a]
-    if layer.op == CONV:
+    if layer.op == ops.CONV:
         return (
             f"nn.Conv2d({came[-1]}, {layer.width}, {layer.kernel}, stride={layer.stride}, padding={layer.kernel // 2})"
         )
-    if layer.op == BN:
+    if layer.op == ops.BN:
         return f"nn.BatchNorm{'2d' if len(came) == 3 else '1d'}({came[-1]})"
-    if layer.op == DENSE:
+    if layer.op == ops.DENSE:
         return f"nn.Linear({came[-1]}, {layer.width})"
-    if layer.op == DROPOUT:
+    if layer.op == ops.DROPOUT:
         return f"nn.Dropout{'2d' if len(came) == 3 else ''}({layer.extra / 1e6})"
     return ""
 
@@ -77,12 +62,12 @@ def _member(graph: Graph, index: int) -> str:
 def _forward(graph: Graph) -> str:
     """One line per layer. A variable is used again once nobody needs what it holds, so that memory is freed."""
     left = [len(readers) for readers in graph.consumers]
-    names = {INPUT: "x"}
+    names = {ops.INPUT: "x"}
     free: list[str] = []
     lines = []
     for index in graph.order:
         layer = graph.layers[index]
-        ends = [layer.a] if layer.b in (NONE, layer.a) else [layer.a, layer.b]
+        ends = [layer.a] if layer.b in (ops.NONE, layer.a) else [layer.a, layer.b]
         text = _call(index, layer, names[layer.a], names.get(layer.b, ""))
         for end in ends:
             left[end] -= 1
@@ -94,16 +79,16 @@ def _forward(graph: Graph) -> str:
 
 
 def _call(index: int, layer: Layer, a: str, b: str) -> str:
-    if layer.op in (CONV, BN, DENSE, DROPOUT):
+    if layer.op in (ops.CONV, ops.BN, ops.DENSE, ops.DROPOUT):
         return f"self.l{index}({a})"
-    if layer.op == MAXPOOL:
+    if layer.op == ops.MAXPOOL:
         return f"F.max_pool2d({a}, {layer.kernel}, stride={layer.stride}, padding={pool_padding(layer)})"
     return {
-        RELU: f"F.relu({a})",
-        GAP: f"{a}.mean((2, 3))",
-        ADD: f"{a} + {b}",
-        CONCAT: f"torch.cat(({a}, {b}), 1)",
-        FLATTEN: f"{a}.flatten(1)",
+        ops.RELU: f"F.relu({a})",
+        ops.GAP: f"{a}.mean((2, 3))",
+        ops.ADD: f"{a} + {b}",
+        ops.CONCAT: f"torch.cat(({a}, {b}), 1)",
+        ops.FLATTEN: f"{a}.flatten(1)",
     }.get(layer.op, f"F.log_softmax({a}, 1)")
 
 

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainmark.automl.graph.graph import (
-    ADD,
-    BN,
-    CONV,
-    DENSE,
-    DROPOUT,
-    GAP,
-    INPUT,
-    MAXPOOL,
-    NONE,
-    RELU,
-    Graph,
-    Layer,
-    Shape,
-    check,
-)
+from trainmark.automl.graph import graph as ops
+from trainmark.automl.graph.graph import Graph, Layer, Shape, check
 
 
 class Builder:
@@ -28,25 +14,25 @@ class Builder:
     def __init__(self) -> None:
         self.layers: list[Layer] = []
 
-    def add(self, op: int, a: int, b: int = NONE, **values: int) -> int:
+    def add(self, op: int, a: int, b: int = ops.NONE, **values: int) -> int:
         self.layers.append(Layer(op, a, b, **values))
         return len(self.layers) - 1
 
     def conv(self, a: int, filters: int, kernel: int, stride: int = 1) -> int:
-        return self.add(CONV, a, width=filters, kernel=kernel, stride=stride)
+        return self.add(ops.CONV, a, width=filters, kernel=kernel, stride=stride)
 
     def conv_bn_relu(self, a: int, filters: int, kernel: int, stride: int = 1) -> int:
-        return self.add(RELU, self.add(BN, self.conv(a, filters, kernel, stride)))
+        return self.add(ops.RELU, self.add(ops.BN, self.conv(a, filters, kernel, stride)))
 
 
 def resnet50(shape: Shape = (224, 224, 3), classes: int = 1000) -> Graph:
     """AIPerf's: each stage's stride is in the first 1×1 convolution of its first block."""
     net = Builder()
-    x = net.add(MAXPOOL, net.conv_bn_relu(INPUT, 64, 7, 2), kernel=3, stride=2)
+    x = net.add(ops.MAXPOOL, net.conv_bn_relu(ops.INPUT, 64, 7, 2), kernel=3, stride=2)
     for stage, blocks in enumerate((3, 4, 6, 3)):
         for block in range(blocks):
             x = _bottleneck(net, x, 64 << stage, 2 if stage and not block else 1, project=not block)
-    net.add(DENSE, net.add(GAP, x), width=classes)
+    net.add(ops.DENSE, net.add(ops.GAP, x), width=classes)
     return check(Graph(shape, tuple(net.layers)), "resnet50")
 
 
@@ -55,21 +41,21 @@ def _bottleneck(net: Builder, x: int, filters: int, stride: int, project: bool) 
     deep = net.conv(deep, 4 * filters, 1)
     # Layer numbers as in AIPerf's own file: the projection's convolution comes before the batch norm of the other way.
     side = net.conv(x, 4 * filters, 1, stride) if project else x
-    deep = net.add(BN, deep)
+    deep = net.add(ops.BN, deep)
     if project:
-        side = net.add(BN, side)
-    return net.add(RELU, net.add(ADD, deep, side))
+        side = net.add(ops.BN, side)
+    return net.add(ops.RELU, net.add(ops.ADD, deep, side))
 
 
 def small_cnn(shape: Shape = (32, 32, 3), classes: int = 10, blocks: int = 3, width: int = 64) -> Graph:
     """NNI's: blocks of ReLU, batch norm, convolution, pool; then one hidden dense layer."""
     net = Builder()
-    x = INPUT
+    x = ops.INPUT
     for _ in range(blocks):
-        x = net.conv(net.add(BN, net.add(RELU, x)), width, 3)
-        x = net.add(MAXPOOL, x, kernel=2, stride=2)
-    x = net.add(DROPOUT, net.add(GAP, x), extra=250_000)
-    net.add(DENSE, net.add(RELU, net.add(DENSE, x, width=width)), width=classes)
+        x = net.conv(net.add(ops.BN, net.add(ops.RELU, x)), width, 3)
+        x = net.add(ops.MAXPOOL, x, kernel=2, stride=2)
+    x = net.add(ops.DROPOUT, net.add(ops.GAP, x), extra=250_000)
+    net.add(ops.DENSE, net.add(ops.RELU, net.add(ops.DENSE, x, width=width)), width=classes)
     return check(Graph(shape, tuple(net.layers)), "small_cnn")
 
 

@@ -46,6 +46,13 @@ REASONS: dict[str, tuple[str, str]] = {
         "没有模块通过 DistributedDataParallel 共享梯度：没有不带通信的轮",
     ),
     "no-trace-of-ranks": ("no trace of rank {ranks}", "没有进程 {ranks} 的跟踪"),
+    "trace-too-large": ("{file}: larger than {gib} GiB", "{file}：大于 {gib} GiB"),
+    "trace-unreadable": ("{file}: cannot be read: {error}", "{file}：无法读取：{error}"),
+    "trace-without-steps": ("rank {rank}: no step is marked in the trace", "进程 {rank}：跟踪中没有标记训练步"),
+    "few-steps-traced": (
+        "rank {rank}: {steps} of {wanted} steps were traced",
+        "进程 {rank}：{wanted} 步中跟踪了 {steps} 步",
+    ),
     "no-rank-told-a-step": ("no rank told a step", "没有进程给出训练步"),
     # Predictions.
     "all-reduce-by-peaks": (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.plan.records import Diagnostic
-from trainmark.reasons import TEXT, Reason, reason
+from trainmark.reasons import Reason, reason
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
 from trainmark.score.figures.phases import pauses
@@ -101,8 +101,8 @@ def _round(folder: Path, ranks: list[int], asked: Diagnostic) -> RoundTrace | Re
     found: list[Trace] = []
     for rank in ranks:
         one = traces.read(files[rank], rank, asked.steps)
-        if isinstance(one, str):
-            return Reason(TEXT, {"text": one})
+        if isinstance(one, Reason):
+            return one
         found.append(one)
     return diagnosis.read_round(found)
 
