@@ -261,7 +261,8 @@ def test_what_an_older_version_left_is_judged_and_goes_on(accept: Callable[..., 
         for run, member in zip(found["runs"], record["members"], strict=True)
     ]
     (first / "accept.json").write_text(json.dumps({**record["asked"]["setting"], "stages": stages}))
-    (first / "accept-links.json").write_text(json.dumps(record["asked"]["links"]))
+    links = {key: value for key, value in record["asked"]["links"].items() if key != "kind"}
+    (first / "accept-links.json").write_text(json.dumps(links))
     shutil.rmtree(first / "campaign")
     for other in others:
         (other / "accept-part.json").write_text(json.dumps({"schema": 1, "first": first.name}))
@@ -269,6 +270,13 @@ def test_what_an_older_version_left_is_judged_and_goes_on(accept: Callable[..., 
         (run / "campaign-part.json").unlink()
     assert accept("--from", others[-1].name, code=1) == found
     assert accept("--resume", first.name, code=1) == found
+    # Killed before its last run, by the older version.
+    shutil.rmtree(first / "campaign")
+    shutil.rmtree(others[-1])
+    (first / "accept.json").write_text(json.dumps({**record["asked"]["setting"], "stages": stages[:-1]}))
+    again = accept("--resume", first.name, code=1, speeds={"n3": 0.8})
+    assert {**again, "runs": []} == {**found, "runs": []} and again["runs"][-1] != found["runs"][-1]
+    assert '"kind": "acceptance"' in (tmp_path / "runs" / again["runs"][-1] / "manifest.json").read_text()
 
 
 def test_what_comes_next() -> None:

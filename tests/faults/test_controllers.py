@@ -136,7 +136,7 @@ def test_ctrl_c_twice_does_not_wait(cli: Cli, misbehave: Make, slow: None, monke
     process = cli.start("run", str(misbehave("stubborn", extra="deadlines: {stop: 600}", alone=True)))
     wait_for(lambda: steps_seen(cli) > 10)
     process.send_signal(signal.SIGINT)
-    time.sleep(1.5)
+    wait_for(lambda: list(cli.runs.glob("*/*/round*/attempt*/*/control.json")), process=process)
     assert process.poll() is None, "a stubborn rank has its grace"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=240)

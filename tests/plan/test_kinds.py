@@ -92,7 +92,11 @@ def test_nodes_are_compared_by_a_case_for_one_node() -> None:
 def test_some_nodes_again_ask_for_no_others() -> None:
     plan = fleet.on_nodes(case_of("noop:none:cpu:1:1:1"), SITE, PLACES, HOSTS, blocks=2, seed=7, together=True)
     again = fleet.again(plan, ["n3", "n1"], seed=8)
-    assert again.site.hosts == ["n3", "n1"] and fleet.hosts(again) == ["n3", "n1"] and again.width == 2
+    assert (
+        again.site.hosts == ["n3", "n1"]
+        and [fleet.hosts_of(case) for case in again.cases] == [("n3",), ("n1",)]
+        and again.width == 2
+    )
     assert {case.case for case in again.cases} <= {case.case for case in plan.cases}
 
 

@@ -119,8 +119,8 @@ def _explain(ended: FailedRank, lines: list[str], oom_kills: int) -> Ending:
     if ended.mute:
         pass
     elif oom_kills > 0 and (ended.signal == signal.SIGKILL or _line_with(("killed",), lines) is not None):
-        told = ended.why(named=ended.signal != signal.SIGKILL)
-        kind, why = "oom", reason("out-of-memory-kernel", ended=told, count=oom_kills)
+        how = ended.why(named=ended.signal != signal.SIGKILL)
+        kind, why = "oom", reason("out-of-memory-kernel", ended=how, count=oom_kills)
     elif memory is not None:
         kind, why = "oom", reason("out-of-memory-log", ended=why, line=memory)
     elif disk is not None:

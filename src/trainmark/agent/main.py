@@ -9,8 +9,6 @@ from trainmark.agent.files import to_json
 
 _USAGE = """usage: agent run NODEPLAN.json           do what the plan says, write result.json into its folder
        agent sweep TOKEN                 kill whatever an attempt left behind
-       agent complete DIR                ship events that a killed agent left in its spool into events.jsonl
-       agent facts                       print what is known of this host
        agent selftest                    try each kind of containment on this host
        agent shared-folder DIR TOKEN     check that DIR is the folder in which another host holds the token's lock
        agent relay WORK                  serve a controller on standard input and output, with files in WORK
@@ -25,8 +23,6 @@ _USAGE = """usage: agent run NODEPLAN.json           do what the plan says, writ
 _VERBS: dict[str, tuple[str, str, int | None]] = {
     "run": ("trainmark.agent.attempt", "run", 1),
     "sweep": ("trainmark.agent.contain.sweep", "sweep", 1),
-    "complete": ("trainmark.agent.events.shipper", "complete_verb", 1),
-    "facts": ("trainmark.devices.cpu.node", "detect", 0),
     "selftest": ("trainmark.agent.contain.selftest", "selftest", 0),
     "shared-folder": ("trainmark.agent.relay.check", "shared_folder", 2),
     "relay": ("trainmark.agent.relay.main", "serve", 1),

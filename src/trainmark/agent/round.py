@@ -176,7 +176,7 @@ class Round:
         return True
 
     def _on_signal(self, now: float) -> None:
-        """SIGTERM or SIGINT: the controller's signal, or somebody else's."""
+        """SIGTERM or SIGINT: from the controller or from anybody else."""
         if not self._follow_control(now):
             if self._control.stale(now):
                 return

@@ -128,7 +128,9 @@ def find(run: RunDir) -> Campaign | None:
         return None
     setting = asking.read(raw, Setting, str(first / _OLD_RECORD))
     links = read_json(first / _OLD_LINKS)
-    plan = None if links is None else asking.read(links, Plan, str(first / _OLD_LINKS))
+    plan = None
+    if links is not None:
+        plan = msgspec.structs.replace(asking.read(links, Plan, str(first / _OLD_LINKS)), kind="acceptance")
     members = [
         Member(
             ".." if stage.run == first.name else f"../../{stage.run}",

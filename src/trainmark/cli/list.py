@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from trainmark.cli import common
-
-WHAT = ("runs", "suites", "workloads", "devices", "frameworks", "launchers", "formats")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,15 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    rows = {
-        "runs": _runs,
-        "suites": _suites,
-        "workloads": _workloads,
-        "devices": _devices,
-        "frameworks": _frameworks,
-        "launchers": _launchers,
-        "formats": _formats,
-    }[args.what](args)
+    rows = _runs(args) if args.what == "runs" else _ROWS[args.what]()
     if args.json:
         sys.stdout.buffer.write(msgspec.json.encode(rows) + b"\n")
     else:
@@ -67,14 +56,14 @@ def _runs(args: argparse.Namespace) -> list[dict[str, Any]]:
     ]
 
 
-def _suites(_args: argparse.Namespace) -> list[dict[str, Any]]:
+def _suites() -> list[dict[str, Any]]:
     from trainmark.spec import suite
 
     loaded = [suite.load(suite.find(name)).suite for name in suite.built_in_names()]
     return [{"suite": found.name, "title": found.title} for found in loaded]
 
 
-def _workloads(_args: argparse.Namespace) -> list[dict[str, Any]]:
+def _workloads() -> list[dict[str, Any]]:
     from trainmark.spec import workload
 
     found = [workload.find(name, (), "list").workload for name in workload.names()]
@@ -90,7 +79,7 @@ def _workloads(_args: argparse.Namespace) -> list[dict[str, Any]]:
     ]
 
 
-def _devices(_args: argparse.Namespace) -> list[dict[str, Any]]:
+def _devices() -> list[dict[str, Any]]:
     from trainmark.devices.protocol import REGISTRY
 
     return [
@@ -99,19 +88,7 @@ def _devices(_args: argparse.Namespace) -> list[dict[str, Any]]:
     ]
 
 
-def _frameworks(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.frameworks.protocol import REGISTRY
-
-    return _names("framework", REGISTRY.names())
-
-
-def _launchers(_args: argparse.Namespace) -> list[dict[str, Any]]:
-    from trainmark.launch.protocol import REGISTRY
-
-    return _names("launcher", REGISTRY.names())
-
-
-def _formats(_args: argparse.Namespace) -> list[dict[str, Any]]:
+def _formats() -> list[dict[str, Any]]:
     from trainmark.interop.protocol import formats
 
     return [
@@ -125,5 +102,24 @@ def _formats(_args: argparse.Namespace) -> list[dict[str, Any]]:
     ]
 
 
-def _names(what: str, names: Iterable[str]) -> list[dict[str, Any]]:
-    return [{what: name} for name in names]
+def _frameworks() -> list[dict[str, Any]]:
+    from trainmark.frameworks.protocol import REGISTRY
+
+    return [{"framework": name} for name in REGISTRY.names()]
+
+
+def _launchers() -> list[dict[str, Any]]:
+    from trainmark.launch.protocol import REGISTRY
+
+    return [{"launcher": name} for name in REGISTRY.names()]
+
+
+_ROWS = {
+    "suites": _suites,
+    "workloads": _workloads,
+    "devices": _devices,
+    "frameworks": _frameworks,
+    "launchers": _launchers,
+    "formats": _formats,
+}
+WHAT = ("runs", *_ROWS)

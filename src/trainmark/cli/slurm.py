@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainmark.errors import UserError
 from trainmark.spec import notation
 from trainmark.spec.case_id import is_name
-from trainmark.spec.site import Site
+
+if TYPE_CHECKING:
+    from trainmark.launch.slurm.configuration import SlurmCluster
 
 EPILOG = """\
 examples:
@@ -51,12 +54,11 @@ def call(args: argparse.Namespace) -> int:
     gres = _gres(args.gres)
     _check_names(args, nodes, controller)
     config = args.ssh_config and str(Path(args.ssh_config).expanduser().resolve())
-    reached = {"user": args.user, "port": args.port, "config": config}
-    site = Site(name=args.name, launcher="ssh", hosts=nodes, launcher_options=reached, node_python=args.node_python)
+    site = slurm_setup.reached_by_ssh(args.name, nodes, args.node_python, user=args.user, port=args.port, config=config)
     with slurm_setup.connected(site, list(dict.fromkeys([*nodes, controller]))) as hosts:
         cluster = slurm_setup.look(hosts, nodes, controller, args.name, args.partition, args.spool, gres)
         _write(args.out, slurm_conf.files(cluster), slurm_conf.steps(cluster))
-        _tell(cluster, args.out)
+        _show(cluster, args.out)
         if args.apply:
             slurm_setup.apply(hosts, cluster, lambda text: print(text, flush=True))
             return 0
@@ -98,25 +100,22 @@ def _write(folder: Path, files: dict[str, str], steps: str) -> None:
         (folder / name).write_text(text)
 
 
-def _tell(cluster: object, folder: Path) -> None:
+def _show(cluster: SlurmCluster, folder: Path) -> None:
     from trainmark.cli.list import table
     from trainmark.launch.slurm import configuration as slurm_conf
 
-    assert isinstance(cluster, slurm_conf.SlurmCluster)  # noqa: S101 - imported late
     rows = []
     for node in cluster.nodes:
         devices = ", ".join(f"{len(files)} {kind}" for kind, files in sorted(node.facts["devices"].items()) if files)
-        memory = f"{node.facts['memory_mb'] / 1024:.1f} GiB"
-        rows.append(
-            {
-                "node": node.name,
-                "address": node.address,
-                "cpus": str(node.facts["cpus"]),
-                "memory": memory,
-                "devices": devices or "–",
-                "slurmd": node.facts["version"] or "not installed",
-            }
-        )
+        row = {
+            "node": node.name,
+            "address": node.address,
+            "cpus": str(node.facts["cpus"]),
+            "memory": f"{node.facts['memory_mb'] / 1024:.1f} GiB",
+            "devices": devices or "–",
+            "slurmd": node.facts["version"] or "not installed",
+        }
+        rows.append(row)
     sys.stdout.write(table(rows))
     how, why = slurm_conf.tracking(cluster)
     print(f"controller {cluster.controller.name}; tracking by {how}: {why}")

@@ -48,7 +48,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool 
             "deadlines": msgspec.to_builtins(case.deadlines),
             # Where steps are read from the output, it is that of the first node.
             "probe": case.probe and (case.pattern is None or node.index == 0),
-            "open": case.guests,
+            "open": case.foreign_ranks,
             # Ranks that are started beside the agents, not below them, are looked for when a round ends.
             "sweep": case.launched and ranks_beside,
             "files": case.files,
@@ -57,7 +57,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool 
             "tuning": _tuning(case, site),
             "containment": site.containment,
             "memory": case.memory,
-            "device": {"vendor": case.vendor, "visible": None if case.guests else case.visible},
+            "device": {"vendor": case.vendor, "visible": None if case.foreign_ranks else case.visible},
         },
     )
 
@@ -85,7 +85,7 @@ def spelled(plan: dict[str, Any], here: str, there: str, tree: Tree | None, tree
 def _tuning(case: CasePlan, site: Site) -> dict[str, Any]:
     """A command of the user's own runs as its user would run it: only what the site asks for is set."""
     asked: dict[str, Any] = msgspec.to_builtins(site.tuning)
-    if case.guests:
+    if case.foreign_ranks:
         left_alone = {"threads": "none", "affinity": "none", "allocator": "default"}
         asked = {name: left_alone[name] if value == "auto" else value for name, value in asked.items()}
     return asked
@@ -129,6 +129,6 @@ def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
         "checkpoints": str(spec.attempt_dir.parent / "checkpoints" / f"node{node.index}"),
         "seed": spec.seed,
         "nnodes": len(case.nodes),
-        "nproc": case.id.nproc if case.guests else len(case.nodes[0].ranks),
+        "nproc": case.id.nproc if case.foreign_ranks else len(case.nodes[0].ranks),
         "exec": _steps_said(case) if case.open else None,
     }

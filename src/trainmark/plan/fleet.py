@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import msgspec
 
@@ -73,8 +72,3 @@ def _plan(
     case: Case, site: Site, seed: int, cases: tuple[CasePlan, ...], blocks: tuple[tuple[RoundRef, ...], ...], width: int
 ) -> Plan:
     return Plan(SCHEMA, _SUITE, case.division, site, seed, 1, cases, blocks, max(1, width), kind="acceptance")
-
-
-def hosts(plan: Plan) -> list[str]:
-    """All hosts of a plan's cases, in the order in which they first stand there."""
-    return list(dict.fromkeys(chain.from_iterable(hosts_of(case) for case in plan.cases)))

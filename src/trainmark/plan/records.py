@@ -124,7 +124,7 @@ class CasePlan(msgspec.Struct, frozen=True):
         return starter(self.nodes[0].ranks[0])
 
     @property
-    def guests(self) -> bool:
+    def foreign_ranks(self) -> bool:
         """Whether ranks are started by something else than agents."""
         return self.open or self.launched
 

@@ -57,12 +57,7 @@ class Diagnostic:
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             distributed.barrier()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError, AttributeError):
-                pass
-        os._exit(0)
+        end_process()
 
     def mark(self, name: str) -> Any:
         """A `with` block that is seen in the trace under this name."""
@@ -150,3 +145,13 @@ def end(recorder: Any, diagnostic: Diagnostic) -> None:
     recorder.train_end()
     recorder.finish()
     diagnostic.leave()
+
+
+def end_process() -> None:
+    """Ends the process well. Its other threads and its clean-up are not waited for."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+    os._exit(0)

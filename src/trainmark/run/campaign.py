@@ -217,7 +217,8 @@ def create(
         with contextlib.suppress(OSError):  # the working directory may be gone
             where = Path.cwd()
     try:
-        folder.mkdir(parents=True)
+        # One that was killed before its record was written may have left its folder.
+        folder.mkdir(parents=True, exist_ok=not (folder / RECORD).exists())
     except OSError as error:
         raise UserError(f"--runs {folder.parent}: cannot be written: {error.strerror}") from None
     record = Record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
 
 def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
     """`data` in `path`, at once or not at all; `durable` waits for the disk."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         write_all(handle, data)

@@ -121,10 +121,6 @@ def complete(folder: str) -> int:
             os.close(lock)
 
 
-def complete_verb(folder: str) -> dict[str, int]:
-    return {"completed": complete(folder)}
-
-
 def _lock(spool: str) -> int | None:
     """Locks a spool outside the folder: the next agent on the node may complete it at the same time."""
     if not os.path.basename(spool).startswith(SPOOL_PREFIX):

@@ -43,6 +43,11 @@ class Hosts:
         return {address: reply.value or {} for address, reply in replies.items()}
 
 
+def reached_by_ssh(name: str, nodes: list[str], node_python: str, **options: Any) -> Site:
+    """The hosts of a cluster that is not there yet; `options`: those of ssh."""
+    return Site(name=name, launcher="ssh", hosts=nodes, launcher_options=options, node_python=node_python)
+
+
 @contextlib.contextmanager
 def connected(site: Site, addresses: list[str]) -> Iterator[Hosts]:
     connections = Connections(ssh_options.of(site).fan_out)

@@ -4,7 +4,6 @@ give a headline."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -135,9 +134,5 @@ def step_histogram(found: FoundWindow, ranks: Sequence[RankColumns]) -> tuple[li
 
     if not steps.exact(ranks):
         return [], []
-    # (As `np.histogram` does it, which takes three times as long.)
-    ordered = np.sort(found.series)
-    low, high = float(ordered[0]), float(ordered[-1])
-    edges = np.linspace(low, high, BINS + 1) if low < high else np.linspace(low - 0.5, high + 0.5, BINS + 1)
-    below = [0, *ordered.searchsorted(edges[1:-1]).tolist(), len(ordered)]
-    return edges.tolist(), [after - before for before, after in pairwise(below)]
+    counts, edges = np.histogram(found.series, bins=BINS)
+    return edges.tolist(), counts.tolist()

@@ -68,22 +68,11 @@ def main() -> None:
         return {"mlm_accuracy": correct / count, "loss": loss / count}
 
     loop = lib.TorchLoop(
-        config,
-        ranks,
-        network,
-        optimizer,
-        precision,
-        steps=length.steps,
-        steps_per_epoch=text.steps_per_epoch,
-        batches=text.training,
-        accumulate=params["gradient_accumulation_steps"],
-        clip=params["clip"],
-        evaluate=None if corpus.synthetic else evaluate,
-        eval_every=length.eval_every,
-        eval_from=length.eval_from,
-        target=Target("mlm_accuracy", "up", params["target_mlm_accuracy"]),
-        facts=text.facts,
-    )
+        config, ranks, network, optimizer, precision, steps=length.steps, steps_per_epoch=text.steps_per_epoch,
+        batches=text.training, accumulate=params["gradient_accumulation_steps"],
+        evaluate=None if corpus.synthetic else evaluate, eval_every=length.eval_every, eval_from=length.eval_from,
+        target=Target("mlm_accuracy", "up", params["target_mlm_accuracy"]), facts=text.facts,
+    )  # fmt: skip
     for step in loop:
         lib.set_learning_rate(optimizer, learning_rate(peak_lr, step, params["max_steps"], length.warmup, "linear"))
         if params["dropout"] > 0:

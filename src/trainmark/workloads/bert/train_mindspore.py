@@ -43,19 +43,10 @@ def main() -> None:
         return {"mlm_accuracy": correct / count, "loss": loss / count}
 
     loop = lib.MindSporeLoop(
-        config,
-        ranks,
-        net,
-        CrossEntropy(net),
-        optimizer,
-        steps=length.steps,
-        steps_per_epoch=text.steps_per_epoch,
-        batches=text.training,
-        evaluate=None if text.synthetic else evaluate,
-        eval_every=length.eval_every,
-        eval_from=length.eval_from,
-        target=Target("mlm_accuracy", "up", params["target_mlm_accuracy"]),
-    )
+        config, ranks, net, CrossEntropy(net), optimizer, steps=length.steps, steps_per_epoch=text.steps_per_epoch,
+        batches=text.training, evaluate=None if text.synthetic else evaluate, eval_every=length.eval_every,
+        eval_from=length.eval_from, target=Target("mlm_accuracy", "up", params["target_mlm_accuracy"]),
+    )  # fmt: skip
     for _ in loop:
         batch = loop.batch()
         loop.done(len(batch.tokens), loop.update(batch))

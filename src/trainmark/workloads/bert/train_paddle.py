@@ -52,18 +52,10 @@ def main() -> None:
         return {"mlm_accuracy": correct / count, "loss": loss / count}
 
     loop = lib.PaddleLoop(
-        config,
-        ranks,
-        net,
-        optimizer,
-        steps=length.steps,
-        steps_per_epoch=text.steps_per_epoch,
-        batches=text.training,
-        evaluate=None if text.synthetic else evaluate,
-        eval_every=length.eval_every,
-        eval_from=length.eval_from,
-        target=Target("mlm_accuracy", "up", params["target_mlm_accuracy"]),
-    )
+        config, ranks, net, optimizer, steps=length.steps, steps_per_epoch=text.steps_per_epoch,
+        batches=text.training, evaluate=None if text.synthetic else evaluate, eval_every=length.eval_every,
+        eval_from=length.eval_from, target=Target("mlm_accuracy", "up", params["target_mlm_accuracy"]),
+    )  # fmt: skip
     for step in loop:
         tokens, places, labels = map(paddle.to_tensor, loop.batch())
         for weight in net.parameters():

@@ -67,10 +67,10 @@ def main() -> None:
     probe.train_start()
     for name in names:
         for size in sizes(params["min_bytes"], params["max_bytes"], params["factor"]):
-            told = _point(name, size, ranks, params)
+            found = _point(name, size, ranks, params)
             if ranks.rank == 0:
-                probe.note("collective", told)
-            if "missing" in told:
+                probe.note("collective", found)
+            if "missing" in found:
                 break
     probe.train_end()
     probe.finish()

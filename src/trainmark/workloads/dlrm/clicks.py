@@ -63,8 +63,8 @@ class Synthetic:
         numbers = random.normal(0, 1, (count, NUMBERS)).astype(np.float32)
         # Few categories are common and most are rare, as in life.
         categories = (rows * random.random((count, TABLES)) ** 3).astype(np.int64)
-        lean = numbers[:, :4].sum(1) + np.where(categories[:, :4] % 2, 1.0, -1.0).sum(1)
-        labels = (random.random(count) < 1 / (1 + np.exp(-lean))).astype(np.float32)
+        tendency = numbers[:, :4].sum(1) + np.where(categories[:, :4] % 2, 1.0, -1.0).sum(1)
+        labels = (random.random(count) < 1 / (1 + np.exp(-tendency))).astype(np.float32)
         return Batch(torch.from_numpy(numbers), torch.from_numpy(categories), torch.from_numpy(labels))
 
 

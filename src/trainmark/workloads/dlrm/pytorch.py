@@ -12,27 +12,16 @@ if TYPE_CHECKING:
     from torch import nn
 
 PARAMETERS = {
-    "batch": 2048,
-    "steps": 0,
-    "epochs": 1,
-    "rows": 100000,
-    "width": 64,
-    "bottom": "512,256",
-    "top": "512,512,256",
+    "batch": 2048, "accumulate": 1,
+    "rows": 100000, "width": 64, "bottom": "512,256", "top": "512,512,256",
     "lr": 0.01,
-    "warmup_steps": 0,
-    "schedule": "constant",
-    "dtype": "fp32",
-    "accumulate": 1,
-    "compile": False,
-    "eval_every": 0,
-    "target_auc": 0.8,
-    "stop_at_target": True,
-    "checkpoint_every": 0,
-}
+    "steps": 0, "epochs": 1, "warmup_steps": 0, "schedule": "constant",
+    "dtype": "fp32", "compile": False,
+    "eval_every": 0, "target_auc": 0.8, "stop_at_target": True, "checkpoint_every": 0,
+}  # fmt: skip
 # Scores are sorted into so many bins: ranks add them up, and the area is exact to a thousandth.
 BINS = 2000
-# Different synthetic batches, kept on the device.
+# Different synthetic batches, all on the device from the start.
 SYNTHETIC_BATCHES = 128
 
 
@@ -105,19 +94,10 @@ def main() -> None:
         return {"auc": auc(clicks, others), "loss": loss / float(clicks.sum() + others.sum())}
 
     loop = lib.TorchLoop(
-        config,
-        ranks,
-        network,
-        optimizer,
-        precision,
-        steps=steps,
-        steps_per_epoch=order.steps_per_epoch,
-        batches=batches,
-        accumulate=params["accumulate"],
-        evaluate=evaluate if test else None,
-        target=Target("auc", "up", params["target_auc"]),
+        config, ranks, network, optimizer, precision, steps=steps, steps_per_epoch=order.steps_per_epoch,
+        batches=batches, evaluate=evaluate if test else None, target=Target("auc", "up", params["target_auc"]),
         facts={"name": "dlrm"},
-    )
+    )  # fmt: skip
     for step in loop:
         now = learning_rate(params["lr"], step, steps, params["warmup_steps"], params["schedule"])
         lib.set_learning_rate(optimizer, now)

@@ -22,7 +22,7 @@ from trainmark_loop import Rank, Shards
 
 Random = np.random.Generator
 
-IMAGENET_TRAIN, IMAGENET_CLASSES = 1_281_167, 1000
+IMAGENET_TRAIN = 1_281_167
 CIFAR_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 CIFAR_TEST = "test_batch.bin"
 CIFAR_RECORD, CIFAR_CLASSES = 1 + 3 * 32 * 32, 10

@@ -1,9 +1,9 @@
-"""Layers and first weights that several PyTorch models share, and models of the package `transformers`."""
+"""What several PyTorch models share: layers, first weights, the loss on held out text, models of `transformers`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,6 +11,9 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from trainmark_job import InputError
+from trainmark_loop import alive
+from trainmark_text import IGNORED
+from trainmark_torch import Ranks
 
 FIRST_STD = 0.02
 # Nothing is fetched: only the definitions of models are used.
@@ -77,6 +80,18 @@ def first_values(model: nn.Module) -> None:
             nn.init.normal_(module.weight, std=FIRST_STD)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def held_out_loss(model: nn.Module, windows: Iterator[Any], ranks: Ranks) -> dict[str, float]:
+    """Of a causal language model, in nats per token, over the windows of all ranks."""
+    sums = torch.zeros(2, device=ranks.device)
+    for tokens, _, counts in alive(windows):
+        labels = tokens[:, 1:].masked_fill(~counts[:, None], IGNORED)
+        scores = model(tokens[:, :-1])
+        loss = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="sum")
+        sums += torch.stack((loss, (labels != IGNORED).sum())).float()
+    total, count = ranks.total(*sums.tolist())
+    return {"loss": total / count}
 
 
 def open_transformers() -> Any:

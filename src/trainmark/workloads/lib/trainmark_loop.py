@@ -89,9 +89,9 @@ class TimedLoop:
     """`for step in loop:` runs from the first step, or the one after the last checkpoint, to the last or the target.
 
     `batches(numbers)` gives this rank's batches of these numbers, counted from 0 over the whole training; a step has
-    `accumulate` of them. `evaluate()` gives what the model reaches on the test data, by name. Further parameters of
-    the program are `stop_at_target`, `checkpoint_every` (0: never) and, unless it is given, `eval_every` (0: after each
-    epoch); the first evaluation comes after at least `eval_from` steps.
+    `accumulate` of them. `evaluate()` gives what the model reaches on the test data, by name. Parameters of the program
+    are `stop_at_target`, `checkpoint_every` (0: never) and, unless they are given, `accumulate` and `eval_every`
+    (0: after each epoch); the first evaluation comes after at least `eval_from` steps.
     """
 
     def __init__(
@@ -104,13 +104,14 @@ class TimedLoop:
         batches: Callable[[range], Generator[Any, None, None]],
         evaluate: Callable[[], dict[str, float]] | None,
         target: Target,
-        accumulate: int = 1,
+        accumulate: int | None = None,
         eval_every: int | None = None,
         eval_from: int = 0,
     ) -> None:
         params = config["params"]
         self.config, self.ranks, self.steps, self.steps_per_epoch = config, ranks, steps, steps_per_epoch
-        self.accumulate, self._batches, self._evaluate, self._target = accumulate, batches, evaluate, target
+        self.accumulate: int = params.get("accumulate", 1) if accumulate is None else accumulate
+        self._batches, self._evaluate, self._target = batches, evaluate, target
         self._eval_every = (params["eval_every"] if eval_every is None else eval_every) or steps_per_epoch
         self._eval_from, self._checkpoint_every = eval_from, params["checkpoint_every"]
         self._stop_at_target = params["stop_at_target"]
@@ -156,7 +157,7 @@ class TimedLoop:
         self.step, self._trained = done, time.monotonic() - begin
 
     def batch(self) -> Any:
-        """The next one; the time until it is there is told apart."""
+        """The next one; the time until it is there is part of the step's event."""
         with probe.span("data"):
             return next(self._source)
 

@@ -246,13 +246,12 @@ class TorchLoop(TimedLoop):
         network: nn.Module,
         optimizer: torch.optim.Optimizer,
         precision: Precision,
-        *,
-        clip: float = 0.0,
         facts: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(config, ranks, **more)
-        self._network, self._optimizer, self._precision, self._clip = network, optimizer, precision, clip
+        self._network, self._optimizer, self._precision = network, optimizer, precision
+        self._clip: float = config["params"].get("clip", 0.0)
         self._model = network.module if isinstance(network, DistributedDataParallel) else network
         self._parts = Parts(self._model, optimizer, precision.scaler, facts or {})
 
@@ -279,7 +278,7 @@ class TorchLoop(TimedLoop):
         self._samples += samples
 
     def update(self) -> None:
-        """The optimizer's step, with gradients of the norm `clip` at most, if it is given."""
+        """The optimizer's step, with gradients of the norm `clip` at most, if there is such a parameter."""
         # With fsdp each rank has a share of the gradients.
         if self.step == 0 and not hasattr(self._model, "set_requires_gradient_sync"):
             gradients = [weight.grad.float().norm() for weight in self._model.parameters() if weight.grad is not None]

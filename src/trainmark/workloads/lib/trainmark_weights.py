@@ -1,4 +1,4 @@
-"""The first weights of a model, the same in every framework: drawn once by NumPy, kept in one file, read by all.
+"""The first weights of a model, the same in every framework: drawn once by NumPy, stored in one file, read by all.
 
 The file is in the safetensors format and lies in the cache under the hash of what it holds: names, shapes, rules and
 the seed. Where the cache cannot be written, the same weights are drawn again.
@@ -40,7 +40,7 @@ def convolution(name: str, outputs: int, inputs: int, size: int) -> Weight:
 
 
 def customary(name: str, *shape: int) -> tuple[Weight, Weight]:
-    """Weight and bias as PyTorch draws them unless told otherwise."""
+    """Weight and bias as PyTorch draws them by default."""
     scale = 1 / math.sqrt(math.prod(shape[1:]))
     return Weight(f"{name}.weight", shape, "uniform", scale), Weight(f"{name}.bias", shape[:1], "uniform", scale)
 
@@ -79,8 +79,8 @@ def sha256(weights: dict[str, Any]) -> str:
 
 
 def _key(layout: Sequence[Weight]) -> str:
-    told = [SEED, *((weight.name, weight.shape, weight.rule, weight.scale) for weight in layout)]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+    described = [SEED, *((weight.name, weight.shape, weight.rule, weight.scale) for weight in layout)]
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:32]
 
 
 def _draw(layout: Sequence[Weight]) -> Any:

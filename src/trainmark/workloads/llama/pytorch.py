@@ -10,37 +10,13 @@ if TYPE_CHECKING:
     from torch import nn
 
 PARAMETERS = {
-    "batch": 1,
-    "context": 4096,
-    "layers": 32,
-    "heads": 32,
-    "kv_heads": 32,
-    "width": 4096,
-    "inner": 11008,
-    "rope_base": 10000.0,
-    "lr": 0.0003,
-    "vocabulary": 0,
-    "tokenizer": "characters",
-    "steps": 0,
-    "epochs": 1,
-    "beta1": 0.9,
-    "beta2": 0.95,
-    "weight_decay": 0.1,
-    "warmup_steps": 0,
-    "schedule": "cosine",
-    "lr_floor": 0.1,
-    "clip": 1.0,
-    "accumulate": 1,
-    "dtype": "fp32",
-    "parallel": "ddp",
-    "recompute": False,
-    "compile": False,
-    "eval_every": 0,
-    "eval_windows": 256,
-    "target_loss": 2.4,
-    "stop_at_target": True,
-    "checkpoint_every": 0,
-}
+    "batch": 1, "context": 4096, "vocabulary": 0, "tokenizer": "characters", "accumulate": 1,
+    "layers": 32, "heads": 32, "kv_heads": 32, "width": 4096, "inner": 11008, "rope_base": 10000.0,
+    "lr": 0.0003, "beta1": 0.9, "beta2": 0.95, "weight_decay": 0.1, "clip": 1.0,
+    "steps": 0, "epochs": 1, "warmup_steps": 0, "schedule": "cosine", "lr_floor": 0.1,
+    "dtype": "fp32", "parallel": "ddp", "recompute": False, "compile": False,
+    "eval_every": 0, "eval_windows": 256, "target_loss": 2.4, "stop_at_target": True, "checkpoint_every": 0,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -54,7 +30,8 @@ def main() -> None:
     import trainmark_torch as lib
     from model import Llama
     from torch.nn.functional import cross_entropy
-    from trainmark_loop import Target, alive, learning_rate
+    from trainmark_layers import held_out_loss
+    from trainmark_loop import Target, learning_rate
 
     # Data: windows of the context and the token that follows; each rank has its own share of each epoch's random order.
     corpus = trainmark_text.open_corpus(config)
@@ -76,39 +53,18 @@ def main() -> None:
 
     # Optimizer and schedule.
     steps = params["steps"] or params["epochs"] * order.steps_per_epoch
-    optimizer = torch.optim.AdamW(
-        lib.decayed(model, params["weight_decay"]),
-        lr=params["lr"],
-        betas=(params["beta1"], params["beta2"]),
-        fused=lib.can_fuse(ranks),
-    )
+    weights, betas = lib.decayed(model, params["weight_decay"]), (params["beta1"], params["beta2"])
+    optimizer = torch.optim.AdamW(weights, lr=params["lr"], betas=betas, fused=lib.can_fuse(ranks))
 
     def evaluate() -> dict[str, float]:
-        """The loss on held out text, in nats per token."""
-        sums = torch.zeros(2, device=ranks.device)
-        for tokens, _, counts in alive(windows.evaluation(params["eval_windows"], batch)):
-            labels = tokens[:, 1:].masked_fill(~counts[:, None], trainmark_text.IGNORED)
-            scores = model(tokens[:, :-1])
-            loss = cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="sum")
-            sums += torch.stack((loss, (labels != trainmark_text.IGNORED).sum())).float()
-        loss, count = ranks.total(*sums.tolist())
-        return {"loss": loss / count}
+        return held_out_loss(model, windows.evaluation(params["eval_windows"], batch), ranks)
 
     loop = lib.TorchLoop(
-        config,
-        ranks,
-        network,
-        optimizer,
-        precision,
-        steps=steps,
-        steps_per_epoch=order.steps_per_epoch,
+        config, ranks, network, optimizer, precision, steps=steps, steps_per_epoch=order.steps_per_epoch,
         batches=lambda numbers: windows.training(order, numbers, batch),
-        accumulate=params["accumulate"],
-        clip=params["clip"],
-        evaluate=None if corpus.synthetic else evaluate,
-        target=Target("loss", "down", params["target_loss"]),
+        evaluate=None if corpus.synthetic else evaluate, target=Target("loss", "down", params["target_loss"]),
         facts=trainmark_text.facts("llama", corpus, params["heads"]),
-    )
+    )  # fmt: skip
     for step in loop:
         now = learning_rate(params["lr"], step, steps, params["warmup_steps"], params["schedule"], params["lr_floor"])
         lib.set_learning_rate(optimizer, now)

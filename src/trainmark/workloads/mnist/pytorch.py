@@ -37,27 +37,17 @@ def main() -> None:
 
     # Optimizer and schedule.
     steps = params["steps"] or params["epochs"] * order.steps_per_epoch
+    momentum, decay = params["momentum"], params["weight_decay"]
     optimizer = torch.optim.SGD(
-        model.parameters(),
-        lr=params["lr"],
-        momentum=params["momentum"],
-        weight_decay=params["weight_decay"],
-        fused=lib.can_fuse(ranks),
+        model.parameters(), params["lr"], momentum, weight_decay=decay, fused=lib.can_fuse(ranks)
     )
 
     loop = lib.TorchLoop(
-        config,
-        ranks,
-        network,
-        optimizer,
-        precision,
-        steps=steps,
-        steps_per_epoch=order.steps_per_epoch,
+        config, ranks, network, optimizer, precision, steps=steps, steps_per_epoch=order.steps_per_epoch,
         batches=lambda numbers: train_feed.training(order, numbers, config["seed"], workers=0),
-        accumulate=accumulate,
         evaluate=lambda: test_feed.accuracy(model, batch, workers=0),
         target=Target("accuracy", "up", params["target_accuracy"]),
-    )
+    )  # fmt: skip
     for step in loop:
         lib.set_learning_rate(optimizer, learning_rate(params["lr"], step, steps, 0, params["schedule"]))
         optimizer.zero_grad(set_to_none=True)

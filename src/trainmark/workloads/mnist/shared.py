@@ -11,21 +11,12 @@ if TYPE_CHECKING:
     from trainmark_weights import Weight
 
 PARAMETERS = {
-    "batch": 64,
-    "steps": 0,
-    "epochs": 10,
-    "lr": 0.05,
-    "momentum": 0.9,
-    "weight_decay": 0.0005,
-    "schedule": "cosine",
-    "dtype": "fp32",
-    "classes": 10,
-    "channels_last": True,
-    "eval_every": 0,
-    "target_accuracy": 0.9,
-    "stop_at_target": True,
-    "checkpoint_every": 0,
-}
+    "batch": 64, "classes": 10,
+    "lr": 0.05, "momentum": 0.9, "weight_decay": 0.0005,
+    "steps": 0, "epochs": 10, "schedule": "cosine",
+    "dtype": "fp32", "channels_last": True,
+    "eval_every": 0, "target_accuracy": 0.9, "stop_at_target": True, "checkpoint_every": 0,
+}  # fmt: skip
 SIZE = 28
 # Of Fashion-MNIST's training pixels; near enough for its relatives.
 MEAN, STD = 0.2860, 0.3530

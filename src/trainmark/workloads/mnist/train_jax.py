@@ -60,16 +60,11 @@ def main() -> None:
 
     steps = params["steps"] or params["epochs"] * order.steps_per_epoch
     loop = lib.JaxLoop(
-        config,
-        ranks,
-        trainmark_arrays.first_weights(shared.first_weights(params["classes"])),
-        update,
-        steps=steps,
+        config, ranks, trainmark_arrays.first_weights(shared.first_weights(params["classes"])), update, steps=steps,
         steps_per_epoch=order.steps_per_epoch,
-        batches=lambda numbers: train_feed.training(order, numbers, config["seed"], workers=0),
-        evaluate=evaluate,
+        batches=lambda numbers: train_feed.training(order, numbers, config["seed"], workers=0), evaluate=evaluate,
         target=Target("accuracy", "up", params["target_accuracy"]),
-    )
+    )  # fmt: skip
     for step in loop:
         batch = loop.batch()
         loss = loop.update(batch, learning_rate(params["lr"], step, steps, 0, params["schedule"]))

@@ -43,17 +43,10 @@ def main() -> None:
         return {"accuracy": correct / count, "loss": loss / count}
 
     loop = lib.MindSporeLoop(
-        config,
-        ranks,
-        net,
-        lib.CrossEntropy(net),
-        optimizer,
-        steps=steps,
-        steps_per_epoch=order.steps_per_epoch,
-        batches=lambda numbers: train_feed.training(order, numbers, config["seed"], workers=0),
-        evaluate=evaluate,
+        config, ranks, net, lib.CrossEntropy(net), optimizer, steps=steps, steps_per_epoch=order.steps_per_epoch,
+        batches=lambda numbers: train_feed.training(order, numbers, config["seed"], workers=0), evaluate=evaluate,
         target=Target("accuracy", "up", params["target_accuracy"]),
-    )
+    )  # fmt: skip
     for _ in loop:
         batch = loop.batch()
         loop.done(len(batch.labels), loop.update(batch))

@@ -73,8 +73,8 @@ def _memory(ranks: Any, size: int, seconds: float) -> None:
 
     a, b, c = (torch.ones(size // 4, device=ranks.device) for _ in range(3))
     taken, _, done = _repeat(lambda: torch.add(b, c, alpha=3.0, out=a), ranks, seconds)
-    told = {"bytes": a.nbytes, "seconds": taken, "bandwidth": 3 * a.nbytes * done / taken}
-    probe.note("peak", {"what": "memory", **told})
+    found = {"bytes": a.nbytes, "seconds": taken, "bandwidth": 3 * a.nbytes * done / taken}
+    probe.note("peak", {"what": "memory", **found})
 
 
 def _copies(ranks: Any, size: int, seconds: float) -> None:
@@ -84,8 +84,8 @@ def _copies(ranks: Any, size: int, seconds: float) -> None:
     here = torch.ones(size // 4).pin_memory() if ranks.device.type == "cuda" else torch.ones(size // 4)
     for what, to, source in (("host_to_device", there, here), ("device_to_host", here, there)):
         taken, _, done = _repeat(lambda a=to, b=source: a.copy_(b, non_blocking=True), ranks, seconds)
-        told = {"bytes": there.nbytes, "seconds": taken, "bandwidth": there.nbytes * done / taken}
-        probe.note("peak", {"what": what, **told})
+        found = {"bytes": there.nbytes, "seconds": taken, "bandwidth": there.nbytes * done / taken}
+        probe.note("peak", {"what": what, **found})
 
 
 def _repeat(act: Callable[[], Any], ranks: Any, seconds: float) -> tuple[float, float, int]:
@@ -95,7 +95,7 @@ def _repeat(act: Callable[[], Any], ranks: Any, seconds: float) -> tuple[float, 
     act()
     trainmark_torch.wait(ranks.device)
     ranks.barrier()
-    begin = told = time.perf_counter()
+    begin = noted = time.perf_counter()
     best, done, batch, now = float("inf"), 0, 1, begin
     while now - begin < seconds:
         start = now
@@ -108,9 +108,9 @@ def _repeat(act: Callable[[], Any], ranks: Any, seconds: float) -> tuple[float, 
         # Looking at the clock, and waiting for the device, shall cost next to nothing.
         if now - start < 0.01:
             batch *= 2
-        if now - told > _BLOCK_SECONDS:
+        if now - noted > _BLOCK_SECONDS:
             probe.step(1)
-            told = now
+            noted = now
     probe.step(1)
     return now - begin, best, done
 

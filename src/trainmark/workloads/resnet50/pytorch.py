@@ -41,27 +41,15 @@ def main() -> None:
     peak_lr = params["lr"] * (batch * accumulate * ranks.world / LR_BATCH)
     steps = params["steps"] or params["epochs"] * order.steps_per_epoch
     warmup = params["warmup_epochs"] * order.steps_per_epoch
-    optimizer = torch.optim.SGD(
-        model.parameters(),
-        lr=peak_lr,
-        momentum=params["momentum"],
-        weight_decay=params["weight_decay"],
-        fused=lib.can_fuse(ranks),
-    )
+    momentum, decay = params["momentum"], params["weight_decay"]
+    optimizer = torch.optim.SGD(model.parameters(), peak_lr, momentum, weight_decay=decay, fused=lib.can_fuse(ranks))
 
     loop = lib.TorchLoop(
-        config,
-        ranks,
-        network,
-        optimizer,
-        precision,
-        steps=steps,
-        steps_per_epoch=order.steps_per_epoch,
+        config, ranks, network, optimizer, precision, steps=steps, steps_per_epoch=order.steps_per_epoch,
         batches=lambda numbers: train_feed.training(order, numbers, config["seed"], params["workers"]),
-        accumulate=accumulate,
         evaluate=test_feed and (lambda: test_feed.accuracy(model, batch, params["workers"])),
         target=Target("accuracy", "up", params["target_accuracy"]),
-    )
+    )  # fmt: skip
     for step in loop:
         lib.set_learning_rate(optimizer, learning_rate(peak_lr, step, steps, warmup, params["schedule"]))
         optimizer.zero_grad(set_to_none=True)

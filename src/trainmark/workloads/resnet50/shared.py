@@ -9,28 +9,12 @@ if TYPE_CHECKING:
     from trainmark_weights import Weight
 
 PARAMETERS = {
-    "batch": 32,
-    "steps": 0,
-    "epochs": 90,
-    "lr": 0.1,
-    "momentum": 0.9,
-    "weight_decay": 0.0001,
-    "label_smoothing": 0.1,
-    "warmup_epochs": 5,
-    "schedule": "cosine",
-    "dtype": "fp32",
-    "accumulate": 1,
-    "compile": False,
-    "image_size": 224,
-    "classes": 1000,
-    "channels_last": True,
-    "workers": 0,
-    "data_sink_steps": 1,
-    "eval_every": 0,
-    "target_accuracy": 0.759,
-    "stop_at_target": True,
-    "checkpoint_every": 0,
-}
+    "batch": 32, "accumulate": 1, "image_size": 224, "classes": 1000, "workers": 0,
+    "lr": 0.1, "momentum": 0.9, "weight_decay": 0.0001, "label_smoothing": 0.1,
+    "steps": 0, "epochs": 90, "warmup_epochs": 5, "schedule": "cosine",
+    "dtype": "fp32", "compile": False, "channels_last": True, "data_sink_steps": 1,
+    "eval_every": 0, "target_accuracy": 0.759, "stop_at_target": True, "checkpoint_every": 0,
+}  # fmt: skip
 # The learning rate is given for this many images a step, and grows with the global batch.
 LR_BATCH = 256
 # Blocks, inner width and stride of the first block, of each of the four layers.

@@ -79,16 +79,11 @@ def main() -> None:
     warmup = params["warmup_epochs"] * order.steps_per_epoch
     steps = params["steps"] or params["epochs"] * order.steps_per_epoch
     loop = lib.JaxLoop(
-        config,
-        ranks,
-        trainmark_arrays.first_weights(tuple(shared.first_weights(classes))),
-        update,
-        steps=steps,
+        config, ranks, trainmark_arrays.first_weights(tuple(shared.first_weights(classes))), update, steps=steps,
         steps_per_epoch=order.steps_per_epoch,
         batches=lambda numbers: train_feed.training(order, numbers, config["seed"], params["workers"]),
-        evaluate=evaluate if test_feed else None,
-        target=Target("accuracy", "up", params["target_accuracy"]),
-    )
+        evaluate=evaluate if test_feed else None, target=Target("accuracy", "up", params["target_accuracy"]),
+    )  # fmt: skip
     for step in loop:
         batch = loop.batch()
         loss = loop.update(batch, learning_rate(peak_lr, step, steps, warmup, params["schedule"]))

@@ -47,17 +47,11 @@ def main() -> None:
         return {"accuracy": correct / count, "loss": loss / count}
 
     loop = lib.MindSporeLoop(
-        config,
-        ranks,
-        net,
-        lib.CrossEntropy(net, params["label_smoothing"]),
-        optimizer,
-        steps=steps,
+        config, ranks, net, lib.CrossEntropy(net, params["label_smoothing"]), optimizer, steps=steps,
         steps_per_epoch=order.steps_per_epoch,
         batches=lambda numbers: train_feed.training(order, numbers, config["seed"], params["workers"]),
-        evaluate=evaluate if test_feed else None,
-        target=Target("accuracy", "up", params["target_accuracy"]),
-    )
+        evaluate=evaluate if test_feed else None, target=Target("accuracy", "up", params["target_accuracy"]),
+    )  # fmt: skip
     for _ in loop:
         batch = loop.batch()
         loop.done(len(batch.labels), loop.update(batch))

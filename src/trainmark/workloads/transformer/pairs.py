@@ -19,7 +19,7 @@ SYNTHETIC_PAIRS = 1 << 22
 
 
 class Batch(NamedTuple):
-    """`answers` has one token more than the model reads; `count` is how many of its tokens are to be told."""
+    """`answers` has one token more than the model reads; `count` is how many of its tokens are to be predicted."""
 
     questions: Tensor
     answers: Tensor

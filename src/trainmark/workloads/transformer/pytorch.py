@@ -12,31 +12,13 @@ if TYPE_CHECKING:
     from torch import nn
 
 PARAMETERS = {
-    "batch": 64,
-    "context": 128,
-    "layers": 6,
-    "heads": 8,
-    "width": 512,
-    "inner": 2048,
-    "dropout": 0.1,
-    "steps": 0,
-    "epochs": 20,
-    "lr": 0.0007,
-    "beta1": 0.9,
-    "beta2": 0.98,
-    "weight_decay": 0.01,
-    "warmup_steps": 4000,
-    "schedule": "cosine",
-    "clip": 1.0,
-    "label_smoothing": 0.1,
-    "dtype": "fp32",
-    "accumulate": 1,
-    "compile": False,
-    "eval_every": 0,
-    "target_loss": 0.0,
-    "stop_at_target": True,
-    "checkpoint_every": 0,
-}
+    "batch": 64, "context": 128, "accumulate": 1,
+    "layers": 6, "heads": 8, "width": 512, "inner": 2048, "dropout": 0.1,
+    "lr": 0.0007, "beta1": 0.9, "beta2": 0.98, "weight_decay": 0.01, "clip": 1.0, "label_smoothing": 0.1,
+    "steps": 0, "epochs": 20, "warmup_steps": 4000, "schedule": "cosine",
+    "dtype": "fp32", "compile": False,
+    "eval_every": 0, "target_loss": 0.0, "stop_at_target": True, "checkpoint_every": 0,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -82,12 +64,8 @@ def main() -> None:
 
     # Optimizer and schedule.
     steps = params["steps"] or params["epochs"] * order.steps_per_epoch
-    optimizer = torch.optim.AdamW(
-        lib.decayed(model, params["weight_decay"]),
-        lr=params["lr"],
-        betas=(params["beta1"], params["beta2"]),
-        fused=lib.can_fuse(ranks),
-    )
+    weights, betas = lib.decayed(model, params["weight_decay"]), (params["beta1"], params["beta2"])
+    optimizer = torch.optim.AdamW(weights, lr=params["lr"], betas=betas, fused=lib.can_fuse(ranks))
 
     def evaluate() -> dict[str, float]:
         """The loss on held out lines, in nats per token, and the share of tokens that are right."""
@@ -101,20 +79,11 @@ def main() -> None:
         return {"loss": loss / count, "accuracy": correct / count}
 
     loop = lib.TorchLoop(
-        config,
-        ranks,
-        network,
-        optimizer,
-        precision,
-        steps=steps,
-        steps_per_epoch=order.steps_per_epoch,
+        config, ranks, network, optimizer, precision, steps=steps, steps_per_epoch=order.steps_per_epoch,
         batches=lambda numbers: (to_device(train.batch(order.indices(number))) for number in numbers),
-        accumulate=params["accumulate"],
-        clip=params["clip"],
-        evaluate=evaluate if test else None,
-        target=Target("loss", "down", params["target_loss"]),
+        evaluate=evaluate if test else None, target=Target("loss", "down", params["target_loss"]),
         facts={"name": "transformer", "heads": params["heads"]},
-    )
+    )  # fmt: skip
     for step in loop:
         now = learning_rate(params["lr"], step, steps, params["warmup_steps"], params["schedule"])
         lib.set_learning_rate(optimizer, now)

@@ -10,35 +10,13 @@ if TYPE_CHECKING:
     from torch import nn
 
 PARAMETERS = {
-    "batch": 64,
-    "steps": 0,
-    "epochs": 300,
-    "lr": 0.001,
-    "beta1": 0.9,
-    "beta2": 0.999,
-    "weight_decay": 0.1,
-    "clip": 1.0,
-    "label_smoothing": 0.1,
-    "warmup_steps": 10000,
-    "schedule": "cosine",
-    "dtype": "fp32",
-    "accumulate": 1,
-    "compile": False,
-    "recompute": False,
-    "image_size": 224,
-    "patch": 16,
-    "classes": 1000,
-    "layers": 12,
-    "heads": 12,
-    "width": 768,
-    "inner": 3072,
-    "channels_last": False,
-    "workers": 0,
-    "eval_every": 0,
-    "target_accuracy": 0.75,
-    "stop_at_target": True,
-    "checkpoint_every": 0,
-}
+    "batch": 64, "accumulate": 1, "image_size": 224, "classes": 1000, "workers": 0,
+    "patch": 16, "layers": 12, "heads": 12, "width": 768, "inner": 3072,
+    "lr": 0.001, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.1, "clip": 1.0, "label_smoothing": 0.1,
+    "steps": 0, "epochs": 300, "warmup_steps": 10000, "schedule": "cosine",
+    "dtype": "fp32", "compile": False, "recompute": False, "channels_last": False,
+    "eval_every": 0, "target_accuracy": 0.75, "stop_at_target": True, "checkpoint_every": 0,
+}  # fmt: skip
 # The learning rate is given for this many images a step, and grows with the global batch.
 LR_BATCH = 4096
 
@@ -80,27 +58,15 @@ def main() -> None:
     # Optimizer and schedule.
     peak_lr = params["lr"] * (batch * accumulate * ranks.world / LR_BATCH)
     steps = params["steps"] or params["epochs"] * order.steps_per_epoch
-    optimizer = torch.optim.AdamW(
-        lib.decayed(model, params["weight_decay"]),
-        lr=peak_lr,
-        betas=(params["beta1"], params["beta2"]),
-        fused=lib.can_fuse(ranks),
-    )
+    weights, betas = lib.decayed(model, params["weight_decay"]), (params["beta1"], params["beta2"])
+    optimizer = torch.optim.AdamW(weights, lr=peak_lr, betas=betas, fused=lib.can_fuse(ranks))
 
     loop = lib.TorchLoop(
-        config,
-        ranks,
-        network,
-        optimizer,
-        precision,
-        steps=steps,
-        steps_per_epoch=order.steps_per_epoch,
+        config, ranks, network, optimizer, precision, steps=steps, steps_per_epoch=order.steps_per_epoch,
         batches=lambda numbers: train_feed.training(order, numbers, config["seed"], params["workers"]),
-        accumulate=accumulate,
-        clip=params["clip"],
         evaluate=test_feed and (lambda: test_feed.accuracy(model, batch, params["workers"])),
         target=Target("accuracy", "up", params["target_accuracy"]),
-    )
+    )  # fmt: skip
     for step in loop:
         now = learning_rate(peak_lr, step, steps, params["warmup_steps"], params["schedule"])
         lib.set_learning_rate(optimizer, now)
