@@ -83,7 +83,7 @@ def bisect(
     from trainmark.campaigns import bisect as bisection
     from trainmark.campaigns import revisions
     from trainmark.campaigns.asked import asked_suite
-    from trainmark.report.i18n.speaker import say
+    from trainmark.i18n.speaker import say
 
     loaded = api.suite(suite)
     tree = revisions.root(loaded.file.resolve().parent if repo is None else Path(repo))

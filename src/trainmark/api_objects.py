@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason
-from trainmark.report.i18n.speaker import say
 from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, control, progress, session, stop
 from trainmark.run.campaign import Driver, Step

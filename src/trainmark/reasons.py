@@ -1,7 +1,7 @@
 """Reasons as values: why a figure is missing, a round failed or a node is suspect.
 
 A reason is a code and its arguments from where it arises to the screen. Words, in any language, are made of it only by
-`trainmark.report.i18n`, which has a template for every code. Nothing decides by looking into a sentence.
+`trainmark.i18n`, which has a template for every code. Nothing decides by looking into a sentence.
 """
 
 from __future__ import annotations

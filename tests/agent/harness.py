@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import trainmark.agent
+from trainmark.i18n.speaker import say
 from trainmark.reasons import as_reason
-from trainmark.report.i18n.speaker import say
 
 PROGRAM = Path(trainmark.agent.__file__).parent / "__main__.py"
 PATIENCE = 120.0

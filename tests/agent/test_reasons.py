@@ -8,9 +8,9 @@ from pathlib import Path
 import trainmark.agent
 from trainmark.agent.ending import FailedRank
 from trainmark.agent.reasons import log_text, reason
+from trainmark.i18n.catalogues import read
+from trainmark.i18n.speaker import say
 from trainmark.reasons import as_reason
-from trainmark.report.i18n.reasons_agent import REASONS
-from trainmark.report.i18n.speaker import say
 
 # Put together from parts, or words of somebody else.
 ELSEWHERE = {"command-", "rank-", "text"}
@@ -40,7 +40,7 @@ def test_every_code_has_words() -> None:
     ends = [FailedRank(0, 1, None), FailedRank(0, None, 9), FailedRank(0, 0, None, mute=True)]
     ends += [FailedRank(0, end.exit, end.signal, end.mute, is_command=True) for end in ends]
     composed = {end.why(named)["code"] for end in ends for named in (True, False)}
-    assert (codes() - ELSEWHERE) | composed == set(REASONS)
+    assert (codes() - ELSEWHERE) | composed == set(read("reasons")["reasons_agent"])
 
 
 def test_in_both_languages() -> None:

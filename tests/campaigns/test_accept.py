@@ -18,9 +18,9 @@ from tests.report.test_page import Reader
 from trainmark.campaigns.accept import next_step
 from trainmark.cli import drive
 from trainmark.cli.main import main
+from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import REGISTRY
 from trainmark.launch.ssh.launcher import SshLauncher
-from trainmark.report.i18n.speaker import say
 from trainmark.report.make import acceptance, acceptance_rounds
 from trainmark.report.make.acceptance_rounds import Measured
 from trainmark.report.show import show

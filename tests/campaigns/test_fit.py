@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Cli
 from trainmark.campaigns.fit import Tried, next_batch, next_step
 from trainmark.errors import UserError
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.run.campaign import Shown
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.scaling import Wanted

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.runs import finished_run
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.spec.states import JobState
 
 ONE, TWO = "one:none:cpu:1:1:5", "two:none:cpu:1:1:5"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.diagnose.injection import INJECTED, holds, of_class, rounds_of, slept, start, waited_for_second
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
 

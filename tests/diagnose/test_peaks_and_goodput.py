@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.faults.test_training_goes_on import write_images
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.figures.attempt import Question, score_run
 from trainmark.spec.peaks import Matmul, Peaks
 from trainmark.testing.synthetic import Shape, columns_of

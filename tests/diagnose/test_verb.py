@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.report.make import why
 from trainmark.report.records import Report
 from trainmark.report.show import show

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 SCRIPTS = Path(__file__).with_name("scripts")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.exec.conftest import Exec
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 SILENT = "no training step was seen because "
 

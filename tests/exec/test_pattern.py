@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.exec.conftest import Exec
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 TALKER = r"""
 import sys, time

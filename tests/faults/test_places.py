@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.faults.conftest import case_named
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 Make = Callable[..., Path]
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Cli, processes_with
 from tests.faults.conftest import case_named, good_case
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 Make = Callable[..., Path]
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.faults.conftest import claims, wait_for
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

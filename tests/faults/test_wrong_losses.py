@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.conftest import Cli
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 PROGRAM = """
 import trainmark_probe as probe

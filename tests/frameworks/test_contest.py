@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan, bare
-from trainmark.report.i18n.speaker import say
 from trainmark.report.kinds.contest import answer
 from trainmark.report.make.contest import contests
 from trainmark.report.records import CaseReport, Contest, Report, RunReport

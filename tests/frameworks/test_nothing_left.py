@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 from .conftest import FRAMEWORKS
 

@@ -14,12 +14,12 @@ from tests.conftest import Cli
 from tests.interop import dlperf_logs as logs
 from tests.interop import flagperf_logs
 from tests.interop.dlperf_logs import Run, put
+from trainmark.i18n.speaker import say
 from trainmark.interop.dlperf import DlPerf, result
 from trainmark.interop.dlperf.scripts import BY_SCRIPT
 from trainmark.interop.protocol import defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import End, Flag, Verbatim
-from trainmark.report.i18n.speaker import say
 from trainmark.report.make.dlperf import table
 from trainmark.testing.formats import FormatContract, check, read
 

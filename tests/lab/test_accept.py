@@ -15,7 +15,7 @@ from lab.lab import Lab
 from lab.layout import Options
 from tests.conftest import Cli
 from tests.lab.conftest import left, make_lab
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 pytestmark = [pytest.mark.lab, pytest.mark.alone]
 

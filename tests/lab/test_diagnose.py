@@ -16,7 +16,7 @@ from tests.conftest import WORKLOAD, Cli
 from tests.diagnose import injection
 from tests.diagnose.injection import BITS_PER_SECOND, BYTES
 from tests.faults.conftest import wait_for
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.diagnosis import causes as diagnosis
 
 pytestmark = pytest.mark.lab

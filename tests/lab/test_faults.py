@@ -19,7 +19,7 @@ from lab.lab import Lab
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
 from tests.lab.conftest import attempt_dirs, cases, left, only_case, refused_key, soon_clean, wrong_host_key
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 SLOW = {"STEPS": "60", "STEP_SECONDS": "0.2"}
 ENDLESS = {"STEPS": "2000", "STEP_SECONDS": "0.2"}

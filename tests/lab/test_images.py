@@ -14,7 +14,7 @@ from lab.engines import IMAGE
 from lab.lab import Lab
 from tests.conftest import Cli
 from tests.lab.conftest import attempt_dirs, only_case, soon_clean
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 
 pytestmark = pytest.mark.lab
 

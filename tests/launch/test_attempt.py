@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from trainmark.i18n.speaker import say
 from trainmark.launch.attempt import PEER_SECONDS, AttemptNodes
 from trainmark.launch.protocol import Ended
 from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.ssh.node import SshNode
-from trainmark.report.i18n.speaker import say
 from trainmark.spec.states import JobState
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from trainmark.i18n.speaker import say
 from trainmark.launch.slurm.states import ended, memory_kill, parse_sacct, parse_squeue, waiting_for
-from trainmark.report.i18n.speaker import say
 
 OUTPUTS = Path(__file__).with_name("slurm_outputs")
 

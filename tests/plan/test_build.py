@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
-from trainmark.report.i18n.speaker import say
 from trainmark.report.make.attempt import question
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases

@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.report import samples
+from trainmark.i18n.catalogues import LABELS
+from trainmark.i18n.speaker import LANGUAGES, say
+from trainmark.i18n.texts import label
 from trainmark.report import numbers
 from trainmark.report.charts import axes, palette, plots, rows
 from trainmark.report.charts.axes import thin
@@ -26,11 +29,8 @@ from trainmark.report.charts.records import (
     Row,
     RowChart,
 )
-from trainmark.report.i18n.labels import LABELS
-from trainmark.report.i18n.speaker import LANGUAGES, say
 from trainmark.report.render.markup import Markup
 from trainmark.report.show import show
-from trainmark.report.texts import label
 from trainmark.score.records import Measurement
 
 TITLE = label("chart.loss")

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from tests.runs import finished_run
+from trainmark.i18n.speaker import say
 from trainmark.reasons import Reason
 from trainmark.report.build import build
-from trainmark.report.i18n.speaker import say
 from trainmark.report.make.compare import Comparison, Side, compare_many
 from trainmark.report.records import RunReport
 from trainmark.store.rundir import RunDir

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainmark.i18n import templates
+from trainmark.i18n.speaker import say
 from trainmark.reasons import Reason, as_reason, reason
-from trainmark.report.i18n import templates
-from trainmark.report.i18n.speaker import say
 from trainmark.report.render.markup import Markup
 
 

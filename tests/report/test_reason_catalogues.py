@@ -12,7 +12,7 @@ from string import Formatter
 import pytest
 
 import trainmark
-from trainmark.report.i18n.templates import CATALOGUES, REASONS
+from trainmark.i18n.catalogues import REASONS, read
 
 SOURCE = Path(trainmark.__file__).parent
 MAKERS = ("reason", "Reason")
@@ -93,7 +93,7 @@ def test_languages_fill_in_the_same() -> None:
 
 
 def test_a_code_is_in_one_catalogue() -> None:
-    counts = Counter(code for catalogue in CATALOGUES for code in catalogue)
+    counts = Counter(code for catalogue in read("reasons").values() for code in catalogue)
     assert [code for code, count in counts.items() if count > 1] == []
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import Cli
 from tests.runs import finished_run
+from trainmark.i18n.speaker import say
 from trainmark.report.build import build
-from trainmark.report.i18n.speaker import say
 from trainmark.report.make import dlperf
 from trainmark.report.make.study import studies
 from trainmark.report.show import show

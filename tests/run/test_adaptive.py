@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.store import journal
 
 Make = Callable[..., Path]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.accept import links
 from trainmark.score.accept.links import PairSpeed, tournament
 from trainmark.score.accept.nodes import NodeResult, Rule, SpeedBlock, findable, judge, sample, suspects

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.diagnosis.causes import Observed, RoundTrace

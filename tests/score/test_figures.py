@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.figures import contention, convergence
 from trainmark.score.figures.attempt import Question, RunScore, score_run
 from trainmark.score.figures.case import measure, to_target

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.figures import gate
 from trainmark.spec.band import Stretch
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.studies.goodput import Forecast, Try, forecast, goodput
 from trainmark.spec.columns import Columns
 from trainmark.store.columns import _File, _ranks

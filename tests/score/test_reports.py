@@ -13,10 +13,10 @@ import pytest
 
 import trainmark
 from tests.conftest import Cli
+from trainmark.i18n.speaker import say
 from trainmark.report import build
 from trainmark.report.charts.axes import thin
 from trainmark.report.charts.records import MOST_POINTS as MOST
-from trainmark.report.i18n.speaker import say
 from trainmark.report.make import attempt
 from trainmark.report.show import show
 from trainmark.score.figures.definitions import DEFINITIONS, EVALUATION

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from trainmark.errors import UserError
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.stats import sequential
 from trainmark.score.stats.change_points import changes
 from trainmark.score.studies.predict import calibrate, predict, published

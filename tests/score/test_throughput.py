@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.figures.attempt import Question, RunScore, score_run
 from trainmark.score.figures.case import measure, outlier_runs
 from trainmark.score.stats.confidence import log_t, outliers, t_limit

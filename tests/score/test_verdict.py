@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.score.stats.power import needed, stein
 from trainmark.score.stats.verdict import Pair, combine, estimate, holm, judge
 from trainmark.spec.rules import RepeatAuto

@@ -17,7 +17,7 @@ from lab.layout import HEAD, Options
 from tests.conftest import WORKLOAD, Cli
 from tests.faults import conftest as faults
 from tests.lab.conftest import make_lab, processes
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.run import session
 from trainmark.store import rundir
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.reasons import Reason
-from trainmark.report.i18n.speaker import say
 from trainmark.spec import band
 
 BAND = band.Band("quick", "pytorch", "synthetic", 8, {"batch": 8, "dtype": "fp32", "lr": 0.1}, 5, ())

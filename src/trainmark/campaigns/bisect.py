@@ -16,9 +16,9 @@ from trainmark.campaigns import asked as asking
 from trainmark.campaigns import revisions
 from trainmark.campaigns.asked import AskedSuite
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
-from trainmark.report.i18n.speaker import say
 from trainmark.report.run_log import drive_quietly
 from trainmark.run import campaign, planning
 from trainmark.run.campaign import Campaign, Driver, Shown, Step, Tell

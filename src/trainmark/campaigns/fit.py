@@ -14,9 +14,9 @@ import msgspec
 from trainmark.campaigns import asked as asking
 from trainmark.campaigns.asked import AskedSuite
 from trainmark.errors import SiteError, UserError
+from trainmark.i18n.speaker import say
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
-from trainmark.report.i18n.speaker import say
 from trainmark.report.run_log import drive_quietly
 from trainmark.run import campaign, planning, session
 from trainmark.run.campaign import Campaign, Shown, Step, Tell

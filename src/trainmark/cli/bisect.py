@@ -56,7 +56,7 @@ def call(args: argparse.Namespace) -> int:
 
 def go_on(made: Campaign, args: argparse.Namespace) -> int:
     from trainmark.campaigns import bisect
-    from trainmark.report.i18n.speaker import say
+    from trainmark.i18n.speaker import say
     from trainmark.report.show import show
 
     switch = StopSwitch()
@@ -84,7 +84,7 @@ def _note(text: str) -> None:
 
 def _lines(repo: Path, found: Bisected) -> list[str]:
     from trainmark.campaigns import revisions
-    from trainmark.report.i18n.speaker import say
+    from trainmark.i18n.speaker import say
     from trainmark.report.make.compare import ratio_text
 
     answer, verdict = found.answer, found.answer.verdict

@@ -40,6 +40,6 @@ def go_on(made: Campaign, args: argparse.Namespace) -> int:
 
 
 def _note(news: Reason) -> None:
-    from trainmark.report.i18n.speaker import say
+    from trainmark.i18n.speaker import say
 
     sys.stderr.write(f"{say(news)}\n")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason
-from trainmark.report.i18n.speaker import say
 from trainmark.report.run_log import outcome_line
 from trainmark.run import progress
 from trainmark.run.observers import Observer

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from trainmark.cli import common
-from trainmark.report.i18n.speaker import LANGUAGES
+from trainmark.i18n.speaker import LANGUAGES
 from trainmark.report.show import FORMATS, format_of, show
 
 PAGE = "report.html"

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainmark.cli import common
 from trainmark.cli.list import table
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.report.render.data import to_json_line
 from trainmark.run import control
 from trainmark.run.control import RoundStatus, RunStatus

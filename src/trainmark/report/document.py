@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from trainmark.i18n.texts import Text, label
 from trainmark.report.charts.records import Chart
-from trainmark.report.texts import Text, label
 
 Format = Literal["text", "md", "html"]
 TEXT: tuple[Format, ...] = ("text",)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from trainmark.i18n.catalogues import LABELS
+from trainmark.i18n.texts import Text, label, named
 from trainmark.reasons import Reason, as_reason
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row
 from trainmark.report.document import Badge, Inline, Several, Tone
-from trainmark.report.i18n.labels import LABELS
 from trainmark.report.records import CaseReport, Report, RunReport
-from trainmark.report.texts import Text, label, named
 from trainmark.score.figures.definitions import EVALUATION
 from trainmark.score.records import Measurement
 from trainmark.spec.case_id import CaseId

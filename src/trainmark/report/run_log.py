@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainmark.errors import SiteError, UserError
+from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
-from trainmark.report.i18n.speaker import say
 from trainmark.run import session
 from trainmark.run.campaign import Step
 from trainmark.run.observers import Observer, Observers

@@ -11,9 +11,9 @@ import pytest
 
 from trainmark.errors import UserError
 from trainmark.frameworks.protocol import Command
+from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import AttemptSpec, Ended, Launcher, StartedAttempt, launcher_of
 from trainmark.plan.records import CasePlan, NodePlan, bare
-from trainmark.report.i18n.speaker import say
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Result
 from trainmark.automl.experiment.score import Point
+from trainmark.i18n.texts import Text, joined, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import records as charts
-from trainmark.report.texts import Text, joined, label
 
 _BEST = 12
 _MOST_HOSTS = 8

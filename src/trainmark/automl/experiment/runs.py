@@ -21,10 +21,10 @@ from trainmark.automl.ledger.ledger import open_ledger
 from trainmark.automl.ledger.storage import connect
 from trainmark.automl.search.generator import limits_of, start_models
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason
-from trainmark.report.i18n.speaker import say
 from trainmark.run import control, planning, session
 from trainmark.run.campaign import Companion
 from trainmark.run.observers import Observer

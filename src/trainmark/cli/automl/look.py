@@ -17,9 +17,9 @@ from trainmark.automl.experiment.result import Result, TrialRow
 from trainmark.cli import common
 from trainmark.cli.list import table
 from trainmark.cli.status import rows, shown_state
+from trainmark.i18n.speaker import say
 from trainmark.report import numbers
 from trainmark.report import show as reports
-from trainmark.report.i18n.speaker import say
 from trainmark.run import control
 from trainmark.run.progress import duration
 

@@ -15,11 +15,11 @@ from trainmark.automl.experiment.reading import to_yaml
 from trainmark.automl.experiment.rules import RULES
 from trainmark.cli import common, drive
 from trainmark.errors import CASE_FAILED, OK
+from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason
 from trainmark.report import show as reports
-from trainmark.report.i18n.speaker import say
 from trainmark.run.observers import Observer
 from trainmark.store.rundir import RunDir
 

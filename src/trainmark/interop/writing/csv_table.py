@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
+from trainmark.i18n.speaker import say
 from trainmark.interop.protocol import WriteOnly
-from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
 from trainmark.spec.case_id import CaseId
 

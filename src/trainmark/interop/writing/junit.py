@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from trainmark.i18n.speaker import say
 from trainmark.interop.protocol import WriteOnly
-from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
-from trainmark.report.i18n.speaker import say
 from trainmark.spec.columns import Event
 from trainmark.spec.states import JobState
 from trainmark.store import journal

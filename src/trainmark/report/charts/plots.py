@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trainmark.i18n.texts import Text, label
 from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis, thin
 from trainmark.report.charts.records import Band, Curve, Histogram, Line, LineChart, LogChart, Node, Trail, TreeChart
 from trainmark.report.charts.svg import Frame, colour, figure, fine, frame, grid, path, plot, stairs
 from trainmark.report.render.markup import Markup
-from trainmark.report.texts import Text, label
 
 # More lines than this in one chart cannot be told apart.
 _MOST_LINES = 8

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trainmark.report.texts import Text
+from trainmark.i18n.texts import Text
 
 # Points of a curve that a screen can show.
 MOST_POINTS = 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainmark.i18n.texts import Text, label
 from trainmark.report import numbers
 from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis
@@ -22,7 +23,6 @@ from trainmark.report.charts.svg import (
 )
 from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
-from trainmark.report.texts import Text, label
 
 # In a narrow drawing a row's name stands above its dots, in a wide one beside them.
 _NARROW, _WIDE = 400, 1120

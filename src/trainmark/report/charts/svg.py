@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trainmark.i18n.texts import Text, label
 from trainmark.report.charts.axes import Axis, drawable
 from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
-from trainmark.report.texts import Text, label
 
 WIDTH, HEIGHT = 400, 230
 COLOURS = 6

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from trainmark.i18n.texts import Joined, Text, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.make.acceptance import Acceptance
-from trainmark.report.texts import Joined, Text, label
 from trainmark.score.accept.nodes import NodeResult, percent
 
 _TONES: dict[str, doc.Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn"}

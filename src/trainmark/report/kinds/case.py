@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainmark.i18n.catalogues import LABELS
+from trainmark.i18n.texts import Text, joined, label, named
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers
 from trainmark.report.charts import records as charts
-from trainmark.report.i18n.labels import LABELS
 from trainmark.report.records import CaseReport, RunReport
-from trainmark.report.texts import Text, joined, label, named
 from trainmark.score.records import Measurement
 
 _PERCENTILES = ("p50", "p90", "p99", "max")

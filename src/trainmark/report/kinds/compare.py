@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.i18n.texts import Joined, Text, joined, label, named
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row, RowChart
 from trainmark.report.make.compare import Compared, Comparison, ratio_text
-from trainmark.report.texts import Joined, Text, joined, label, named
 
 _TONES: dict[str, doc.Tone] = {
     "faster": "good",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trainmark.i18n.texts import Text, label, named
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Row, RowChart
 from trainmark.report.records import CaseReport, Contest, Report, Rival
-from trainmark.report.texts import Text, label, named
 
 _TONES: dict[str, doc.Tone] = {"fastest": "good", "equivalent": "good", "inconclusive": "warn", "none": "warn"}
 

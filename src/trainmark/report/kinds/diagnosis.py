@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.i18n.texts import Text, label
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Bar, BarChart
-from trainmark.report.texts import Text, label
 from trainmark.score.diagnosis.breakdown import CLASSES
 from trainmark.score.records import Diagnosis, Value
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.i18n.texts import Text, label, named
 from trainmark.reasons import Reason
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Bar, BarChart
 from trainmark.report.make.goodput import GoodputRun
-from trainmark.report.texts import Text, label, named
 from trainmark.score.records import Figure, Goodput
 from trainmark.score.studies.goodput import START, Forecast
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.i18n.texts import Text, joined, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import records as charts
 from trainmark.report.make.history import Entry, History
-from trainmark.report.texts import Text, joined, label
 from trainmark.score.stats.change_points import LEAST
 
 _WIDTH = 40

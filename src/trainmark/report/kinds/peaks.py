@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trainmark.i18n.texts import Text, label
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers
 from trainmark.report.charts.records import Chart, LogChart, Trail
 from trainmark.report.records import CaseReport, Report
-from trainmark.report.texts import Text, label
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.peaks import Peaks, Scope
 

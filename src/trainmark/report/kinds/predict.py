@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from trainmark.i18n.texts import Joined, Text, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import records as charts
 from trainmark.report.make.predict import PredictedRun, PredictedSeries
-from trainmark.report.texts import Joined, Text, label
 from trainmark.score.stats.verdict import geometric_mean
 
 

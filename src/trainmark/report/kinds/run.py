@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from trainmark.i18n.texts import Joined, Text, joined, label, named
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers
 from trainmark.report.charts.records import MOST_POINTS, Row, RowChart
 from trainmark.report.kinds.case import case_details
 from trainmark.report.records import CaseReport, Report, RunSeries
-from trainmark.report.texts import Joined, Text, joined, label, named
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.i18n.texts import Joined, Text, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import records as charts
 from trainmark.report.make import dlperf
 from trainmark.report.records import StudyCell, StudyReport
-from trainmark.report.texts import Joined, Text, label
 
 _HEAD = ("study.shape", "batch", "runs", "average", "median", "interval", "speedup", "interval", "efficiency")
 _BAR = 40

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainmark.i18n.texts import label, named
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.make.why import Part, Why
-from trainmark.report.texts import label, named
 
 
 def document(found: Sequence[Why]) -> doc.Document:

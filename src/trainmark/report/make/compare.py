@@ -8,9 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, reason
-from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
 from trainmark.score.records import Measurement, Verdict, VerdictWord
 from trainmark.score.stats import verdict as verdicts

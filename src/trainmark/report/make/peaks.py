@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
-from trainmark.report.i18n.speaker import say
 from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.peaks import SCHEMA, Bandwidth, Matmul, Message, Peaks, Product, Scope
 from trainmark.store import columns, events

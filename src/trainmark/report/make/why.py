@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.report.i18n.speaker import say
+from trainmark.i18n.speaker import say
 from trainmark.report.records import Report
 from trainmark.score.records import Diagnosis, Value
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from trainmark.i18n.speaker import say
+from trainmark.i18n.texts import Text
 from trainmark.reasons import Reason
-from trainmark.report.i18n.speaker import say
 from trainmark.report.records import CaseReport, Report
-from trainmark.report.texts import Text
 
 HEAD = ("case", "state", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "reason")
 # A spreadsheet takes a cell that begins with one of these for a formula, and runs it.

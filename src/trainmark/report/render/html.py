@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from trainmark.i18n.texts import Text, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import palette, plots, rows
 from trainmark.report.charts import records as charts
 from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
-from trainmark.report.texts import Text, label
 
 _FORMAT = "html"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from trainmark.i18n.speaker import say
 from trainmark.report import document as doc
-from trainmark.report.i18n.speaker import say
 from trainmark.report.render import escape
 
 _FORMAT = "md"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from trainmark.report.i18n.speaker import LANGUAGES, say
+from trainmark.i18n.speaker import LANGUAGES, say
+from trainmark.i18n.texts import Text
 from trainmark.report.render import escape
-from trainmark.report.texts import Text
 
 
 class Markup:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from trainmark.i18n.speaker import say
+from trainmark.i18n.texts import Label, Text
 from trainmark.report import document as doc
-from trainmark.report.i18n.speaker import say
 from trainmark.report.render.escape import clean
-from trainmark.report.texts import Label, Text
 
 _FORMAT = "text"
 _MOST_LINES = 10

@@ -40,7 +40,7 @@ def joined(*parts: Text, joint: str = "; ") -> Text:
 
 def named(group: str, name: str) -> Text:
     """The label of a name that comes from data, or the name itself where there is none."""
-    from trainmark.report.i18n.labels import LABELS
+    from trainmark.i18n.catalogues import LABELS
 
     if group == "m" and name.startswith("evaluation_"):
         return label("m.evaluation", name.removeprefix("evaluation_").replace("_", " "))

@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from trainmark.i18n.catalogues import LABELS, REASONS, Field, parts
+from trainmark.i18n.texts import Joined, Label, Text
 from trainmark.reasons import TEXT, Reason
-from trainmark.report.i18n.labels import LABELS
-from trainmark.report.i18n.templates import REASONS, Field, parts
-from trainmark.report.texts import Joined, Label, Text
 
 LANGUAGES = ("en", "zh")
 _JOINTS = {"; ": LABELS["join.list"], ": ": LABELS["join.explained"]}
