@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.i18n import templates
+from trainmark.i18n import catalogues
 from trainmark.i18n.speaker import say
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.render.markup import Markup
@@ -23,7 +23,7 @@ def _some_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
         "t-late": ("rank {rank} was silent for {seconds:.1f} s", "{seconds:.1f} 秒内进程 {rank} 没有消息"),
         "t-round": ("round {round}: {why}", "第 {round} 轮：{why}"),
     }.items():
-        monkeypatch.setitem(templates.REASONS, code, pair)
+        monkeypatch.setitem(catalogues.REASONS, code, pair)
 
 
 LATE = reason("t-late", rank=3, seconds=1.25)
