@@ -1,4 +1,4 @@
-"""An experiment: what is searched, how it is trained, and by which rules scored. `experiment_file.py` reads it."""
+"""An experiment: what is searched, how it is trained, and by which rules scored. `reading.py` reads it."""
 
 from __future__ import annotations
 

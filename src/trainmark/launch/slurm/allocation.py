@@ -1,4 +1,4 @@
-"""An allocation: one Slurm job, its folder in the run, and the orders that its steward makes steps of."""
+"""An allocation: one Slurm job, its folder in the run, and the orders that its batch job starts as steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOP = "slurm"
 JOB = "job.json"
 WITHDRAWN = ".withdrawn.json"
 GIVEN_UP, GONE = "given-up", "gone"
-# A steward beats every second; its file server may be slow to tell.
+# A batch job beats every second; its file server may be slow to tell.
 SILENT_SECONDS = 15.0
 _LAST_LINES = 20
 _STAGES = (
@@ -61,16 +61,16 @@ class Allocation:
         (self.folder / GIVEN_UP).touch()
 
     def finish(self) -> None:
-        """Tells the steward to leave when its steps are done."""
+        """Tells the batch job to leave when its steps are done."""
         (self.folder / END).touch()
 
     def beat(self) -> dict[str, Any]:
-        """What its steward reported last: the hosts Slurm gave, and how often the job was started again."""
+        """What its batch job reported last: the hosts Slurm gave, and how often the job was started again."""
         found = read_json(self.folder / BEAT)
         return found if isinstance(found, dict) else {}
 
     def silent(self) -> float:
-        """For how long the steward has not been heard, as seen from here."""
+        """For how long the batch job has not been heard, as seen from here."""
         mark, now = self.beat().get("wall"), time.monotonic()
         if mark != self._beat[0]:
             self._beat = (mark, now)
@@ -119,7 +119,7 @@ class Allocation:
         write_json(self.folder / (name + ORDER), content)
 
     def withdraw(self, name: str) -> bool:
-        """Takes an order back that no steward has taken."""
+        """Takes an order back that no batch job has taken."""
         try:
             os.rename(self.folder / (name + ORDER), self.folder / (name + WITHDRAWN))
         except OSError:

@@ -1,4 +1,4 @@
-"""An attempt in an allocation: what its folder, its steward and Slurm itself tell, and what that means."""
+"""An attempt in an allocation: what its folder, its batch job and Slurm itself tell, and what that means."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SUPERSEDED = 76
 
 
 class SlurmAttempt:
-    """Follows one order to its end: by its agents, by the steward of its allocation, and by Slurm's own account."""
+    """Follows one order to its end: by its agents, by the batch job of its allocation, and by Slurm's own account."""
 
     def __init__(self, allocation: Allocation, order: str, nodes: list[FolderNode], watch: QueueWatch) -> None:
         self.allocation, self.order, self.watch = allocation, order, watch
@@ -54,7 +54,7 @@ class SlurmAttempt:
         return self.verdict
 
     def withdraw(self, why: Reason | str) -> bool:
-        """Takes it back if no steward has it yet."""
+        """Takes it back if no batch job has it yet."""
         if self.allocation.withdraw(self.order):
             self.verdict = Ended(JobState.CANCELLED, why)
             return True
@@ -87,7 +87,7 @@ class SlurmAttempt:
         if seen is not None and seen.waiting and self.watch.moment > self._taken_at:
             return self._requeued(now, job)
         if stage == "ending":
-            return Ended(JobState.RUNNING)  # its steward clears up, and will tell
+            return Ended(JobState.RUNNING)  # its batch job clears up, and will tell
         return self._running(now)
 
     def _waiting(self, now: float, seen: SlurmJob | None, job: str) -> Ended:
@@ -168,7 +168,7 @@ class SlurmAttempt:
             return otherwise
         fresh = self.watch.moment > self._doubt_since + 1.0
         state = seen.state if seen is not None and fresh else ""
-        # A job that runs may run again: only a beat of the same steward after that answer shows that it never ended.
+        # A job that runs may run again: only a beat of the same batch job after that answer shows that it never ended.
         heard = self.allocation.silent() < now - self.watch.moment - 1.0
         waited = now - self._doubt_since
         if (state == "RUNNING" and heard) or waited > (_END_SECONDS if state == "COMPLETING" else _DOUBT_SECONDS):

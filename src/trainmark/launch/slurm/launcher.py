@@ -194,7 +194,7 @@ class SlurmLauncher(Launcher):
         made = self._known(run_dir / TOP / f"{about['key']}.{number}")
         name = f"trainmark-{about['run']}-{made.folder.name}"
         argv = slurm_plan.sbatch_of(about, str(made.folder), name, self._excluded())
-        made.ask(argv, name, {**about["steward"], "once": about["key"] == slurm_plan.OWN}, about["conf"])
+        made.ask(argv, name, {**about["batch_job"], "once": about["key"] == slurm_plan.OWN}, about["conf"])
         return made
 
     def _leave(self, allocation: Allocation, request: Request, about: dict[str, Any]) -> str:

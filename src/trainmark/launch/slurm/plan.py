@@ -44,7 +44,7 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
         "conf": slurm.conf,
         "queue_seconds": slurm.queue_seconds,
         "lost_seconds": slurm.lost_seconds,
-        "steward": {"lease": str(spec.run_dir / LEASE), "idle_seconds": slurm.idle_seconds},
+        "batch_job": {"lease": str(spec.run_dir / LEASE), "idle_seconds": slurm.idle_seconds},
         "sbatch": _sbatch(site, site.hosts if slurm.allocation != "round" else hosts, named, zip_file),
         # Once a node was lost, no more is asked for than the attempt needs.
         "sbatch_less": _sbatch(site, hosts, named, zip_file),

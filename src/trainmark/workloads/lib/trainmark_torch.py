@@ -94,6 +94,9 @@ def leave(ranks: Ranks) -> None:
     if ranks.world > 1:
         ranks.barrier()
         dist.destroy_process_group()
+        # Gloo's threads drop a Python object after their last collective. Without the interpreter's lock for a moment
+        # they would find it ending, and PyTorch would abort the process.
+        time.sleep(0.05)
 
 
 def _device(vendor: str, local_rank: int) -> torch.device:
