@@ -208,7 +208,7 @@ def launcher_of(site: Site) -> Launcher:
 def allocation_of(handle: str) -> str | None:
     """The allocation in which an attempt ran, by its handle; None on a site's own machines."""
     name = handle.partition(":")[0]
-    if name not in REGISTRY.names():
+    if not REGISTRY.knows(name):
         return handle
     launcher: Launcher = REGISTRY.get(name)
     return launcher.allocation(handle)
