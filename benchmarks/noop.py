@@ -54,8 +54,8 @@ def main() -> None:
     cpu = {name: [one.cpu for one in all_of] for name, all_of in spent.items()}
     mine = cpu["trainmark in a git checkout"]
     figures = [
-        times_less("no-op run, CPU time", "s", mine, "TorchX", cpu["TorchX"], 2),
-        times_less("no-op run, CPU time", "s", mine, "ReFrame", cpu["ReFrame"], 6),
+        times_less("no-op run, CPU time", "s", mine, "TorchX", cpu["TorchX"], 1.5),
+        times_less("no-op run, CPU time", "s", mine, "ReFrame", cpu["ReFrame"], 1.5),
     ]
     details = {
         name: {"cpu_s": spread([one.cpu for one in all_of]), "wall_s": spread([one.wall for one in all_of])}
