@@ -168,8 +168,8 @@ class Proc:
         return found
 
     def destroy_tree(self, pid: int) -> None:
-        """SIGKILL to a process and to all below it. It comes first, so that it does nothing about the others; one of them
-        that is stopped would not notice its end."""
+        """SIGKILL to a process and to all below it. It comes first, so that it does nothing about the others; a
+        stopped one would not notice its end."""
         for target in [pid, *self.descendants(pid)]:
             try:
                 os.kill(target, _SIGKILL)
