@@ -45,6 +45,9 @@ class _Guarded(Observer):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._try(lambda: self._shown.ended(case, ref, ended))
 
+    def waiting(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        self._try(lambda: self._shown.waiting(ref, waits_for))
+
     def note(self, note: Reason) -> None:
         self._try(lambda: self._shown.note(note))
 
@@ -68,6 +71,7 @@ class _Counted:
         self._case: CasePlan | None = None
         self._ref: RoundRef | None = None
         self._pace = progress.Pace()
+        self._waits: dict[RoundRef, Reason] = {}
 
     def begin(self, case: CasePlan, ref: RoundRef) -> None:
         self._case, self._ref = case, ref
@@ -78,9 +82,18 @@ class _Counted:
         number = len(self._ended - {self._ref}) + 1
         return f"[{number}/{len(self._plan.order)}] {self._case.case} round {self._ref.round}/{self._case.repeat}"
 
+    def wait(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        if waits_for is None:
+            self._waits.pop(ref, None)
+        else:
+            self._waits[ref] = waits_for
+
     def line(self, attempt_dir: Path) -> str:
-        if self._case is None:
+        if self._case is None or self._ref is None:
             return ""
+        if self._ref in self._waits:
+            # How long a queue takes is not known.
+            return f"{self.head()}  {JobState.PENDING}: {say(self._waits[self._ref])}"
         seen = progress.look(attempt_dir, self._case)
         text = f"{self.head()}  " + (seen.text(self._case.unit) if seen else "starting")
         round_left = self._pace.seconds_left(attempt_dir, seen) if seen else None
@@ -94,6 +107,7 @@ class _Counted:
 
     def finish(self, ref: RoundRef, ended: Ended) -> None:
         """A skipped case is over with all its rounds."""
+        self._waits.pop(ref, None)
         skipped = ended.state is JobState.SKIPPED
         self._ended |= {other for other in self._plan.order if other == ref or (skipped and other.case == ref.case)}
 
@@ -118,6 +132,9 @@ class _Plain(Observer):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._count.finish(ref, ended)
         self._write(outcome_line(case, ref, ended))
+
+    def waiting(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        self._count.wait(ref, waits_for)
 
     def note(self, note: Reason) -> None:
         self._write(say(note))
@@ -151,6 +168,9 @@ class _Live(Observer):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._count.finish(ref, ended)
         self._console.print(_plain(outcome_line(case, ref, ended)))
+
+    def waiting(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        self._count.wait(ref, waits_for)
 
     def note(self, note: Reason) -> None:
         self._console.print(_plain(say(note)))

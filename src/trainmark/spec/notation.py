@@ -47,6 +47,11 @@ def expand_hosts(names: list[str], where: str) -> list[str]:
     return found
 
 
+def split_hosts(text: str) -> list[str]:
+    """The names of a list as schedulers write it, `node[1-3,7],gpu01`: brackets stay as they are."""
+    return re.findall(r"(?:[^,\[\]\s]|\[[^\[\]]*\])+", text)
+
+
 def _expand_one(name: str, where: str) -> list[str]:
     begin, bracket, rest = name.partition("[")
     if not bracket:
