@@ -35,8 +35,8 @@ HOSTS, RANKS, STEPS, SECONDS = 1000, 8, 100, 10.0
 JOBS = 1000
 HOW = (
     f"one round of a case on {HOSTS} made-up hosts with {RANKS} ranks each, {STEPS} steps a rank, {SECONDS:g} s of "
-    "heartbeats, events, samples and logs each second, an env.log per rank; without ssh; CPU seconds and largest memory of "
-    "the controller's process, from the plan to the printed report; squeue is asked about 1 job and about "
+    "heartbeats, events, samples and logs each second, an env.log per rank; without ssh; CPU seconds and most memory "
+    "of the controller's process, from the plan to the printed report; squeue is asked about 1 job and about "
     f"{JOBS}, by a program that counts its calls"
 )
 
