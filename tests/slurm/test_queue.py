@@ -54,7 +54,7 @@ def test_scancel_of_a_waiting_job(cluster: Lab, go: Callable[..., Going]) -> Non
     cluster.on(HEAD, "scancel", holder)
     assert (code, [state for state, _ in going.attempts()]) == (130, ["CANCELLED"]), said
     assert f"PENDING: Slurm job {mine}" in said or f"waiting: Slurm job {mine}" in said
-    assert "starting" not in said and "0 s left" not in said
+    assert "  starting" not in said and "0 s left" not in said
     wait_for(lambda: jobs(cluster) == [], "an empty queue")
 
 

@@ -42,6 +42,7 @@ class SlurmAttempt:
         self._back_since: float | None = None
         self._looked = 0.0
         self._killed = False
+        self._waits_for = reason("slurm-waits-in-queue")
         # When its job was seen to run, and when all agents had told their results.
         self._job_began: float | None = None
         self._told_at: float | None = None
@@ -94,9 +95,13 @@ class SlurmAttempt:
         return self._running(now)
 
     def _waiting(self, now: float, seen: SlurmJob | None, job: str) -> Ended:
-        begins = seen is not None and not seen.waiting
+        begins = seen is not None and not seen.waiting and not seen.over
         limit = float(self._about["queue_seconds"]) + (_BEGIN_SECONDS if begins else 0.0)
-        why = reason("slurm-job-begins") if begins or seen is None else waiting_for(seen.reason)
+        if begins:
+            self._waits_for = reason("slurm-job-begins")
+        elif seen is not None and seen.waiting:
+            self._waits_for = waiting_for(seen.reason)
+        why = self._waits_for
         if begins and self._job_is_silent(now) and self.allocation.withdraw(self.order):
             self.allocation.give_up()
             return Ended(JobState.LOST, reason("slurm-job", job=job, why=reason("slurm-job-silent")))
@@ -155,9 +160,9 @@ class SlurmAttempt:
         if not missing:
             verdict = self.agents.verdict()
             asked = any(node.command() in ("stop", "kill") for node in self.nodes)
-            if verdict.state is not JobState.CANCELLED or asked:
-                return verdict
-            return self._explained(now, verdict)
+            # Slurm signals agents and ranks at once: a rank may be gone before its agent knows why.
+            doubtful = verdict.state is JobState.CANCELLED or (verdict.failure or {}).get("kind") in ("signal", "exit")
+            return self._explained(now, verdict) if doubtful and not asked else verdict
         if code == _SUPERSEDED:
             return attempts.of_node(missing[0].folder, missing[0].plan["token"], code)
         return self._explained(now, self._unexplained(missing, code, said))

@@ -118,7 +118,8 @@ class SlurmLauncher(Launcher):
         allocation.recover()
         if allocation.job is None or allocation.stage(record["order"]) in ("", "withdrawn"):
             return None
-        job = StartedAttempt(_handle(about, allocation, record["order"]), attempt_dir, token)
+        handle = _handle(about, allocation, record["order"])
+        job = StartedAttempt(handle, attempt_dir, token, _queued(allocation))
         if job.handle not in self._attempts:
             self._follow(job, allocation, record["order"])
         return job
