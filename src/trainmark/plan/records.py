@@ -182,6 +182,9 @@ class Plan(msgspec.Struct, frozen=True):
     peaks: dict[str, Any] | None = None
     # Where the peaks that it measures are kept.
     peaks_file: str = ""
+    # After so many seconds no further block is begun, once `least_blocks` of them are over; None: all are run.
+    seconds: float | None = None
+    least_blocks: int = 0
     kind: Kind = "benchmark"
 
     @property
