@@ -156,7 +156,7 @@ def named(run: RunDir, option: str) -> Campaign:
 def go(
     made: Campaign, driver: Driver = drive_quietly, switch: Switch | None = None, tell: Tell | None = None
 ) -> tuple[Setting, Gathered] | None:
-    """Goes on to the last round; None if it was stopped. `tell` hears the verdict so far after each run but the last."""
+    """Goes on to the last round; None if it was stopped. `tell` hears the verdict so far before each further run."""
     shown = made.go(Course(made, tell), driver, switch)
     return None if shown is None else (setting_of(made), gather(shown))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED, THRESHOLD_CROSSED, UserError
 from trainmark.plan.records import Plan
 from trainmark.run.stop import StopSwitch, Switch, on_signals
@@ -31,8 +30,8 @@ examples:
   trainmark accept --site my-cluster.yaml --criteria good.json             are they still?
   trainmark accept --site my-cluster.yaml --find 10% --time 30m            good only if 10 % less would be found
   trainmark accept --resume RUN                                            it was killed; go on (so does `resume`)
-verdicts: good, bad (slower beyond doubt, or computing wrongly), suspect (not proven), untested (failed or missing), unsure
-(nothing slow was found, and what --find asks for would not have been). Each with the smallest loss it could find.
+verdicts: good, bad (slower beyond doubt, or computing wrongly), suspect (not proven), untested (failed or missing),
+unsure (nothing slow was found, and what --find asks for would not have been).
 exit codes: 0 all good, 1 something bad, suspect, untested or unsure, 2 bad input, 3 site not usable, 4 contract broken.
 """
 
@@ -120,7 +119,7 @@ def _carry_on(made: Campaign, args: argparse.Namespace, options: Options) -> int
     with on_signals(switch):
         found = accept.go(made, watched, switch, _tell(made, args))
     if found is None:
-        sys.stderr.write(f"trainmark accept: stopped; `trainmark resume {made.name}` goes on\n")
+        terminal.err(f"trainmark accept: stopped; `trainmark resume {made.name}` goes on\n")
         return STOPPED
     setting, gathered = found
     return _show(args, accept.as_asked(options, setting), gathered)
@@ -133,7 +132,7 @@ def _tell(made: Campaign, args: argparse.Namespace) -> Tell:
     from trainmark.report.kinds.acceptance import so_far
 
     def tell(found: Acceptance, step: Step) -> None:
-        (sys.stderr if args.json else sys.stdout).write(say(so_far(found, step)) + "\n")
+        (terminal.err if args.json else terminal.out)(say(so_far(found, step)) + "\n")
         output = setting_of(made).output
         if output:
             _write(found, Path(output))
@@ -160,8 +159,8 @@ def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int
 
     found, learnt = accept.judge(setting, gathered)
     if not learnt:
-        sys.stderr.write(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
+        terminal.err(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
         _write(found, Path(setting.output))
-    sys.stdout.write(show(found, "json" if args.json else "text"))
+    terminal.out(show(found, "json" if args.json else "text"))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED
