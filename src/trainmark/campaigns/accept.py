@@ -170,7 +170,7 @@ def _within(plan: Plan, setting: Setting, least: int) -> Plan:
     """Its part of the time; the least number of blocks runs whatever time they take."""
     if setting.seconds is None:
         return plan
-    return msgspec.structs.replace(plan, seconds=PART * setting.seconds, least_blocks=least)
+    return msgspec.structs.replace(plan, blocks_within=PART * setting.seconds, least_blocks=least)
 
 
 def _link_case(options: Options, site: Site, case: Case) -> Case | None:

@@ -111,7 +111,7 @@ class Course:
         # Blocks of later looks have seeds of their own: those of the longest look there could be lie between.
         seed = nodes.seed + MOST_BLOCKS * int(arguments["look"])
         made = fleet.again(nodes, hosts, seed, arguments.get("blocks"))
-        return msgspec.structs.replace(made, seconds=arguments.get("seconds"), least_blocks=1)
+        return msgspec.structs.replace(made, blocks_within=arguments.get("seconds"), least_blocks=1)
 
     def read(self, step: Step, run: RunDir) -> Seen:
         return acceptance_rounds.read(run, step.what)

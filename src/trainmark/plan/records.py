@@ -183,7 +183,7 @@ class Plan(msgspec.Struct, frozen=True):
     # Where the peaks that it measures are kept.
     peaks_file: str = ""
     # After so many seconds no further block is begun, once `least_blocks` of them are over; None: all are run.
-    seconds: float | None = None
+    blocks_within: float | None = None
     least_blocks: int = 0
     kind: Kind = "benchmark"
 

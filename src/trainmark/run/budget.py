@@ -51,7 +51,7 @@ class Budget(Companion):
         self._over.add(ref)
 
     def ending(self) -> Reason | None:
-        limit, blocks = self._plan.seconds, self._plan.blocks
+        limit, blocks = self._plan.blocks_within, self._plan.blocks
         while self._at < len(blocks) and self._over.issuperset(blocks[self._at]):
             self._at += 1
         if limit is None or self._at < self._plan.least_blocks or self._at >= len(blocks):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from pathlib import Path
 
 import msgspec
@@ -63,7 +62,7 @@ def look(attempt_dir: Path, case: CasePlan) -> Progress | None:
     )
 
 
-def run_left(plan: Plan, ended: Set[RoundRef], seconds: float) -> float | None:
+def run_left(plan: Plan, ended: set[RoundRef], seconds: float) -> float | None:
     """How long the rest of a run may take, in seconds, after so many: as long for each round as so far. Rounds that run
     side by side are counted by whole blocks. Never more than the plan allows."""
     if plan.width > 1:
@@ -72,9 +71,9 @@ def run_left(plan: Plan, ended: Set[RoundRef], seconds: float) -> float | None:
     else:
         done, total = len(ended), len(plan.order)
     left = seconds / done * (total - done) if done else None
-    if plan.seconds is None:
+    if plan.blocks_within is None:
         return left
-    allowed = max(0.0, plan.seconds - seconds)
+    allowed = max(0.0, plan.blocks_within - seconds)
     return allowed if left is None else min(left, allowed)
 
 
