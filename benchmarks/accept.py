@@ -1,6 +1,6 @@
-"""How often `trainmark accept` blames or suspects a good node, and whether it finds a slow one: 20 clean tries in a lab of
-real hosts, then tries with a host slowed by a CPU quota, by 70, 10 and 5 %. Hosts share this machine's cores, so one at a
-time is measured, and they go before everything else on it.
+"""How often `trainmark accept` blames or suspects a good node, and whether it finds a slow one: 20 clean tries in a lab
+of real hosts, then tries with a host slowed by a CPU quota, by 70, 10 and 5 %. Hosts share this machine's cores, so one
+at a time is measured, and they go before everything else on it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ONE_LOOK = ("--looks", "1")
 SUITE = str(HERE / "workloads" / "accept.yaml")
 HOW = (
     f"{TRIES} runs of `trainmark accept --one-at-a-time` on a clean lab of {NODES} real hosts, 5 blocks and one look, "
-    f"rounds of less than a second; then one each with a host that gets {', '.join(map(str, SLOWED))} cores, up to 6 looks"
+    f"rounds of less than a second; then one of up to 6 looks each with a host that gets {SLOWED} cores"
 )
 
 
