@@ -31,7 +31,8 @@ EXTRAS: dict[str, dict[str, str]] = {
 
 def extra_of(module: str) -> str | None:
     """The extra that brings a module; None where no extra does."""
-    return next((extra for extra, modules in EXTRAS.items() if module in modules), None)
+    names = (module, module.partition(".")[0])
+    return next((extra for extra, modules in EXTRAS.items() if any(name in modules for name in names)), None)
 
 
 def command(module: str) -> str:
