@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED, THRESHOLD_CROSSED, UserError
 from trainmark.plan.records import Plan
 from trainmark.run.stop import StopSwitch, Switch, on_signals
@@ -112,7 +111,7 @@ def _carry_on(made: Campaign, args: argparse.Namespace, options: Options) -> int
     with on_signals(switch):
         found = accept.go(made, watched, switch)
     if found is None:
-        sys.stderr.write(f"trainmark accept: stopped; `trainmark resume {made.name}` goes on\n")
+        terminal.err(f"trainmark accept: stopped; `trainmark resume {made.name}` goes on\n")
         return STOPPED
     setting, gathered = found
     return _show(args, accept.as_asked(options, setting), gathered)
@@ -131,9 +130,9 @@ def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int
 
     found, learnt = accept.judge(setting, gathered)
     if not learnt:
-        sys.stderr.write(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
+        terminal.err(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
         output = Path(setting.output)
         common.write(show(found, format_of(None, output)), output)
-    sys.stdout.write(show(found, "json" if args.json else "text"))
+    terminal.out(show(found, "json" if args.json else "text"))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
+from trainmark.cli import terminal
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.launch import sites
 from trainmark.plan.records import Plan
@@ -115,7 +115,7 @@ def write(text: str, output: Path | None) -> None:
     """To the file that `-o` names, whole or not at all, or to the terminal. A line of a log may hold bytes that are no
     text."""
     if output is None:
-        sys.stdout.write(text)
+        terminal.out(text)
     else:
         write_named(output, text.encode("utf-8", "replace"))
 

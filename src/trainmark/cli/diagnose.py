@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan import diagnose as plans
 from trainmark.run import planning, session
@@ -69,10 +68,10 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
     folder = diagnosis.gather(run, state)
     if args.json:
         shown = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
-        sys.stdout.write(show(shown, "json-line"))
+        terminal.out(show(shown, "json-line"))
         return found
-    sys.stdout.write("\n" + show(found))
-    sys.stdout.write(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
+    terminal.out("\n" + show(found))
+    terminal.out(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
     if folder is not None:
-        sys.stdout.write(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
+        terminal.out(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
     return found

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import OK, UserError
 from trainmark.plan.goodput import goodput
 from trainmark.run import faults, session
@@ -66,9 +65,9 @@ def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
     cases = [reading.GoodputCase(one, more) for one, more in zip(found, forecasts, strict=True)]
     whole = reading.GoodputRun(run.id, str(run.path), cases)
     if args.json:
-        sys.stdout.write(reports.show(whole, "json-line"))
+        terminal.out(reports.show(whole, "json-line"))
         return OK
-    sys.stdout.write("\n" + reports.show(whole))
+    terminal.out("\n" + reports.show(whole))
     drawn = f"; `trainmark report {run.id} --format html` draws it" if plan.kind == "goodput" else ""
-    sys.stdout.write(f"\nkept in {run.path}{drawn}\n")
+    terminal.out(f"\nkept in {run.path}{drawn}\n")
     return OK

@@ -11,6 +11,7 @@ from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason
+from trainmark.report.render.escape import clean
 from trainmark.report.run_log import outcome_line
 from trainmark.run import progress
 from trainmark.run.observers import Observer
@@ -123,7 +124,7 @@ class _Plain(Observer):
 
     def _write(self, text: str) -> None:
         self._said = time.monotonic()
-        self._out.write(text + "\n")
+        self._out.write(clean(text) + "\n")
         self._out.flush()
 
 
@@ -159,7 +160,7 @@ class _Live(Observer):
 
 
 def _plain(text: str) -> Any:
-    """Text in which `[1/3]` is no markup."""
+    """Text in which `[1/3]` is no markup, and nothing moves the cursor."""
     from rich.text import Text
 
-    return Text(text)
+    return Text(clean(text))
