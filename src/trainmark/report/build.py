@@ -10,7 +10,7 @@ import msgspec
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason, as_reason, listed, reason
-from trainmark.report.make import cache, environment
+from trainmark.report.make import cache, environment, trained
 from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.make.contest import contests
 from trainmark.report.make.study import studies
@@ -184,6 +184,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, valid),
         flags=flags,
+        trained=trained.of_case(case, next((found.model for found in reversed(scored) if found.model), {})),
     )
 
 
