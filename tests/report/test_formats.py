@@ -30,6 +30,14 @@ def test_text_shows_figures_and_what_went_wrong() -> None:
     assert chinese[2].startswith("用例") and "进程 2 的最后输出" in "\n".join(chinese)
 
 
+def test_no_format_holds_a_control_character() -> None:
+    report = samples.report(samples.hostile(), suite="a\x9b31m\x7f\u2066b")
+    for kind in ("text", "md", "html", "json", "json-line", "csv"):
+        said = show(report, kind)
+        assert not [letter for letter in said if letter not in "\n\t\u2060\u00a0" and not letter.isprintable()], kind
+    assert json.loads(show(report, "json"))["suite"] == report.suite, "JSON loses nothing"
+
+
 def test_markdown_is_a_table_that_data_cannot_break() -> None:
     for report in (samples.everything(), samples.nasty()):
         said = show(report, "md")

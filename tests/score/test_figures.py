@@ -144,10 +144,10 @@ def test_time_to_target_is_found_at_the_evaluation_that_reached_it(tmp_path: Pat
 @pytest.mark.parametrize(
     ("runs", "value", "reason"),
     [
-        ([(True, 10.0), (True, 12.0), (False, 61.0)], 12.0, "not reached in 1 of 3 runs; censored at 61 s"),
-        ([(True, 10.0), (False, 61.0), (False, 61.0)], None, "not reached in 2 of 3 runs; censored at 61, 61 s"),
-        ([(True, 10.0), (False, 61.0)], None, "not reached in 1 of 2 runs"),
-        ([(True, 10.0)], 10.0, "at least 2 runs"),
+        ([(True, 10.0), (True, 12.0), (False, 61.0)], 12.0, "not reached in 1 of 3 rounds; censored at 61 s"),
+        ([(True, 10.0), (False, 61.0), (False, 61.0)], None, "not reached in 2 of 3 rounds; censored at 61, 61 s"),
+        ([(True, 10.0), (False, 61.0)], None, "not reached in 1 of 2 rounds"),
+        ([(True, 10.0)], 10.0, "at least 2 rounds"),
     ],
 )
 def test_runs_that_miss_are_censored_never_averaged_away(

@@ -37,7 +37,7 @@ def test_a_report_has_rounds_curves_and_what_stands_behind_the_headline(tmp_path
     assert "round 1 was disturbed: n1: other programs kept 1.00 processors busy (limit 0.25); 1 more" in [
         say(one) for one in case.notes
     ]
-    assert say(case.variance_level) == "3 runs, 1 allocation, nodes n1–n2"
+    assert say(case.variance_level) == "3 rounds, 1 allocation, nodes n1–n2"
     first = case.runs[0]
     assert (first.round, first.hosts, first.outcome) == (1, ["n1", "n2"], "steady")
     assert first.window_first is not None and abs(first.window_first - 61) <= 60 and first.window_last == 1200

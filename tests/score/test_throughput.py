@@ -110,7 +110,7 @@ def test_a_fixed_window_counts_exactly_its_steps() -> None:
 def test_one_run_has_no_interval_and_says_why() -> None:
     found = measure([score(Shape())], "images", 7)["throughput"]
     assert (found.n, found.ci_low, found.ci_high, found.unit, found.seed) == (1, None, None, "images/s", 7)
-    assert "at least 2 runs" in say(found.reason)
+    assert "at least 2 rounds" in say(found.reason)
 
 
 def test_interval_of_three_runs_by_hand_and_the_rounds_behind_it() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import msgspec
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
@@ -39,9 +38,9 @@ def call(args: argparse.Namespace) -> int:
             "parameters": {name: {"value": s.value, "origin": s.origin} for name, s in case.params.items()},
             "deadlines": msgspec.to_builtins(case.deadlines),
         }
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        terminal.json(found, indent=1)
     else:
-        sys.stdout.write(text(case))
+        terminal.out(text(case))
     return 0
 
 

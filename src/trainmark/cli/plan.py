@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-import msgspec
-
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.spec.case_id import value_text
@@ -22,9 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     plan = common.make_plan(args)
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
+        terminal.json(plan, indent=1)
     else:
-        sys.stdout.write(text(plan, drawn=args.seed is None))
+        terminal.out(text(plan, drawn=args.seed is None))
     return 0
 
 

@@ -93,7 +93,7 @@ class CaseReport(msgspec.Struct, frozen=True):
     measurements: dict[str, Measurement]
     failure: dict[str, Any] | None = None
     notes: list[Reason] = []
-    # "5 runs, 1 allocation, nodes n1–n4": which variation the interval covers.
+    # "5 rounds, 1 allocation, nodes n1–n4": which variation the interval covers.
     variance_level: Reason | None = None
     # `band-inside`, `band-outside`, or `band-not-applicable` with `why`.
     band: Reason | None = None

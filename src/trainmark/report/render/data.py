@@ -13,6 +13,7 @@ from trainmark.i18n.speaker import say
 from trainmark.i18n.texts import Text
 from trainmark.reasons import Reason
 from trainmark.report.records import CaseReport, Report
+from trainmark.report.render import escape
 
 HEAD = ("case", "state", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "reason")
 # A spreadsheet takes a cell that begins with one of these for a formula, and runs it.
@@ -20,11 +21,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def to_json(record: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(plain(record)), indent=1).decode() + "\n"
+    return escape.json(msgspec.json.format(msgspec.json.encode(plain(record)), indent=1).decode()) + "\n"
 
 
 def to_json_line(record: Any) -> str:
-    return msgspec.json.encode(plain(record)).decode() + "\n"
+    return escape.json(msgspec.json.encode(plain(record)).decode()) + "\n"
 
 
 def plain(value: Any) -> Any:
@@ -74,7 +75,7 @@ def _rows(case: CaseReport) -> list[list[str]]:
 
 
 def cell(value: Text) -> str:
-    text = say(value)
+    text = escape.clean(say(value))
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
