@@ -153,10 +153,13 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         scored.append(found)
         sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
+        if attempt.trained:
+            notes.append(reason("in-round", round=ref.round, why=attempt.reason))
         notes.extend(_round_notes(found, ref, case))
         notes.extend(found.remarks)
-    if case.auto is not None and outcome is JobState.SUCCEEDED and why is not None:
-        notes.append(why)  # why it ended after this many rounds
+    decided = state.enough.get(index)
+    if decided is not None and outcome is JobState.SUCCEEDED and decided[1] is not None:
+        notes.append(decided[1])  # why it ended after this many rounds
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
     scores = [found.score for found in scored]
