@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.extras import load
 from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
@@ -275,12 +276,7 @@ def to_frame(rows: Sequence[Row], library: Library) -> Any:
     """Rows as a data frame of a library that is imported only now: it is not among trainmark's own dependencies."""
     if library not in ("pandas", "polars"):
         raise UserError(f"library: found {library!r}, allowed is `pandas` or `polars`")
-    try:
-        import importlib
-
-        frames = importlib.import_module(library)
-    except ImportError:
-        raise UserError(f"{library} is not installed; `pip install {library}` adds it") from None
+    frames = load(library, f"a data frame of {library}")
     plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
     # polars looks at the first hundred rows only, where a column may be all unknown.
     return frames.DataFrame(plain, **({"infer_schema_length": None} if library == "polars" else {}))
@@ -310,13 +306,20 @@ def _plain(value: Any) -> Any:
 
 def _measurements(run: str, case: CaseReport) -> list[Row]:
     """A case without measurements has a row, too: that it has none is a result."""
+    from trainmark.report.figures import flag_codes
+
     head = {"run": run, "case": case.case, "state": str(case.state)}
     names = ("name", "value", "unit", "n", "ci_low", "ci_high", "method")
-    found = [{**head, **{name: getattr(one, name) for name in names}} for one in case.measurements.values()]
-    return found or [{**head, **dict.fromkeys(names)}]
+    found = [
+        {**head, **{name: getattr(one, name) for name in names}, "flags": flag_codes(one.flags)}
+        for one in case.measurements.values()
+    ]
+    return found or [{**head, **dict.fromkeys(names), "flags": ""}]
 
 
 def _rounds(run: str, case: CaseReport) -> list[Row]:
+    from trainmark.report.figures import flag_codes
+
     return [
         {
             "run": run,
@@ -329,12 +332,15 @@ def _rounds(run: str, case: CaseReport) -> list[Row]:
             "seconds": one.end_to_end,
             "disturbed": bool(one.disturbed),
             "outlier": one.outlier,
+            "flags": flag_codes(one.flags),
         }
         for one in case.runs
     ]
 
 
 def _brief(case: CaseReport) -> Row:
+    from trainmark.report.figures import flag_codes
+
     found = case.measurements.get("throughput")
     return {
         "case": case.case,
@@ -344,6 +350,7 @@ def _brief(case: CaseReport) -> Row:
         "low": found.ci_low if found else None,
         "high": found.ci_high if found else None,
         "unit": found.unit if found else "",
+        "flags": flag_codes(case.flags),
     }
 
 

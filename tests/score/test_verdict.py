@@ -49,7 +49,7 @@ def test_a_real_difference_inside_the_margin_says_both() -> None:
 def test_one_run_settles_nothing() -> None:
     found = judge([Pair([100.0], [50.0]), Pair([100.0], STEADY), Pair(STEADY, scaled(0.5))])
     assert [one.word for one in found] == ["inconclusive", "inconclusive", "slower"]
-    assert "1 run(s) of A and 1 of B" in say(found[0].reason) and found[0].ci_low is None and found[0].needed is None
+    assert "1 round(s) of A and 1 of B" in say(found[0].reason) and found[0].ci_low is None and found[0].needed is None
     assert found[1].needed is not None, "the other side's spread tells how many runs would do"
     assert found[2].p_difference == judge([Pair(STEADY, scaled(0.5))])[0].p_difference, "no claim, no part in Holm"
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.cli.list import table
 from trainmark.errors import OK, SITE_UNUSABLE
 from trainmark.launch.protocol import Finding, launcher_of
@@ -25,9 +22,9 @@ def call(args: argparse.Namespace) -> int:
     site = common.load_site(args)
     findings = launcher_of(site).check(site, None)
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(findings) + b"\n")
+        terminal.json(findings)
     else:
-        sys.stdout.write(text(findings))
+        terminal.out(text(findings))
     return SITE_UNUSABLE if bad(findings) else OK
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.cli.imports import add_formats, add_options, options_of
 from trainmark.interop.protocol import REGISTRY, Format
 from trainmark.store import rundir
@@ -30,5 +30,5 @@ def call(args: argparse.Namespace) -> int:
     form: Format = REGISTRY.get(args.format, "export")
     runs = [rundir.find(args.runs, name) for name in args.run or [None]]
     for file in form.write(runs, args.output, options_of(args, form.export_options)):
-        print(file)
+        terminal.line(file)
     return 0

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.errors import UserError
 from trainmark.run import control
 
@@ -57,5 +57,5 @@ def _print_new(files: list[Path], positions: dict[Path, int]) -> None:
         positions[file] = positions.get(file, 0) + len(new)
         head = file.name.partition(".")[0] + ": " if len(files) > 1 else ""
         for line in new.decode(errors="replace").splitlines():
-            sys.stdout.write(f"{head}{line}\n")
+            terminal.out(f"{head}{line}\n")
     sys.stdout.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.i18n.speaker import LANGUAGES
 from trainmark.report.show import FORMATS, format_of, show
 
@@ -43,5 +43,5 @@ def call(args: argparse.Namespace) -> int:
     page = run.path / PAGE if args.output is None and kind == "html" else None
     common.write(content, args.output or page)
     if page is not None:
-        print(page)
+        terminal.line(page)
     return 0

@@ -8,7 +8,8 @@ import msgspec
 
 from trainmark.reasons import Reason
 from trainmark.report.charts.records import Curve
-from trainmark.score.records import Diagnosis, Goodput, Measurement, Verdict
+from trainmark.score.records import Diagnosis, Flag, Goodput, Measurement, Verdict
+from trainmark.spec.case_id import Value
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 
@@ -34,7 +35,7 @@ class RunReport(msgspec.Struct, frozen=True):
     round: int
     attempt: int
     hosts: list[str]
-    # None without steps. `outcome` is steady, drifting, two-level or too short.
+    # None without steps. `outcome` is steady, drifting, two-level, unsteady, too short or fixed.
     outcome: str | None
     window_first: int | None
     window_last: int | None
@@ -54,6 +55,32 @@ class RunReport(msgspec.Struct, frozen=True):
     # Why it has no throughput, if it has none.
     reason: Reason | None = None
     series: RunSeries | None = None
+    # What is wrong with its figures, though they are given.
+    flags: list[Flag] = []
+
+
+class Trained(msgspec.Struct, frozen=True):
+    """What a case trained, so that a speed can be read: made by `report.make.trained`. Unknown is None."""
+
+    workload: str
+    preset: str
+    unit: str
+    # Trainable numbers of the model, as the program counted them; None before it ran.
+    parameters: int | None = None
+    # The parameters that say how large the model is: {"layers": 3, "width": 384, …}.
+    model: dict[str, Value] = {}
+    # Samples of one update of the weights, accumulated passes included: of one rank, and of all ranks.
+    batch_per_rank: int | None = None
+    global_batch: int | None = None
+    ranks: int | None = None
+    # Number format of the computation.
+    dtype: str | None = None
+    # `synthetic`, a data set's name, or the last part of a path.
+    data: str | None = None
+    synthetic: bool = False
+    # Tokens of a sequence; pixels along each side of a picture.
+    sequence_length: int | None = None
+    image_size: int | None = None
 
 
 class CaseReport(msgspec.Struct, frozen=True):
@@ -68,11 +95,14 @@ class CaseReport(msgspec.Struct, frozen=True):
     measurements: dict[str, Measurement]
     failure: dict[str, Any] | None = None
     notes: list[Reason] = []
-    # "5 runs, 1 allocation, nodes n1–n4": which variation the interval covers.
+    # "5 rounds, 1 allocation, nodes n1–n4": which variation the interval covers.
     variance_level: Reason | None = None
     # `band-inside`, `band-outside`, or `band-not-applicable` with `why`.
     band: Reason | None = None
     runs: list[RunReport] = []
+    trained: Trained | None = None
+    # What is wrong with its figures, though they are given; the worst first, each once, with how many rounds have it.
+    flags: list[Flag] = []
 
 
 class Share(msgspec.Struct, frozen=True):

@@ -50,8 +50,13 @@ class Bands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def global_batch(params: Mapping[str, Value], world: int) -> int:
-    counts = [int(params[name]) for name in (*_BATCH, *_PARTS) if name in params]
-    return math.prod(counts) * world
+    return (batch_per_rank(params) or 1) * world
+
+
+def batch_per_rank(params: Mapping[str, Value]) -> int | None:
+    """What a rank trains in one update of the weights; None for a workload without such a parameter."""
+    counts = [value for name in (*_BATCH, *_PARTS) if type(value := params.get(name)) is int]
+    return math.prod(counts) if counts else None
 
 
 def read(folder: Path) -> tuple[Band, ...]:

@@ -14,6 +14,7 @@ from trainmark.cache import cache_dir
 from trainmark.devices.protocol import dense_peak
 from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, as_reason, reason
+from trainmark.report.make import trained
 from trainmark.report.records import RunSeries
 from trainmark.score.figures import convergence, hook_reports
 from trainmark.score.figures.attempt import Question, RunScore, score_run
@@ -40,6 +41,8 @@ class Scored(msgspec.Struct, frozen=True):
     # What the hooks in an unmodified program say of how they counted.
     remarks: list[Reason] = []
     series: RunSeries | None = None
+    # What the programs said of their model, by the names of `trained.NOTES`.
+    model: dict[str, int] = {}
 
 
 def score_attempt(
@@ -116,8 +119,9 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
         warnings=read.warnings,
         unfinished=[rank.rank for rank in read.ranks if rank.mark("FINISHED") is None],
         resumed=sorted(resumed),
-        remarks=hook_reports.remarks(read.ranks),
+        remarks=[*hook_reports.remarks(read.ranks), *trained.capped(read.ranks)],
         series=curves,
+        model=trained.noted(read.ranks),
     )
 
 
@@ -141,6 +145,6 @@ def _key(content: bytes, folder: Path, case: CasePlan, series: bool) -> str:
         for file in node_files(folder, name):
             digest.update(file.parent.name.encode() + hashlib.sha256(file.read_bytes()).digest())
     # Warnings name the folder; a moved run is read again.
-    for part in (SCORER_VERSION, __version__, question(case), case.band, series, str(folder)):
+    for part in (SCORER_VERSION, __version__, question(case), case.band, series, str(folder), trained.NOTES):
         digest.update(msgspec.json.encode(part, order="deterministic"))
     return digest.hexdigest()

@@ -23,8 +23,8 @@ class Definition(msgspec.Struct, frozen=True):
 # Of the times of single steps.
 PERCENTILES = {"p50": "median", "p90": "90th percentile", "p99": "99th percentile", "max": "largest"}
 _ALL = (
-    Definition("steps", "steps", "sum", "steps of the rank with the fewest, all counted runs"),
-    Definition("samples", "{unit}", "sum", "samples of every rank, all counted runs"),
+    Definition("steps", "steps", "sum", "steps of the rank with the fewest, all counted rounds"),
+    Definition("samples", "{unit}", "sum", "samples of every rank, all counted rounds"),
     Definition(
         "throughput",
         "{unit}/s",
@@ -59,11 +59,11 @@ _ALL = (
     ),
     Definition("hfu", "fraction", "share", "hardware FLOPs per sample × throughput ÷ the same peak as mfu"),
     Definition("matmul_fraction", "fraction", "share", "achieved_flops ÷ measured matrix product FLOP/s of all ranks"),
-    Definition("peak_memory", "bytes", "highest", "largest `peak_memory_bytes` of any rank and run"),
+    Definition("peak_memory", "bytes", "highest", "largest `peak_memory_bytes` of any rank and round"),
     Definition(
         "cpu_utilisation", "fraction", "share", "mean share of all processors at work in the window, over nodes"
     ),
-    Definition("memory_used", "bytes", "highest", "largest memory in use of any node in the window, any run"),
+    Definition("memory_used", "bytes", "highest", "largest memory in use of any node in the window, any round"),
     Definition("agent_cpu", "cores", "excess", "mean processors used by trainmark's agent in the window, over nodes"),
     Definition("energy", "J", "rate", "energy of all nodes over the window"),
     Definition("energy_per_sample", "J/{unit}", "rate", "energy ÷ samples of the window"),
@@ -72,6 +72,14 @@ _ALL = (
 )
 DEFINITIONS = {definition.name: definition for definition in _ALL}
 EVALUATION = "evaluation_"
+# Made of steps and samples: they are given together, or withheld together.
+GATED = frozenset(
+    (
+        *("throughput", "sustained_throughput", "straggler", "data_wait", "p_whole", "p_train", "p_core"),
+        *("achieved_flops", "mfu", "hfu", "matmul_fraction", "energy_per_sample"),
+        *(f"step_time_{name}" for name in PERCENTILES),
+    )
+)
 
 
 def definition(name: str) -> Definition:

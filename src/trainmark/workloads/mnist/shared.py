@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import trainmark_probe as probe
 from trainmark_job import InputError
 
 if TYPE_CHECKING:
@@ -32,9 +33,10 @@ def check(config: dict[str, Any]) -> None:
 
 
 def open_images(config: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Training and test images."""
+    """Training and test images. Their size is no parameter, so the run says it."""
     import trainmark_images
 
+    probe.note("image_size", SIZE)
     return trainmark_images.open_idx(config["data"], config["params"]["classes"], MEAN, STD)
 
 
