@@ -1,6 +1,6 @@
 """How many samples, or tokens, a batch of a loader holds.
 
-The loader is asked first: how many indices its sampler drew for the batch, or its own `batch_size`. The sizes inside the
+The loader is asked first: how many indices its sampler drew for the batch, or its own `batch_size`. Sizes inside the
 batch come last, and what disagrees is counted. No framework is imported: a tensor is what has a shape and a dtype.
 """
 

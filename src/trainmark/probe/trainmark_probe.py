@@ -105,7 +105,7 @@ class _Recorder:
         world: int = 1,
         began: int | None = None,
     ) -> None:
-        """The process has begun, now or at `began` (nanoseconds of the monotonic clock). `unit` is what a sample is called.
+        """The process has begun, now or at `began` on the monotonic clock. `unit` is what a sample is called.
 
         A device other than `cpu` runs behind the program, so `sync` must be given: a call that returns when
         the device has done all its work. `world` is the number of processes that train together.
