@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from trainmark.agent.files import to_json
+from trainmark.agent.health.collect import health
 from trainmark.agent.linux import Proc
 from trainmark.agent.ports import Ports, PortTaken
 from trainmark.agent.reasons import reason
@@ -65,6 +66,10 @@ def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
         "pythons": {name: _ranks(each) for name, each in asked["pythons"].items()},
         "container": _container(asked.get("container")),
     }
+
+
+def node_health(asked: dict[str, Any]) -> dict[str, Any]:
+    return {"facts": health(asked["paths"])}
 
 
 def _device(prefix: str, version: str) -> dict[str, Any]:
