@@ -47,9 +47,7 @@ def health(paths: List[str], root: str = "/") -> Dict[str, Any]:
         "xids": parse.xids(_said(["dmesg"])) if tools["nvidia-smi"] and tools["dmesg"] else [],
         "limits": {name: resource.getrlimit(which)[0] for name, which in _LIMITS.items()},
         "synchronised": _synchronised(),
-        "mounts": {
-            path: found for path, found in ((path, _mount(path)) for path in [*paths, parse.SHARED_MEMORY]) if found
-        },
+        "mounts": _mounts([*paths, parse.SHARED_MEMORY]),
     }
 
 
@@ -144,6 +142,11 @@ def _edac(root: str) -> Optional[Dict[str, int]]:
     return {
         name: sum(_whole(_read(os.path.join(one, name))) or 0 for one in folders) for name in ("ce_count", "ue_count")
     }
+
+
+def _mounts(paths: List[str]) -> Dict[str, Any]:
+    found = {path: _mount(path) for path in paths}
+    return {path: mount for path, mount in found.items() if mount}
 
 
 def _mount(path: str, statvfs: Callable[[str], Any] = os.statvfs) -> Optional[Dict[str, Any]]:

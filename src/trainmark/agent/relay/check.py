@@ -12,7 +12,6 @@ import threading
 from typing import Any
 
 from trainmark.agent.files import to_json
-from trainmark.agent.health.collect import health
 from trainmark.agent.linux import Proc
 from trainmark.agent.ports import Ports, PortTaken
 from trainmark.agent.reasons import reason
@@ -69,6 +68,8 @@ def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
 
 
 def node_health(asked: dict[str, Any]) -> dict[str, Any]:
+    from trainmark.agent.health.collect import health  # few relays are asked for it
+
     return {"facts": health(asked["paths"])}
 
 
