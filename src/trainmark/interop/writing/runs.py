@@ -11,9 +11,11 @@ import msgspec
 from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
+from trainmark.score.figures.attempt import Question, score_run
+from trainmark.score.records import Figure
 from trainmark.spec.columns import Event
 from trainmark.spec.states import JobState
-from trainmark.store import journal
+from trainmark.store import columns, journal
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import EVENTS, FACTS, SAMPLES, RunDir, node_dir
 from trainmark.store.state import RunState
@@ -66,6 +68,13 @@ class Done(msgspec.Struct, frozen=True):
                         yield found
         except FileNotFoundError:
             return
+
+    def speed(self) -> Figure:
+        """Its throughput as reports give it: without a value where that would be a wrong one."""
+        if self.state != JobState.SUCCEEDED:
+            return Figure(None)
+        asked = Question(world=self.case.world, window=self.case.window)
+        return score_run(columns.read(self.folder, self.case.world), (), asked).figures["throughput"]
 
     def facts(self) -> dict[str, Any]:
         """What the first node is made of; empty where nobody survey."""
