@@ -48,6 +48,8 @@ LINK_BLOCKS = 3
 MOST_PAIRINGS = 15
 # The preset of the default case of links: the largest messages only, which is all that is compared.
 LINK_PRESET = "link"
+# What a round of the default case measures: short, since a verdict needs many rounds more than long ones.
+SECONDS = 5.0
 # Without a demand it goes on until a loss of this much would be found, or the time is up.
 AIM = 0.1
 # Files of older versions: what was asked for and the runs so far, the plan for the links, and in every other run
@@ -63,6 +65,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     link_case: str | None = None
     preset: str | None = None
     changed: dict[str, str] = {}
+    # How long a node measures in each round. Default: SECONDS of the default case, else what the case does.
+    seconds: float | None = None
     seed: int | None = None
     links: bool = True
     # Rounds of disjoint pairs.
@@ -197,6 +201,12 @@ def _case(options: Options, site: Site, text: str, least: int, nnodes: int = 1, 
         loaded = suites.load(Path(text))
     else:
         loaded = suites.single(text, options.preset or "quick")
+    seconds = None if link else options.seconds
+    # Whoever says how many steps there are gets these.
+    if seconds is None and not link and options.case is None and not options.changed:
+        seconds = SECONDS
+    if seconds is not None:
+        loaded = suites.measured_for(loaded, seconds)
     cases = expand(loaded, site, {} if link else options.changed)
     if len(cases) != 1:
         raise UserError(f"{option} {text}: holds {len(cases)} cases, and nodes are compared by one")
