@@ -9,6 +9,7 @@ import msgspec
 
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean
+from trainmark.launch.sites import for_suite
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec.case import Case
@@ -48,11 +49,11 @@ def _find(args: argparse.Namespace) -> Case:
     site = common.load_site(args)
     if args.suite is None:
         loaded = common.with_seconds(suites.single(args.case, args.preset or "quick"), args)
-        return suite_cases.expand(loaded, site, common.overrides(args))[0]
+        return suite_cases.expand(loaded, for_suite(loaded, site), common.overrides(args))[0]
     if args.preset is not None:
         raise UserError("--preset is for a case that is in no suite; a suite names its own preset")
     loaded = common.with_seconds(suites.load(suites.find(args.suite)), args)
-    cases = suite_cases.expand(loaded, site, common.overrides(args))
+    cases = suite_cases.expand(loaded, for_suite(loaded, site), common.overrides(args))
     for case in cases:
         if args.case in (str(case.id), case.id.identity) or args.case == case.id.workload:
             return case
