@@ -344,7 +344,7 @@ def _side(source: RunLike, runs: Path) -> Side:
     manifest = run.manifest()
     identity = None
     if case:
-        known = {plan.case: plan.id.identity for plan in manifest.plan.cases}
+        known = {plan.case: plan.identity for plan in manifest.plan.cases}
         found = [known[case]] if case in known else [known[one] for one in known if one.startswith(case)]
         if len(found) != 1:
             raise UserError(

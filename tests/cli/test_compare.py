@@ -41,11 +41,11 @@ def test_cases_are_matched_whatever_their_repeats(cli: Cli) -> None:
 
 def test_what_differs_is_said(cli: Cli) -> None:
     before = {"params": {"batch": 16, "lr": 0.1}, "fingerprint": "1" * 16}
-    after = {"params": {"batch": 64, "lr": 0.1}, "fingerprint": "2" * 16, "preset": "quick"}
+    after = {"params": {"batch": 64, "lr": 0.1}, "fingerprint": "2" * 16, "division": "open"}
     finished_run(cli.runs, "a", {ONE: SPEEDS}, before, host="n1")
     finished_run(cli.runs, "b", {ONE: [50.0, JobState.FAILED, 50.1, 49.9, 50.0]}, after, host="n2")
     text = cli("compare", "a", "b").stdout
-    assert "fingerprints differ" in text and "batch: 16 → 64" in text and "preset: smoke → quick" in text
+    assert "fingerprints differ" in text and "batch: 16 → 64" in text and "division: closed → open" in text
     assert "lr" not in text and "hosts: n1 → n2" in text
     assert "B: FAILED, 4 of 5 rounds count: made so by a test" in text
 
@@ -117,3 +117,17 @@ def test_a_baseline_is_set_where_runs_lie_below_the_present_folder(cli: Cli) -> 
     cli("baseline", "set", "a", "--runs", "runs")
     assert "lost more than 5 %" in cli("compare", "baseline", "b", "--runs", "runs", code=4).stdout
     assert "--fail-over: found `x`" in cli("compare", "a", "b", "--fail-over", "x", code=2).stderr
+
+
+def test_runs_of_different_presets_are_different_cases(cli: Cli) -> None:
+    """Ids of older runs do not say their preset; their manifests do."""
+    sizes = {"params": {"layers": 3, "width": 384}, "preset": "quick"}
+    finished_run(cli.runs, "a", {ONE: SPEEDS}, sizes)
+    finished_run(cli.runs, "b", {ONE: SPEEDS}, {"params": {"layers": 12, "width": 768}, "preset": "full"})
+    said = cli("compare", "a", "b", code=2).stderr
+    assert "was trained with preset quick in A and full in B" in said
+    said = cli("compare", f"a:{ONE}", f"b:{ONE}", code=2).stderr
+    assert "train different models (layers 3 → 12, width 384 → 768): no verdict" in said
+    assert cli("compare", f"a:{ONE}", f"b:{ONE}", "--force").returncode in (0, 4)
+    histories = cli.json("history", ONE)
+    assert [(len(one["entries"]), "preset=full" in one["case"]) for one in histories] == [(1, False), (1, True)]

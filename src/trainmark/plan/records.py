@@ -157,7 +157,7 @@ def bare(case: CaseId, nodes: tuple[NodePlan, ...], deadlines: Deadlines, **more
         "framework": case.framework_text,
         "device": case.device,
         "vendor": case.device,
-        "preset": "smoke",
+        "preset": USUAL_PRESET,
         "division": "closed",
         "repeat": int(case.repeat),
         "params": {},

@@ -11,6 +11,7 @@ from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, reason
+from trainmark.report.make import same_model
 from trainmark.report.records import CaseReport, Report
 from trainmark.score.records import Measurement, Verdict, VerdictWord
 from trainmark.score.stats import verdict as verdicts
@@ -155,6 +156,8 @@ def _prepare(a: Side, b: Side, metric: str, force: bool) -> _Table:
     if not force:
         _check_finished(a, b)
     matches, left, missing = _match(a, b, metric)
+    if a.case is not None and not force:
+        _check_models(*matches[0])
     usable = []
     for one, other in matches:
         without = [seen for seen in (one, other) if seen.obstacle]
@@ -185,6 +188,15 @@ def _check_finished(*sides: Side) -> None:
                 f"{side.report.run} is not finished ({side.report.state}): no verdict; "
                 f"`trainmark resume {side.report.run}` finishes it, --force compares what is there"
             )
+
+
+def _check_models(a: _Seen, b: _Seen) -> None:
+    differ = same_model.differences(a.plan, b.plan)
+    if differ:
+        raise UserError(
+            f"{a.report.case} and {b.report.case} train different models ({', '.join(differ)}): no verdict; "
+            "--force compares their speeds all the same"
+        )
 
 
 def _not_finished(a: Side, b: Side) -> list[Reason]:
@@ -221,8 +233,11 @@ def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], li
         return [pair], [], []
     shared = [identity for identity in ours if identity in theirs]
     if not shared:
+        names = [{identity: seen.plan for identity, seen in side.items()} for side in (ours, theirs)]
+        why = same_model.of_presets(*names)
         raise UserError(
-            f"{a.report.run} and {b.report.run} have no case in common; RUN:CASE compares cases that differ"
+            f"{a.report.run} and {b.report.run} have no case in common{': ' + why if why else ''}; "
+            "RUN:CASE compares cases that differ"
         )
     alone = [seen for identity, seen in ours.items() if identity not in theirs]
     alone += [seen for identity, seen in theirs.items() if identity not in ours]
@@ -233,7 +248,7 @@ def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], li
 
 def _by_identity(side: Side, name: Literal["A", "B"], metric: str) -> dict[str, _Seen]:
     plans = {case.case: case for case in side.manifest.plan.cases}
-    return {plans[case.case].id.identity: _Seen(case, plans[case.case], name, metric) for case in side.report.cases}
+    return {plans[case.case].identity: _Seen(case, plans[case.case], name, metric) for case in side.report.cases}
 
 
 def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
