@@ -10,8 +10,12 @@ from pathlib import Path
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError
 from trainmark.run import control
+from trainmark.spec.states import JobState
+from trainmark.store.rundir import RunDir
 
 LOOK_SECONDS = 0.3
+# After so long without a line it is said what is waited for.
+QUIET_SECONDS = 2.0
 
 EPILOG = """\
 examples:
@@ -37,25 +41,55 @@ def call(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     rank = None if args.rank == "all" else int(args.rank)
     positions: dict[Path, int] = {}
+    waits = _Waiting(run)
     while True:
         ended = not args.follow or not control.is_driven(run)
         files = control.log_files(run, args.what, rank, args.case, args.round)
-        _print_new(files, positions)
+        new = _print_new(files, positions)
         if ended:
             if not positions:
                 raise UserError(f"run {run.id} has no such log; `trainmark status {run.id}` shows what was run")
             return 0
+        waits.look(new)
         time.sleep(LOOK_SECONDS)
 
 
-def _print_new(files: list[Path], positions: dict[Path, int]) -> None:
-    """What was added to the files since the last call; `positions` is updated."""
+class _Waiting:
+    """Says, on standard error, what is waited for while nothing is printed."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run, self._quiet_since, self._said = run, time.monotonic(), ""
+
+    def look(self, new: bool) -> None:
+        now = time.monotonic()
+        if new:
+            self._quiet_since, self._said = now, ""
+        if now - self._quiet_since < QUIET_SECONDS:
+            return
+        said = self._what()
+        if said != self._said:
+            self._said = said
+            terminal.err(f"({said})\n")
+
+    def _what(self) -> str:
+        for one in control.status(self._run).rounds:
+            if one.state is JobState.RUNNING:
+                doing = (one.progress.phase or one.progress.state.lower()) if one.progress else "starting"
+                return f"waiting for {one.case} round {one.round}: {doing}"
+        return "waiting for the next round to start"
+
+
+def _print_new(files: list[Path], positions: dict[Path, int]) -> bool:
+    """What was added to the files since the last call, if anything; `positions` is updated."""
+    anything = False
     for file in files:
         with file.open("rb") as source:
             source.seek(positions.get(file, 0))
             new = source.read()
         positions[file] = positions.get(file, 0) + len(new)
+        anything = anything or bool(new)
         head = file.name.partition(".")[0] + ": " if len(files) > 1 else ""
         for line in new.decode(errors="replace").splitlines():
             terminal.out(f"{head}{line}\n")
     sys.stdout.flush()
+    return anything
