@@ -4,7 +4,7 @@ A device has two halves. The control half is a subclass of `Device`: data for pl
 half is a module of its own, named by `Device.node`: standard library only, Python 3.7 and later, with
 
 - `detect() -> dict`: what there is, as JSON; what cannot be known is None. Of an accelerator: `devices`, a list with
-  one record for each, which has its `model`;
+  one record for each, which has its `model`; or only their `count`;
 - `Sampler()` with `sample(rank_pids) -> dict`: what it does now; each sample is about the time since the one before;
 - `UNITS`: the unit of every field of a sample.
 
@@ -64,8 +64,10 @@ class Device:
         are files. Empty where there are none."""
         if not self.node:
             return [""] * (self.count_here() or 0)
-        detected = importlib.import_module(self.node).detect().get("devices") or []
-        return [str(one.get("model") or "") for one in detected]
+        detected = importlib.import_module(self.node).detect()
+        if "devices" not in detected:
+            return [""] * int(detected.get("count") or 0)
+        return [str(one.get("model") or "") for one in detected["devices"]]
 
     def peak(self, model: str, dtype: str) -> Peak | None:
         """The dense peak of a model in a number format, where the vendor publishes one."""

@@ -18,7 +18,7 @@ from trainmark.store.rundir import STATUS
 # What a round takes besides training, on an ordinary machine: start and end.
 _AROUND_SECONDS = 6.0
 # The share of its longest time that a round by time needs on an ordinary machine.
-_USUAL_SHARE = 0.6
+_USUAL_SHARE = 0.5
 # As the programs measure: more than what is asked for, after a few steps of warm-up.
 _MARGIN, _WARM_UP_STEPS = 1.15, 5
 
