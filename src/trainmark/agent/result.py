@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import Any, Callable
 
 from trainmark.agent.contain.choose import Containment
 from trainmark.agent.ending import Ending
@@ -35,6 +35,7 @@ class Context:
         self.why: list[Reason] = []
         self.settings: Settings | None = None
         self.ports: list[int] = []
+        self.foreign_listener: Callable[[], tuple[int, int] | None] = lambda: None
         self.other_attempts: OtherAttempts | None = None
 
 

@@ -56,7 +56,7 @@ def _quiet(_: str) -> None:
 
 def home(data_set: DataSet, cache_dir: Path | None = None) -> Path:
     """Where the set lies, or would lie, in the cache."""
-    return ((cache_dir or cache.cache_dir()) / "data" / data_set.name).absolute()
+    return ((cache_dir / "data" if cache_dir else cache.cache_dir("data")) / data_set.name).absolute()
 
 
 def _whole(data_set: DataSet, folder: Path) -> bool:
@@ -73,7 +73,7 @@ def _workshop(home: Path) -> Iterator[Path]:
     # The cache may be shared between hosts, and only this host's processes can be looked up.
     mine = f".half-{os.uname().nodename}-"
     try:
-        home.parent.mkdir(parents=True, exist_ok=True)
+        cache.make(home.parent)
         for left in home.parent.glob(f"{mine}*"):
             if not _lives(left.name.removeprefix(mine).partition("-")[0]):
                 shutil.rmtree(left, ignore_errors=True)

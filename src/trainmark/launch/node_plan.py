@@ -26,6 +26,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool 
             "schema": SCHEMA,
             "run": spec.run,
             "token": spec.token,
+            "key": spec.key,
             "epoch": spec.epoch,
             "lease": str(spec.run_dir / LEASE),
             "case": case.case,

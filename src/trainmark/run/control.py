@@ -143,6 +143,7 @@ def stop_campaign(made: Campaign, *, now: bool = False, timeout: float = 120.0) 
 
 
 def _stop(folder: RunDir, what: str, name: str, now: bool, timeout: float) -> bool:
+    rundir.check_own(folder.path)
     if not is_driven(folder):
         return False
     stop.request(folder.path, now=now)

@@ -14,7 +14,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.launch import process
-from trainmark.store import journal
+from trainmark.store import journal, rundir
 from trainmark.store.files import write_json
 from trainmark.store.rundir import LEASE
 
@@ -100,6 +100,7 @@ def read(run_dir: Path) -> Owner | None:
 
 def take(run_dir: Path) -> Lease:
     """Own the run, or say who does."""
+    rundir.check_own(run_dir)
     seen = read(run_dir)
     if seen is not None and is_alive(seen, run_dir):
         raise Owned(

@@ -174,6 +174,7 @@ class Loop:
             round=ref.round,
             attempt=number,
             token=token,
+            key=os.urandom(16).hex(),
             epoch=self._epoch,
             # Rounds differ in their seed and the same round of another run of this plan does not.
             seed=self._plan.seed + ref.round - 1,

@@ -69,6 +69,7 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
 
 def release(run: RunDir, plan: Plan) -> list[str]:
     """Clears what a run that nobody works on has left with its site; returns what could not be."""
+    rundir.check_own(run.path)
     return launcher_of(plan.site).release(run.path)
 
 

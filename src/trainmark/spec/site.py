@@ -127,7 +127,7 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def peaks_file(path: Path | None, host: str) -> Path:
     """Where a site's peaks are kept; this machine without a site file has them in the user's cache folder."""
     if path is None:
-        return cache_dir() / PEAKS / f"{host}.{PEAKS}.json"
+        return cache_dir(PEAKS) / f"{host}.{PEAKS}.json"
     return path.with_name(f"{path.name.removesuffix('.yaml').removesuffix('.yml')}.{PEAKS}.json")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -12,14 +13,14 @@ import msgspec
 from trainmark.errors import UserError
 
 
-def write_json(path: Path, value: Any, *, durable: bool = False) -> None:
-    write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n", durable=durable)
+def write_json(path: Path, value: Any, *, durable: bool = False, mode: int = 0o644) -> None:
+    write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n", durable=durable, mode=mode)
 
 
-def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
+def write_whole(path: Path, data: bytes, *, durable: bool = False, mode: int = 0o644) -> None:
     """`data` in `path`, at once or not at all; `durable` waits for the disk."""
     part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.part")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         write_all(handle, data)
         if durable:
@@ -30,6 +31,15 @@ def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
         raise
     finally:
         os.close(handle)
+
+
+def make_folders(folder: Path) -> None:
+    """A new folder, and those above it that are missing; no other account can write to any, whatever the umask."""
+    for above in reversed(folder.parents):
+        if not above.is_dir():
+            with contextlib.suppress(FileExistsError):  # made by another thread at this moment
+                above.mkdir(0o755)
+    folder.mkdir(0o755)
 
 
 def write_named(path: Path, data: bytes) -> None:

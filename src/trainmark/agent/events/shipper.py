@@ -19,8 +19,8 @@ _LOCK = "completing"
 class Shipper:
     """Appends the new events of all local ranks to events.jsonl, one write at a time."""
 
-    def __init__(self, folder: str, spool: str, ranks: list[int], is_open: bool = False) -> None:
-        make_spool(folder, spool)
+    def __init__(self, folder: str, spool: str, ranks: list[int], is_open: bool = False, token: str = "") -> None:
+        make_spool(folder, spool, token)
         self._folder = folder
         self._spool = spool if is_open else None  # ranks that the plan does not list may appear here
         self._events = Appender(os.path.join(folder, EVENTS))

@@ -23,8 +23,8 @@ from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
-from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
+from trainmark.store.files import read_json
+from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT, write_node_plan
 
 _AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 
@@ -66,8 +66,7 @@ class LocalLauncher(Launcher):
     def submit(self, request: Request) -> StartedAttempt:
         (node,) = request.nodes
         try:
-            node.dir.mkdir(parents=True)
-            write_json(node.dir / NODE_PLAN, node.plan)
+            write_node_plan(node.dir, node.plan)
             agent = start_agent(node.dir)
         except OSError as error:
             raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
