@@ -7,6 +7,7 @@ import time
 from typing import Any, Callable
 
 from trainmark.agent.contain.choose import Containment
+from trainmark.agent.digests import Digests, of_folder
 from trainmark.agent.ending import Ending
 from trainmark.agent.files import Log, drop_reserve, is_disk_full, replace_json
 from trainmark.agent.linux import Proc
@@ -48,6 +49,7 @@ class RoundSummary:
         self.left = 0
         self.events = 0
         self.samples = 0
+        self.files: Digests = {}  # digests that are known already
 
 
 def build(context: Context, ending: Ending, summary: RoundSummary) -> dict[str, Any]:
@@ -75,6 +77,7 @@ def build(context: Context, ending: Ending, summary: RoundSummary) -> dict[str, 
         "disturbed": context.other_attempts.leave() if context.other_attempts else [],
         "events": summary.events,
         "samples": summary.samples,
+        "files": of_folder(plan.dir, summary.files),
     }
 
 

@@ -330,6 +330,7 @@ class Round:
                 code = max(code, self._agent_failed(error))
         summary.samples = self._status.count
         summary.events = self._shipper.shipped
+        summary.files = self._shipper.digests()
         streams = self._shipper.streams
         summary.ranks = [rank.record(streams[rank.rank]) for rank in present(self._ranks, streams)]
         return code

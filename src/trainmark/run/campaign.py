@@ -29,7 +29,7 @@ from trainmark.run.observers import Observer, Observers
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
-from trainmark.store.files import read_json, write_json
+from trainmark.store.files import decode, read_json, write_json
 from trainmark.store.rundir import RunDir
 
 RECORD = "campaign.json"
@@ -119,11 +119,9 @@ class Campaign:
 
     def record(self) -> Record:
         try:
-            return msgspec.json.decode((self.folder / RECORD).read_bytes(), type=Record)
-        except OSError as error:
-            raise UserError(f"{self.folder / RECORD}: cannot be read: {error.strerror}") from None
-        except msgspec.DecodeError as error:
-            raise UserError(f"{self.folder / RECORD}: broken: {error}") from None
+            return decode(self.folder / RECORD, Record)
+        except FileNotFoundError:
+            raise UserError(f"{self.folder / RECORD}: no such file") from None
 
     def run(self, member: Member) -> RunDir:
         return RunDir(Path(os.path.normpath(self.folder / member.run)))

@@ -14,7 +14,7 @@ from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
 from trainmark.run.judge import Judged, enough
 from trainmark.spec.states import JobState
-from trainmark.store import journal
+from trainmark.store import digests, journal
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import Attempt, RunState
 
@@ -257,6 +257,7 @@ class Loop:
             failure=ended.failure,
             speed=judged.speed,
             band=judged.band,
+            digest=digests.attempt_digest(self._run.attempt(case, ref, attempt)),
         )
         self._observer.ended(case, ref, ended)
         rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))

@@ -14,7 +14,7 @@ from trainmark.agent import private
 from trainmark.errors import UserError, did_you_mean
 from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
 from trainmark.spec import site as sites
-from trainmark.store.files import make_folders, read_json, write_json
+from trainmark.store.files import BROKEN, Damaged, decode, make_folders, read_json, write_json
 
 MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
@@ -93,20 +93,33 @@ class RunDir:
     def _read_manifest(self) -> Manifest:
         file = self.path / MANIFEST
         try:
-            data = file.read_bytes()
-        except FileNotFoundError:
-            raise UserError(f"{self.path}: no run here ({MANIFEST} is missing)") from None
-        except OSError as error:
-            raise UserError(f"{file}: cannot be read: {error.strerror}") from None
-        try:
-            head = msgspec.json.decode(data, type=_Head)
+            head = decode(file, _Head)
             if head.schema != SCHEMA:
                 raise UserError(f"{file}: written with schema {head.schema}; this trainmark reads {SCHEMA}")
             if head.plan.kind:
-                return msgspec.json.decode(data, type=Manifest)
-            return _with_kind(msgspec.convert(_of_older_version(msgspec.json.decode(data)), Manifest))
-        except msgspec.DecodeError as error:
-            raise UserError(f"{file}: broken: {error}") from None
+                return _usable(decode(file, Manifest))
+            return _usable(_with_kind(msgspec.convert(_of_older_version(read_json(file)), Manifest)))
+        except FileNotFoundError:
+            raise UserError(f"{self.path}: no run here ({MANIFEST} is missing)") from None
+        except UserError:
+            raise
+        except BROKEN as error:
+            raise Damaged(file, str(error) or type(error).__name__) from None
+
+
+def _usable(manifest: Manifest) -> Manifest:
+    """Fails where the parts of the plan do not fit together: everybody behind this may rely on them."""
+    if not 0 <= manifest.created < 1 << 63:
+        raise ValueError("created: not a time")
+    count = len(manifest.plan.cases)
+    for case in manifest.plan.cases:
+        folder = case.id.dir_name()  # the name of the case is one
+        if "/" in folder or folder.startswith("."):
+            raise ValueError(f"case {case.case!r} cannot be a folder")
+    for ref in manifest.plan.order:
+        if not 0 <= ref.case < count:
+            raise ValueError(f"the plan has no case number {ref.case}")
+    return manifest
 
 
 class _PlanHead(msgspec.Struct, frozen=True):

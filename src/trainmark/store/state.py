@@ -32,6 +32,8 @@ class Attempt(msgspec.Struct):
     speed: float | None = None
     # How its loss lies to the reference band.
     band: Reason | str = ""
+    # Of its nodes' results.
+    digest: str | None = None
 
     @property
     def retried(self) -> bool:
@@ -120,6 +122,7 @@ class RunState:
                     attempt.state = record.state or JobState.LOST
                     attempt.reason = as_reason(record.reason)
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
+                    attempt.digest = record.digest
                     crashed = self._restarts(ref) > 0 and attempt.crashed
                     self.rounds[ref].spoiled += self._retried(attempt) or crashed
                     self.rounds[ref].crashed += crashed

@@ -78,8 +78,12 @@ class LocalLauncher(Launcher):
         claim = _claim(attempt_dir)
         if claim is None or claim.get("token") != token:
             return None
-        ticks = claim["start_ticks"] if claim.get("boot_id") == process.boot_id() else None
-        return StartedAttempt(_handle(int(claim["pid"]), ticks), attempt_dir, token)
+        # Of a damaged claim, what is no number is as good as missing: no process has it.
+        said = [claim.get(name) for name in ("pid", "start_ticks")]
+        pid, ticks = (one if isinstance(one, int) and 0 <= one < 1 << 62 else 0 for one in said)
+        return StartedAttempt(
+            _handle(pid, ticks if claim.get("boot_id") == process.boot_id() else None), attempt_dir, token
+        )
 
     def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
         waiting = select.poll()
@@ -143,7 +147,7 @@ class LocalLauncher(Launcher):
             return None
         try:
             handle = os.pidfd_open(pid)
-        except OSError:
+        except (OSError, OverflowError):
             return None
         if str(process.start_ticks(pid)) != job.handle.rpartition(".")[2]:
             os.close(handle)
@@ -162,7 +166,8 @@ def start_agent(folder: Path) -> subprocess.Popen[bytes]:
 def _left_nothing(folder: Path) -> bool:
     """Whether the agent has proven it."""
     result = read_json(folder / RESULT)
-    return isinstance(result, dict) and bool(result.get("containment", {}).get("left") == 0)
+    containment = result.get("containment") if isinstance(result, dict) else None
+    return isinstance(containment, dict) and bool(containment.get("left") == 0)
 
 
 def _handle(pid: int, start_ticks: int | None) -> str:

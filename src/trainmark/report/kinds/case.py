@@ -92,7 +92,7 @@ def _runs(case: CaseReport) -> Iterator[charts.Chart]:
     rows = [charts.Row(_round(run), [run.throughput or 0.0], note=_note(run, found), result=result) for run in runs]
     if result and found.ci_low is not None:
         rows.insert(0, charts.Row(label("chart.legend_interval"), [], found.value, found.ci_low, found.ci_high))
-    flagged = any(run.disturbed or run.outlier for run in runs)
+    flagged = any(run.changed or run.disturbed or run.outlier for run in runs)
     yield charts.RowChart(
         label("chart.runs"),
         rows=rows,
@@ -103,7 +103,7 @@ def _runs(case: CaseReport) -> Iterator[charts.Chart]:
 
 
 def _note(run: RunReport, found: Measurement) -> str:
-    return numbers.quantity(run.throughput, found.unit) + (" ⚑" if run.disturbed or run.outlier else "")
+    return numbers.quantity(run.throughput, found.unit) + (" ⚑" if run.changed or run.disturbed or run.outlier else "")
 
 
 def _step_times(case: CaseReport, most: int) -> charts.LineChart:
@@ -193,7 +193,7 @@ def _rounds(case: CaseReport) -> list[doc.Block]:
 
 def _round_row(run: RunReport, found: Measurement | None) -> list[doc.Inline]:
     steps = numbers.NONE if run.window_first is None else f"{run.window_first:,}–{run.window_last or 0:,}"
-    remarks: list[Text] = [*run.disturbed, run.reason]
+    remarks: list[Text] = [*run.changed, *run.disturbed, run.reason]
     remarks += [label("outlier")] if run.outlier else []
     remarks += [label("attempt_n", str(run.attempt))] if run.attempt > 1 else []
     # A case without a measured throughput, as one that computed wrongly, has no speeds at all.

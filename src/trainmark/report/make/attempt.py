@@ -21,7 +21,7 @@ from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.records import SCORER_VERSION
 from trainmark.spec.columns import Columns
 from trainmark.store import columns, events
-from trainmark.store.files import write_json
+from trainmark.store.files import BROKEN, write_json
 from trainmark.store.rundir import EVENTS, FACTS, SAMPLES, node_files
 
 # Below this many bytes of events, scoring again is as fast as looking it up.
@@ -64,7 +64,7 @@ def _of_events(folder: Path, case: CasePlan, series: bool) -> Scored:
     cached = cache.cache_dir("scores") / f"{_key(content, folder, case, series)}.json"
     try:
         return msgspec.json.decode(cached.read_bytes(), type=Scored)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *BROKEN):
         pass
     import hashlib
 

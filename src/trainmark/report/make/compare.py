@@ -282,6 +282,8 @@ def _cautions(seen: _Seen) -> Iterator[Reason]:
         known = {"side": seen.side, "state": str(case.state), "counted": case.counted, "rounds": case.rounds}
         yield reason("side-weak-why", why=case.reason, **known) if case.reason else reason("side-weak", **known)
     for run in case.runs:
+        if run.changed:
+            yield reason("side-changed", side=seen.side, round=run.round, why=run.changed)
         if run.disturbed:
             yield reason("side-disturbed", side=seen.side, round=run.round, why=run.disturbed)
 
