@@ -14,11 +14,12 @@ from trainmark import cache
 from trainmark.data.fetch import Progress, fetch
 from trainmark.data.records import DataSet, named
 from trainmark.errors import UserError
+from trainmark.spec.inputs import expanded
 
 
 def locate(name_or_path: str, cache_dir: Path | None = None) -> Path | None:
     """The folder of a data set, or of the user's own data; None if it is not on this machine."""
-    path = Path(name_or_path).expanduser()
+    path = expanded(name_or_path, "data")
     if _is_path(name_or_path):
         return path.resolve() if path.is_dir() else None
     data_set = named(name_or_path)
