@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 
-import msgspec
-
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.cli.list import table
 from trainmark.errors import UserError
 from trainmark.spec.states import JobState
@@ -53,7 +50,7 @@ def call(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace, found: list[Baseline]) -> None:
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        terminal.json(found)
         return
     known = set(rundir.run_ids(args.runs))
     rows = [
@@ -65,4 +62,4 @@ def _show(args: argparse.Namespace, found: list[Baseline]) -> None:
         }
         for one in found
     ]
-    sys.stdout.write(table(rows) or "no baselines\n")
+    terminal.out(table(rows) or "no baselines\n")

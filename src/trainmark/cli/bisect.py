@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED, UserError
 from trainmark.run.stop import StopSwitch, on_signals
 from trainmark.spec.notation import parse_share
@@ -71,14 +71,14 @@ def go_on(made: Campaign, args: argparse.Namespace) -> int:
         return STOPPED
     if args.json:
         whole = {**msgspec.structs.asdict(found.answer), "disturbed": found.disturbed, "runs": found.runs}
-        sys.stdout.write(show(whole, "json-line"))
+        terminal.out(show(whole, "json-line"))
     else:
-        sys.stdout.write("\n".join(_lines(Path(bisect.asked_of(made).repo), found)) + "\n")
+        terminal.out("\n".join(_lines(Path(bisect.asked_of(made).repo), found)) + "\n")
     return CASE_FAILED if found.answer.commit is None else OK
 
 
 def _note(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    terminal.err(f"{text}\n")
     sys.stderr.flush()
 
 

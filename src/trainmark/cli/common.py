@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
+from trainmark.cli import terminal
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.launch import sites
-from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import planning
 from trainmark.run.planning import PRESETS
@@ -74,6 +73,15 @@ def add_set(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_seconds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="measure at least this long in each round, after its warm-up (default: as the preset does)",
+    )
+
+
 def overrides(args: argparse.Namespace) -> dict[str, str]:
     return pairs(args.set, "--set")
 
@@ -90,7 +98,14 @@ def pairs(texts: list[str], option: str) -> dict[str, str]:
 
 
 def load_suite(args: argparse.Namespace) -> Loaded:
-    return planning.load_suite(args.suite, args.preset)
+    loaded = planning.load_suite(args.suite, args.preset)
+    return with_seconds(loaded, args)
+
+
+def with_seconds(loaded: Loaded, args: argparse.Namespace) -> Loaded:
+    """The suite with `--seconds`, of a verb that has it."""
+    seconds: float | None = getattr(args, "seconds", None)
+    return loaded if seconds is None else suites.measured_for(loaded, seconds)
 
 
 def load_site(args: argparse.Namespace) -> Site:
@@ -103,16 +118,20 @@ def make_plan(args: argparse.Namespace) -> Plan:
     return planning.with_kept_peaks(plan, args.site)
 
 
-def check_runs(plan: Plan, args: argparse.Namespace) -> None:
-    """Whether the site's nodes will see the folder for runs, where they must."""
-    launcher_of(plan.site).check_runs(plan.site, args.runs)
+def check(plan: Plan, args: argparse.Namespace) -> None:
+    """What would make a run useless, before anything is started or written."""
+    planning.check(plan, args.runs, hosts=not args.no_check)
+
+
+def add_no_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
 
 
 def write(text: str, output: Path | None) -> None:
     """To the file that `-o` names, whole or not at all, or to the terminal. A line of a log may hold bytes that are no
     text."""
     if output is None:
-        sys.stdout.write(text)
+        terminal.out(text)
     else:
         write_named(output, text.encode("utf-8", "replace"))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
+
+from trainmark.cli import terminal
 
 EPILOG = """\
 bash:  eval "$(trainmark completion bash)"        (put it into ~/.bashrc)
@@ -44,7 +45,7 @@ def call(args: argparse.Namespace) -> int:
 
     offered = {"suites": " ".join(built_in_names()), "cases": " ".join(_cases())}
     functions = {"bash": _BASH, "zsh": _ZSH}[args.shell].format(**offered)
-    sys.stdout.write(shtab.complete(_whole_parser(), args.shell, preamble=functions) + "\n")
+    terminal.out(shtab.complete(_whole_parser(), args.shell, preamble=functions) + "\n")
     return 0
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
+from trainmark.cli import terminal
 from trainmark.cli.list import table
 
 EPILOG = """\
@@ -33,13 +33,13 @@ def call(args: argparse.Namespace) -> int:
             }
             for item in data.catalogue()
         ]
-        sys.stdout.write(table(rows))
+        terminal.out(table(rows))
         return 0
     for name in args.name:
         path = data.get(name, progress=_say)
-        sys.stdout.write(f"{path}\n")
+        terminal.out(f"{path}\n")
     return 0
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    terminal.err(text + "\n")

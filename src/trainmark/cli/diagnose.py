@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan import diagnose as plans
 from trainmark.run import planning, session
@@ -34,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=20, metavar="N", help="steps that count, 20 and more (default: 20)"
     )
     parser.add_argument("--skip", type=int, default=5, metavar="N", help="steps before those (default: 5)")
+    common.add_no_check(parser)
     drive.add_options(parser)
 
 
@@ -48,7 +48,7 @@ def call(args: argparse.Namespace) -> int:
             return OK if all(one.traced_step.value is not None for one in _write(found, args)) else CASE_FAILED
     seed = planning.random_seed() if args.seed is None else args.seed
     made = plans.diagnostic(plans.distinct(plan, case), args.rounds, args.skip, args.steps, seed)
-    common.check_runs(made, args)
+    common.check(made, args)
     return drive.drive(drive.create(made, args), made, args)
 
 
@@ -68,10 +68,10 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
     folder = diagnosis.gather(run, state)
     if args.json:
         shown = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
-        sys.stdout.write(show(shown, "json-line"))
+        terminal.out(show(shown, "json-line"))
         return found
-    sys.stdout.write("\n" + show(found))
-    sys.stdout.write(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
+    terminal.out("\n" + show(found))
+    terminal.out(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
     if folder is not None:
-        sys.stdout.write(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
+        terminal.out(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainmark.cli import terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED
 from trainmark.plan.records import Plan
 from trainmark.report.run_log import logged
@@ -67,7 +68,7 @@ def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -
     try:
         return logged(run, observer, lambda observer: campaign.drive(run, plan, observer, switch))
     except LostLease as error:
-        sys.stderr.write(f"trainmark: {error}; this controller ends\n")
+        terminal.err(f"trainmark: {error}; this controller ends\n")
         return None
 
 
@@ -81,7 +82,7 @@ def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         except BrokenPipeError:
             pass
         except OSError as error:
-            sys.stderr.write(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
+            terminal.err(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
     return OK
 
 
@@ -98,11 +99,11 @@ def exit_code(final: JobState, *, allow_skip: bool) -> int:
 
 
 def _show(run: RunDir, args: argparse.Namespace) -> int:
-    from trainmark.report.build import build
+    from trainmark.report.make.whole import whole
     from trainmark.report.show import show
 
-    report = build(run)
-    sys.stdout.write(show(report, "json-line") if args.json else "\n" + show(report))
+    report = whole(run)
+    terminal.out(show(report, "json-line") if args.json else "\n" + show(report))
     return OK
 
 
@@ -122,9 +123,9 @@ def _detach(run: RunDir, args: argparse.Namespace) -> int:
     """The run is made; a process of its own drives it, as `resume` would, and writes only to the run's log."""
     background.start(run, ["resume", "--log-level", "warning", str(run.path)])
     if args.json:
-        sys.stdout.write(msgspec.json.encode({"run": run.id, "dir": str(run.path), "detached": True}).decode() + "\n")
+        terminal.out(msgspec.json.encode({"run": run.id, "dir": str(run.path), "detached": True}).decode() + "\n")
         return OK
-    sys.stdout.write(
+    terminal.out(
         f"{run.id}\nruns in the background: `trainmark status {run.id}`, `trainmark logs -f {run.id}`, "
         f"`trainmark stop {run.id}`\n"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from trainmark.cli import terminal
 from trainmark.cli.list import table
 
 EPILOG = """\
@@ -27,19 +28,19 @@ def call(args: argparse.Namespace) -> int:
     from trainmark import environments
 
     if args.what == "list":
-        sys.stdout.write(table(environments.rows()))
+        terminal.out(table(environments.rows()))
         return 0
     for name in args.name:  # a slip of the pen in the last name shall not come out after minutes
         environments.named(name)
     for name in args.name:
         if args.what == "create":
-            sys.stdout.write(f"{environments.create(name, args.python, _say)}\n")
+            terminal.out(f"{environments.create(name, args.python, _say)}\n")
         else:
             gone = environments.remove(name)
-            sys.stdout.write("".join(f"removed {folder}\n" for folder in gone) or f"{name}: there was none\n")
+            terminal.out("".join(f"removed {folder}\n" for folder in gone) or f"{name}: there was none\n")
     return 0
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    terminal.err(text + "\n")
     sys.stderr.flush()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import msgspec
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
@@ -22,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
     parser.add_argument("--preset", metavar="NAME", help="preset of a case that is in no suite (default: quick)")
     common.add_set(parser)
+    common.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="print as JSON")
 
 
@@ -38,20 +38,21 @@ def call(args: argparse.Namespace) -> int:
             "parameters": {name: {"value": s.value, "origin": s.origin} for name, s in case.params.items()},
             "deadlines": msgspec.to_builtins(case.deadlines),
         }
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        terminal.json(found, indent=1)
     else:
-        sys.stdout.write(text(case))
+        terminal.out(text(case))
     return 0
 
 
 def _find(args: argparse.Namespace) -> Case:
     site = common.load_site(args)
     if args.suite is None:
-        loaded = suites.single(args.case, args.preset or "quick")
+        loaded = common.with_seconds(suites.single(args.case, args.preset or "quick"), args)
         return suite_cases.expand(loaded, site, common.overrides(args))[0]
     if args.preset is not None:
         raise UserError("--preset is for a case that is in no suite; a suite names its own preset")
-    cases = suite_cases.expand(suites.load(suites.find(args.suite)), site, common.overrides(args))
+    loaded = common.with_seconds(suites.load(suites.find(args.suite)), args)
+    cases = suite_cases.expand(loaded, site, common.overrides(args))
     for case in cases:
         if args.case in (str(case.id), case.id.identity) or args.case == case.id.workload:
             return case

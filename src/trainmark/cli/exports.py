@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.cli.imports import add_formats, add_options, options_of
 from trainmark.i18n.speaker import say
 from trainmark.interop.protocol import REGISTRY, Format
@@ -35,5 +35,5 @@ def call(args: argparse.Namespace) -> int:
         for one in digests.changes_of_run(run):
             sys.stderr.write(f"warning: {say(one)}\n")
     for file in form.write(runs, args.output, options_of(args, form.export_options)):
-        print(file)
+        terminal.line(file)
     return 0

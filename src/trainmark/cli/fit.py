@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import STOPPED
 from trainmark.run.stop import StopSwitch, on_signals
 
@@ -34,7 +33,7 @@ def go_on(made: Campaign, args: argparse.Namespace) -> int:
     with on_signals(switch):
         run = fit.go(made, _note, switch)
     if run is None:
-        sys.stderr.write(f"trainmark run: stopped; `trainmark resume {made.name}` goes on\n")
+        terminal.err(f"trainmark run: stopped; `trainmark resume {made.name}` goes on\n")
         return STOPPED
     return drive.drive(run, run.manifest().plan, args)
 
@@ -42,4 +41,4 @@ def go_on(made: Campaign, args: argparse.Namespace) -> int:
 def _note(news: Reason) -> None:
     from trainmark.i18n.speaker import say
 
-    sys.stderr.write(f"{say(news)}\n")
+    terminal.err(f"{say(news)}\n")

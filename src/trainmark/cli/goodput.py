@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import OK, UserError
 from trainmark.plan.goodput import goodput
 from trainmark.run import faults, session
@@ -30,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save-every", type=float, metavar="SECONDS", help="between its checkpoints (default: as seen)"
     )
+    common.add_no_check(parser)
     drive.add_options(parser)
 
 
@@ -45,7 +45,7 @@ def call(args: argparse.Namespace) -> int:
         return show(named[0], args, named[1])
     plan = goodput(common.make_plan(args), args.kill)
     faults.check(plan)
-    common.check_runs(plan, args)
+    common.check(plan, args)
     return drive.drive(drive.create(plan, args), plan, args)
 
 
@@ -65,9 +65,9 @@ def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
     cases = [reading.GoodputCase(one, more) for one, more in zip(found, forecasts, strict=True)]
     whole = reading.GoodputRun(run.id, str(run.path), cases)
     if args.json:
-        sys.stdout.write(reports.show(whole, "json-line"))
+        terminal.out(reports.show(whole, "json-line"))
         return OK
-    sys.stdout.write("\n" + reports.show(whole))
+    terminal.out("\n" + reports.show(whole))
     drawn = f"; `trainmark report {run.id} --format html` draws it" if plan.kind == "goodput" else ""
-    sys.stdout.write(f"\nkept in {run.path}{drawn}\n")
+    terminal.out(f"\nkept in {run.path}{drawn}\n")
     return OK

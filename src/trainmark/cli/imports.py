@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.errors import UserError
 from trainmark.interop.protocol import REGISTRY, Format, Option, formats
 from trainmark.interop.reading.records import Verbatim
@@ -96,25 +95,25 @@ def call(args: argparse.Namespace) -> int:
         own: Any = {one.name: one.content for one in brought.verbatim} or brought
         if len(brought.verbatim) == 1:
             own = brought.verbatim[0].content
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(own), indent=4) + b"\n")
+        terminal.json(own, indent=4)
         return 0
     imported = brought.imported
     how = "was already imported as" if brought.again else "is now"
     if brought.run:
-        print(f"{imported.source}: {brought.rounds} round(s) of {brought.cases} case(s) {how} {brought.run}")
+        terminal.line(f"{imported.source}: {brought.rounds} round(s) of {brought.cases} case(s) {how} {brought.run}")
     counts = imported.counts
     if counts.get("lines"):
-        print(
+        terminal.line(
             f"lines {counts['lines']} = {counts['taken']} taken + {counts['other']} other + {counts['flagged']} flagged"
         )
     for example in imported.examples:
-        print(f"flagged: {example}")
+        terminal.line(f"flagged: {example}")
     for what in imported.missing:
-        print(f"not told by the source: {what}")
+        terminal.line(f"not told by the source: {what}")
     for one in brought.verbatim:
-        sys.stdout.write(one.text)
+        terminal.out(one.text)
     if brought.run:
-        print(f"kept in {brought.dir}")
+        terminal.line(f"kept in {brought.dir}")
     return 0
 
 

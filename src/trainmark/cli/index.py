@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.report.make.index_row import summarise
 from trainmark.store.index import Index
 
@@ -18,5 +17,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     index = Index(args.runs)
     count = index.rebuild(summarise) if args.rebuild else len(index.rows(summarise))
-    sys.stdout.write(f"{count} run(s) of {args.runs.resolve()} in {index.file}\n")
+    terminal.out(f"{count} run(s) of {args.runs.resolve()} in {index.file}\n")
     return 0

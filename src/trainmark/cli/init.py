@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from trainmark.cli import terminal
 from trainmark.errors import UserError
 
 _EXAMPLES = Path(__file__).with_name("examples")
@@ -27,5 +27,5 @@ def call(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"{args.dir}: cannot be written: {error.strerror}") from None
     names = " and ".join(str(file) for file in files)
-    sys.stdout.write(f"wrote {names}; try `trainmark run {args.dir / 'suite.yaml'} --site {args.dir / 'site.yaml'}`\n")
+    terminal.out(f"wrote {names}; try `trainmark run {args.dir / 'suite.yaml'} --site {args.dir / 'site.yaml'}`\n")
     return 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from typing import Any
 
-import msgspec
-
-from trainmark.cli import common
+from trainmark.cli import common, terminal
+from trainmark.report.render.escape import flat
+from trainmark.report.render.text import columns
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     rows = _runs(args) if args.what == "runs" else _ROWS[args.what]()
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(rows) + b"\n")
+        terminal.json(rows)
     else:
-        sys.stdout.write(table(rows) or f"no {args.what}\n")
+        terminal.out(table(rows) or f"no {args.what}\n")
     return 0
 
 
@@ -32,11 +31,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     """Columns by key; empty for no rows."""
     if not rows:
         return ""
-    lines = [list(rows[0])] + [[str(value) for value in row.values()] for row in rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "".join(
-        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
-    )
+    lines = [list(rows[0])] + [[flat(str(value)) for value in row.values()] for row in rows]
+    return "".join(f"{line}\n" for line in columns(lines))
 
 
 def _runs(args: argparse.Namespace) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.errors import UserError
 from trainmark.run import control
 from trainmark.store.logs import Follower
@@ -60,5 +60,5 @@ def _print_new(files: list[Path], known: dict[Path, Follower], ended: bool) -> N
     for file in files:
         head = file.name.partition(".")[0] + ": " if len(files) > 1 else ""
         for line in known[file].lines(ended):
-            sys.stdout.write(f"{head}{line}\n")
+            terminal.out(f"{head}{line}\n")
     sys.stdout.flush()

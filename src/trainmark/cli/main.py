@@ -9,6 +9,7 @@ import os
 import sys
 from typing import TextIO
 
+from trainmark.cli import terminal
 from trainmark.errors import BAD_INPUT, OK, SITE_UNUSABLE, STOPPED, SiteError, UserError, did_you_mean
 
 # verb → (module, what it does)
@@ -25,6 +26,7 @@ VERBS = {
     "resume": ("trainmark.cli.resume", "finish a run that was stopped or killed"),
     "report": ("trainmark.cli.report", "print the result of a run"),
     "compare": ("trainmark.cli.compare", "say whether one run is faster than another"),
+    "score": ("trainmark.cli.score", "say how fast this machine is, in one figure against a reference"),
     "automl": ("trainmark.cli.automl.verbs", "search for architectures, as a load for a cluster"),
     "diagnose": ("trainmark.cli.diagnose", "say why a step takes as long as it does"),
     "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),
@@ -94,16 +96,16 @@ def _prepare_streams() -> None:
 def main(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         try:
-            sys.stdout.write(overview())
+            terminal.out(overview())
         except OSError as error:
-            sys.stderr.write(f"trainmark: the output could not be written: {error.strerror}\n")
+            terminal.err(f"trainmark: the output could not be written: {error.strerror}\n")
             return SITE_UNUSABLE
         return OK if argv else BAD_INPUT
     if argv[0] == "--version":
         argv = ["version"]
     verb, rest = argv[0], argv[1:]
     if verb not in VERBS:
-        sys.stderr.write(f"trainmark: no verb `{verb}`{did_you_mean(verb, VERBS)}; `trainmark --help` lists all\n")
+        terminal.err(f"trainmark: no verb `{verb}`{did_you_mean(verb, VERBS)}; `trainmark --help` lists all\n")
         return BAD_INPUT
     return _call(verb, rest)
 
@@ -148,8 +150,8 @@ def _call(verb: str, rest: list[str]) -> int:
         if isinstance(error, SiteError) and error.findings:
             from trainmark.cli import doctor
 
-            sys.stderr.write(doctor.text(error.findings))
-        sys.stderr.write(f"trainmark {verb}: {error}\n")
+            terminal.err(doctor.text(error.findings))
+        terminal.err(f"trainmark {verb}: {error}\n")
         return error.exit_code
     except KeyboardInterrupt:
         return STOPPED
@@ -161,13 +163,13 @@ def _call(verb: str, rest: list[str]) -> int:
         # So says `Path.resolve`, up to Python 3.12.
         if level == "debug" or not str(error).startswith("Symlink loop"):
             raise
-        sys.stderr.write(f"trainmark {verb}: {error}\n")
+        terminal.err(f"trainmark {verb}: {error}\n")
         return BAD_INPUT
     except OSError as error:
         if level == "debug":
             raise
         where = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"trainmark {verb}: {where}{error.strerror or error}\n")
+        terminal.err(f"trainmark {verb}: {where}{error.strerror or error}\n")
         return SITE_UNUSABLE
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 import msgspec
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import OK, UserError
 from trainmark.run import planning, session
 from trainmark.spec import peaks
@@ -39,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show", action="store_true", help="print what is kept, measure nothing")
     common.add_seed(parser)
     common.add_runs(parser)
+    common.add_no_check(parser)
     drive.add_options(parser)
 
 
@@ -53,7 +53,7 @@ def call(args: argparse.Namespace) -> int:
     _check_writable(file)
     plan = planning.plan_suite(_suite(site, args), site, {}, args.seed)
     plan = msgspec.structs.replace(plan, kind="peaks", peaks_file=str(file.absolute()))
-    common.check_runs(plan, args)
+    common.check(plan, args)
     return drive.drive(drive.create(plan, args), plan, args)
 
 
@@ -91,19 +91,19 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
     manifest = run.manifest()
     found = reading.of_run(run, manifest, session.state_of(run, manifest.plan))
     if not found.matmul:
-        sys.stderr.write(f"trainmark peaks: nothing is kept, nothing could be measured: {'; '.join(found.missing)}\n")
+        terminal.err(f"trainmark peaks: nothing is kept, nothing could be measured: {'; '.join(found.missing)}\n")
         return OK
     file = manifest.plan.peaks_file
     if file:
         write_json(Path(file), found, durable=True)
     _print(found, args)
     if file and not args.json:
-        sys.stdout.write(f"\nkept in {file}; `trainmark report {run.id} --format html` draws the roof\n")
+        terminal.out(f"\nkept in {file}; `trainmark report {run.id} --format html` draws the roof\n")
     return OK
 
 
 def _print(found: peaks.Peaks, args: argparse.Namespace) -> int:
     from trainmark.report.show import show
 
-    sys.stdout.write(show(found, "json-line") if args.json else "\n" + show(found))
+    terminal.out(show(found, "json-line") if args.json else "\n" + show(found))
     return 0

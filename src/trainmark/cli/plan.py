@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-import msgspec
-
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.spec.case_id import value_text
@@ -15,15 +12,16 @@ from trainmark.spec.case_id import value_text
 
 def configure(parser: argparse.ArgumentParser) -> None:
     common.add_suite(parser)
+    common.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
 
 
 def call(args: argparse.Namespace) -> int:
     plan = common.make_plan(args)
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
+        terminal.json(plan, indent=1)
     else:
-        sys.stdout.write(text(plan, drawn=args.seed is None))
+        terminal.out(text(plan, drawn=args.seed is None))
     return 0
 
 

@@ -11,6 +11,7 @@ from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason
+from trainmark.report.render.escape import clean
 from trainmark.report.run_log import outcome_line
 from trainmark.run import progress
 from trainmark.run.observers import Observer
@@ -85,9 +86,8 @@ class _Counted:
         round_left = self._pace.seconds_left(attempt_dir, seen) if seen else None
         if round_left is not None:
             text += f"  {duration(round_left)} left"
-        done = len(self._ended)
-        if done:
-            left = (time.monotonic() - self._began) / done * (len(self._plan.order) - done)
+        left = progress.run_left(self._plan, self._ended, time.monotonic() - self._began)
+        if left is not None:
             text += f"  (run: about {duration(left)} left)"
         return text
 
@@ -123,7 +123,7 @@ class _Plain(Observer):
 
     def _write(self, text: str) -> None:
         self._said = time.monotonic()
-        self._out.write(text + "\n")
+        self._out.write(clean(text) + "\n")
         self._out.flush()
 
 
@@ -159,7 +159,7 @@ class _Live(Observer):
 
 
 def _plain(text: str) -> Any:
-    """Text in which `[1/3]` is no markup."""
+    """Text in which `[1/3]` is no markup, and nothing moves the cursor."""
     from rich.text import Text
 
-    return Text(text)
+    return Text(clean(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.i18n.speaker import LANGUAGES
 from trainmark.report.show import FORMATS, format_of, show
 
@@ -35,13 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.report import build
+    from trainmark.report.make.whole import whole
 
     run = common.find_run(args)
     kind = format_of(args.format, args.output)
-    content = show(build.build(run, series=kind == "html"), kind, args.lang)
+    content = show(whole(run, series=kind == "html"), kind, args.lang)
     page = run.path / PAGE if args.output is None and kind == "html" else None
     common.write(content, args.output or page)
     if page is not None:
-        print(page)
+        terminal.line(page)
     return 0

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import UserError
 from trainmark.run import campaign, session
 from trainmark.run.campaign import Campaign
@@ -45,7 +44,7 @@ def call(args: argparse.Namespace) -> int:
 
         return resume(args)
     if session.nothing_left(run, plan) and not args.json:
-        sys.stdout.write(f"run {run.id} has nothing left to do\n")
+        terminal.out(f"run {run.id} has nothing left to do\n")
     return drive.drive(run, plan, args)
 
 

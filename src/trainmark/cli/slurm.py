@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainmark.cli import terminal
 from trainmark.errors import UserError
 from trainmark.spec import notation
 from trainmark.spec.case_id import is_name
@@ -60,11 +60,11 @@ def call(args: argparse.Namespace) -> int:
         _write(args.out, slurm_conf.files(cluster), slurm_conf.steps(cluster))
         _show(cluster, args.out)
         if args.apply:
-            slurm_setup.apply(hosts, cluster, lambda text: print(text, flush=True))
+            slurm_setup.apply(hosts, cluster, terminal.line)
             return 0
     for text in slurm_conf.hindrances(cluster):
-        print(f"to be mended: {text}")
-    print(f"look at {args.out}, then follow {args.out}/STEPS.txt or repeat with --apply")
+        terminal.line(f"to be mended: {text}")
+    terminal.line(f"look at {args.out}, then follow {args.out}/STEPS.txt or repeat with --apply")
     return 0
 
 
@@ -116,7 +116,7 @@ def _show(cluster: SlurmCluster, folder: Path) -> None:
             "slurmd": node.facts["version"] or "not installed",
         }
         rows.append(row)
-    sys.stdout.write(table(rows))
+    terminal.out(table(rows))
     how, why = slurm_conf.tracking(cluster)
-    print(f"controller {cluster.controller.name}; tracking by {how}: {why}")
-    print(f"written: {folder}/slurm.conf, gres.conf, cgroup.conf, STEPS.txt")
+    terminal.line(f"controller {cluster.controller.name}; tracking by {how}: {why}")
+    terminal.line(f"written: {folder}/slurm.conf, gres.conf, cgroup.conf, STEPS.txt")

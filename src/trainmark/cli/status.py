@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.cli.list import table
 from trainmark.i18n.speaker import say
 from trainmark.report.render.data import to_json_line
@@ -29,9 +28,9 @@ def call(args: argparse.Namespace) -> int:
     rounds = rows(found)
     if args.json:
         reasons = [{**row, "reason": one.reason} for row, one in zip(rounds, found.rounds, strict=True)]
-        sys.stdout.write(to_json_line({"run": run.id, "state": state, "owner": owner, "rounds": reasons}))
+        terminal.out(to_json_line({"run": run.id, "state": state, "owner": owner, "rounds": reasons}))
     else:
-        sys.stdout.write(f"run {run.id}  {state}  {owner}\n\n" + table(rounds))
+        terminal.out(f"run {run.id}  {state}  {owner}\n\n" + table(rounds))
     return 0
 
 

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.cli.list import table
+from trainmark.report.render.escape import clean
 from trainmark.run import control
 from trainmark.run.control import Running
 from trainmark.run.progress import duration
@@ -23,15 +24,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     if args.once or not sys.stdout.isatty():
-        sys.stdout.write(screen(args.runs))
+        terminal.out(screen(args.runs))
         return 0
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text(screen(args.runs)), screen=True, auto_refresh=False) as live:
+    with Live(Text(clean(screen(args.runs))), screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(max(0.2, args.seconds))
-            live.update(Text(screen(args.runs)), refresh=True)
+            live.update(Text(clean(screen(args.runs))), refresh=True)
 
 
 def screen(runs: Path) -> str:

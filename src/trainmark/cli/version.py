@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from trainmark import __version__
+from trainmark.cli import terminal
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,5 +14,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(_args: argparse.Namespace) -> int:
-    sys.stdout.write(f"trainmark {__version__} (Python {sys.version.split()[0]})\n")
+    terminal.out(f"trainmark {__version__} (Python {sys.version.split()[0]})\n")
     return 0

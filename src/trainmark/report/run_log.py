@@ -11,6 +11,7 @@ from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
+from trainmark.report.render.escape import flat
 from trainmark.run import session
 from trainmark.run.campaign import Step
 from trainmark.run.observers import Observer, Observers
@@ -36,7 +37,7 @@ class RunLog(Observer):
 
     def _write(self, text: str) -> None:
         with self._file.open("a", encoding="utf-8") as out:
-            out.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+            out.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {flat(text)}\n")
 
 
 def logged(run: RunDir, observer: Observer, work: Callable[[Observer], JobState]) -> JobState:

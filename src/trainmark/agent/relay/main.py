@@ -29,7 +29,7 @@ from trainmark.agent.wakeup import Wakeup
 
 BEAT_SECONDS = 1.0
 _LONG = (
-    *("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
+    *("check", "health", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
     *("slurm_facts", "slurm_start", "slurm_states"),
 )
 _LEASE = "lease.json"
@@ -55,7 +55,9 @@ class Relay:
             "order": self._order,
             "destroy": self._destroy,
             "forget": self._forget,
+            "end_relay": self._end_relay,
             "check": self._check,
+            "health": check.node_health,
             "clear_caches": check.clear_caches,
             "listen": check.listen,
             "reach": check.reach,
@@ -67,7 +69,8 @@ class Relay:
     def run(self) -> int:
         wakeup = Wakeup()
         wakeup.watch(0)
-        self.send({"op": "hello", "host": os.uname().nodename, "boot_id": linux.boot_id(), "work": self.work})
+        hello = {"op": "hello", "host": os.uname().nodename, "work": self.work, "relay": _own_name()}
+        self.send(hello)
         beat = time.monotonic() + BEAT_SECONDS
         while True:
             numbers, ready = wakeup.wait(beat - time.monotonic())
@@ -135,6 +138,17 @@ class Relay:
 
     def _ping(self, header: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return {"wall": time.time_ns()}
+
+    def _end_relay(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Ends the relay of an earlier connection of the same controller: a stopped one does not notice that it has
+        lost its connection."""
+        name = header["relay"]
+        pid, proc = int(name["pid"]), linux.Proc()
+        same = name["boot_id"] == linux.boot_id() and proc.start_ticks(pid) == name["start_ticks"]
+        os.close(proc.fd)
+        if same and pid != os.getpid():
+            os.kill(pid, signal.SIGKILL)
+        return {}
 
     def _have(self, header: dict[str, Any]) -> dict[str, Any]:
         return {"missing": [name for name in header["trees"] if not os.path.isdir(self._tree_path(name))]}
@@ -261,6 +275,15 @@ class Relay:
         if header["step"] == "end":
             self._shared = None
         return {"why": why}
+
+
+def _own_name() -> dict[str, Any]:
+    """Names this very process, also when its pid is somebody else's later."""
+    pid, proc = os.getpid(), linux.Proc()
+    try:
+        return {"pid": pid, "start_ticks": proc.start_ticks(pid), "boot_id": linux.boot_id()}
+    finally:
+        os.close(proc.fd)
 
 
 def serve(work: str) -> int:

@@ -8,18 +8,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from trainmark.automl.experiment import runs
 from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.plan import experiment_of
 from trainmark.automl.experiment.result import Result, TrialRow
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.cli.list import table
 from trainmark.cli.status import rows, shown_state
 from trainmark.i18n.speaker import say
 from trainmark.report import numbers
 from trainmark.report import show as reports
+from trainmark.report.render.escape import clean
 from trainmark.run import control
 from trainmark.run.progress import duration
 
@@ -42,10 +41,10 @@ def status(args: argparse.Namespace) -> int:
     workers, state = rows(standing), shown_state(run, standing)
     if args.json:
         shown = {"run": run.id, "state": state, "workers": workers, "trials": found.trials}
-        sys.stdout.buffer.write(msgspec.json.encode(shown) + b"\n")
+        terminal.json(shown)
         return 0
     lines = _head(found, run.manifest().plan.site.name)
-    sys.stdout.write("\n".join(lines) + f"\n{state}\n\n" + table(workers))
+    terminal.out("\n".join(lines) + f"\n{state}\n\n" + table(workers))
     return 0
 
 
@@ -57,15 +56,15 @@ def configure_top(parser: argparse.ArgumentParser) -> None:
 
 def top(args: argparse.Namespace) -> int:
     if args.once or not sys.stdout.isatty():
-        sys.stdout.write(_screen(args))
+        terminal.out(_screen(args))
         return 0
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text(_screen(args)), screen=True, auto_refresh=False) as live:
+    with Live(Text(clean(_screen(args))), screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(max(0.5, args.seconds))
-            live.update(Text(_screen(args)), refresh=True)
+            live.update(Text(clean(_screen(args))), refresh=True)
 
 
 def _screen(args: argparse.Namespace) -> str:
@@ -122,12 +121,12 @@ def report(args: argparse.Namespace) -> int:
     out = args.out or run.path / "results"
     page = runs.write_results(run, found, out, args.language)
     if args.json:
-        sys.stdout.write(reports.show(found, "json-line"))
+        terminal.out(reports.show(found, "json-line"))
     else:
-        sys.stdout.write(reports.show(document(found)) + f"\n{page}\n")
+        terminal.out(reports.show(document(found)) + f"\n{page}\n")
     if args.logs:
         if found.state == "RUNNING":
-            sys.stderr.write("warning: the experiment still runs: copying its logs costs it disk and network\n")
+            terminal.err("warning: the experiment still runs: copying its logs costs it disk and network\n")
         runs.gather_logs(run, out / "logs")
-        sys.stderr.write(f"logs are in {out / 'logs'}\n")
+        terminal.err(f"logs are in {out / 'logs'}\n")
     return 0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
-from trainmark.cli import common
+from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean, one_of
 
 
@@ -23,7 +22,7 @@ def best(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     out = args.out or run.path / "results" / "best"
     trial = runs.save_network(run, args.trial, out)
-    sys.stdout.write(f"trial {trial.number}, accuracy {100 * (trial.accuracy or 0):.2f} %: {out}\n")
+    terminal.out(f"trial {trial.number}, accuracy {100 * (trial.accuracy or 0):.2f} %: {out}\n")
     return 0
 
 
@@ -66,14 +65,14 @@ def flops(args: argparse.Namespace) -> int:
             "parameters": graph.size,
             "layers": len(graph.layers),
         }
-        print(json.dumps(record))
+        terminal.line(json.dumps(record))
         return 0
-    print(f"{args.graph}: {len(graph.layers)} layers, {graph.size:,} parameters; rules `{args.rules}`")
+    terminal.line(f"{args.graph}: {len(graph.layers)} layers, {graph.size:,} parameters; rules `{args.rules}`")
     for kind in counted.forward:
-        print(f"  {kind:16} {counted.forward[kind]:>18,} forward {counted.backward.get(kind, 0):>18,} backward")
-    print(f"eval   {counted.eval:>26,} per image")
-    print(f"train  {counted.train:>26,} per image")
-    print(f"epoch  {epoch:>26,} = {epoch:.12e} ({train:,} images trained on, {evaluated:,} evaluated)")
+        terminal.line(f"  {kind:16} {counted.forward[kind]:>18,} forward {counted.backward.get(kind, 0):>18,} backward")
+    terminal.line(f"eval   {counted.eval:>26,} per image")
+    terminal.line(f"train  {counted.train:>26,} per image")
+    terminal.line(f"epoch  {epoch:>26,} = {epoch:.12e} ({train:,} images trained on, {evaluated:,} evaluated)")
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from pathlib import Path
 from typing import IO
 
@@ -13,13 +12,14 @@ from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.plan import experiment_of
 from trainmark.automl.experiment.reading import to_yaml
 from trainmark.automl.experiment.rules import RULES
-from trainmark.cli import common, drive
+from trainmark.cli import common, drive, terminal
 from trainmark.errors import CASE_FAILED, OK
 from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason
 from trainmark.report import show as reports
+from trainmark.report.render.escape import clean
 from trainmark.run.observers import Observer
 from trainmark.store.rundir import RunDir
 
@@ -38,7 +38,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
     parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
     parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")
-    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+    common.add_no_check(parser)
     common.add_runs(parser)
     drive.add_options(parser)
 
@@ -46,9 +46,9 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     experiment, notes = runs.read(args.experiment, args.rules)
     for note in notes:
-        sys.stderr.write(f"{args.experiment}: {note}\n")
+        terminal.err(f"{args.experiment}: {note}\n")
     if args.show:
-        sys.stdout.write(to_yaml(experiment))
+        terminal.out(to_yaml(experiment))
         return OK
     made = runs.create(
         experiment,
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         folder=Path.cwd(),
     )
     plan = made.manifest().plan
-    sys.stderr.write(f"experiment {made.id}: {plan.width} workers, {experiment.max_duration} at most\n")
+    terminal.err(f"experiment {made.id}: {plan.width} workers, {experiment.max_duration} at most\n")
     return drive.drive(made, plan, args)
 
 
@@ -74,7 +74,7 @@ def resume(args: argparse.Namespace) -> int:
     experiment_of(plan)  # refuses any other run
     why = runs.nothing_left(found)
     if why:
-        sys.stderr.write(f"experiment {found.id} has nothing left to do: {why}\n")
+        terminal.err(f"experiment {found.id} has nothing left to do: {why}\n")
     return drive.drive(found, plan, args)
 
 
@@ -83,9 +83,9 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
     found = runs.look(run)
     page = runs.write_results(run, found, run.path / "results")
     if args.json:
-        sys.stdout.write(reports.show(found, "json-line"))
+        terminal.out(reports.show(found, "json-line"))
     else:
-        sys.stdout.write("\n" + reports.show(document(found)) + f"\n{page}\n")
+        terminal.out("\n" + reports.show(document(found)) + f"\n{page}\n")
     return OK if found.valid else CASE_FAILED
 
 
@@ -112,5 +112,5 @@ class Progress(Observer):
 
     def _write(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self._out.write(text + "\n")
+            self._out.write(clean(text) + "\n")
             self._out.flush()

@@ -17,6 +17,7 @@ from trainmark.interop.reading.records import clean
 from trainmark.interop.reading.writer import RAW
 from trainmark.plan.records import CasePlan
 from trainmark.report.make.dlperf import table
+from trainmark.report.render.escape import flat
 from trainmark.score.figures.attempt import Question, score_run
 from trainmark.store import columns, events, journal
 from trainmark.store.files import write_whole
@@ -43,7 +44,7 @@ def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
     if not logs:
         raise UserError(f"export dlperf: no round of {', '.join(run.id for run in runs)} has a speed and a `batch`")
     for text in left_out:
-        sys.stderr.write(f"left out: {text}\n")
+        sys.stderr.write(flat(f"left out: {text}") + "\n")
     written: list[Path] = []
     try:
         path.mkdir(parents=True, exist_ok=True)

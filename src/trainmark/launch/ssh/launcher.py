@@ -68,6 +68,11 @@ class SshLauncher(Launcher):
 
         return findings(self.connections, self.zip(), site, plan)
 
+    def health(self, site: Site) -> dict[str, dict[str, Any]]:
+        from trainmark.launch.ssh.check import health
+
+        return health(self.connections, self.zip(), site)
+
     def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
         return tunnel_line(ssh_plan.reach(site, host), there, here)
 
@@ -238,6 +243,8 @@ class SshLauncher(Launcher):
             node.transport.take(header, data)
         elif header["op"] == "not-sent":
             node.transport.leave_there(header)
+        elif header["op"] == "ending":
+            node.over_there = True
         elif header["op"] == "gone":
             node.gone(header.get("exit"))
 

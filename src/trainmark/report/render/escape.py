@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import html as html_module
 import re
 from functools import cache
+
+# Control characters beyond ASCII's, and those that turn the direction of what follows.
+_UNSEEN = "[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
 
 
 @cache
@@ -21,9 +23,18 @@ def clean(text: str) -> str:
     return text if text.isprintable() else text.translate(_odd())
 
 
+def json(text: str) -> str:
+    """JSON escapes control characters up to 31 by itself. The others stand in strings only, and become escapes too."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return re.sub(_UNSEEN, lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def html(text: str) -> str:
     """For use as text and inside attributes in double quotes."""
-    return html_module.escape(clean(text), quote=True)
+    from html import escape  # its table of names is large, and most commands make no page
+
+    return escape(clean(text), quote=True)
 
 
 def flat(text: str) -> str:
