@@ -47,7 +47,7 @@ def test_what_differs_is_said(cli: Cli) -> None:
     finished_run(cli.runs, "b", {ONE: [50.0, JobState.FAILED, 50.1, 49.9, 50.0]}, after, host="n2")
     refused = cli("compare", "a", "b", code=2)
     assert "the presets differ (smoke → quick)" in refused.stderr and "--force" in refused.stderr
-    text = cli("compare", "a", "b", "--force").stdout
+    text = " ".join(cli("compare", "a", "b", "--force").stdout.split())
     assert "fingerprints differ" in text and "batch: 16 → 64" in text and "preset: smoke → quick" in text
     assert "lr" not in text and "hosts: n1 → n2" in text
     assert "B: FAILED, 4 of 5 rounds count: made so by a test" in text

@@ -35,11 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.report import build
+    from trainmark.report.make.whole import whole
 
     run = common.find_run(args)
     kind = format_of(args.format, args.output)
-    content = show(build.build(run, series=kind == "html"), kind, args.lang)
+    content = show(whole(run, series=kind == "html"), kind, args.lang)
     page = run.path / PAGE if args.output is None and kind == "html" else None
     common.write(content, args.output or page)
     if page is not None:
