@@ -191,5 +191,6 @@ def overview() -> str:
     lines += [f"  {verb.ljust(width)}  {summary}" for verb, (_, summary) in VERBS.items()]
     lines += ["", "start with `trainmark run quick`; `trainmark VERB --help` tells more of each."]
     lines += ["exit codes: 0 all succeeded, 1 a case failed or was skipped, 2 bad input (nothing started),"]
-    lines += ["            3 site not usable, 4 a comparison crossed its threshold, 130 stopped."]
+    lines += ["            3 site not usable, 4 a comparison crossed its threshold, 5 nothing could be compared,"]
+    lines += ["            130 stopped."]
     return "\n".join(lines) + "\n"
