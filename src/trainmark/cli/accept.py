@@ -133,6 +133,7 @@ def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int
         terminal.err(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
         output = Path(setting.output)
-        common.write(show(found, format_of(None, output)), output)
-    terminal.out(show(found, "json" if args.json else "text"))
+        kind = format_of(None, output)
+        common.write(show(found, kind, common.language(kind, args)), output)
+    terminal.out(show(found, "json" if args.json else "text", args.language))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED
