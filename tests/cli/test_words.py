@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from tests.conftest import Cli
+from tools.untranslated import missing
 from trainmark.cli import help
 from trainmark.cli.main import GROUPS, VERBS, overview, parser
 from trainmark.i18n import words
@@ -16,30 +15,16 @@ from trainmark.i18n import words
 # What stays as it is in Chinese: code, options, names of files, formats, tools and keys.
 _KEPT = re.compile(
     r"`[^`]*`|--?[a-z][\w-]*|%\S+|\$?[A-Z][A-Z_]+\b|[\w./-]*[./_:][\w./:*-]*|\b(run|throughput|sustained|smoke|quick|full|cpu|"
-    r"samples|step|seconds|rank|html|json|csv|text|md|info|warning|trainmark|aiperf|dlperf|time|good|bad|suspect|untested|"
+    r"samples|step|seconds|rank|html|json|csv|text|md|info|warning|trainmark|aiperf|dlperf|time|good|bad|suspect|untested|unsure|"
     r"baseline|last|all|ranks|agent|runs|bash|zsh|fish|git|ssh|unknown|main|job|label|message|color|schemaVersion|resnet50|"
     r"experiment|node exporter|Slurm|slurmctld|collectives|python3|all-reduce|command|gpt2|root|[A-Z]\w*( [A-Z]\w*)*|"
     r"\d\w*|[A-Z])\b"
 )
 
 
-def texts(verb: str) -> Iterator[str]:
-    for one in help.with_children(parser(verb)):
-        yield one.description or ""
-        yield from (said for _, _, said in help.paragraphs(one.epilog or "") if said)
-        yield from (group.title or "" for group in one._action_groups if group._group_actions)
-        for action in one._actions:
-            for named in (action, *getattr(action, "_choices_actions", ())):
-                if named.help and named.help is not argparse.SUPPRESS:
-                    yield named.help
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_word_of_help_is_there_in_chinese(verb: str) -> None:
-    known = words.catalogue("help")
-    # A list of kinds is data, made from a table.
-    missing = [text for text in texts(verb) if text and text not in known and "; one of " not in text]
-    assert not missing, missing
+    assert not missing(verb)
 
 
 def test_no_english_is_left_inside_chinese() -> None:

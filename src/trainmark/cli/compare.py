@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainmark import api
 from trainmark.cli import common
-from trainmark.errors import OK, THRESHOLD_CROSSED, UserError
+from trainmark.errors import NOTHING_COMPARED, OK, THRESHOLD_CROSSED, UserError
 from trainmark.report.show import format_of, show
 from trainmark.spec.notation import parse_share
 from trainmark.store import rundir
@@ -24,7 +24,10 @@ examples:
   trainmark compare baseline last --fail-over 5% -o comment.md     against the baseline of its hosts, for a pull request
   trainmark compare monday tuesday wednesday                   every other one against the first
 verdicts on B: faster, slower, equivalent (within the margin), inconclusive (with the runs per side it would take).
-exit code 4: a case lost more than the threshold, and that is beyond doubt (5 % over all cases); else 0.
+exit codes: 4 a case lost more than the threshold, and that is beyond doubt (5 % over all cases); 5 nothing could be
+compared (no case has two rounds with a figure on both sides); else 0.
+Runs of different days differ by more than their rounds do: how much is taken from other runs of the case in the folder,
+from 3 on; else a note says how wide the interval might be. --live measures A and B anew, interleaved.
 """
 
 
@@ -47,7 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--metric", default="throughput", help="throughput (default) or sustained_throughput")
     parser.add_argument(
-        "--force", action="store_true", help="also compare unfinished runs and other versions of a workload, marked"
+        "--force",
+        action="store_true",
+        help="also compare unfinished runs, other models, and other versions of a workload, marked",
     )
     parser.add_argument(
         "--format", choices=FORMATS, help="default: what the name of FILE ends in (.html, .md, .json), else text"
@@ -71,7 +76,9 @@ def call(args: argparse.Namespace) -> int:
         force=args.force,
     ).record
     _write(args, found)
-    return THRESHOLD_CROSSED if any(one.past_threshold for one in found) else OK
+    if any(one.past_threshold for one in found):
+        return THRESHOLD_CROSSED
+    return OK if any(one.judged for one in found) else NOTHING_COMPARED
 
 
 def _write(args: argparse.Namespace, found: list[Comparison]) -> None:

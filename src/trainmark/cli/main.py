@@ -44,6 +44,7 @@ GROUPS = {
         "stop": ("trainmark.cli.stop", "stop a run; returns when nothing of it is left"),
     },
     "results": {
+        "score": ("trainmark.cli.score", "say how fast this machine is, in one figure against a reference"),
         "history": ("trainmark.cli.history", "show a case over all runs, and where its speed changed"),
         "baseline": ("trainmark.cli.baseline", "name the run that others are compared with, for each host"),
         "import": ("trainmark.cli.imports", "read results of another tool as a run"),
@@ -72,7 +73,7 @@ _ABOUT = "Measures how fast this machine trains AI models, and gives results tha
 _START = "Start with `trainmark run quick`; `trainmark VERB --help` tells more of each."
 _EXIT_CODES = (
     "Exit codes: 0 all succeeded, 1 a case failed or was skipped, 2 bad input (nothing started), 3 site not usable, "
-    "4 a comparison crossed its threshold, 130 stopped."
+    "4 a comparison crossed its threshold, 5 nothing could be compared, 130 stopped."
 )
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -211,7 +212,7 @@ def _call(verb: str, rest: list[str], language: str) -> int:
         if isinstance(error, SiteError) and error.findings:
             from trainmark.cli import doctor
 
-            terminal.err(doctor.text(error.findings))
+            terminal.err(doctor.text(error.findings, language))
         terminal.err(f"trainmark {verb}: {words.error(str(error), language)}\n")
         return error.exit_code
     except KeyboardInterrupt:

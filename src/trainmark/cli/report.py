@@ -25,13 +25,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.report import build
+    from trainmark.report.make.whole import whole
 
     run = common.find_run(args)
     kind = format_of(args.format, args.output)
     if kind == "pdf":
         return _pdf(run, args)
-    content = show(build.build(run, series=kind == "html"), kind, common.language(kind, args))
+    content = show(whole(run, series=kind == "html"), kind, common.language(kind, args))
     page = run.path / PAGE if args.output is None and kind == "html" else None
     common.write(content, args.output or page)
     if page is not None:
@@ -40,11 +40,11 @@ def call(args: argparse.Namespace) -> int:
 
 
 def _pdf(run: RunDir, args: argparse.Namespace) -> int:
-    from trainmark.report import build
+    from trainmark.report.make.whole import whole
     from trainmark.report.render import pdf
 
     program = pdf.browser()
-    content = show(build.build(run, series=True), "html", args.language)
+    content = show(whole(run, series=True), "html", args.language)
     output = args.output or run.path / PRINTED
     pdf.write(program, content, output)
     if args.output is None:

@@ -68,4 +68,5 @@ _KINDS = {
     "Why": ("why", True),
     "GoodputRun": ("goodput", False),
     "Peaks": ("peaks", False),
+    "Score": ("score", False),
 }

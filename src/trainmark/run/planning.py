@@ -49,7 +49,8 @@ def plan_cases(loaded: Loaded, cases: list[Case], site: Site, seed: int | None) 
         seed = random_seed()
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
     here = msgspec.structs.replace(here, pythons=_pythons(site, cases))
-    return build(suite.name, suite.division, suite.retries, cases, site, here, seed)
+    plan = build(suite.name, suite.division, suite.retries, cases, site, here, seed)
+    return msgspec.structs.replace(plan, within=suite.within)
 
 
 def with_kept_peaks(plan: Plan, site_file: Path | None) -> Plan:
