@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from trainmark.agent.events.reader import EventStream
 from trainmark.cli.progress import _fitting
 from trainmark.plan.records import Plan, RoundRef
-from trainmark.run import progress
-from trainmark.run.busy import busy_machine
+from trainmark.run import busy, progress
 from trainmark.run.progress import CountDown, Pace, Progress, Remaining
 from trainmark.spec.length import Length
 from trainmark.spec.site import Site
@@ -114,10 +116,17 @@ def test_a_step_count_of_any_name_is_shown() -> None:
     assert progress._steps(msgspec.structs.replace(bert, length=Length())) == 120
 
 
-def test_a_busy_machine_is_named_with_those_who_work(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_busy_machine_is_named_with_those_who_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real process that works, on a machine whose load is made up."""
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
-    assert busy_machine() is None
+    assert busy.busy_machine() is None
     monkeypatch.setattr("os.getloadavg", lambda: (50.0, 0.0, 0.0))
-    monkeypatch.setattr("trainmark.run.busy._busiest", lambda: ["make (pid 7) 98 %"])
-    found = busy_machine()
-    assert found is not None and found.code == "machine-busy" and "make (pid 7)" in found.arguments["processes"]
+    monkeypatch.setattr(busy, "_LEAST_SHARE", 0.0)
+    monkeypatch.setattr(busy, "_NAMED", 10**6)
+    worker = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        found = busy.busy_machine()
+    finally:
+        worker.kill()
+        worker.wait()
+    assert found is not None and found.code == "machine-busy" and f"(pid {worker.pid})" in found.arguments["processes"]

@@ -109,9 +109,6 @@ def _machine(facts: dict[str, Any], name: str) -> Iterator[Finding]:
     yield Finding(name, "cores", True, f"{cores} usable, {facts['cpu']['model'] or 'unknown model'}")
     if facts["memory_bytes"] is not None:
         yield Finding(name, "memory", True, f"{facts['memory_bytes'] / 2**30:.1f} GiB")
-    governor = facts["cpu"]["governor"]
-    if governor and governor != "performance":
-        yield Finding(name, "governor", None, governor, "clock speeds may wander; `performance` is steadier")
     load = os.getloadavg()[0]
     busy = load > 0.5 * cores
     yield Finding(
@@ -139,7 +136,7 @@ def _python(python: str, name: str) -> Iterator[Finding]:
 def _node_side(name: str) -> Finding:
     """The zip that other machines would get, tried on this one."""
     try:
-        file = node_zip.write(cache_dir() / "node")
+        file = node_zip.write(cache_dir("node"))
     except OSError as error:
         where = f"the cache {cache_dir()} cannot be written: {error.strerror}"
         return Finding(name, "node side", False, where, "set TRAINMARK_CACHE to a folder that can be")
