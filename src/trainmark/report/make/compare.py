@@ -272,10 +272,13 @@ _REFUSED = ("other-workload", "other-model", "other-preset")
 def _check_finished(*sides: Side) -> None:
     for side in sides:
         if side.report.state in _UNFINISHED:
-            raise UserError(
-                f"{side.report.run} is not finished ({side.report.state}): no verdict; "
-                f"`trainmark resume {side.report.run}` finishes it, --force compares what is there"
+            run, state = side.report.run, side.report.state
+            # One that runs needs no help; the others go on when somebody asks for it.
+            working = state in (JobState.PENDING, JobState.RUNNING)
+            cure = (
+                f"`trainmark status {run}` says how far it is" if working else f"`trainmark resume {run}` finishes it"
             )
+            raise UserError(f"{run} is not finished ({state}): no verdict; {cure}, --force compares what is there")
 
 
 def _not_finished(a: Side, b: Side) -> list[Reason]:
