@@ -101,8 +101,8 @@ def secret_name(name: str) -> bool:
 
 
 def secret_option(name: str) -> bool:
-    """Whether an option of a program is followed by a secret. Stricter than for variables: `--tokenizer`, `--max-tokens`
-    and `--pad-token` are what training programs are about."""
+    """Whether an option of a program is followed by a secret. Stricter than for variables: `--tokenizer`,
+    `--max-tokens` and `--pad-token` are what training programs are about."""
     words = name.lower().replace("-", "_").replace(".", "_").split("_")
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     if last == "token":

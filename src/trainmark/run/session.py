@@ -87,8 +87,9 @@ def drive(
     `switch`: the caller's, by which it asks this run to stop; one may serve several runs. `ending`: why no further
     round is needed, if so. Raises `Owned` when somebody else works on the run, `LostLease` when it was taken over.
     """
+    before = stop.standing(run.path)
     with leases.take(run.path) as lease:
-        stop.clear(run.path)
+        stop.clear(run.path, before)
         return _work(run, plan, observer, lease, RunSwitch(run.path, switch or StopSwitch()), ending)
 
 
