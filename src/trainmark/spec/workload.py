@@ -106,6 +106,7 @@ class Deadlines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop: float = 10.0
 
 
+USUAL_PRESET = "quick"
 # The framework of every workload that is a command.
 EXEC = "exec"
 
@@ -140,6 +141,11 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     cwd: str | None = None
     env: dict[str, str] = {}
     pattern: str | None = None
+
+    @property
+    def usual_preset(self) -> str:
+        """The preset that an id means when it names none: `quick`, where there is one."""
+        return USUAL_PRESET if USUAL_PRESET in self.presets else next(iter(self.presets), "")
 
     @property
     def frameworks(self) -> list[str]:
