@@ -11,6 +11,8 @@ from typing import Any
 
 from trainmark.interop.flagperf.monitors import CARDS, MIB
 from trainmark.interop.writing.runs import Clock, Done, Heard, Losses, Output, real, rounds
+from trainmark.report.figures import flag_codes
+from trainmark.score.figures.attempt import RunScore
 from trainmark.store.rundir import RunDir
 
 _NS = 1e-9
@@ -45,7 +47,7 @@ def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
 
 def _round(out: Output, top: str, done: Done) -> None:
     samples, world = _samples_by_step(done), done.case.world or 1
-    speed = done.speed()
+    score = done.score()
     for index, host, folder in done.nodes():
         lead = index * max(1, world // max(1, len(done.case.nodes)))
         clock, losses = Clock(), Losses()
@@ -56,7 +58,7 @@ def _round(out: Output, top: str, done: Done) -> None:
         for event in done.heard(folder):
             clock.hear(event)
             if event.rank not in writers:
-                writers[event.rank] = _Rank(done, event.rank, samples, speed.value is not None)
+                writers[event.rank] = _Rank(done, event.rank, samples, score)
             lines.setdefault(event.rank, []).extend(writers[event.rank].lines(event, clock, losses))
         where = f"{top}/{host}_noderank{index}"
         for rank, told in sorted(lines.items()):
@@ -93,9 +95,8 @@ def _samples_by_step(done: Done) -> dict[int, int]:
 class _Rank:
     """Writes the log of one rank, and adds up what FINISHED needs."""
 
-    def __init__(self, done: Done, rank: int, samples: dict[int, int], has_speed: bool) -> None:
-        self._done, self._rank, self._samples = done, rank, samples
-        self._has_speed = has_speed  # what the report withholds is not told here either
+    def __init__(self, done: Done, rank: int, samples: dict[int, int], score: RunScore) -> None:
+        self._done, self._rank, self._samples, self._score = done, rank, samples, score
         self._at: dict[str, int] = {}
         self._phase: dict[str, int] = {}
         self._spent: Counter[str] = Counter()
@@ -157,6 +158,8 @@ class _Rank:
         rest = (self._spent["data"] + self._spent["checkpoint"]) * _NS
         pure = no_eval - rest if no_eval is not None and self._spent["data"] else None
         samples = self._samples.get(self._step)
+        # What a report withholds, no log tells.
+        given = self._score.reason is None
         figures = (
             self._between("INIT_START", "FINISHED"),
             said.get("converged"),
@@ -164,7 +167,7 @@ class _Rank:
             train,
             no_eval,
             pure,
-            *(samples / spent if self._has_speed and samples and spent else None for spent in (train, no_eval, pure)),
+            *(samples / spent if given and samples and spent else None for spent in (train, no_eval, pure)),
             samples,
             self._step or None,
             losses.by_step.get(self._step),
@@ -175,11 +178,17 @@ class _Rank:
             metrics.pop("final_loss", None)
         unit = self._done.case.unit
         rate = {f"training_{unit}_per_second": known["throughput(ips)_raw"]} if unit != "steps" else {}
-        return {**known, **rate, **metrics, **{key: value for key, value in said.items() if value is not None}}
+        told = {key: value for key, value in said.items() if value is not None and (given or not _is_rate(key))}
+        flags = {"trainmark_flags": flag_codes(self._score.flags)} if self._score.flags else {}
+        return {**known, **rate, **metrics, **told, **flags}
 
     def _evaluated(self) -> dict[str, Any]:
         told = self._evaluation
         return {name: value for name, value in told.items() if name != "time" and real(value) is not None}
+
+
+def _is_rate(key: str) -> bool:
+    return key.startswith("throughput") or key.endswith("_per_second")
 
 
 def _plain(value: Any) -> Any:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from trainmark.i18n.texts import Joined, Text, joined, label, named
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row, RowChart
 from trainmark.report.make.compare import Compared, Comparison, ratio_text
+from trainmark.score.stats.variation import Variation
 
 _TONES: dict[str, doc.Tone] = {
     "faster": "good",
@@ -36,7 +39,9 @@ def document(found: Sequence[Comparison]) -> doc.Document:
     blocks = [block for index, one in enumerate(found) for block in _sections(one, "summary" if index == 0 else "")]
     title = f"{first.a} · {', '.join(one.b for one in found)}"
     lead = doc.Lead(joined(*(_sentence(one) for one in found), joint=" "), _tone(found))
-    return doc.Document(title, label("compare.title"), first.a, blocks, facts=facts, headed=False, lead=lead)
+    others = ", ".join(one.b for one in found)
+    heading = label("compare.heading", others, first.a)
+    return doc.Document(title, label("compare.title"), heading, blocks, facts=facts, headed=False, lead=lead)
 
 
 def _sentence(found: Comparison) -> Text:
@@ -143,7 +148,7 @@ def _row(one: Compared) -> list[doc.Inline]:
         numbers.quantity(one.b, one.unit),
         ratio_text(verdict),
         f"{verdict.n_a}/{verdict.n_b}",
-        named("verdict", verdict.word),
+        doc.Badge(named("verdict", verdict.word), _TONES[verdict.word]),
         str(verdict.needed) if verdict.needed else numbers.NONE,
         verdict.reason,
     ]
@@ -154,12 +159,22 @@ def _flags(one: Compared, found: Comparison) -> list[Text]:
     return [*lost, *([label("compare.forced")] if one.forced else [])]
 
 
+def _variation(found: Variation | None) -> list[Text]:
+    if found is None:
+        return []
+    shares = [
+        numbers.NONE if share is None else f"{100 * share:.1f} %"
+        for share in (found.step, found.round, found.occasion, found.host)
+    ]
+    return [label("compare.variation", *shares[:3], str(found.occasions), shares[3], str(found.hosts))]
+
+
 def _notes(found: Comparison) -> list[doc.Block]:
     """Beside each case, then what was not compared: folded away in Markdown."""
     blocks: list[doc.Block] = []
     for one in found.cases[:_MOST_ROWS]:
         why = label("compare.because", one.verdict.reason, one.verdict.method)
-        items = [*_flags(one, found), why, *one.notes]
+        items = [*_flags(one, found), why, *one.notes, *_variation(one.variation)]
         blocks += [doc.Heading(one.name, 4), doc.Notes(items, "small")]
     if found.left:
         left = [Joined((one.case, one.reason), ": ") for one in found.left[:_MOST_ROWS]]
@@ -171,8 +186,13 @@ def _notes(found: Comparison) -> list[doc.Block]:
     return [
         doc.Group(blocks, shown_in=doc.TEXT),
         doc.Details(label("notes"), blocks, shown_in=doc.MARKDOWN),
-        doc.Group([doc.Heading(label("notes"), 3), *blocks], style="card", shown_in=doc.PAGE),
+        doc.Group([doc.Details(label("notes"), _deeper(blocks))], style="card", shown_in=doc.PAGE),
     ]
+
+
+def _deeper(blocks: Sequence[doc.Block]) -> list[doc.Block]:
+    """On a page, headings within a section are of the third level."""
+    return [msgspec.structs.replace(one, level=3) if isinstance(one, doc.Heading) else one for one in blocks]
 
 
 def _in_all(found: Comparison) -> Text:
@@ -180,7 +200,9 @@ def _in_all(found: Comparison) -> Text:
     parts: list[Text] = [named("verdict", overall.word)]
     if overall.verdict is not None:
         parts += [Joined((overall.verdict.method, ratio_text(overall.verdict)), " "), overall.verdict.reason]
-    said = label("compare.in_all", joined(*parts, joint=", "))
+    said: Text = label("compare.in_all", joined(*parts, joint=", "))
+    if not found.judged:
+        said = Joined((said, label("compare.nothing")), "\n  ")
     if not overall.missing:
         return said
     return Joined((said, label("compare.missing", ", ".join(overall.missing))), "\n  ")
