@@ -183,6 +183,8 @@ class Plan(msgspec.Struct, frozen=True):
     # Where the peaks that it measures are kept.
     peaks_file: str = ""
     kind: Kind = "benchmark"
+    # The YAML that the suite was read from, where it was.
+    suite_text: str = ""
 
     @property
     def rank_table(self) -> str | None:

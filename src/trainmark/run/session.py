@@ -26,7 +26,7 @@ from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
-from trainmark.store import journal, provenance, rundir
+from trainmark.store import journal, provenance, rundir, series
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
@@ -43,14 +43,16 @@ def create(plan: Plan, runs: Path, command: Sequence[str] = (), folder: Path | N
 
 def describe(run: RunDir, plan: Plan, command: Sequence[str] = (), folder: Path | None = None) -> None:
     """Writes the manifest of a run whose folder is there."""
+    created = time.time_ns()
     manifest = Manifest(
         schema=rundir.SCHEMA,
         run=run.id,
-        created=time.time_ns(),
+        created=created,
         trainmark=__version__,
         command=list(command),
         plan=plan,
         provenance=provenance.collect(folder),
+        series=series.join(run.path.parent, run.id, plan, created),
     )
     rundir.write_manifest(run, manifest)
 
