@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.extras import load
 from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
@@ -275,12 +276,7 @@ def to_frame(rows: Sequence[Row], library: Library) -> Any:
     """Rows as a data frame of a library that is imported only now: it is not among trainmark's own dependencies."""
     if library not in ("pandas", "polars"):
         raise UserError(f"library: found {library!r}, allowed is `pandas` or `polars`")
-    try:
-        import importlib
-
-        frames = importlib.import_module(library)
-    except ImportError:
-        raise UserError(f"{library} is not installed; `pip install {library}` adds it") from None
+    frames = load(library, f"a data frame of {library}")
     plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
     # polars looks at the first hundred rows only, where a column may be all unknown.
     return frames.DataFrame(plain, **({"infer_schema_length": None} if library == "polars" else {}))

@@ -30,6 +30,8 @@ probe.init(unit="things")
 probe.init_end()
 probe.train_start()
 for step in range(int(os.environ.get("STEPS", "5"))):
+    if os.path.exists(os.environ.get("BRAKE", "/no")):
+        break
     time.sleep(float(os.environ.get("STEP_SECONDS", "0.02")))
     probe.step(8, loss=1.0 / (step + 1))
 probe.train_end()

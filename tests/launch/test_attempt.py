@@ -9,18 +9,20 @@ from typing import Any
 import pytest
 
 from trainmark.i18n.speaker import say
-from trainmark.launch.attempt import PEER_SECONDS, AttemptNodes
+from trainmark.launch.attempt import PEER_SECONDS, AgentSilence, AttemptNodes
 from trainmark.launch.protocol import Ended
 from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.ssh.node import SshNode
 from trainmark.spec.states import JobState
+from trainmark.store.files import write_json
+from trainmark.store.rundir import STATUS
 
 
 class FakeLink(SimpleNamespace):
     """A connection that only remembers what was asked over it."""
 
     def __init__(self) -> None:
-        super().__init__(users=1, ready=True, down=False, tries=0, why="cut", on_ready=[], asked=[])
+        super().__init__(users=1, ready=True, down=False, tries=0, why="cut", on_ready=[], asked=[], heard=0.0)
         self.reach = SshTarget("x", lost_seconds=30)
 
     def ask(self, op: str, **fields: Any) -> None:
@@ -91,3 +93,18 @@ def test_pieces_of_files_come_in_any_number_of_times(nodes: list[SshNode]) -> No
     node.transport.take({"name": "../escaped", "at": 0}, b"x")
     node.transport.take({"name": "/tmp/escaped", "at": 0}, b"x")
     assert not (node.folder.parent / "escaped").exists() and not Path("/tmp/escaped").exists()
+
+
+def test_only_the_agent_itself_is_a_sign_of_life(tmp_path: Path) -> None:
+    """A rank that prints is none, and time in which nobody looked is not counted."""
+    silence = AgentSilence(tmp_path, limit=10)
+    write_json(tmp_path / STATUS, {"wall": 1})
+    assert silence.too_long(100.0) is None
+    for now in range(101, 111):
+        (tmp_path / "rank0.out.log").write_text(f"{now}\n")
+        assert silence.too_long(float(now)) is None
+    assert silence.too_long(111.0) == 11.0
+    write_json(tmp_path / STATUS, {"wall": 2})
+    assert silence.too_long(112.0) is None
+    assert silence.too_long(900.0) is None, "nobody looked"
+    assert silence.too_long(902.0) is None

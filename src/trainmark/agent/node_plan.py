@@ -14,7 +14,7 @@ SCHEMA = 1
 CLAIM = "agent.json"
 SPOOL_PREFIX = "trainmark-"  # names of spools outside the attempt's folder begin so
 _STALE_SECONDS = 5.0
-_DEADLINES = {"start": 120.0, "step": 60.0, "total": 900.0, "stop": 10.0}
+_DEADLINES = {"start": 120.0, "step": 60.0, "total": 900.0, "stop": 10.0, "lost": 120.0}
 
 
 class PlanError(Exception):

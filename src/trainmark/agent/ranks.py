@@ -9,6 +9,7 @@ from typing import Any, Mapping
 
 from trainmark.agent import linux
 from trainmark.agent.contain.choose import Containment
+from trainmark.agent.ending import Ending
 from trainmark.agent.events.reader import EventStream
 from trainmark.agent.linux import Proc
 from trainmark.agent.node_plan import NodePlan, RankPlan
@@ -82,6 +83,25 @@ class Rank:
             "steps": stream.steps,
             "samples": stream.samples,
         }
+
+
+class StoppedRanks:
+    """Ranks that somebody has stopped (SIGSTOP) and not continued. They are no fault of the program's."""
+
+    def __init__(self, proc: Proc, limit: float) -> None:
+        self._proc, self._limit = proc, limit
+        self._since: dict[int, float] = {}
+
+    def longest(self, ranks: list[Rank], now: float) -> Ending | None:
+        """How the round ends if one was stopped for too long."""
+        for rank in ranks:
+            fields = self._proc.stat(rank.pid) if rank.running and rank.pid is not None else None
+            if fields is None or fields[0] != b"T":
+                self._since.pop(rank.rank, None)
+            elif now - self._since.setdefault(rank.rank, now) > self._limit:
+                seconds = round(now - self._since[rank.rank])
+                return Ending("LOST", reason("rank-stopped", rank=rank.rank, seconds=seconds), "stopped", rank.rank)
+        return None
 
 
 def environment(

@@ -18,7 +18,7 @@ from trainmark.agent.external_ranks import ExternalRanks, present
 from trainmark.agent.files import is_disk_full, make_reserve, replace_json, write_file
 from trainmark.agent.node_plan import Control
 from trainmark.agent.placeholders import agent_command, fill
-from trainmark.agent.ranks import Rank
+from trainmark.agent.ranks import Rank, StoppedRanks
 from trainmark.agent.reasons import Reason, reason
 from trainmark.agent.result import Context
 from trainmark.agent.status import StatusWriter
@@ -51,6 +51,7 @@ class Round:
         self._failures: list[FailedRank] = []
         self._ending: Ending | None = None
         self._started = time.monotonic()
+        self._frozen = StoppedRanks(context.proc, plan.deadlines["lost"])
         self._terms = 0
         self._finishing = False
         self._oom_before = context.proc.oom_kills()
@@ -198,6 +199,11 @@ class Round:
         if asked is not None:
             self._ending = asked
             self._stopping.begin(now, _GRACE)
+            return
+        frozen = self._frozen.longest(self._ranks, now)
+        if frozen is not None:
+            self._ending = frozen
+            self._stopping.begin(now)
             return
         running = []
         for rank in present(self._ranks, self._shipper.streams):

@@ -37,8 +37,8 @@ class StatusWriter:
         self.next_sample: float | None = None
 
     def quiet(self, stream: EventStream) -> float:
-        """Seconds since the rank's last event, or since the ranks were started."""
-        return (time.monotonic_ns() - (stream.last_ns or self._began_ns)) / 1e9
+        """Seconds since the rank's last event, or since the ranks were started: no event is older than that."""
+        return (time.monotonic_ns() - max(stream.last_ns or 0, self._began_ns)) / 1e9
 
     def status(self, state: str, epoch: int) -> None:
         now = time.monotonic()

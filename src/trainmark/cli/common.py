@@ -9,7 +9,6 @@ from pathlib import Path
 from trainmark.cli import terminal
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.launch import sites
-from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import planning
 from trainmark.run.planning import PRESETS
@@ -103,9 +102,13 @@ def make_plan(args: argparse.Namespace) -> Plan:
     return planning.with_kept_peaks(plan, args.site)
 
 
-def check_runs(plan: Plan, args: argparse.Namespace) -> None:
-    """Whether the site's nodes will see the folder for runs, where they must."""
-    launcher_of(plan.site).check_runs(plan.site, args.runs)
+def check(plan: Plan, args: argparse.Namespace) -> None:
+    """What would make a run useless, before anything is started or written."""
+    planning.check(plan, args.runs, hosts=not args.no_check)
+
+
+def add_no_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
 
 
 def write(text: str, output: Path | None) -> None:

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_suite(parser)
     common.add_runs(parser)
     drive.add_options(parser)
-    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+    common.add_no_check(parser)
 
 
 def call(args: argparse.Namespace) -> int:
@@ -29,6 +29,6 @@ def call(args: argparse.Namespace) -> int:
         return fit.begin(loaded, site, args)
     plan = planning.plan_suite(loaded, site, common.overrides(args), args.seed)
     plan = planning.with_kept_peaks(plan, args.site)
-    planning.check(plan, args.runs, hosts=not args.no_check)
+    common.check(plan, args)
     run = drive.create(plan, args)
     return drive.drive(run, plan, args)

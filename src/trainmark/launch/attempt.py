@@ -20,6 +20,8 @@ _NO_ROOM, _SUPERSEDED = 75, 76
 PEER_SECONDS = 4.0
 # An agent begins within seconds of its start, but Python may come from a slow file server.
 _BEGIN_SECONDS = 60.0
+# A controller that did not look for longer than this was busy elsewhere, or stopped.
+_AWAY_SECONDS = 2.0
 
 
 def node_dirs(attempt_dir: Path) -> list[Path]:
@@ -110,14 +112,36 @@ class LaunchedNode:
         return str(found.get("command")) if isinstance(found, dict) else ""
 
 
+class AgentSilence:
+    """For how long an agent has not been heard. Only what the agent itself writes counts: whatever watches over it, or
+    prints beside it, may live on when it is frozen."""
+
+    def __init__(self, folder: Path, limit: float) -> None:
+        self._folder, self._limit = folder, limit
+        self._mark: Any = None
+        self._heard: float | None = None
+        self._looked = 0.0
+
+    def too_long(self, now: float) -> float | None:
+        """Seconds without a sign of life, once they are too many. Time in which nobody looked is not counted."""
+        status = read_json(self._folder / STATUS)
+        mark = status.get("wall") if isinstance(status, dict) else (self._folder / CLAIM).exists()
+        away = now - self._looked
+        if mark != self._mark or self._heard is None:
+            self._mark, self._heard = mark, now
+        elif away > _AWAY_SECONDS:
+            self._heard += away
+        self._looked = now
+        silent = now - self._heard
+        return silent if silent > self._limit + (0.0 if mark else _BEGIN_SECONDS) else None
+
+
 class FolderNode(LaunchedNode):
     """A node whose agent shows by its files alone that it lives: they are all its launcher can see of it."""
 
     def __init__(self, folder: Path, plan: dict[str, Any], transport: Transport, lost_seconds: float) -> None:
         super().__init__(folder, plan, transport)
-        self._lost_seconds = lost_seconds
-        self._mark: Any = None
-        self._heard: float | None = None
+        self._silence = AgentSilence(folder, lost_seconds)
 
     def follow(self, now: float, *, asked_to_end: bool) -> None:
         del asked_to_end  # an agent that obeys ends by itself; one that does not is silent, or is destroyed
@@ -125,13 +149,8 @@ class FolderNode(LaunchedNode):
         self.read_result()
         if self.ended is not None:
             return
-        status = read_json(self.folder / STATUS)
-        mark = status.get("wall") if isinstance(status, dict) else (self.folder / CLAIM).exists()
-        if mark != self._mark or self._heard is None:
-            self._mark, self._heard = mark, now
-        limit = self._lost_seconds + (0.0 if mark else _BEGIN_SECONDS)
-        silent = now - self._heard
-        if silent > limit:
+        silent = self._silence.too_long(now)
+        if silent is not None:
             self.ended = Ended(JobState.LOST, reason("no-sign-of-life", seconds=silent))
 
 

@@ -16,7 +16,9 @@ from trainmark.store.rundir import LEASE, node_dir
 SCHEMA = 1
 
 
-def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool = False) -> NodeStart:
+def render(
+    spec: AttemptSpec, node: NodePlan, site: Site, *, lost_seconds: float = 120.0, ranks_beside: bool = False
+) -> NodeStart:
     """The agent's orders for `node`, as the versioned node plan holds them."""
     case, folder = spec.case, node_dir(spec.attempt_dir, node.host, node.index)
     return NodeStart(
@@ -45,7 +47,7 @@ def render(spec: AttemptSpec, node: NodePlan, site: Site, *, ranks_beside: bool 
             "path": list(case.path),
             "ranks": [msgspec.to_builtins(command) for command in node.ranks],
             "helpers": [msgspec.to_builtins(helper) for helper in node.helpers],
-            "deadlines": msgspec.to_builtins(case.deadlines),
+            "deadlines": {**msgspec.to_builtins(case.deadlines), "lost": lost_seconds},
             # Where steps are read from the output, it is that of the first node.
             "probe": case.probe and (case.pattern is None or node.index == 0),
             "open": case.foreign_ranks,

@@ -179,6 +179,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         peak=site.vendor_peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
         version="" if workload.command else program_version(folder, tuple(workload.path)),
         studies=case.studies,
+        modules=tuple(workload.modules.get(case_id.framework, ())),
         memory=case.memory,
     )
     return _with_command(planned, case) if workload.command else planned

@@ -98,6 +98,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     version: str = ""
     # The series of scaling studies it belongs to.
     studies: tuple[Series, ...] = ()
+    # Modules that its ranks import beside their framework.
+    modules: tuple[str, ...] = ()
     # Bytes each rank may use; 0: its share of what its host has free; None: no limit.
     memory: int | None = None
     # How often it is started again after a crash of its own: for workers, whose results are on record elsewhere.

@@ -123,6 +123,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     # Other names that people know parameters by; results carry a parameter's own name.
     aliases: dict[str, str] = {}
     path: list[str] = []
+    # Modules that its program for a framework imports beside the framework: looked for before anything is started.
+    modules: dict[str, list[str]] = {}
     probe: bool = True
     flops_per_sample: float | None = None
     data: Data | None = None

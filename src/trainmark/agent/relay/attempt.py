@@ -75,7 +75,7 @@ class WatchedAttempt:
             self._remove_container()
         pid = self._pid()
         if pid is not None:
-            os.kill(pid, signal.SIGKILL)
+            self._proc.destroy_tree(pid)
         self._sweep()
 
     def _remove_container(self) -> None:
@@ -164,6 +164,7 @@ class WatchedAttempt:
 
     def _finish(self) -> None:
         """Kills what is left of the attempt, then sends all that it wrote."""
+        self._send({"op": "ending", "dir": self.dir})
         result = read_json(self._file(_RESULT))
         if self._container or not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
             self._sweep()

@@ -55,6 +55,7 @@ class Relay:
             "order": self._order,
             "destroy": self._destroy,
             "forget": self._forget,
+            "end_relay": self._end_relay,
             "check": self._check,
             "clear_caches": check.clear_caches,
             "listen": check.listen,
@@ -67,7 +68,8 @@ class Relay:
     def run(self) -> int:
         wakeup = Wakeup()
         wakeup.watch(0)
-        self.send({"op": "hello", "host": os.uname().nodename, "boot_id": linux.boot_id(), "work": self.work})
+        hello = {"op": "hello", "host": os.uname().nodename, "work": self.work, "relay": _own_name()}
+        self.send(hello)
         beat = time.monotonic() + BEAT_SECONDS
         while True:
             numbers, ready = wakeup.wait(beat - time.monotonic())
@@ -135,6 +137,17 @@ class Relay:
 
     def _ping(self, header: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return {"wall": time.time_ns()}
+
+    def _end_relay(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Ends the relay of an earlier connection of the same controller: a stopped one does not notice that it has
+        lost its connection."""
+        name = header["relay"]
+        pid, proc = int(name["pid"]), linux.Proc()
+        same = name["boot_id"] == linux.boot_id() and proc.start_ticks(pid) == name["start_ticks"]
+        os.close(proc.fd)
+        if same and pid != os.getpid():
+            os.kill(pid, signal.SIGKILL)
+        return {}
 
     def _have(self, header: dict[str, Any]) -> dict[str, Any]:
         return {"missing": [name for name in header["trees"] if not os.path.isdir(self._tree_path(name))]}
@@ -261,6 +274,15 @@ class Relay:
         if header["step"] == "end":
             self._shared = None
         return {"why": why}
+
+
+def _own_name() -> dict[str, Any]:
+    """Names this very process, also when its pid is somebody else's later."""
+    pid, proc = os.getpid(), linux.Proc()
+    try:
+        return {"pid": pid, "start_ticks": proc.start_ticks(pid), "boot_id": linux.boot_id()}
+    finally:
+        os.close(proc.fd)
 
 
 def serve(work: str) -> int:

@@ -38,7 +38,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
     parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
     parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")
-    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+    common.add_no_check(parser)
     common.add_runs(parser)
     drive.add_options(parser)
 

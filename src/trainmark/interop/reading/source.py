@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from trainmark.errors import UserError
+from trainmark.extras import load
 from trainmark.interop.reading import archive
 from trainmark.interop.reading.archive import shown
 from trainmark.interop.reading.records import Counted, Flag, Kept
@@ -239,13 +239,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _zstd(plain: IO[bytes]) -> Any:
-    try:
-        import zstandard
-    except ImportError:
-        raise UserError(
-            "a file is compressed with zstd, which needs the package `zstandard`: `pip install trainmark[interop]`, "
-            "or unpack it first"
-        ) from None
+    zstandard = load("zstandard", "a file that is compressed with zstd")
     import io
 
     # The package's own stream ends without a word where the data was cut off, and its errors are no OSError.

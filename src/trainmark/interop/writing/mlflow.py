@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.errors import UserError
-from trainmark.interop.extras import load
+from trainmark.extras import load
 from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.curves import points
 from trainmark.interop.writing.runs import rounds
@@ -26,8 +26,8 @@ class MLflow(WriteOnly):
     summary = "MLflow: a file store with an experiment for each suite and a run for each round"
 
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
-        tracking = load("mlflow.tracking", "mlflow-skinny", "mlflow")
-        entities = load("mlflow.entities", "mlflow-skinny", "mlflow")
+        tracking = load("mlflow.tracking", "export mlflow")
+        entities = load("mlflow.entities", "export mlflow")
         try:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):

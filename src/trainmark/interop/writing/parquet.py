@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.errors import UserError
-from trainmark.interop.extras import load
+from trainmark.extras import load
 from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.csv_table import HEAD, rows
 from trainmark.interop.writing.runs import Heard, real, rounds
@@ -25,7 +25,7 @@ class Parquet(WriteOnly):
     summary = "two Parquet tables: every figure, and every step of every rank"
 
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
-        arrow, parquet = load("pyarrow", "pyarrow", "parquet"), load("pyarrow.parquet", "pyarrow", "parquet")
+        arrow, parquet = load("pyarrow", "export parquet"), load("pyarrow.parquet", "export parquet")
         types = {name: arrow.int64() for name in _NUMBERS} | dict.fromkeys(_REALS, arrow.float64())
         figures = arrow.schema([(name, types.get(name, arrow.string())) for name in HEAD])
         whole = dict.fromkeys(("round", "rank", "step", "t_ns", "samples"), arrow.int64())

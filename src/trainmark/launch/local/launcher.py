@@ -8,11 +8,15 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import trainmark.agent
+from trainmark.agent import linux
 from trainmark.agent.events import shipper
 from trainmark.errors import SiteError, UserError
 from trainmark.launch import attempt as attempts
@@ -20,7 +24,7 @@ from trainmark.launch import node_plan, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
-from trainmark.spec.site import Site
+from trainmark.spec.site import Site, options_location
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
@@ -29,13 +33,24 @@ from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
 _AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 
 
+class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a site may say of this machine."""
+
+    # An agent or a rank that was stopped for so long is given up.
+    lost_seconds: float = 120.0
+
+
 class LocalLauncher(Launcher):
     this_machine = True
     shared_folder = True
+    options_type = LocalOptions
 
     def __init__(self) -> None:
         # Agents that this controller started, by handle.
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
+        # Of agents under way: how long they have been silent; why they were ended for it.
+        self._silences: dict[str, attempts.AgentSilence] = {}
+        self._frozen: dict[str, Reason] = {}
 
     def configure(self, site: Site, where: Location) -> Site:
         if len(site.hosts) > 1:
@@ -47,7 +62,12 @@ class LocalLauncher(Launcher):
                 raise UserError(
                     f"{where.at(name)}: launcher `local` has none; use launcher `ssh`, be it with this host alone"
                 )
-        return super().configure(site, where)
+        site = super().configure(site, where)
+        seconds = _options(site).lost_seconds
+        if not 1 <= seconds <= 86400:
+            place = options_location(site, where).at("lost_seconds")
+            raise UserError(f"{place}: found {seconds:g}, allowed is 1 to 86400")
+        return site
 
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.local import check as local_check
@@ -60,7 +80,8 @@ class LocalLauncher(Launcher):
         local_check.check_plan(plan)
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
-        nodes = tuple(node_plan.render(spec, node, site) for node in spec.case.nodes)
+        lost = _options(site).lost_seconds
+        nodes = tuple(node_plan.render(spec, node, site, lost_seconds=lost) for node in spec.case.nodes)
         return Request(spec.attempt_dir, spec.token, nodes)
 
     def submit(self, request: Request) -> StartedAttempt:
@@ -104,7 +125,7 @@ class LocalLauncher(Launcher):
             return
         try:
             if how == "destroy":
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                _destroy(job)
                 return
             if attempts.command(job.attempt_dir, epoch, how, why):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
@@ -131,11 +152,28 @@ class LocalLauncher(Launcher):
         handle = self._open(job)
         if handle is not None:
             os.close(handle)
+            self._end_if_frozen(job)
             return Ended(JobState.RUNNING)
         for folder in attempts.node_dirs(job.attempt_dir):
             agent = self._agents.get(job.handle)
-            return attempts.of_node(folder, job.token, agent.returncode if agent else None)
+            ended = attempts.of_node(folder, job.token, agent.returncode if agent else None)
+            frozen = self._frozen.get(job.handle)
+            return Ended(JobState.LOST, frozen) if frozen and ended.state is JobState.LOST else ended
         return attempts.removed(job.attempt_dir)
+
+    def _end_if_frozen(self, job: StartedAttempt) -> None:
+        """Ends an agent that lives and gives no sign of life."""
+        silence = self._silences.get(job.handle)
+        if silence is None:
+            for folder, plan in attempts.plans_of(job.attempt_dir, job.token):
+                # Plans of older versions have no such deadline.
+                lost = float(plan["deadlines"].get("lost", LocalOptions().lost_seconds))
+                self._silences[job.handle] = attempts.AgentSilence(folder, lost)
+            return
+        seconds = silence.too_long(time.monotonic())
+        if seconds is not None and job.handle not in self._frozen:
+            self._frozen[job.handle] = reason("no-sign-of-life", seconds=seconds)
+            _destroy(job)
 
     def _open(self, job: StartedAttempt) -> int | None:
         """A pidfd on the attempt's agent, or None when it is gone."""
@@ -164,6 +202,17 @@ def _left_nothing(folder: Path) -> bool:
     """Whether the agent has proven it."""
     result = read_json(folder / RESULT)
     return isinstance(result, dict) and bool(result.get("containment", {}).get("left") == 0)
+
+
+def _options(site: Site) -> LocalOptions:
+    return msgspec.convert(site.launcher_options, LocalOptions)
+
+
+def _destroy(job: StartedAttempt) -> None:
+    """The agent, whose pid was just seen to be its own, and all below it."""
+    proc = linux.Proc()
+    proc.destroy_tree(_pid(job))
+    os.close(proc.fd)
 
 
 def _handle(pid: int, start_ticks: int | None) -> str:

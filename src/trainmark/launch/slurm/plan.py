@@ -52,7 +52,7 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
     }
     nodes = []
     for node in spec.case.nodes:
-        job = node_plan.render(spec, node, site, ranks_beside=True)
+        job = node_plan.render(spec, node, site, lost_seconds=slurm.lost_seconds, ranks_beside=True)
         plan = node_plan.spelled(job.plan, str(spec.run_dir), str(spec.run_dir), tree, str(top / "trees"))
         plan["slurm"] = about
         nodes.append(NodeStart(job.host, job.dir, plan))

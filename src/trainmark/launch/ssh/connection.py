@@ -54,6 +54,7 @@ class Connection:
         self.why = "not connected yet"
         self.tries = 0
         self.retry_at = 0.0
+        self.heard = 0.0  # when its relay spoke last
         self.hello: dict[str, Any] = {}
         self.on_ready: list[Callable[[], None]] = []
         self.on_frame: Callable[[dict[str, Any], bytes], None] = _nobody
@@ -167,7 +168,8 @@ class Connection:
             if not self._greeted:
                 return
             data, self._in = self._in, b""
-        self._deadline = time.monotonic() + SILENT_SECONDS
+        self.heard = time.monotonic()
+        self._deadline = self.heard + SILENT_SECONDS
         try:
             frames = self._decoder.feed(data)
         except FrameError as error:
@@ -191,7 +193,10 @@ class Connection:
     def _frame(self, header: dict[str, Any], payload: bytes) -> None:
         op = header.get("op")
         if op == "hello":
+            earlier = self.hello.get("relay")
             self.hello, self.ready, self.tries, self.why = header, True, 0, ""
+            if earlier:
+                self.ask("end_relay", relay=earlier)
             for act in list(self.on_ready):
                 act()
         elif op == "reply":

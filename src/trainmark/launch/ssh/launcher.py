@@ -238,6 +238,8 @@ class SshLauncher(Launcher):
             node.transport.take(header, data)
         elif header["op"] == "not-sent":
             node.transport.leave_there(header)
+        elif header["op"] == "ending":
+            node.over_there = True
         elif header["op"] == "gone":
             node.gone(header.get("exit"))
 

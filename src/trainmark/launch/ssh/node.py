@@ -26,6 +26,10 @@ AGENT_LOG = "agent.log"
 LEFT_THERE = "left_on_host.txt"
 # How long a host without contact may keep somebody waiting who has asked for the end.
 _PATIENCE = 10.0
+# An agent speaks every second, and on a busy host a little later.
+_LEAST_SILENCE = 10.0
+# The agent's silence counts while its relay is heard, which speaks every second.
+_RELAY_SECONDS = 3.0
 
 
 class RelayTransport:
@@ -117,9 +121,14 @@ class SshNode(attempts.LaunchedNode):
         super().__init__(folder, plan, RelayTransport(folder, plan, link))
         self.link = link
         self.collected = False
+        # Its agent has ended, and what it left is on its way.
+        self.over_there = False
         # The controller ended before it started the agent.
         self.never_began = False
         self._silent_since: float | None = None
+        self._silence = attempts.AgentSilence(folder, max(_LEAST_SILENCE, link.reach.lost_seconds))
+        # Why its agent is being ended, which gave no sign of life while its host did; since when.
+        self._frozen: tuple[Reason, float] | None = None
 
     @property
     def looked_for(self) -> bool:
@@ -132,6 +141,8 @@ class SshNode(attempts.LaunchedNode):
         ended = attempts.of_node(self.folder, self.plan["token"], code)
         if ended.state is JobState.LOST and code is not None and code > 0 and not (self.folder / CLAIM).exists():
             ended = self._never_started(code)
+        if ended.state is JobState.LOST and self._frozen is not None:
+            ended = Ended(JobState.LOST, self._frozen[0])
         self.end(ended)
 
     def _never_started(self, code: int) -> Ended:
@@ -170,6 +181,8 @@ class SshNode(attempts.LaunchedNode):
             if watching is not None and watching.ok and not (watching.value or {}).get("begun"):
                 self.never_began = True
                 self.lost(reason("agent-never-began"))
+                return
+            self._follow_agent(now)
             return
         if self._silent_since is None:
             self._silent_since = now
@@ -177,6 +190,19 @@ class SshNode(attempts.LaunchedNode):
         limit = self.link.reach.lost_seconds
         if silent > (min(_PATIENCE, limit) if asked_to_end else limit):
             self.lost(reason("no-contact", seconds=silent, why=self.link.why))
+
+    def _follow_agent(self, now: float) -> None:
+        """One that is silent while its host is not is ended there; its relay then tells that it is gone."""
+        if self._frozen is not None:
+            if now - self._frozen[1] > _PATIENCE and not self.over_there:
+                self.lost(self._frozen[0])
+            return
+        if self.over_there:
+            return
+        silent = self._silence.too_long(now) if now - self.link.heard < _RELAY_SECONDS else None
+        if silent is not None:
+            self._frozen = reason("no-sign-of-life", seconds=silent), now
+            self.link.ask("destroy", **self.transport.address)
 
 
 def _replace(path: Path, data: bytes) -> None:

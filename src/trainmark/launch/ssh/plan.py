@@ -45,7 +45,7 @@ def run_key(run: str, run_dir: Path) -> str:
 
 def render(spec: AttemptSpec, node: NodePlan, site: Site, tree: Tree | None, node_zip: str) -> NodeStart:
     """The node plan with every path as the host will see it, and how the host is reached."""
-    job = node_plan.render(spec, node, site)
+    job = node_plan.render(spec, node, site, lost_seconds=ssh_options.of(site).lost_seconds)
     run_dir = f"{WORK}/runs/{run_key(spec.run, spec.run_dir)}"
     plan = node_plan.spelled(job.plan, str(spec.run_dir), run_dir, tree, f"{WORK}/trees")
     plan["active"] = f"{WORK}/active"
