@@ -1,7 +1,7 @@
 """How often a suite was run: every run has a number in the series of runs of the same cases on the same hosts.
 
-`runs/.series.jsonl` has a line for each run, which holds the hash of the line before it. Whoever shows three runs of twenty
-shows by their numbers that there are twenty. The file proves nothing against somebody who rewrites all of it.
+`runs/.series.jsonl` has a line for each run, which holds the hash of the line before it. Whoever shows three runs
+of twenty shows by their numbers that there are twenty. The file proves nothing against somebody who rewrites all of it.
 """
 
 from __future__ import annotations

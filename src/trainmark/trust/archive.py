@@ -106,8 +106,6 @@ def _members(file: IO[bytes], path: Path) -> Iterator[tuple[str, tarfile.TarInfo
         with tarfile.open(fileobj=stream, mode="r|") as tar:
             for info in tar:
                 yield _safe(info, path), info, _content(tar, info)
-                # Members are not looked at again, and there may be many.
-                tar.members = []
         if stream.read(1) or file.read(1):
             raise NotABundle(f"{path}: something follows its end")
     except (tarfile.TarError, zstd.ZstdError, EOFError, ValueError, UnicodeError) as error:

@@ -63,7 +63,7 @@ def _read(path: Path, folder: Path, members: dict[str, Member]) -> Opened:
     try:
         schema = msgspec.json.decode(content, type=_Head).schema
         if schema > SCHEMA:
-            raise NotABundle(f"{path}: bundle of schema {schema}; this trainmark reads up to {SCHEMA}: install a newer one")
+            raise NotABundle(f"{path}: of schema {schema}; this trainmark reads up to {SCHEMA}: install a newer one")
         manifest = msgspec.json.decode(content, type=BundleManifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotABundle(f"{path}: {MANIFEST} cannot be read: {error}") from None

@@ -141,7 +141,7 @@ class RunChecks:
             yield from _locked(case)
 
     def _sources(self, case: CasePlan) -> Iterator[Finding]:
-        """The packed program is the one that ran, and the one that this trainmark ships; or it is said that it is not."""
+        """The packed program is the one that ran. If it is not the one that this trainmark ships, that is said."""
         packed = self.folder / SOURCES / case.workload
         if not packed.is_dir():
             yield remark(reason("sources-missing", workload=case.workload))
@@ -193,7 +193,8 @@ class RunChecks:
     def _nodes(
         self, folder: Path, case: CasePlan, token: str | None, begin: int | None, end: int | None, place: str
     ) -> Iterator[Finding]:
-        there = {rundir.node_index(one): one for one in sorted(folder.iterdir()) if one.is_dir()} if folder.is_dir() else {}
+        folders = [one for one in folder.glob("*noderank*") if one.is_dir()]
+        there = {rundir.node_index(one): one for one in folders}
         for node in case.nodes:
             if node.index not in there:
                 yield fault(reason("node-missing", node=node.host or node.index), place)
@@ -241,9 +242,10 @@ def _locked(case: CasePlan) -> Iterator[Finding]:
         workload = workloads.find(case.workload, (), "verify").workload
     except UserError:
         return
-    given = {**workload.presets.get(case.preset, {}), **workload.devices.get(case.vendor, {})}
+    preset, device = workload.presets.get(case.preset, {}), workload.devices.get(case.vendor, {})
     for name, parameter in workload.parameters.items():
-        expected = {given.get(name, parameter.default), workload.presets.get(case.preset, {}).get(name, parameter.default)}
+        of_preset = preset.get(name, parameter.default)
+        expected = (of_preset, device.get(name, of_preset))
         if parameter.locked and name in case.params and case.params[name] not in expected:
             yield fault(reason("locked-parameter", name=name, value=str(case.params[name])), case.case)
 

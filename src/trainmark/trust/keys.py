@@ -1,7 +1,7 @@
 """Keys of this user: own ones to sign with, and those of others that are trusted. Ed25519, by `cryptography`.
 
-    $XDG_CONFIG_HOME/trainmark/keys/NAME.pem      a key of one's own, mode 0600
-    $XDG_CONFIG_HOME/trainmark/trusted/NAME.pub   a key of somebody else
+$XDG_CONFIG_HOME/trainmark/keys/NAME.pem      a key of one's own, mode 0600
+$XDG_CONFIG_HOME/trainmark/trusted/NAME.pub   a key of somebody else
 """
 
 from __future__ import annotations
@@ -130,12 +130,12 @@ def trust(name: str, line: str) -> Known:
     """Keeps somebody's public key under a name of one's own choice."""
     public = _parsed(line)
     if public is None:
-        raise UserError("a public key is one line: `trainmark-ed25519 HEX NAME`; its owner gets it by `trainmark key show`")
+        raise UserError("a public key is one line, `trainmark-ed25519 HEX NAME`: what `trainmark key show` prints")
     folder = home() / _OTHERS
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{_checked(name)}.pub"
     if path.exists() and _parsed(path.read_text()) != public:
-        raise UserError(f"{path}: another key is trusted under this name; remove that file first, or choose another name")
+        raise UserError(f"{path}: another key has this name; remove that file first, or choose another name")
     path.write_text(_line(public, name) + "\n")
     return Known(name, fingerprint(public), False, str(path))
 

@@ -15,13 +15,14 @@ import msgspec
 
 from trainmark import __version__
 from trainmark.errors import UserError
+from trainmark.extras import need
 from trainmark.report import build
 from trainmark.run import control, session
 from trainmark.score.records import SCORER_VERSION
 from trainmark.spec.states import JobState
 from trainmark.store import journal, rundir, series
 from trainmark.store.rundir import Manifest, RunDir
-from trainmark.trust import archive, citation, removal, statement
+from trainmark.trust import archive, citation, keys, removal, statement
 from trainmark.trust.records import (
     FIGURES,
     MANIFEST,
@@ -51,7 +52,7 @@ _PROGRAM = (".py", ".yaml", ".yml", ".json")
 
 
 class Packed(msgspec.Struct, frozen=True):
-    """What was packed. `removed`: kind of what was taken out → how often; `left_out`: how many files only have a digest."""
+    """What was packed. `removed`: kind of what was taken out → how often; `left_out`: files without content."""
 
     path: str
     bytes: int
@@ -85,7 +86,7 @@ def pack(
     anonymous: bool = False,
 ) -> Packed:
     """Writes the bundle, whole or not at all. The same runs, options and key give the same bytes."""
-    archive.load("zstandard", "a bundle")
+    need("trust", "pack", "cryptography", "zstandard")
     if not runs:
         raise UserError("no run to pack")
     twice = {run.id for run in runs if sum(one.id == run.id for one in runs) > 1}
@@ -118,7 +119,7 @@ def pack(
         runs=bundle.runs,
         removed=counts,
         left_out=sum(entry.left_out for entry in files),
-        signed_by=None if key is None else statement.keys.fingerprint(statement.keys.raw(key.public_key())),
+        signed_by=None if key is None else keys.fingerprint(keys.raw(key.public_key())),
         citation=citation.line(manifests[0], digest),
         bibtex=citation.bibtex(manifests[0], digest),
     )
@@ -182,9 +183,7 @@ def _files(folder: Path, depth: int = 0) -> Iterator[Path]:
             yield Path(entry.path)
 
 
-def _entry(
-    name: str, path: Path, search: removal.Search, depth: removal.Depth, *, left_out: bool = False
-) -> _Source:
+def _entry(name: str, path: Path, search: removal.Search, depth: removal.Depth, *, left_out: bool = False) -> _Source:
     found = removal.scan(path, search, depth)
     original = found.original if found.removed else None
     entry = FileEntry(name, found.size, found.sha256, found.removed, original, left_out)

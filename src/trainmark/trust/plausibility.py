@@ -150,7 +150,9 @@ def _load(ranks: Sequence[RankColumns], node: NodeSamples, vendor: str) -> Itera
     if (end - begin) / NS < 5:
         return
     found = [
-        sum(float(one["cpu"]) for one in record["ranks"].values() if isinstance(one, dict) and is_number(one.get("cpu")))
+        sum(
+            float(one["cpu"]) for one in record["ranks"].values() if isinstance(one, dict) and is_number(one.get("cpu"))
+        )
         for record in node.within(begin, end)
         if isinstance(record.get("ranks"), dict)
     ]

@@ -69,7 +69,7 @@ class Reported(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A signature as it was found. `key`: fingerprint; `name`: what the reader calls that key, None if it is unknown."""
+    """A signature as it was found. `key`: fingerprint; `name`: what the reader calls that key, if it is trusted."""
 
     role: str
     key: str

@@ -28,7 +28,7 @@ _SHAPES: dict[str, bytes] = {
     ),
     "url-password": rb"(?<=://)[^/\s:@\"\\]{1,64}:[^/\s@\"\\]{1,256}(?=@)",
     "assigned": (
-        rb"(?i)(?<![A-Za-z])(?:[a-z0-9_-]*(?:passw(?:or)?d|passwd|pwd|secret|api[_-]?key|access[_-]?key|token|credentials?)"
+        rb"(?i)(?<![A-Za-z])(?:[a-z0-9_-]*(?:passw(?:or)?d|passwd|_pwd|secret|api[_-]?key|access[_-]?key|token|credentials?)"
         rb"[\"']?\s*[=:]\s*[\"']?)(?P<value>[^\s\"'\\,;}]{6,256})"
     ),
 }

@@ -1,7 +1,7 @@
 """Signatures as others expect them: an in-toto statement about `bundle.json`, in a DSSE envelope, signed with Ed25519.
 
-The maker's statement is a SLSA provenance: what was run, from which sources, with which inputs. Those of an operator and
-an auditor say only who vouches for the bundle.
+The maker's statement is a SLSA provenance: what was run, from which sources, with which inputs. Those of an operator
+and an auditor say only who vouches for the bundle.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def provenance(bundle: BundleManifest, manifests: list[Manifest]) -> dict[str, A
     }
 
 
-def sign(key: Ed25519PrivateKey, role: str, manifest: bytes, predicate: dict[str, Any] | None = None) -> tuple[str, bytes]:
+def sign(
+    key: Ed25519PrivateKey, role: str, manifest: bytes, predicate: dict[str, Any] | None = None
+) -> tuple[str, bytes]:
     """Path and content of a signature. The same key, role and bundle give the same bytes."""
     statement = {
         "_type": STATEMENT,

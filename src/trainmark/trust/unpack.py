@@ -1,0 +1,48 @@
+"""A bundle's runs as runs of one's own: unpacked into a folder of runs once they are verified."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
+from trainmark.store.rundir import MANIFEST, RunDir
+from trainmark.trust import verify
+from trainmark.trust.bundle import opened
+
+
+def unpack(path: Path, runs: Path) -> list[RunDir]:
+    """The runs, whole or not at all. One that is there already, with the same manifest, stays as it is."""
+    found = verify.verify(path)
+    if not found.verified:
+        first = found.faults()[0]
+        where = f" ({first.place})" if first.place else ""
+        raise UserError(f"{path}: not verified: {say(first.reason)}{where}; `trainmark verify {path}` tells more")
+    runs.mkdir(parents=True, exist_ok=True)
+    with opened(path) as bundle:
+        for run in bundle.runs():
+            mine = runs / run.id
+            if mine.exists() and _manifest(mine) != _manifest(run.path):
+                raise UserError(f"{mine}: another run has this name; unpack into another folder (--runs)")
+        made = []
+        for run in bundle.runs():
+            target = runs / run.id
+            if not target.exists():
+                part = Path(tempfile.mkdtemp(prefix=".bundle-", dir=runs))
+                try:
+                    shutil.copytree(run.path, part / run.id)
+                    os.rename(part / run.id, target)
+                finally:
+                    shutil.rmtree(part, ignore_errors=True)
+            made.append(RunDir(target.resolve()))
+    return made
+
+
+def _manifest(folder: Path) -> bytes:
+    try:
+        return (folder / MANIFEST).read_bytes()
+    except OSError:
+        return b""
