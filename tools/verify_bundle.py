@@ -4,7 +4,8 @@
     python verify_bundle.py BUNDLE.tmk [PUBLIC-KEY-HEX]
 
 Standard library and `cryptography`; zstd comes from Python 3.14's standard library or the package `zstandard`. It says
-nothing about whether the figures follow from the events: `trainmark verify` does. Exit 0: good, 4: a fault, 2: no bundle.
+nothing about whether the figures follow from the events: `trainmark verify` does. Exit 0: good, 4: a fault, 2: not a
+bundle.
 """
 
 import base64
@@ -23,7 +24,7 @@ MOST_BYTES, MOST_FILES, MOST_EXPANSION, FREE_BYTES = 8 << 30, 100_000, 2_000, 64
 
 def opened(path):
     """The tar stream inside."""
-    file = open(path, "rb")
+    file = open(path, "rb")  # noqa: SIM115  (read by what is returned)
     if file.read(4) != b"\x28\xb5\x2f\xfd":
         raise ValueError("not compressed with zstd")
     file.seek(0)

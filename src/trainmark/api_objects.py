@@ -306,13 +306,20 @@ def _plain(value: Any) -> Any:
 
 def _measurements(run: str, case: CaseReport) -> list[Row]:
     """A case without measurements has a row, too: that it has none is a result."""
+    from trainmark.report.figures import flag_codes
+
     head = {"run": run, "case": case.case, "state": str(case.state)}
     names = ("name", "value", "unit", "n", "ci_low", "ci_high", "method")
-    found = [{**head, **{name: getattr(one, name) for name in names}} for one in case.measurements.values()]
-    return found or [{**head, **dict.fromkeys(names)}]
+    found = [
+        {**head, **{name: getattr(one, name) for name in names}, "flags": flag_codes(one.flags)}
+        for one in case.measurements.values()
+    ]
+    return found or [{**head, **dict.fromkeys(names), "flags": ""}]
 
 
 def _rounds(run: str, case: CaseReport) -> list[Row]:
+    from trainmark.report.figures import flag_codes
+
     return [
         {
             "run": run,
@@ -325,12 +332,15 @@ def _rounds(run: str, case: CaseReport) -> list[Row]:
             "seconds": one.end_to_end,
             "disturbed": bool(one.disturbed),
             "outlier": one.outlier,
+            "flags": flag_codes(one.flags),
         }
         for one in case.runs
     ]
 
 
 def _brief(case: CaseReport) -> Row:
+    from trainmark.report.figures import flag_codes
+
     found = case.measurements.get("throughput")
     return {
         "case": case.case,
@@ -340,6 +350,7 @@ def _brief(case: CaseReport) -> Row:
         "low": found.ci_low if found else None,
         "high": found.ci_high if found else None,
         "unit": found.unit if found else "",
+        "flags": flag_codes(case.flags),
     }
 
 

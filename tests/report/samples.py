@@ -39,7 +39,7 @@ from trainmark.report.show import show
 from trainmark.score.accept.contract import PromiseCheck
 from trainmark.score.accept.links import Effect, LinksResult
 from trainmark.score.accept.nodes import NodeResult
-from trainmark.score.records import Cause, Diagnosis, Figure, Goodput, Measurement, Recovery, Value, Verdict
+from trainmark.score.records import Cause, Diagnosis, Figure, Flag, Goodput, Measurement, Recovery, Value, Verdict
 from trainmark.score.stats.change_points import Change
 from trainmark.score.studies.goodput import Forecast
 from trainmark.score.studies.predict import Prediction
@@ -155,19 +155,19 @@ def single() -> CaseReport:
 
 
 def drifting() -> CaseReport:
-    why = "the speed drifts: −38 % over the window"
+    drift = Flag("severe", reason("drifting-slower", percent=38.0, error=2.1, first=21, last=400), 2, 3)
+    load = Flag("warning", reason("disturbed", why=texts("steal 4.1 %")[0]), 1, 3)
+    flags = [drift, load, Flag("note", reason("round-apart"), 1, 3), Flag("note", reason("data-synthetic"))]
     runs = [run(1, speed=11.3, outcome="drifting"), run(2, speed=11.9, outcome="drifting"), run(3, speed=11.0)]
-    runs[1] = replace(runs[1], disturbed=texts("steal 4.1 %", "memory pressure 12 %"), outlier=True)
-    found = measured([11.3, 11.9, 11.0], why=why)
-    return case(
-        "bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128",
-        runs,
-        measurements=found,
-        notes=[
-            reason("data-synthetic"),
-            reason("round-disturbed", round=2, why=texts("steal 4.1 %")[0]),
-        ],
+    runs[0] = replace(runs[0], flags=[replace(drift, rounds=None, of=None)])
+    runs[1] = replace(
+        runs[1],
+        disturbed=texts("steal 4.1 %", "memory pressure 12 %"),
+        outlier=True,
+        flags=[replace(flag, rounds=None, of=None) for flag in flags[:3]],
     )
+    found = {name: replace(one, flags=flags) for name, one in measured([11.3, 11.9, 11.0]).items()}
+    return case("bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128", runs, measurements=found, flags=flags)
 
 
 def failed(lines: list[str] | None = None) -> CaseReport:

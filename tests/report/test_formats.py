@@ -23,7 +23,8 @@ from trainmark.report.show import show
 def test_text_shows_figures_and_what_went_wrong() -> None:
     said = show(samples.everything())
     assert re.search(r"resnet50:pytorch:cpu:1:1:3 +SUCCEEDED +3/3 +24\.58 images/s +23\.42 … 25\.78 \(±4\.9 %\)", said)
-    assert "(11.4 images/s)" in said, "what is no result stands in brackets"
+    assert re.search(r"bert_tiny\S+ +SUCCEEDED +3/3 +11\.39 images/s", said), "flagged, and given"
+    assert "severe: drifting: steps became about 38.0 % (±2.1) slower" in said and "(in 2 of 3 rounds)" in said
     assert "last lines of rank 2:\n    | epoch 1 step 12" in said
     assert "\x1b" not in show(samples.nasty()), "a log cannot move the reader's cursor"
     chinese = show(samples.everything(), "text", "zh").splitlines()
@@ -55,6 +56,8 @@ def test_csv_has_numbers_as_numbers_and_no_formulas() -> None:
     assert tuple(rows[0]) == data.HEAD
     speed = next(row for row in rows if row["measurement"] == "throughput")
     assert float(speed["ci_low"]) < float(speed["value"]) < float(speed["ci_high"]) and speed["n"] == "3"
+    flagged = next(row for row in rows if row["measurement"] == "throughput" and row["flags"])
+    assert flagged["value"] and flagged["flags"].startswith("severe drifting-slower 2/3; warning disturbed 1/3")
     energy = next(row for row in rows if row["measurement"] == "energy")
     assert energy["value"] == "" and energy["reason"] == "no energy counter on this machine"
     failed = next(row for row in rows if row["state"] == "FAILED")

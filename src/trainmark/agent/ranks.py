@@ -82,6 +82,8 @@ class Rank:
             "max_rss_bytes": self.max_rss_bytes,
             "steps": stream.steps,
             "samples": stream.samples,
+            # Step and value of the first loss that is no number, or infinite.
+            "nonfinite": stream.nonfinite,
         }
 
 

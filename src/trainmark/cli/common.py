@@ -73,6 +73,15 @@ def add_set(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_seconds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="measure at least this long in each round, after its warm-up (default: as the preset does)",
+    )
+
+
 def overrides(args: argparse.Namespace) -> dict[str, str]:
     return pairs(args.set, "--set")
 
@@ -89,7 +98,14 @@ def pairs(texts: list[str], option: str) -> dict[str, str]:
 
 
 def load_suite(args: argparse.Namespace) -> Loaded:
-    return planning.load_suite(args.suite, args.preset)
+    loaded = planning.load_suite(args.suite, args.preset)
+    return with_seconds(loaded, args)
+
+
+def with_seconds(loaded: Loaded, args: argparse.Namespace) -> Loaded:
+    """The suite with `--seconds`, of a verb that has it."""
+    seconds: float | None = getattr(args, "seconds", None)
+    return loaded if seconds is None else suites.measured_for(loaded, seconds)
 
 
 def load_site(args: argparse.Namespace) -> Site:

@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
     parser.add_argument("--preset", metavar="NAME", help="preset of a case that is in no suite (default: quick)")
     common.add_set(parser)
+    common.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="print as JSON")
 
 
@@ -46,11 +47,12 @@ def call(args: argparse.Namespace) -> int:
 def _find(args: argparse.Namespace) -> Case:
     site = common.load_site(args)
     if args.suite is None:
-        loaded = suites.single(args.case, args.preset or "quick")
+        loaded = common.with_seconds(suites.single(args.case, args.preset or "quick"), args)
         return suite_cases.expand(loaded, site, common.overrides(args))[0]
     if args.preset is not None:
         raise UserError("--preset is for a case that is in no suite; a suite names its own preset")
-    cases = suite_cases.expand(suites.load(suites.find(args.suite)), site, common.overrides(args))
+    loaded = common.with_seconds(suites.load(suites.find(args.suite)), args)
+    cases = suite_cases.expand(loaded, site, common.overrides(args))
     for case in cases:
         if args.case in (str(case.id), case.id.identity) or args.case == case.id.workload:
             return case

@@ -12,6 +12,7 @@ from trainmark.spec.case_id import value_text
 
 def configure(parser: argparse.ArgumentParser) -> None:
     common.add_suite(parser)
+    common.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
 
 

@@ -86,9 +86,8 @@ class _Counted:
         round_left = self._pace.seconds_left(attempt_dir, seen) if seen else None
         if round_left is not None:
             text += f"  {duration(round_left)} left"
-        done = len(self._ended)
-        if done:
-            left = (time.monotonic() - self._began) / done * (len(self._plan.order) - done)
+        left = progress.run_left(self._plan, self._ended, time.monotonic() - self._began)
+        if left is not None:
             text += f"  (run: about {duration(left)} left)"
         return text
 

@@ -12,12 +12,14 @@ EPILOG = """\
 examples:
   trainmark run quick                                  this machine in a few minutes
   trainmark run mnist:pytorch:cpu:1:2:3                one case: 1 node, 2 processes, 3 rounds
+  trainmark run gpt2:pytorch:cpu:1:1:5 --seconds 60    each round measures for a minute
   trainmark run my-suite.yaml --set batch=64 --json    a suite of your own, result as JSON
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     common.add_suite(parser)
+    common.add_seconds(parser)
     common.add_runs(parser)
     drive.add_options(parser)
     common.add_no_check(parser)

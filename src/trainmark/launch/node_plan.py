@@ -122,6 +122,8 @@ def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
         "backend": case.backend,
         "preset": case.preset,
         "params": case.params,
+        # How long to train, where that is not the steps of the parameters.
+        "length": None if case.length is None else msgspec.to_builtins(case.length),
         "data": case.data,
         "checkpoint": case.checkpoint,
         "workdir": str(folder),

@@ -175,6 +175,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         band_missing=band_missing,
         loss_falls=workload.loss == "falling",
         window=case.window,
+        length=case.length,
         folder=str(folder.resolve()),
         peak=site.vendor_peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
         version="" if workload.command else program_version(folder, tuple(workload.path)),

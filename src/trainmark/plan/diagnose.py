@@ -81,5 +81,6 @@ def _case(case: CasePlan, asked: Diagnostic, rounds: int) -> CasePlan:
         band_missing=reason("diagnostic"),
         loss_falls=False,
         window=None,
+        length=None,
         diagnostic=asked,
     )

@@ -11,6 +11,7 @@ from trainmark.frameworks.protocol import Command, Helper
 from trainmark.reasons import Reason
 from trainmark.spec.band import Stretch
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.length import Length
 from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
 from trainmark.spec.site import Site, VendorPeak
@@ -104,6 +105,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     memory: int | None = None
     # How often it is started again after a crash of its own: for workers, whose results are on record elsewhere.
     restarts: int = 0
+    # How long its rounds train; None: the steps of its parameters.
+    length: Length | None = None
 
     @property
     def id(self) -> CaseId:
@@ -184,9 +187,14 @@ class Plan(msgspec.Struct, frozen=True):
     peaks: dict[str, Any] | None = None
     # Where the peaks that it measures are kept.
     peaks_file: str = ""
+    # After so many seconds no further block is begun, once `least_blocks` of them are over; None: all are run.
+    blocks_within: float | None = None
+    least_blocks: int = 0
     kind: Kind = "benchmark"
     # The YAML that the suite was read from, where it was.
     suite_text: str = ""
+    # Seconds for the whole run, after which a case that has a result gets no further round.
+    within: float | None = None
 
     @property
     def rank_table(self) -> str | None:

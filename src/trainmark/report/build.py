@@ -16,9 +16,10 @@ from trainmark.report.make.contest import contests
 from trainmark.report.make.study import studies
 from trainmark.report.records import CaseReport, Report, RunReport, Share
 from trainmark.run import control
-from trainmark.score.figures.case import measure, outlier_runs
+from trainmark.score.figures.case import measure
+from trainmark.score.figures.flags import of_case, of_round, outlier_runs
 from trainmark.score.figures.gate import INSIDE, OUTSIDE
-from trainmark.score.records import Diagnosis, Goodput, Measurement
+from trainmark.score.records import Diagnosis, Flag, Goodput, Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import events, journal
@@ -152,10 +153,13 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         scored.append(found)
         sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
+        if attempt.trained:
+            notes.append(reason("in-round", round=ref.round, why=attempt.reason))
         notes.extend(_round_notes(found, ref, case))
         notes.extend(found.remarks)
-    if case.auto is not None and outcome is JobState.SUCCEEDED and why is not None:
-        notes.append(why)  # why it ended after this many rounds
+    decided = state.enough.get(index)
+    if decided is not None and outcome is JobState.SUCCEEDED and decided[1] is not None:
+        notes.append(decided[1])  # why it ended after this many rounds
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
     scores = [found.score for found in scored]
@@ -163,7 +167,8 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     # Rounds that were tried: how many there will be may not be known yet.
     needed = [ref for ref in state.refs(index) if not state.is_spare(ref)]
     tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in needed)
-    measurements = measure(scores, case.unit, state.plan.seed, tried, aim, sets) if scores and valid else {}
+    flags = [*of_case(scores, tried), *_flags(case)] if scores and valid else []
+    measurements = measure(scores, case.unit, state.plan.seed, flags, aim, sets) if scores and valid else {}
     lasts = [state.rounds[ref].last() for ref in state.refs(index)]
     failure = next((last.failure for last in lasts if last is not None and last.failure), None)
     return CaseReport(
@@ -181,6 +186,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, valid),
+        flags=flags,
         trained=trained.of_case(case, next((found.model for found in reversed(scored) if found.model), {})),
     )
 
@@ -211,6 +217,7 @@ def _runs(
                 histogram_counts=score.histogram_counts if valid else [],
                 reason=score.reason,
                 series=one.series,
+                flags=of_round(score, odd) if valid else [],
             )
         )
     return found
@@ -260,21 +267,19 @@ def _round_notes(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
     # A program that ended well without saying so may have ended early.
     if case.probe and found.unfinished:
         notes.append(reason("ended-without-finish", ranks=listed(found.unfinished)))
-    # All reasons are in the round's own record; a reader of the whole needs the first.
-    if found.score.disturbed:
-        first, more = found.score.disturbed[0], len(found.score.disturbed) - 1
-        why = reason("first-of-several", why=first, more=more) if more else first
-        notes.append(reason("round-disturbed", round=ref.round, why=why))
     return notes + [reason("in-round", round=ref.round, why=note) for note in found.score.notes]
 
 
 def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
     """What a reader must know besides the figures."""
     notes = [note for result in results for one in result.get("warnings", []) if (note := as_reason(one))]
-    if case.data == SYNTHETIC:
-        notes.append(reason("data-synthetic"))
     if case.diagnostic is not None:
         notes.append(reason("diagnostic-round"))
     if case.opened:
         notes.append(reason("open-division", changed=list(case.opened)))
     return notes
+
+
+def _flags(case: CasePlan) -> list[Flag]:
+    """What is wrong with the figures of every round of the case."""
+    return [Flag("note", reason("data-synthetic"))] if case.data == SYNTHETIC else []

@@ -8,7 +8,7 @@ import msgspec
 
 from trainmark.reasons import Reason
 from trainmark.report.charts.records import Curve
-from trainmark.score.records import Diagnosis, Goodput, Measurement, Verdict
+from trainmark.score.records import Diagnosis, Flag, Goodput, Measurement, Verdict
 from trainmark.spec.case_id import Value
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
@@ -35,7 +35,7 @@ class RunReport(msgspec.Struct, frozen=True):
     round: int
     attempt: int
     hosts: list[str]
-    # None without steps. `outcome` is steady, drifting, two-level or too short.
+    # None without steps. `outcome` is steady, drifting, two-level, unsteady, too short or fixed.
     outcome: str | None
     window_first: int | None
     window_last: int | None
@@ -55,6 +55,8 @@ class RunReport(msgspec.Struct, frozen=True):
     # Why it has no throughput, if it has none.
     reason: Reason | None = None
     series: RunSeries | None = None
+    # What is wrong with its figures, though they are given.
+    flags: list[Flag] = []
 
 
 class Trained(msgspec.Struct, frozen=True):
@@ -99,6 +101,8 @@ class CaseReport(msgspec.Struct, frozen=True):
     band: Reason | None = None
     runs: list[RunReport] = []
     trained: Trained | None = None
+    # What is wrong with its figures, though they are given; the worst first, each once, with how many rounds have it.
+    flags: list[Flag] = []
 
 
 class Share(msgspec.Struct, frozen=True):

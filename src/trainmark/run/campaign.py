@@ -39,6 +39,7 @@ PART = "campaign-part.json"
 # What goes on beside the rounds of a run of these kinds: a function of the run, its plan and the observer of its rounds
 # that gives a context manager of a `Companion`.
 _COMPANIONS = {
+    "acceptance": "trainmark.run.budget:companion",
     "goodput": "trainmark.run.faults:companion",
     "automl": "trainmark.automl.experiment.runs:companion",
 }

@@ -12,7 +12,7 @@ from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended, How, StartedAttempt
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
-from trainmark.run.judge import Judged, enough
+from trainmark.run.judge import Judged, enough, has_trained
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.rundir import RunDir
@@ -101,6 +101,10 @@ class Loop:
         # Attempts under way: one, unless the plan lets rounds of a block run side by side.
         self._going: list[Following] = []
         self._rests: dict[RoundRef, float] = {}
+        # When this controller began, when it began each attempt, and how long the longest of each case took.
+        self._began = clock()
+        self._starts: dict[RoundRef, float] = {}
+        self._lasted: dict[int, float] = {}
 
     def go(self) -> JobState:
         """Until every round is over or somebody asked to stop. Returns the run's state."""
@@ -136,12 +140,28 @@ class Loop:
                     return
                 self._decide(case, ref.case)
                 continue
+            if self._is_out_of_time(case, ref):
+                continue
             unmet = self._preflight(case)
             if unmet is not None:
                 self._record(journal.SKIPPED, case=ref.case, reason=unmet)
                 self._observer.ended(case, ref, Ended(JobState.SKIPPED, unmet))
                 continue
             self._attempt(case, ref)
+
+    def _is_out_of_time(self, case: CasePlan, ref: RoundRef) -> bool:
+        """A plan with a time for the whole run gives up further rounds of a case that has one, as far as they would not
+        end in time; that is written down as if a pilot had decided it."""
+        done = len(self._state.counted(ref.case))
+        if self._plan.within is None or not done or self._state.next_attempt(ref) > 1:
+            return False
+        passed = self._clock() - self._began
+        if passed + self._lasted.get(ref.case, 0.0) <= self._plan.within:
+            return False
+        why = reason("out-of-time", rounds=done, wanted=case.repeat, seconds=self._plan.within)
+        self._record(journal.ENOUGH, case=ref.case, round=ref.round - 1, reason=why)
+        self._observer.note(reason("of-case", case=case.case, why=why))
+        return True
 
     def _next(self) -> RoundRef | None:
         """A round of the first block that is not over, if its hosts are free; among several, the one spoiled least."""
@@ -181,6 +201,7 @@ class Loop:
         request = self._launcher.render(spec, self._plan.site)
         self._record(journal.ATTEMPT, case=ref.case, round=ref.round, attempt=number, token=token)
         self._observer.started(case, ref, number)
+        self._starts[ref] = self._clock()
         try:
             job = self._launcher.submit(request)
         except SiteError as error:
@@ -242,10 +263,13 @@ class Loop:
         self._observer.note(reason("of-case", case=case.case, why=found.reason))
 
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
-        well = ended.state is JobState.SUCCEEDED
-        judged = self._judge(case, ref, self._run.attempt(case, ref, attempt)) if well else Judged()
+        folder = self._run.attempt(case, ref, attempt)
+        trained = ended.state in (JobState.FAILED, JobState.TIMEOUT) and has_trained(case, folder)
+        if trained:
+            ended = Ended(ended.state, reason("failed-after-training", why=ended.reason), ended.failure)
+        judged = self._judge(case, ref, folder) if trained or ended.state is JobState.SUCCEEDED else Judged()
         if judged.fault:
-            ended = Ended(JobState.INVALID, judged.fault)
+            ended, trained = Ended(JobState.INVALID, judged.fault), False
         self._record(
             journal.ENDED,
             case=ref.case,
@@ -256,8 +280,12 @@ class Loop:
             failure=ended.failure,
             speed=judged.speed,
             band=judged.band,
+            trained=trained,
         )
         self._observer.ended(case, ref, ended)
+        if ref in self._starts:
+            lasted = self._clock() - self._starts.pop(ref)
+            self._lasted[ref.case] = max(lasted, self._lasted.get(ref.case, 0.0))
         rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))
         self._rests[ref] = self._clock() + rest
 

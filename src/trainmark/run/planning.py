@@ -50,7 +50,7 @@ def plan_cases(loaded: Loaded, cases: list[Case], site: Site, seed: int | None) 
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
     here = msgspec.structs.replace(here, pythons=_pythons(site, cases))
     made = build(suite.name, suite.division, suite.retries, cases, site, here, seed)
-    return msgspec.structs.replace(made, suite_text=_text(loaded))
+    return msgspec.structs.replace(made, within=suite.within, suite_text=_text(loaded))
 
 
 def _text(loaded: Loaded) -> str:

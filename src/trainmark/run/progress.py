@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.plan.records import CasePlan
+from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.store.files import read_json
 from trainmark.store.rundir import STATUS
 
@@ -60,6 +60,21 @@ def look(attempt_dir: Path, case: CasePlan) -> Progress | None:
         steps=steps if isinstance(steps, int) and steps > 0 else None,
         rate=None if None in rates else sum(float(rate) for rate in rates if rate is not None),
     )
+
+
+def run_left(plan: Plan, ended: set[RoundRef], seconds: float) -> float | None:
+    """How long the rest of a run may take, in seconds, after so many: as long for each round as so far. Rounds that run
+    side by side are counted by whole blocks. Never more than the plan allows."""
+    if plan.width > 1:
+        done = sum(ended.issuperset(block) for block in plan.blocks)
+        total = len(plan.blocks)
+    else:
+        done, total = len(ended), len(plan.order)
+    left = seconds / done * (total - done) if done else None
+    if plan.blocks_within is None:
+        return left
+    allowed = max(0.0, plan.blocks_within - seconds)
+    return allowed if left is None else min(left, allowed)
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Values as people write them: shares (`3%`), sizes (`4GiB`) and lists of hosts (`node[1-16]`)."""
+"""Values as people write them: shares (`3%`), sizes (`4GiB`), times (`15m`) and lists of hosts (`node[1-16]`)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,17 @@ def parse_size(value: str | int, place: str) -> int:
     if found is None or found[2].upper() not in _UNITS or float(found[1]) <= 0:
         raise UserError(f"{place}: found {value!r}, allowed is a size such as 4GiB, 512MiB or a number of bytes")
     return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def parse_seconds(value: str | float, place: str) -> float:
+    """A time above 0: a number of seconds, or one with a unit, as in 90s, 15m or 2h."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)\s*([a-z]*)", str(value).strip())
+    if found is None or found[2] not in _SECONDS or float(found[1]) <= 0:
+        raise UserError(f"{place}: found {value!r}, allowed is a time such as 90s, 15m or 2h")
+    return float(found[1]) * _SECONDS[found[2]]
 
 
 _MOST_HOSTS = 100_000

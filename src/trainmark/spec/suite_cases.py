@@ -13,6 +13,7 @@ from trainmark.spec import scaling
 from trainmark.spec import workload as workloads
 from trainmark.spec.case import Case, Layer, resolve
 from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, value_text
+from trainmark.spec.length import check_seconds
 from trainmark.spec.scaling import Cell, Scaling
 from trainmark.spec.site import LogLevel, Site
 from trainmark.spec.suite import Loaded
@@ -36,6 +37,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
     log_level: LogLevel | None = None
+    seconds: float | None = None
     scaling: Scaling | None = None
 
 
@@ -60,6 +62,8 @@ def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Cas
     made = list(cases.values())
     _check_used(made, {name: f"{loaded.where.at('set', name)}" for name in loaded.suite.set})
     _check_used(made, {name: f"--set {name}" for name in overrides})
+    if loaded.seconds is not None and not any(case.length for case in made):
+        raise UserError("--seconds: no case of the suite runs by time")
     return made
 
 
@@ -131,10 +135,14 @@ def _settle(
         checkpoint=entry.checkpoint,
         deadlines={**suite.deadlines, **entry.deadlines},
         auto=suite.repeat_auto if case_id.repeat == AUTO else None,
+        window=suite.window,
+        seconds=next((one for one in (loaded.seconds, entry.seconds, suite.seconds) if one is not None), None),
     )
+    if entry.seconds is not None and case.length is None:
+        raise UserError(f"{place}: `seconds` is for workloads that run by time; `{found.workload.name}` does not")
     level = entry.log_level or suite.log_level or site.log_level
     studies = () if cell.series is None else (cell.series,)
-    return msgspec.structs.replace(case, window=suite.window, log_level=level, studies=studies, memory=cell.memory)
+    return msgspec.structs.replace(case, log_level=level, studies=studies, memory=cell.memory)
 
 
 # Where a case stands, its id, what else is said there, and its workload if that is said there too.
@@ -193,6 +201,7 @@ def _from_item(where: Location, item: Any) -> Iterator[_Item]:
         return
     entry = convert(item, Entry, where)
     check_deadlines(entry.deadlines, f"{place}.deadlines")
+    check_seconds(entry.seconds, f"{place}.seconds")
     if entry.scaling is not None:
         scaling.check(entry.scaling, f"{place}.scaling")
     if (entry.case is None) == (entry.matrix is None):

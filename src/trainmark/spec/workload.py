@@ -119,6 +119,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     unit: str
     entry: dict[str, str] = {}
     presets: dict[str, dict[str, Value]]
+    # Presets that go on after their own steps until there is enough to measure; its programs can, if there are any.
+    by_time: list[str] = []
     parameters: dict[str, Parameter] = {}
     # Other names that people know parameters by; results carry a parameter's own name.
     aliases: dict[str, str] = {}
@@ -173,6 +175,9 @@ def read(folder: Path) -> Found:
             for name, value in values.items():
                 parameter = named_parameter(workload, name, f"{file}: {layer}.{key}.{name}")
                 parameter.accept(value, f"{file}: {layer}.{key}.{name}")
+    for name in workload.by_time:
+        if name not in workload.presets:
+            raise UserError(f"{file}: by_time: no preset `{name}`{did_you_mean(name, workload.presets)}")
     if bool(workload.command) == bool(workload.entry):
         raise UserError(f"{file}: give either `entry:` or `command:`")
     for framework, script in workload.entry.items():

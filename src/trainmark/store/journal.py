@@ -55,6 +55,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     failure: dict[str, Any] | None = None
     speed: float | None = None
     band: Reason | str | None = None
+    # An attempt that failed after its training was over, on every rank: what it measured is kept.
+    trained: bool = False
     host: str | None = None
     pid: int | None = None
 

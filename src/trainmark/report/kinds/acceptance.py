@@ -6,24 +6,28 @@ from trainmark.i18n.texts import Joined, Text, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.make.acceptance import Acceptance
+from trainmark.run.campaign import Step
+from trainmark.run.progress import duration
 from trainmark.score.accept.nodes import NodeResult, percent
 
-_TONES: dict[str, doc.Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn"}
+_TONES: dict[str, doc.Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn", "unsure": "warn"}
 
 
 def document(found: Acceptance) -> doc.Document:
     rule = label("accept.rule", percent(found.margin), percent(found.link_margin), percent(found.level))
+    said = verdict(found)
     blocks: list[doc.Block] = [
-        doc.Paragraph(
-            Joined((label("accept.line", found.site, found.verdict.upper()), found.case), "\n"), shown_in=doc.TEXT
-        ),
+        doc.Paragraph(Joined((label("accept.line", found.site, said), found.case), "\n"), shown_in=doc.TEXT),
+        doc.Paragraph(said, shown_in=doc.NOT_TEXT),
+        *_drain(found),
         doc.Paragraph(doc.Code(found.case), shown_in=doc.NOT_TEXT),
+        doc.Notes(_demands(found)),
         doc.Paragraph(rule),
         doc.Group([_nodes(found)], style="flush"),
         doc.Paragraph(_link_line(found)),
         *_links(found),
         doc.Notes(_remarks(found)),
-        *_drain(found),
+        *_not_tested(found),
         doc.Paragraph(label("accept.runs", ", ".join(found.runs)), shown_in=doc.TEXT),
     ]
     return doc.Document(
@@ -33,6 +37,43 @@ def document(found: Acceptance) -> doc.Document:
         badges=[doc.Badge(found.verdict, _TONES[found.verdict])],
         blocks=[doc.Group(blocks, "summary")],
     )
+
+
+def verdict(found: Acceptance) -> Text:
+    """The word with what could be found: good, blind below 47 %."""
+    word: Text = label("accept.unsure") if found.verdict == "unsure" else found.verdict.upper()
+    return word if found.findable is None else label("accept.blind", word, percent(found.findable))
+
+
+def so_far(found: Acceptance, step: Step) -> Text:
+    """An answer on the way: what is known, and what comes next."""
+    arguments = step.arguments
+    coming = {
+        "links": label("accept.next.links"),
+        "more": label("accept.next.more", str(arguments.get("blocks"))),
+        "again": label("accept.next.again", ", ".join(arguments.get("suspects", ()))),
+    }[step.what]
+    took = found.seconds or 0.0
+    left = numbers.NONE if found.time is None else duration(max(0.0, found.time - took))
+    return label("accept.so_far", duration(took), verdict(found), coming, left)
+
+
+def _demands(found: Acceptance) -> list[Text]:
+    """What was to be found, and how long it took."""
+    lines: list[Text] = []
+    if found.find is not None:
+        met = found.findable is not None and found.findable <= found.find
+        said = label("accept.demand_met") if met else label("accept.demand_missed")
+        lines.append(label("accept.demand", percent(found.find), said))
+    if found.seconds is not None and found.time is not None:
+        lines.append(label("accept.took", duration(found.seconds), duration(found.time)))
+    return lines
+
+
+def _not_tested(found: Acceptance) -> list[doc.Block]:
+    if not found.not_tested:
+        return []
+    return [doc.Heading(label("accept.not_tested"), 4), doc.Notes(list(found.not_tested))]
 
 
 def _nodes(found: Acceptance) -> doc.Table:
@@ -89,7 +130,11 @@ def _link_line(found: Acceptance) -> Text:
     ends = (f"{speeds[0] / 1e6:,.4g}", f"{speeds[-1] / 1e6:,.4g}")
     slow = str(bad) if bad else label("accept.none")
     why: Text = label("accept.why", found.links.reason) if found.links.reason else ""
-    return label("accept.links", str(len(speeds)), *ends, slow, why)
+    count = str(len(speeds))
+    line = label("accept.links", count, *ends, slow, why, str(found.links.possible or count))
+    if found.links.findable is None:
+        return line
+    return Joined((line, label("accept.links_blind", percent(found.links.findable))), "")
 
 
 def _links(found: Acceptance) -> list[doc.Block]:

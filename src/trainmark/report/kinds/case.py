@@ -21,13 +21,11 @@ _PHASES = ("train", "evaluate", "checkpoint", "init", "other", "data")
 def case_details(case: CaseReport, anchor: str, most: int, opened: bool) -> doc.Details:
     """`most`: points of a curve."""
     found = figures.throughput(case)
-    # Disturbances stand beside their rounds.
-    remarks = [remark for remark in figures.remarks(case) if not figures.about_a_disturbance(remark)]
     return doc.Details(
         summary=case.case,
         blocks=[
             _facts(case),
-            doc.Notes(remarks),
+            doc.Notes(figures.remarks(case)),
             doc.Figures(_charts(case, most)),
             *_rounds(case),
             *_measurements(case),

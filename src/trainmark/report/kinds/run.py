@@ -154,11 +154,13 @@ def _remarks(report: Report) -> list[doc.Block]:
     blocks: list[doc.Block] = []
     for case in report.cases:
         said = figures.remarks(case)
-        beside = [remark for remark in said if not figures.about_a_disturbance(remark)]
-        beside += [
-            Joined((label("round_n", str(run.round)), reason), ": ")
-            for run in figures.disturbed(case)
-            for reason in run.disturbed
+        beside = [
+            *said,
+            *(
+                Joined((label("round_n", str(run.round)), reason), ": ")
+                for run in figures.disturbed(case)
+                for reason in run.disturbed
+            ),
         ]
         if said:
             blocks += [doc.Heading(case.case, 4, shown_in=doc.TEXT), doc.Notes(said, shown_in=doc.TEXT)]

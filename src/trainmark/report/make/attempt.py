@@ -119,7 +119,7 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
         warnings=read.warnings,
         unfinished=[rank.rank for rank in read.ranks if rank.mark("FINISHED") is None],
         resumed=sorted(resumed),
-        remarks=hook_reports.remarks(read.ranks),
+        remarks=[*hook_reports.remarks(read.ranks), *trained.capped(read.ranks)],
         series=curves,
         model=trained.noted(read.ranks),
     )

@@ -12,10 +12,11 @@ import msgspec
 from trainmark.i18n.speaker import say
 from trainmark.i18n.texts import Text
 from trainmark.reasons import Reason
+from trainmark.report.figures import flag_codes
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.render import escape
 
-HEAD = ("case", "state", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "reason")
+HEAD = ("case", "state", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "reason", "flags")
 # A spreadsheet takes a cell that begins with one of these for a formula, and runs it.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -56,7 +57,7 @@ def to_csv(report: Report) -> str:
 def _rows(case: CaseReport) -> list[list[str]]:
     """A case without measurements has a row too: that it has none is a result."""
     if not case.measurements:
-        return [[cell(case.case), str(case.state), "", "", "", "", "", "", "", cell(case.reason)]]
+        return [[cell(case.case), str(case.state), "", "", "", "", "", "", "", cell(case.reason), ""]]
     return [
         [
             cell(case.case),
@@ -69,6 +70,7 @@ def _rows(case: CaseReport) -> list[list[str]]:
             _number(one.ci_high),
             cell(one.method),
             cell(one.reason),
+            flag_codes(one.flags),
         ]
         for one in case.measurements.values()
     ]
