@@ -86,6 +86,6 @@ def rerun(
 def leaderboard(bundles: Sequence[PathLike], folder: PathLike, *, title: str = "") -> list[Verification]:
     """A static site of verified bundles. Returns what was verified; those with faults are not on the site."""
     need("trust", "leaderboard", "cryptography", "zstandard")
-    from trainmark.trust import leaderboard
+    from trainmark.trust.leaderboard import write
 
-    return leaderboard.write([Path(one) for one in bundles], Path(folder), title)
+    return write([Path(one) for one in bundles], Path(folder), title)

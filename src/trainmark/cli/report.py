@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from trainmark import api
 from trainmark.cli import common, terminal
 from trainmark.i18n.speaker import LANGUAGES
 from trainmark.report.show import FORMATS, format_of, show
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     from trainmark.report import build
 
-    run = common.find_run(args)
+    run = api.open(args.run or "last", args.runs).folder
     kind = format_of(args.format, args.output)
     content = show(build.build(run, series=kind == "html"), kind, args.lang)
     page = run.path / PAGE if args.output is None and kind == "html" else None
