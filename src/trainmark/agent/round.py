@@ -27,6 +27,7 @@ from trainmark.agent.wakeup import Wakeup
 
 _TICK = 1.0
 _FIRST_TICK = 0.02  # a round that is over by then needs no status and no samples
+_HELPERS_END = 0.5  # seconds that processes have to end after the ranks before they count as left
 _GRACE = 2.0  # for the other ranks after one has failed: their output may say more
 _STACKS = 1.0  # for a hung rank to write its stacks
 
@@ -87,7 +88,7 @@ class Round:
                 return False
         for index, rank in enumerate(self._ranks):
             if plan.open:  # the command decides which process is which rank
-                own = {"TRAINMARK_SPOOLS": plan.spool}
+                own = {"TRAINMARK_SPOOLS": plan.spool, "TRAINMARK_BEGAN": str(time.monotonic_ns())}
             else:
                 own = {"TRAINMARK_SPOOL": spool_file(plan.spool, rank.rank), "TRAINMARK_RANK": str(rank.rank)}
             try:
@@ -311,8 +312,17 @@ class Round:
         return result.write(self._context, ending, summary, code)
 
     def _count_strays(self) -> None:
-        """Warns of processes that outlived all ranks: the user may have expected them to finish."""
-        if any(rank.running for rank in self._ranks) or self._containment.empty(self._collect()):
+        """Warns of processes that outlived all ranks: the user may have expected them to finish.
+
+        Helpers such as the resource tracker of multiprocessing end a moment after the process that started them."""
+        if any(rank.running for rank in self._ranks):
+            return
+        deadline = time.monotonic() + _HELPERS_END
+        while not self._containment.empty(self._collect()):
+            if time.monotonic() > deadline:
+                break
+            self._wakeup.wait(0.02)
+        else:
             return
         strays = self._containment.count()
         if strays > 0:

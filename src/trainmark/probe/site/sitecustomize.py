@@ -53,7 +53,7 @@ def _install(torch: Any) -> None:
     try:
         import trainmark_torch_hooks  # type: ignore[import-not-found]
 
-        trainmark_torch_hooks.install(torch, _spools, _config)
+        trainmark_torch_hooks.install(torch, _spools, _config, _began)
     except Exception as error:
         text = "%s: %s" % (type(error).__name__, error)
         sys.stderr.write("trainmark: training is not measured: %s\n" % text)
@@ -91,6 +91,7 @@ def _chain() -> None:
 _here = os.path.dirname(os.path.abspath(__file__))
 _spools = os.environ.get("TRAINMARK_SPOOLS", "")
 _config = os.environ.get("TRAINMARK_CONFIG", "")
+_began = int(os.environ.get("TRAINMARK_BEGAN") or 0)  # the command, on the monotonic clock
 if _spools:
     _say("python %d" % os.getpid())
     sys.meta_path.insert(0, _Finder())
