@@ -81,6 +81,7 @@ class _Stream(io.RawIOBase):
 def unpack(path: Path, folder: Path) -> dict[str, Member]:
     """All files of the archive into a new folder. NotABundle when anything about it is not as `write` makes it: then
     nothing outside the folder was touched."""
+    zstd = load("zstandard", "a bundle")
     found: dict[str, Member] = {}
     try:
         allowed = min(MOST_BYTES, max(FREE_BYTES, path.stat().st_size * MOST_EXPANSION))
@@ -94,6 +95,8 @@ def unpack(path: Path, folder: Path) -> dict[str, Member]:
                 if allowed < 0:
                     raise NotABundle(f"{path}: unpacked, it is larger than can be true of a bundle of its size")
                 found[name] = _save(folder / name, info.size, content, path)
+    except (tarfile.TarError, zstd.ZstdError, EOFError, ValueError, UnicodeError) as error:
+        raise NotABundle(f"{path}: cannot be read as a bundle: {error}") from None
     except OSError as error:
         raise NotABundle(f"{error.filename or path}: {error.strerror or error}") from None
     return found
@@ -101,15 +104,14 @@ def unpack(path: Path, folder: Path) -> dict[str, Member]:
 
 def _members(file: IO[bytes], path: Path) -> Iterator[tuple[str, tarfile.TarInfo, IO[bytes]]]:
     zstd = load("zstandard", "a bundle")
-    stream = zstd.ZstdDecompressor(max_window_size=_MOST_WINDOW).stream_reader(file, read_across_frames=False)
-    try:
-        with tarfile.open(fileobj=stream, mode="r|") as tar:
-            for info in tar:
-                yield _safe(info, path), info, _content(tar, info)
-        if stream.read(1) or file.read(1):
-            raise NotABundle(f"{path}: something follows its end")
-    except (tarfile.TarError, zstd.ZstdError, EOFError, ValueError, UnicodeError) as error:
-        raise NotABundle(f"{path}: cannot be read as a bundle: {error}") from None
+    stream = zstd.ZstdDecompressor(max_window_size=_MOST_WINDOW).stream_reader(file, read_across_frames=True)
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for info in tar:
+            yield _safe(info, path), info, _content(tar, info)
+    # tar fills its last record with zeros.
+    rest = stream.read(2 * tarfile.RECORDSIZE)
+    if len(rest) == 2 * tarfile.RECORDSIZE or rest.strip(b"\0"):
+        raise NotABundle(f"{path}: something follows its end")
 
 
 def _safe(info: tarfile.TarInfo, path: Path) -> str:

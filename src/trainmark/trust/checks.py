@@ -155,7 +155,7 @@ class RunChecks:
             yield remark(reason("workload-not-shipped", workload=case.workload))
             return
         if program_version(shipped.folder, tuple(shipped.workload.path)) != case.version:
-            yield remark(reason("workload-changed", workload=case.workload, files=listed(_differing(packed, shipped))))
+            yield remark(reason("workload-differs", workload=case.workload, files=listed(_differing(packed, shipped))))
 
     # -- what happened in each round
 
@@ -236,7 +236,7 @@ def _node_times(record: Mapping[str, Any], begin: int | None, end: int | None, p
 def _locked(case: CasePlan) -> Iterator[Finding]:
     """Parameters that are locked have the values of the shipped workload, unless the division is open."""
     if case.division != "closed":
-        yield remark(reason("open-division", case=case.case, opened=listed(list(case.opened))))
+        yield remark(reason("case-in-open-division", case=case.case, opened=listed(list(case.opened))))
         return
     try:
         workload = workloads.find(case.workload, (), "verify").workload
