@@ -28,6 +28,8 @@ from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
+    from trainmark.report.make.references import Reference
+    from trainmark.report.make.score import Score, ScoredCase
     from trainmark.report.records import CaseReport, Report
 
 T = TypeVar("T")
@@ -136,9 +138,9 @@ class Run:
     def report(self, format: str, language: str | None = None) -> str: ...
     def report(self, format: str | None = None, language: str | None = None) -> Report | str:
         """The figures as a record, or as `text`, `html`, `md`, `json` or `csv` in a language (`en`, `zh`)."""
-        from trainmark.report import build
+        from trainmark.report.make.whole import whole
 
-        made = build.build(self.folder, series=format == "html")
+        made = whole(self.folder, series=format == "html")
         return made if format is None else show(made, format, language)
 
     def to_frame(self, what: Literal["measurements", "rounds"] = "measurements", library: Library = "pandas") -> Any:
@@ -146,6 +148,24 @@ class Run:
         report = self.report()
         rows = [row for case in report.cases for row in _FRAMES[what](self.id, case)]
         return to_frame(rows, library)
+
+    def score(self, against: str | None = None) -> Result[Score]:
+        """Its speeds in one figure: their geometric mean against a reference machine, with its interval. `against`: a
+        reference's name or file; None is the one that comes with trainmark."""
+        from trainmark.report import build
+        from trainmark.report.make import references
+        from trainmark.report.make.score import score
+
+        report = build.build(self.folder)
+        found = score(report, self.plan, references.find(against, report.suite))
+        return Result(found, [_scored(one) for one in found.cases])
+
+    def reference(self, name: str, note: str = "") -> Reference:
+        """Its speeds as a reference for `score`; all of its cases must have one. `show(…, "json")` makes its file."""
+        from trainmark.report import build
+        from trainmark.report.make import references
+
+        return references.make(self.folder, build.build(self.folder), name, note)
 
     def logs(self, rank: int | None = 0, *, what: str = "ranks", case: str | None = None) -> str:
         """The output of a rank (None: of all) in the newest attempt, or the log of the `agent` or of the `run`."""
@@ -351,6 +371,19 @@ def _brief(case: CaseReport) -> Row:
         "high": found.ci_high if found else None,
         "unit": found.unit if found else "",
         "flags": flag_codes(case.flags),
+    }
+
+
+def _scored(one: ScoredCase) -> Row:
+    return {
+        "case": one.case,
+        "value": None if one.speed is None else one.speed.value,
+        "reference": None if one.reference is None else one.reference.value,
+        "unit": one.unit,
+        "ratio": one.ratio,
+        "low": one.ci_low,
+        "high": one.ci_high,
+        "why_not": one.reason,
     }
 
 

@@ -19,8 +19,9 @@ from trainmark.campaigns.accept_course import next_step
 from trainmark.cli import drive
 from trainmark.cli.main import main
 from trainmark.i18n.speaker import say
-from trainmark.launch.protocol import REGISTRY
+from trainmark.launch.protocol import REGISTRY, Finding
 from trainmark.launch.ssh.launcher import SshLauncher
+from trainmark.reasons import reason
 from trainmark.report.make import acceptance, acceptance_rounds
 from trainmark.report.make.acceptance_rounds import Measured, Seen
 from trainmark.report.show import show
@@ -369,3 +370,19 @@ def test_a_run_ends_with_its_time_but_not_before_its_least_blocks(accept: Callab
     assert any("8 of the 10 links" in say(one) for one in found["not_tested"])
     assert accept("--from", found["runs"][0]) == found
     assert accept("--resume", found["runs"][0])["nodes"] == found["nodes"]
+
+
+def test_what_doctor_found_stands_in_the_verdict() -> None:
+    """A fault makes a node suspect however fast it is; a node that differs gets a word."""
+    nodes = ["n1", "n2", "n3"]
+    findings = [
+        Finding("n2", "Xid", False, reason("gpu-xid", xid=79, device="0000:3b:00", count=1)),
+        Finding(
+            "n3", "differs", None, reason("node-differs", what="MTU", value="1500", usual="9000", count=2, nodes=3)
+        ),
+    ]
+    stages = [(acceptance.Stage("r", "nodes"), _seen(nodes, {}))]
+    found = acceptance.build(_setting(nodes, findings=findings), acceptance.gather(stages))
+    assert [one.word for one in found.nodes] == ["good", "suspect", "good"] and found.drain == []
+    text = show(found, "text")
+    assert "Xid 79" in text and "n3: differs: MTU: 1500, where 2 of 3 nodes have 9000" in text

@@ -44,7 +44,7 @@ def test_what_differs_is_said(cli: Cli) -> None:
     after = {"params": {"batch": 64, "lr": 0.1}, "fingerprint": "2" * 16, "preset": "quick"}
     finished_run(cli.runs, "a", {ONE: SPEEDS}, before, host="n1")
     finished_run(cli.runs, "b", {ONE: [50.0, JobState.FAILED, 50.1, 49.9, 50.0]}, after, host="n2")
-    text = cli("compare", "a", "b").stdout
+    text = " ".join(cli("compare", "a", "b").stdout.split())
     assert "fingerprints differ" in text and "batch: 16 → 64" in text and "preset: smoke → quick" in text
     assert "lr" not in text and "hosts: n1 → n2" in text
     assert "B: FAILED, 4 of 5 rounds count: made so by a test" in text

@@ -34,6 +34,7 @@ from trainmark.report.records import (
     RunSeries,
     StudyCell,
     StudyReport,
+    Trained,
 )
 from trainmark.report.show import show
 from trainmark.score.accept.contract import PromiseCheck
@@ -75,8 +76,9 @@ def run(number: int, *, speed: float = 24.6, steps: int = 400, outcome: str = "s
         step_time=curve("step time", "s", times),
         loss=curve("loss", "loss", loss),
         evaluations=[curve("accuracy", "fraction", [0.3, 0.52, 0.61, 0.66], steps / 4, steps / 4)],
-        band_low=curve("low", "", [4.5, 1.2, 0.3], steps / 2.1),
-        band_high=curve("high", "", [8.2, 3.4, 1.6], steps / 2.1),
+        band_low=Curve("low", "", [1.0, 20.0, 21.0, 100.0], [6.0, 6.0, 4.4, 4.4]),
+        band_high=Curve("high", "", [1.0, 20.0, 21.0, 100.0], [8.2, 8.2, 6.6, 6.6]),
+        band_means=Curve("mean", "", [1.0, 20.0, 21.0, 100.0], [6.95, 6.95, 5.4, 5.4]),
         utilisation=[
             curve("n1 cpu", "fraction", cpu),
             curve("n1 mem_used", "bytes", [float(6e9 + 2e6 * index) for index in range(len(cpu))]),
@@ -136,6 +138,20 @@ def case(name: str, runs: list[RunReport], **more: object) -> CaseReport:
         "variance_level": as_reason(f"{len(runs)} runs, 1 allocation, node n1" if runs else ""),
         "band": reason("band-inside"),
         "notes": [],
+        "trained": Trained(
+            name.partition(":")[0],
+            "quick",
+            "images",
+            parameters=25_557_032,
+            model={"layers": 50, "width": 64},
+            batch_per_rank=16,
+            global_batch=16,
+            ranks=1,
+            dtype="fp32",
+            data="synthetic",
+            synthetic=True,
+            image_size=64,
+        ),
     }
     fields |= more
     fields["reason"] = as_reason(str(fields["reason"]))

@@ -107,7 +107,7 @@ def test_predict_from_a_run(cli: Cli) -> None:
     assert "90 % prediction interval" in page and "<svg" in page
     study(cli.runs, {size: list(RUNS[size]) for size in ("1:1", "1:2")}, "b")
     assert "not enough points" in cli("predict", "b", "--nodes", "4", code=2).stderr
-    told = cli("predict", "b", "--nodes", "4", "--all-reduce", "0.01").stdout
+    told = " ".join(cli("predict", "b", "--nodes", "4", "--all-reduce", "0.01").stdout.split())
     assert "90 % prediction interval" in told and "not held against published" in told
 
 

@@ -17,7 +17,8 @@ from trainmark import __version__
 from trainmark.campaigns import asked as asking
 from trainmark.campaigns.accept_course import NODES, PART, Asked, Course, Tell, gather, setting_of
 from trainmark.errors import SiteError, UserError
-from trainmark.launch.protocol import launcher_of
+from trainmark.launch import health
+from trainmark.launch.protocol import Finding, launcher_of
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
@@ -99,6 +100,8 @@ def create(
     plan = _within(plan, setting, noise.LEAST_BLOCKS)
     launcher_of(site).check_runs(site, runs)
     unusable = _unusable(plan) if options.check else {}
+    told = _told(site) if options.check else []
+    setting = msgspec.structs.replace(setting, findings=told)
     if unusable:
         site = msgspec.structs.replace(site, hosts=[host for host in site.hosts if host not in unusable])
         setting = msgspec.structs.replace(setting, unusable=unusable)
@@ -267,6 +270,11 @@ def _unusable(plan: Plan) -> dict[str, str]:
             message = f"site `{site.name}` cannot be used as it is; `--no-check` starts all the same"
             raise SiteError(message, bad)
         left = still
+
+
+def _told(site: Site) -> list[Finding]:
+    """What is not as it should be on the nodes, or differs between them, as `doctor` would find it."""
+    return [one for one in health.findings(launcher_of(site).health(site)) if one.good is not True]
 
 
 def _pairings(hosts: Sequence[str], most: int, seed: int) -> Pairs:

@@ -99,10 +99,10 @@ def exit_code(final: JobState, *, allow_skip: bool) -> int:
 
 
 def _show(run: RunDir, args: argparse.Namespace) -> int:
-    from trainmark.report.build import build
+    from trainmark.report.make.whole import whole
     from trainmark.report.show import show
 
-    report = build(run)
+    report = whole(run)
     terminal.out(show(report, "json-line") if args.json else "\n" + show(report))
     return OK
 

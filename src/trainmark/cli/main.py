@@ -26,6 +26,7 @@ VERBS = {
     "resume": ("trainmark.cli.resume", "finish a run that was stopped or killed"),
     "report": ("trainmark.cli.report", "print the result of a run"),
     "compare": ("trainmark.cli.compare", "say whether one run is faster than another"),
+    "score": ("trainmark.cli.score", "say how fast this machine is, in one figure against a reference"),
     "automl": ("trainmark.cli.automl.verbs", "search for architectures, as a load for a cluster"),
     "diagnose": ("trainmark.cli.diagnose", "say why a step takes as long as it does"),
     "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),

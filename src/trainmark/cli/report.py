@@ -36,11 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    from trainmark.report import build
+    from trainmark.report.make.whole import whole
 
     run = api.open(args.run or "last", args.runs).folder
     kind = format_of(args.format, args.output)
-    content = show(build.build(run, series=kind == "html"), kind, args.lang)
+    content = show(whole(run, series=kind == "html"), kind, args.lang)
     page = run.path / PAGE if args.output is None and kind == "html" else None
     common.write(content, args.output or page)
     if page is not None:

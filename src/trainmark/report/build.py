@@ -10,7 +10,7 @@ import msgspec
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason, as_reason, listed, reason
-from trainmark.report.make import cache, environment, trained
+from trainmark.report.make import cache, environment, trained, tries
 from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.make.contest import contests
 from trainmark.report.make.study import studies
@@ -141,7 +141,7 @@ def _known(one: Measurement, imported: Imported) -> Measurement:
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[Reason | str]) -> CaseReport:
     case = state.plan.cases[index]
     outcome, ended = state.case_outcome(index)
-    why = as_reason(ended)
+    why = tries.readable(as_reason(ended))
     counted = state.counted(index)
     scored, notes, sets = [], list[Reason](), []
     for ref, attempt in counted:
@@ -181,11 +181,12 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         rounds=len(needed),
         counted=len(counted),
         measurements=measurements,
-        failure=failure,
+        failure=tries.readable(failure),
         notes=sorted(dict.fromkeys(notes), key=lambda note: note.code),
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, valid),
+        tries=tries.of_case(state, index),
         flags=flags,
         trained=trained.of_case(case, next((found.model for found in reversed(scored) if found.model), {})),
     )

@@ -55,11 +55,13 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class Stack(msgspec.Struct, frozen=True):
-    """A second, less loud line below the first, where there is room for it. In a line: beside it, or left out."""
+    """A second, less loud line below the first, where there is room for it. In a line: beside it, or left out; in the
+    first cell of a table that `keeps` it, on a line of its own."""
 
     main: Inline
     below: Text
     in_line: bool = False
+    keeps: bool = False
 
 
 class Several(msgspec.Struct, frozen=True):
@@ -105,6 +107,13 @@ class Paragraph(Block, frozen=True):
     card: bool = False
 
 
+class Lead(Block, frozen=True):
+    """The answer in one sentence, before everything else. The sentence says it all: the colour only helps."""
+
+    text: Text
+    tone: Tone = "calm"
+
+
 class Notes(Block, frozen=True):
     """Remarks, one on each line."""
 
@@ -142,6 +151,13 @@ class Table(Block, frozen=True):
     small: bool = False
     # A class for the page's style.
     style: str = ""
+
+
+class Commands(Block, frozen=True):
+    """What to type next, each to be copied as it is."""
+
+    title: Text
+    commands: Sequence[str]
 
 
 class Log(Block, frozen=True):
@@ -200,3 +216,5 @@ class Document(msgspec.Struct, frozen=True):
     facts: Sequence[tuple[Text, Inline]] = ()
     # Whether the heading stands in Markdown too, where nothing but the blocks may be wanted.
     headed: bool = True
+    # On top of everything, in all formats.
+    lead: Lead | None = None

@@ -25,6 +25,8 @@ class RunSeries(msgspec.Struct, frozen=True):
     # Of the reference band, where one applies: lowest and highest loss by step.
     band_low: Curve | None = None
     band_high: Curve | None = None
+    # What the band judges: the mean loss over each of its stretches of steps.
+    band_means: Curve | None = None
     # By seconds since the round began: CPU, memory, devices, power, per node.
     utilisation: list[Curve] = []
 
@@ -57,6 +59,15 @@ class RunReport(msgspec.Struct, frozen=True):
     series: RunSeries | None = None
     # What is wrong with its figures, though they are given.
     flags: list[Flag] = []
+
+
+class Try(msgspec.Struct, frozen=True):
+    """An attempt at a round that did not count, where there was more than one."""
+
+    round: int
+    attempt: int
+    state: JobState
+    reason: Reason | None
 
 
 class Trained(msgspec.Struct, frozen=True):
@@ -101,6 +112,8 @@ class CaseReport(msgspec.Struct, frozen=True):
     band: Reason | None = None
     runs: list[RunReport] = []
     trained: Trained | None = None
+    # What became of earlier attempts, where rounds were tried again.
+    tries: list[Try] = []
     # What is wrong with its figures, though they are given; the worst first, each once, with how many rounds have it.
     flags: list[Flag] = []
 
@@ -174,6 +187,35 @@ class Contest(msgspec.Struct, frozen=True):
     rivals: list[Rival]
 
 
+class Change(msgspec.Struct, frozen=True):
+    """The run against the baseline of its hosts: the verdict on all cases together, and how many were compared."""
+
+    baseline: str
+    # `faster`, `slower`, `equivalent`, `inconclusive` or `incomplete`; None where nothing could be compared.
+    word: str | None = None
+    ratio: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    cases: int = 0
+    # Cases that lost more than 5 %, beyond doubt.
+    lost: list[str] = []
+    reason: Reason | None = None
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The few lines on top. `trust`: `good`, `fair` (warnings), `weak` (severe flags, or cases without a result), or
+    `none`."""
+
+    verdict: Reason
+    trust: str
+    # Cases with a result, of how many.
+    results: int
+    cases: int
+    change: Change | None = None
+    # Commands to type next.
+    next: list[str] = []
+
+
 class Report(msgspec.Struct, frozen=True):
     """What `--json` prints."""
 
@@ -199,3 +241,5 @@ class Report(msgspec.Struct, frozen=True):
     goodput: list[Goodput] = []
     # Which framework is faster, where the run has cases of several.
     contests: list[Contest] = []
+    # What it says in a few lines.
+    summary: Summary | None = None

@@ -63,4 +63,5 @@ _KINDS = {
     "Why": ("why", True),
     "GoodputRun": ("goodput", False),
     "Peaks": ("peaks", False),
+    "Score": ("score", False),
 }

@@ -28,7 +28,7 @@ from trainmark.agent.wakeup import Wakeup
 
 BEAT_SECONDS = 1.0
 _LONG = (
-    *("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
+    *("check", "health", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
     *("slurm_facts", "slurm_start", "slurm_states"),
 )
 _LEASE = "lease.json"
@@ -57,6 +57,7 @@ class Relay:
             "forget": self._forget,
             "end_relay": self._end_relay,
             "check": self._check,
+            "health": check.node_health,
             "clear_caches": check.clear_caches,
             "listen": check.listen,
             "reach": check.reach,

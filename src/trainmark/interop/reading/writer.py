@@ -28,6 +28,7 @@ from trainmark.interop.reading.records import (
     LoggedSample,
     Missing,
     Verbatim,
+    printable,
 )
 from trainmark.interop.reading.source import is_packed
 from trainmark.plan.records import SCHEMA as PLAN_SCHEMA
@@ -96,7 +97,7 @@ class Writer:
             self.flags[item.kind] += 1
             self.counts["flagged_rows"] += item.rows
             if self.flags[item.kind] <= EXAMPLES:
-                self.examples.append(_printable(f"{item.kind}: {item.place}: {item.text}"))
+                self.examples.append(printable(f"{item.kind}: {item.place}: {item.text}"))
         elif isinstance(item, Missing):
             if item.what not in self.missing:
                 self.missing.append(item.what)
@@ -271,11 +272,6 @@ def _records(cases: Sequence[Case]) -> list[journal.Record]:
     final = JobState.SUCCEEDED if states <= {JobState.SUCCEEDED} else JobState.FAILED
     found.append(journal.Record(journal.FINISHED, 1, wall, state=final))
     return found
-
-
-def _printable(text: str) -> str:
-    """What foreign lines hold is shown on terminals, which obey control characters."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def discard(folder: Path) -> None:

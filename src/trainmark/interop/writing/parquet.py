@@ -16,6 +16,7 @@ from trainmark.interop.writing.runs import Heard, real, rounds
 from trainmark.store.rundir import RunDir
 
 _NUMBERS = {"nnodes": int, "nproc": int, "rounds": int, "counted": int, "n": int}
+_NUMBERS |= dict.fromkeys(("parameters", "batch_per_rank", "global_batch", "sequence_length", "image_size"), int)
 _REALS = ("value", "ci_low", "ci_high")
 _STEP = ("run", "case", "round", "rank", "step", "t_ns", "samples", "loss")
 _ROWS = 1 << 16

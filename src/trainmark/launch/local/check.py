@@ -109,9 +109,6 @@ def _machine(facts: dict[str, Any], name: str) -> Iterator[Finding]:
     yield Finding(name, "cores", True, f"{cores} usable, {facts['cpu']['model'] or 'unknown model'}")
     if facts["memory_bytes"] is not None:
         yield Finding(name, "memory", True, f"{facts['memory_bytes'] / 2**30:.1f} GiB")
-    governor = facts["cpu"]["governor"]
-    if governor and governor != "performance":
-        yield Finding(name, "governor", None, governor, "clock speeds may wander; `performance` is steadier")
     load = os.getloadavg()[0]
     busy = load > 0.5 * cores
     yield Finding(

@@ -74,6 +74,12 @@ class LocalLauncher(Launcher):
 
         return local_check.findings(site, plan)
 
+    def health(self, site: Site) -> dict[str, dict[str, Any]]:
+        from trainmark.agent.health.collect import health
+
+        paths = sorted({str(Path.cwd()), *(path for path in site.data.values() if path.startswith("/"))})
+        return {os.uname().nodename: health(paths)}
+
     def check_plan(self, plan: Plan) -> None:
         from trainmark.launch.local import check as local_check
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from trainmark.errors import SiteError
+from trainmark.launch import node_zip
 from trainmark.launch.local import check as local_check
 from trainmark.launch.protocol import Finding
 from trainmark.launch.slurm import options as slurm_options
@@ -121,12 +126,8 @@ def _seen_by_nodes(site: Site, here: str) -> Finding:
     slurm = slurm_options.of(site)
     shared = Path(site.shared_dir or "").expanduser()
     count = len(site.hosts)
-    argv = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
-    argv += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
-    for name in ("partition", "account", "qos", "constraint", "reservation"):
-        argv += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
     with tempfile.NamedTemporaryFile(dir=shared, prefix=".trainmark-") as token:
-        argv = [*argv, "--mpi=none", "--input=none", "--mem=50", "ls", token.name]
+        argv = [*_on_every_node(site), "--mem=50", "ls", token.name]
         try:
             done = subprocess.run(
                 argv, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False
@@ -139,3 +140,44 @@ def _seen_by_nodes(site: Site, here: str) -> Finding:
     if "No such file" in done.stderr:
         return Finding(here, "shared on nodes", False, lines[0], "mount shared_dir under the same name on every node")
     return Finding(here, "shared on nodes", None, lines[0], "could not be tried now; a run would tell")
+
+
+def _on_every_node(site: Site) -> list[str]:
+    """The beginning of a command line that starts a program on each node, if Slurm has them free at once."""
+    slurm = slurm_options.of(site)
+    count = len(site.hosts)
+    argv = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
+    argv += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
+    for name in ("partition", "account", "qos", "constraint", "reservation"):
+        argv += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
+    return [*argv, "--mpi=none", "--input=none"]
+
+
+def health(site: Site) -> dict[str, dict[str, Any]]:
+    """Facts of the nodes, by a small job; of none if Slurm does not start one at once."""
+    shared = Path(site.shared_dir or "").expanduser()
+    if shutil.which("srun") is None or not shared.is_dir():
+        return {}
+    try:
+        with tempfile.TemporaryDirectory(dir=shared, prefix=".trainmark-") as folder:
+            program = node_zip.write(Path(folder))
+            argv = [
+                *_on_every_node(site),
+                "--mem=100",
+                site.node_python,
+                "-I",
+                "-S",
+                str(program),
+                "health",
+                str(shared),
+            ]
+            slurm = environment(slurm_options.of(site).conf)
+            done = subprocess.run(argv, capture_output=True, env=slurm, timeout=_LOOK_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    found = {}
+    for line in done.stdout.splitlines():
+        with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
+            facts = msgspec.json.decode(line)
+            found[str(facts["node"])] = facts
+    return found

@@ -67,6 +67,11 @@ class SlurmLauncher(Launcher):
 
         return findings(site, plan)
 
+    def health(self, site: Site) -> dict[str, dict[str, Any]]:
+        from trainmark.launch.slurm.check import health
+
+        return health(site)
+
     def check_runs(self, site: Site, runs: Path) -> None:
         slurm_plan.check_runs(site, runs)
 

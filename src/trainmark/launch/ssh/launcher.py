@@ -68,6 +68,11 @@ class SshLauncher(Launcher):
 
         return findings(self.connections, self.zip(), site, plan)
 
+    def health(self, site: Site) -> dict[str, dict[str, Any]]:
+        from trainmark.launch.ssh.check import health
+
+        return health(self.connections, self.zip(), site)
+
     def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
         return tunnel_line(ssh_plan.reach(site, host), there, here)
 

@@ -35,7 +35,24 @@ def document(found: Sequence[Comparison]) -> doc.Document:
     ]
     blocks = [block for index, one in enumerate(found) for block in _sections(one, "summary" if index == 0 else "")]
     title = f"{first.a} · {', '.join(one.b for one in found)}"
-    return doc.Document(title, label("compare.title"), first.a, blocks, facts=facts, headed=False)
+    lead = doc.Lead(joined(*(_sentence(one) for one in found), joint=" "), _tone(found))
+    return doc.Document(title, label("compare.title"), first.a, blocks, facts=facts, headed=False, lead=lead)
+
+
+def _sentence(found: Comparison) -> Text:
+    """The verdict on one side, and what it lost."""
+    overall, lost = found.overall, len(found.past_threshold)
+    ratio = ratio_text(overall.verdict) if overall.verdict is not None else numbers.NONE
+    said = label(f"compare.lead.{overall.word}", found.b, found.a, ratio, _percent(found.margin), str(len(found.cases)))
+    return joined(said, label("compare.lead.lost", str(lost), _percent(found.threshold)) if lost else None, joint=" ")
+
+
+def _tone(found: Sequence[Comparison]) -> doc.Tone:
+    """That of the worst."""
+    if any(one.past_threshold for one in found):
+        return "bad"
+    tones = [_TONES[one.overall.word] for one in found]
+    return next((tone for tone in ("bad", "warn", "good") if tone in tones), "calm")
 
 
 def _percent(share: float) -> str:
@@ -79,15 +96,18 @@ def _sections(found: Comparison, anchor: str) -> list[doc.Block]:
 
 
 def _chart(found: Comparison) -> doc.Figures:
-    # A itself is where nothing changed.
-    rows = [Row(f"A  {found.a}", [], 1.0)]
+    rows: list[Row] = []
     for one in found.cases:
         verdict = one.verdict
         word = named("verdict", verdict.word)
         rows.append(Row(one.name, [], verdict.ratio, verdict.ci_low, verdict.ci_high, note=word))
     title = label("compare.ratio")
-    legend = [("mark span", label("chart.legend_interval"))]
-    chart = RowChart(title, rows=rows, unit="", x_title=title, wide=True, legend=legend)
+    legend = [
+        ("mark span", label("compare.legend_ratio")),
+        ("area zone", label("compare.legend_margin", _percent(found.margin))),
+    ]
+    zone = (1 / (1 + found.margin), 1 + found.margin)
+    chart = RowChart(title, rows=rows, unit="", x_title=title, wide=True, legend=legend, zone=zone)
     return doc.Figures([chart], "full", card=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from trainmark.i18n.texts import Text, joined, label
 from trainmark.report import document as doc
@@ -22,7 +23,7 @@ def document(found: Sequence[History]) -> doc.Document:
 def _section(found: History, anchor: str) -> doc.Group:
     columns = doc.columns("run", "when", "m.throughput", "interval", "runs", text=2)
     columns.append(doc.Column("", figures=False, shown_in=doc.TEXT))
-    blocks: list[doc.Block] = [doc.Figures([_chart(found)], "single"), doc.Notes(_remarks(found), "small")]
+    blocks: list[doc.Block] = [doc.Figures([_chart(found)], "full"), doc.Notes(_remarks(found), "small")]
     if found.entries:
         blocks.insert(1, doc.Table(columns, _rows(found)))
     return doc.Group(
@@ -82,29 +83,34 @@ def _cause(found: History, index: int) -> Text:
     return ""
 
 
+def _levels(found: History) -> charts.Curve:
+    """The mean between changes: from the first run of each stretch to its last."""
+    edges = [0, *(one.index for one in found.changes), len(found.entries)]
+    x, y = list[float](), list[float | None]()
+    for first, end in pairwise(edges):
+        x += [found.entries[first].created, found.entries[end - 1].created]
+        y += [found.levels[first]] * 2
+    return charts.Curve("level", found.unit, x, y)
+
+
 def _chart(found: History) -> charts.LineChart:
-    along = [float(number) for number in range(1, len(found.entries) + 1)]
-    lines = [
-        charts.Line(
-            label("m.throughput"), charts.Curve("speed", found.unit, along, [one.value for one in found.entries])
-        )
-    ]
+    """Over dates: what changed at once and what crept in over months must not look alike."""
+    along = [one.created for one in found.entries]
+    speeds = charts.Curve("speed", found.unit, along, [one.value for one in found.entries])
+    lines = [charts.Line(label("history.one"), speeds, dots=True)]
     if found.changes:
-        lines.append(charts.Line(label("history.level"), charts.Curve("level", found.unit, along, list(found.levels))))
-    known = [(at, entry) for at, entry in zip(along, found.entries, strict=True) if entry.ci_low is not None]
-    band = None
-    if len(known) > 1:
-        places = [at for at, _ in known]
-        low, high = ([getattr(entry, name) for _, entry in known] for name in ("ci_low", "ci_high"))
-        band = charts.Band(
-            label("interval"),
-            charts.Curve("low", found.unit, places, low),
-            charts.Curve("high", found.unit, places, high),
-        )
+        lines.append(charts.Line(label("history.level"), _levels(found), level=True))
+    whiskers = [
+        charts.Whisker(one.created, one.ci_low, one.ci_high)
+        for one in found.entries
+        if one.ci_low is not None and one.ci_high is not None
+    ]
     return charts.LineChart(
         label("history.chart"),
         lines=lines,
         x_title=label("history.axis"),
         y_title=label("m.throughput"),
-        band=band,
+        x_kind="dates",
+        whiskers=whiskers,
+        wide=True,
     )

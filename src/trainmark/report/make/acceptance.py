@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from trainmark.launch.protocol import Finding
 from trainmark.reasons import TEXT, Reason, reason
 from trainmark.report.make.acceptance_rounds import Measured, Seen
 from trainmark.score.accept import contract as promise
@@ -62,6 +63,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     # Whether the case computes on made-up data.
     synthetic: bool = False
+    # What was not as it should be on nodes before the start, or differed between them.
+    findings: list[Finding] = []
     # Nodes that could not be used from the start, and why.
     unusable: dict[str, str] = {}
     stages: list[Stage] = []
@@ -150,6 +153,9 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
     verdicts = _weighed(verdicts, held, setting.rule, few=len(usable) < 3)
     for node, (sure, why) in _odd(setting, gathered.nodes).items():
         verdicts[node] = _worse(verdicts[node], "bad" if sure else "suspect", why)
+    for one in setting.findings:
+        if one.good is False and one.host in verdicts:
+            verdicts[one.host] = _worse(verdicts[one.host], "suspect", _worded(one.found))
     found, link_held = _links(setting, gathered.links, promises, len(usable))
     for effect in found.effects if found else []:
         if effect.kind == "node":
@@ -173,7 +179,7 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
         nodes=ordered,
         links=found,
         held=[*held, *link_held],
-        notes=[*_notes(gathered.nodes), *_low_peaks(ordered, setting.rule)],
+        notes=[*_findings(setting), *_notes(gathered.nodes), *_low_peaks(ordered, setting.rule)],
         not_tested=_not_tested(setting, ordered, found),
         drain=drain,
         scontrol=_scontrol(drain),
@@ -271,6 +277,14 @@ def _overall(
 def _notes(measured: Sequence[Measured]) -> list[Reason]:
     disturbed = sum(one.disturbed for one in measured)
     return [reason("disturbed-rounds-count", count=disturbed, rounds=len(measured))] if disturbed else []
+
+
+def _findings(setting: Setting) -> list[Reason]:
+    return [reason("on-host", host=f"{one.host}: {one.what}", why=_worded(one.found)) for one in setting.findings]
+
+
+def _worded(found: str | Reason) -> Reason:
+    return Reason(TEXT, {"text": found}) if isinstance(found, str) else found
 
 
 def _not_tested(setting: Setting, nodes: Sequence[NodeResult], found: LinksResult | None) -> list[Reason]:

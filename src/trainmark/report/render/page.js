@@ -78,6 +78,10 @@
   // "low,high,start,end,log,suffix,unit": where an axis lies in the drawing and what it counts.
   function axis(text) {
     const [low, high, start, end, log, suffix, ...unit] = text.split(",");
+    if (log === "2") {
+      const place = (at) => +low + ((at - start) / (end - start)) * (high - low);
+      return (at) => new Date(1000 * place(at)).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+    }
     const ends = [+low, +high].map((value) => (log === "1" ? Math.log10(value) : value));
     // No more digits than a drawing can hold.
     const digits = Math.min(20, Math.max(0, 2 - Math.floor(Math.log10(ends[1] - ends[0]))));
