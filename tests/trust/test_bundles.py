@@ -202,3 +202,13 @@ def test_the_command_line_from_key_to_leaderboard(
     assert main(["verify", str(tmp_path / "u.tmk")]) == 4
     assert main(["verify", str(run.path / rundir.MANIFEST)]) == 2
     assert main(["leaderboard", str(tmp_path / "u.tmk"), "-o", str(site)]) == 1
+
+
+FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.tmk"))
+
+
+@pytest.mark.parametrize("path", FROZEN, ids=lambda path: path.stem)
+def test_bundles_of_older_versions_still_verify(path: Path) -> None:
+    found = verify.verify(path)
+    assert found.verified
+    assert found.figures[0]["value"] == pytest.approx(53.4, rel=0.05)

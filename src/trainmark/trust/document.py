@@ -68,7 +68,7 @@ def _figures(found: Verification) -> list[doc.Block]:
         ]
         for one in found.figures
     ]
-    columns = doc.columns("case", "state", "rounds", "throughput", "interval", text=2)
+    columns = doc.columns("case", "state", "rounds", "m.throughput", "interval", text=2)
     return [doc.Heading(label("trust.figures")), doc.Table(columns, rows)]
 
 

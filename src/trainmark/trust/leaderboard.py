@@ -187,7 +187,7 @@ def page_of(rows: Sequence[Row], title: str) -> doc.Document:
 
 _COLUMNS = [
     doc.Column(label("board.place")),
-    doc.Column(label("throughput")),
+    doc.Column(label("m.throughput")),
     doc.Column(label("interval")),
     doc.Column(label("board.system"), figures=False, filter=True),
     doc.Column(label("board.framework"), figures=False, filter=True),
