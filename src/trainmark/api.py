@@ -292,11 +292,13 @@ def compare(
 
     >>> tm.compare("baseline", "last").to_frame()[["case", "ratio", "verdict"]]
     """
+    from trainmark.report.figures import flag_codes
     from trainmark.report.make.compare import METRICS, compare_many
 
     if metric not in METRICS:
         raise UserError(f"--metric: found `{metric}`{did_you_mean(metric, METRICS)}, allowed is {one_of(METRICS)}")
-    found = compare_many(_sides(sides, runs_folder(runs)), metric, margin, threshold, force=force)
+    folder = runs_folder(runs)
+    found = compare_many(_sides(sides, folder), metric, margin, threshold, force=force, runs=folder)
     rows = [
         {
             "A": comparison.a,
@@ -309,6 +311,8 @@ def compare(
             "low": one.verdict.ci_low,
             "high": one.verdict.ci_high,
             "verdict": one.verdict.word,
+            "flags_a": flag_codes(one.flags_a),
+            "flags_b": flag_codes(one.flags_b),
         }
         for comparison in found
         for one in comparison.cases

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.conftest import Cli
-from tests.runs import finished_run
+from tests.runs import finished_run, speed_events
 from trainmark.i18n.speaker import say
 from trainmark.spec.states import JobState
 
@@ -44,7 +45,9 @@ def test_what_differs_is_said(cli: Cli) -> None:
     after = {"params": {"batch": 64, "lr": 0.1}, "fingerprint": "2" * 16, "preset": "quick"}
     finished_run(cli.runs, "a", {ONE: SPEEDS}, before, host="n1")
     finished_run(cli.runs, "b", {ONE: [50.0, JobState.FAILED, 50.1, 49.9, 50.0]}, after, host="n2")
-    text = " ".join(cli("compare", "a", "b").stdout.split())
+    refused = cli("compare", "a", "b", code=2)
+    assert "the presets differ (smoke → quick)" in refused.stderr and "--force" in refused.stderr
+    text = " ".join(cli("compare", "a", "b", "--force").stdout.split())
     assert "fingerprints differ" in text and "batch: 16 → 64" in text and "preset: smoke → quick" in text
     assert "lr" not in text and "hosts: n1 → n2" in text
     assert "B: FAILED, 4 of 5 rounds count: made so by a test" in text
@@ -78,8 +81,39 @@ def test_cases_of_one_run_are_paired_by_block(cli: Cli) -> None:
 def test_one_run_each_is_no_verdict(cli: Cli) -> None:
     for name, speed in (("a", 50.0), ("b", 5.0)):
         finished_run(cli.runs, name, {"one:none:cpu:1:1:1": [speed]})
-    text = cli("compare", "a", "b").stdout
-    assert "inconclusive" in text and "at least 2 of each" in text
+    text = cli("compare", "a", "b", code=5).stdout
+    assert "inconclusive" in text and "at least 2 of each" in text and "nothing could be compared" in text
+
+
+def test_a_slowdown_is_found_though_one_round_was_unsteady(cli: Cli) -> None:
+    finished_run(cli.runs, "a", {ONE: SPEEDS})
+    folder = finished_run(cli.runs, "b", {ONE: scaled(0.5)})
+    (events,) = folder.glob("*/round3/*/*/events.jsonl")
+    even = speed_events(25.0)
+    middle = even[-1].t // 2
+    # Its second half took half as long again.
+    slow = [msgspec.structs.replace(one, t=one.t + max(0, one.t - middle) // 2) for one in even]
+    lines = [msgspec.json.encode(one) for one in slow]
+    events.write_bytes(b"\n".join(lines) + b"\n")
+    (case,) = cli.json("compare", "a", "b", code=4)["cases"]
+    assert case["verdict"]["word"] == "slower" and case["verdict"]["past_threshold"]
+    flag = next(flag for flag in case["flags_b"] if flag["reason"]["code"] == "two-level-slower")
+    assert (flag["severity"], flag["rounds"], flag["of"]) == ("severe", 1, 5)
+
+
+def test_other_runs_tell_how_much_occasions_differ(cli: Cli) -> None:
+    """Days differ by 4 %, rounds by 0.5 %: two runs that differ by 5 % are no news."""
+    days = [1.0, 1.05, 1.02, 0.97, 1.04, 0.96, 1.01]
+    for number, day in enumerate(days[:2]):
+        finished_run(cli.runs, f"2026010{number}-a", {ONE: scaled(day)})
+    (case,) = cli.json("compare", "20260100-a", "20260101-a")["cases"]
+    assert case["verdict"]["word"] == "faster" and "occasions-unknown" in {note["code"] for note in case["notes"]}
+    for number, day in enumerate(days[2:]):
+        finished_run(cli.runs, f"2026020{number}-a", {ONE: scaled(day)})
+    (case,) = cli.json("compare", "20260100-a", "20260101-a")["cases"]
+    assert case["verdict"]["word"] == "inconclusive" and "occasions-known" in {note["code"] for note in case["notes"]}
+    assert case["variation"]["occasions"] == 7 and case["variation"]["occasion"] == pytest.approx(0.034, abs=0.006)
+    assert case["variation"]["round"] == pytest.approx(0.0063, abs=0.001)
 
 
 @pytest.mark.parametrize(

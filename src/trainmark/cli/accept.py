@@ -135,15 +135,16 @@ def _tell(made: Campaign, args: argparse.Namespace) -> Tell:
         (terminal.err if args.json else terminal.out)(say(so_far(found, step)) + "\n")
         output = setting_of(made).output
         if output:
-            _write(found, Path(output))
+            _write(found, Path(output), args)
 
     return tell
 
 
-def _write(found: Acceptance, output: Path) -> None:
+def _write(found: Acceptance, output: Path, args: argparse.Namespace) -> None:
     from trainmark.report.show import format_of, show
 
-    common.write(show(found, format_of(None, output)), output)
+    kind = format_of(None, output)
+    common.write(show(found, kind, common.language(kind, args)), output)
 
 
 def _check_output(path: Path | None) -> None:
@@ -161,6 +162,6 @@ def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int
     if not learnt:
         terminal.err(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
-        _write(found, Path(setting.output))
-    terminal.out(show(found, "json" if args.json else "text"))
+        _write(found, Path(setting.output), args)
+    terminal.out(show(found, "json" if args.json else "text", args.language))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED

@@ -35,7 +35,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "run",
         nargs="?",
         metavar="RUN",
-        help="run id, its unique start or end, or its folder (default: the newest)",
+        help="run id, its unique start or end, its folder, or a suite: the newest run of it (default: the newest)",
     )
     add_runs(parser)
 
@@ -125,6 +125,26 @@ def check(plan: Plan, args: argparse.Namespace) -> None:
 
 def add_no_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write to a file, whole or not at all, instead of the terminal",
+    )
+
+
+def add_folder(parser: argparse.ArgumentParser, what: str, default: Path | None = None) -> None:
+    parser.add_argument("-o", "--output", type=Path, default=default, metavar="DIR", help=what)
+
+
+def language(kind: str, args: argparse.Namespace) -> str | None:
+    """Of a report of this format: a page follows its reader's browser unless `--lang` was given."""
+    given: str | None = args.lang if kind == "html" else args.language
+    return given
 
 
 def write(text: str, output: Path | None) -> None:

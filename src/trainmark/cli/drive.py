@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.cli import terminal
+from trainmark.cli import common, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED
+from trainmark.i18n import words
 from trainmark.plan.records import Plan
 from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, session
@@ -59,6 +60,7 @@ def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         if final is None:
             return STOPPED
         code = _show_result(run, plan, args)
+        _hint(run, plan, final, args)
         return exit_code(final, allow_skip=args.allow_skip) or code
 
 
@@ -86,6 +88,19 @@ def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
     return OK
 
 
+def _hint(run: RunDir, plan: Plan, final: JobState, args: argparse.Namespace) -> None:
+    """What one may want to do next, for a person; a closed terminal does not matter any more."""
+    if args.json or args.log_level in ("warning", "error"):
+        return
+    with contextlib.suppress(OSError):
+        if final is JobState.CANCELLED:
+            line = words.phrase("stopped; `{0}` goes on where it ended", args.language)
+            terminal.err(line.replace("{0}", common.resume_line(run, plan)) + "\n")
+        elif plan.kind not in _SHOWS:
+            line = words.phrase("as a page with curves: `{0}`", args.language)
+            terminal.line(line.replace("{0}", f"trainmark report {run.id} --format html"))
+
+
 def _show_of(plan: Plan) -> Show:
     module, _, name = _SHOWS.get(plan.kind, "").partition(":")
     show: Show = getattr(importlib.import_module(module), name) if module else _show
@@ -103,7 +118,7 @@ def _show(run: RunDir, args: argparse.Namespace) -> int:
     from trainmark.report.show import show
 
     report = whole(run)
-    terminal.out(show(report, "json-line") if args.json else "\n" + show(report))
+    terminal.out(show(report, "json-line") if args.json else "\n" + show(report, "text", args.language))
     return OK
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from trainmark.api_objects import Run
 from trainmark.cli import common
 from trainmark.errors import CASE_FAILED, OK, UserError
-from trainmark.i18n.speaker import LANGUAGES
 from trainmark.report.show import format_of, show
 
 EPILOG = """\
@@ -30,16 +28,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="of the reference that is made (default: FILE's name)")
     parser.add_argument("--note", default="", metavar="TEXT", help="kept in the reference that is made, and shown")
     parser.add_argument("--format", choices=FORMATS, help="default: what FILE ends in, else text")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to a file instead of the terminal")
+    common.add_output(parser)
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
-    parser.add_argument("--lang", choices=LANGUAGES, help="language of text, md and html (default: en)")
 
 
 def call(args: argparse.Namespace) -> int:
     if args.make_reference:
         return _make(args)
     found = Run(common.find_run(args)).score(args.against).record
-    common.write(show(found, format_of(args.format, args.output), args.lang), args.output)
+    kind = format_of(args.format, args.output)
+    common.write(show(found, kind, common.language(kind, args)), args.output)
     return OK if found.counted == found.of and found.counted else CASE_FAILED
 
 

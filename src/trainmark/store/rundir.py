@@ -201,8 +201,8 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
 
 
 def find(runs: Path, name: str | None) -> RunDir:
-    """A run by id, by the unique start or end of an id, by path, or the newest when no name is given. However it is
-    named, its path is whole: what is kept of it is found by that."""
+    """A run by id, by the unique start or end of an id, by path, by its suite (the newest run of it), or the newest
+    when no name is given. However it is named, its path is whole: what is kept of it is found by that."""
     if name and (Path(name) / MANIFEST).is_file():
         return RunDir(Path(name).resolve())
     ids = run_ids(runs)
@@ -215,6 +215,10 @@ def find(runs: Path, name: str | None) -> RunDir:
     matches = [found for found in ids if found.startswith(name) or found.endswith(name)]
     if name in ids:
         matches = [name]
+    # The name of a suite is that of its newest run.
+    of_suite = [found for found in ids if found.split("-", 2)[-1].rpartition("-")[0] == name]
+    if of_suite:
+        return RunDir(runs.resolve() / _newest(runs, of_suite))
     if len(matches) == 1:
         return RunDir(runs.resolve() / matches[0])
     if matches:

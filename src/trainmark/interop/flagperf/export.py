@@ -11,6 +11,8 @@ from typing import Any
 
 from trainmark.interop.flagperf.monitors import CARDS, MIB
 from trainmark.interop.writing.runs import Clock, Done, Heard, Losses, Output, real, rounds
+from trainmark.report.figures import flag_codes
+from trainmark.score.figures.attempt import RunScore
 from trainmark.store.rundir import RunDir
 
 _NS = 1e-9
@@ -44,9 +46,10 @@ def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
 
 def _round(out: Output, top: str, done: Done) -> None:
     samples, world = _samples_by_step(done), done.case.world or 1
+    score = done.score()
     for index, host, folder in done.nodes():
         lead = index * max(1, world // max(1, len(done.case.nodes)))
-        writer = _Rank(done, lead, samples)
+        writer = _Rank(done, lead, samples, score)
         clock, losses = Clock(), Losses()
         lines: list[str] = []
         for event in done.heard(folder):
@@ -78,8 +81,8 @@ def _samples_by_step(done: Done) -> dict[int, int]:
 class _Rank:
     """Writes the log of one rank, and adds up what FINISHED needs."""
 
-    def __init__(self, done: Done, rank: int, samples: dict[int, int]) -> None:
-        self._done, self._rank, self._samples = done, rank, samples
+    def __init__(self, done: Done, rank: int, samples: dict[int, int], score: RunScore) -> None:
+        self._done, self._rank, self._samples, self._score = done, rank, samples, score
         self._at: dict[str, int] = {}
         self._phase: dict[str, int] = {}
         self._spent: Counter[str] = Counter()
@@ -141,6 +144,8 @@ class _Rank:
         rest = (self._spent["data"] + self._spent["checkpoint"]) * _NS
         pure = no_eval - rest if no_eval is not None and self._spent["data"] else None
         samples = self._samples.get(self._step)
+        # What a report withholds, no log tells.
+        given = self._score.reason is None
         figures = (
             self._between("INIT_START", "FINISHED"),
             said.get("converged"),
@@ -148,7 +153,7 @@ class _Rank:
             train,
             no_eval,
             pure,
-            *(samples / spent if samples and spent else None for spent in (train, no_eval, pure)),
+            *(samples / spent if given and samples and spent else None for spent in (train, no_eval, pure)),
             samples,
             self._step or None,
             losses.by_step.get(self._step),
@@ -159,11 +164,17 @@ class _Rank:
             metrics.pop("final_loss", None)
         unit = self._done.case.unit
         rate = {f"training_{unit}_per_second": known["throughput(ips)_raw"]} if unit != "steps" else {}
-        return {**known, **rate, **metrics, **{key: value for key, value in said.items() if value is not None}}
+        told = {key: value for key, value in said.items() if value is not None and (given or not _is_rate(key))}
+        flags = {"trainmark_flags": flag_codes(self._score.flags)} if self._score.flags else {}
+        return {**known, **rate, **metrics, **told, **flags}
 
     def _evaluated(self) -> dict[str, Any]:
         told = self._evaluation
         return {name: value for name, value in told.items() if name != "time" and real(value) is not None}
+
+
+def _is_rate(key: str) -> bool:
+    return key.startswith("throughput") or key.endswith("_per_second")
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row, RowChart
 from trainmark.report.make.compare import Compared, Comparison, ratio_text
+from trainmark.score.stats.variation import Variation
 
 _TONES: dict[str, doc.Tone] = {
     "faster": "good",
@@ -154,12 +155,22 @@ def _flags(one: Compared, found: Comparison) -> list[Text]:
     return [*lost, *([label("compare.forced")] if one.forced else [])]
 
 
+def _variation(found: Variation | None) -> list[Text]:
+    if found is None:
+        return []
+    shares = [
+        numbers.NONE if share is None else f"{100 * share:.1f} %"
+        for share in (found.step, found.round, found.occasion, found.host)
+    ]
+    return [label("compare.variation", *shares[:3], str(found.occasions), shares[3], str(found.hosts))]
+
+
 def _notes(found: Comparison) -> list[doc.Block]:
     """Beside each case, then what was not compared: folded away in Markdown."""
     blocks: list[doc.Block] = []
     for one in found.cases[:_MOST_ROWS]:
         why = label("compare.because", one.verdict.reason, one.verdict.method)
-        items = [*_flags(one, found), why, *one.notes]
+        items = [*_flags(one, found), why, *one.notes, *_variation(one.variation)]
         blocks += [doc.Heading(one.name, 4), doc.Notes(items, "small")]
     if found.left:
         left = [Joined((one.case, one.reason), ": ") for one in found.left[:_MOST_ROWS]]
@@ -180,7 +191,9 @@ def _in_all(found: Comparison) -> Text:
     parts: list[Text] = [named("verdict", overall.word)]
     if overall.verdict is not None:
         parts += [Joined((overall.verdict.method, ratio_text(overall.verdict)), " "), overall.verdict.reason]
-    said = label("compare.in_all", joined(*parts, joint=", "))
+    said: Text = label("compare.in_all", joined(*parts, joint=", "))
+    if not found.judged:
+        said = Joined((said, label("compare.nothing")), "\n  ")
     if not overall.missing:
         return said
     return Joined((said, label("compare.missing", ", ".join(overall.missing))), "\n  ")

@@ -103,4 +103,4 @@ def _headline(case: CaseReport) -> CaseReport:
 
 
 def _round(one: RunReport) -> RunReport:
-    return msgspec.structs.replace(one, phases={}, step_time={}, histogram_edges=[], histogram_counts=[])
+    return msgspec.structs.replace(one, phases={}, histogram_edges=[], histogram_counts=[])

@@ -87,7 +87,7 @@ def score(report: Report, plan: Plan, reference: Reference) -> Score:
     if found is None:
         why = reason("nothing-to-score")
     elif found.low is None:
-        why = reason("score-without-interval", cases=single)
+        why = reason("score-without-interval")
     return Score(
         run=report.run,
         suite=report.suite,
@@ -103,7 +103,7 @@ def score(report: Report, plan: Plan, reference: Reference) -> Score:
         of=len(wanted),
         cases=cases,
         method=[reason("score-method", count=len(counted))] if counted else [],
-        flags=_flags(cases, report, len(counted), len(wanted)),
+        flags=_flags(cases, report, len(counted), len(wanted), single if found and found.assumed else []),
         reason=why,
         reference_note=reference.note,
     )
@@ -179,8 +179,8 @@ def _weighs(flag: Flag) -> bool:
     return flag.severity != SEVERITIES[0]
 
 
-def _flags(cases: Sequence[ScoredCase], report: Report, counted: int, of: int) -> list[Flag]:
-    """The worst first."""
+def _flags(cases: Sequence[ScoredCase], report: Report, counted: int, of: int, single: Sequence[str]) -> list[Flag]:
+    """The worst first. `single`: cases with one round, whose spread was taken from others."""
     found: list[Flag] = []
     missing = [case for case in cases if case.reference is not None and case.ratio is None]
     if missing:
@@ -192,6 +192,8 @@ def _flags(cases: Sequence[ScoredCase], report: Report, counted: int, of: int) -
         own = [case.case for case in cases if case.ratio is not None and _worst(case.flags) == severity]
         if own:
             found.append(Flag(severity, reason("score-flagged-cases", count=len(own), cases=own)))
+    if single:
+        found.append(Flag("warning", reason("score-assumed-spread", cases=list(single))))
     more = [case.case for case in cases if case.reference is None]
     if more:
         found.append(Flag("note", reason("score-leaves-out", cases=more)))
