@@ -7,12 +7,8 @@ import sys
 from pathlib import Path
 
 from trainmark.cli import common, terminal
-<<<<<<< HEAD
 from trainmark.cli.imports import add_formats, add_options, format_parsers, options_of
-=======
-from trainmark.cli.imports import add_formats, add_options, options_of
 from trainmark.i18n.speaker import say
->>>>>>> main
 from trainmark.interop.protocol import REGISTRY, Format
 from trainmark.store import digests, rundir
 

@@ -26,11 +26,7 @@ from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
-<<<<<<< HEAD
-from trainmark.store import journal, provenance, rundir, series
-=======
-from trainmark.store import digests, journal, provenance, rundir
->>>>>>> main
+from trainmark.store import digests, journal, provenance, rundir, series
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
