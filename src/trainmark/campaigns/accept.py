@@ -19,6 +19,7 @@ from trainmark.campaigns.accept_course import NODES, PART, Asked, Course, Tell, 
 from trainmark.errors import SiteError, UserError
 from trainmark.launch import health
 from trainmark.launch.protocol import Finding, launcher_of
+from trainmark.launch.sites import for_suite
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
@@ -197,7 +198,7 @@ def _case(options: Options, site: Site, text: str, least: int, nnodes: int = 1, 
         loaded = suites.load(Path(text))
     else:
         loaded = suites.single(text, options.preset or "quick")
-    cases = expand(loaded, site, {} if link else options.changed)
+    cases = expand(loaded, for_suite(loaded, site), {} if link else options.changed)
     if len(cases) != 1:
         raise UserError(f"{option} {text}: holds {len(cases)} cases, and nodes are compared by one")
     case = cases[0]

@@ -14,7 +14,10 @@ from trainmark.reasons import reason
 from trainmark.report import build
 from trainmark.report.records import Report
 from trainmark.score.records import SCORER_VERSION
-from trainmark.store.rundir import RunDir
+from trainmark.store import journal
+from trainmark.store.files import read_json
+from trainmark.store.rundir import MANIFEST as RUN_MANIFEST
+from trainmark.store.rundir import RESULT, RunDir
 from trainmark.trust import checks, citation, keys, pack, removal, statement
 from trainmark.trust.archive import canonical
 from trainmark.trust.bundle import Opened, opened
@@ -47,6 +50,7 @@ def _verified(bundle: Opened) -> Verification:
     signatures, findings = _signatures(bundle)
     findings += _files(bundle, counts)
     # What was altered is not worth looking into any further.
+    findings += _digests_of_agents(bundle)
     intact = not any(one.severity == "fault" for one in findings)
     figures: list[dict[str, Any]] = []
     if intact:
@@ -107,12 +111,33 @@ def _files(bundle: Opened, counts: dict[str, int]) -> list[Finding]:
         elif member is None:
             findings.append(fault(reason("file-missing"), entry.path))
         elif (member.size, member.sha256) != (entry.size, entry.sha256):
-            findings.append(fault(reason("file-changed"), entry.path))
+            findings.append(fault(reason("member-changed"), entry.path))
         if entry.removed:
             findings.append(remark(reason("bytes-removed", count=len(entry.removed)), entry.path))
             grown = sum(len(removal.marker(one)) - one.length for one in entry.removed)
             if entry.original is None or entry.original.size + grown != entry.size:
                 findings.append(fault(reason("removal-wrong"), entry.path))
+    return findings
+
+
+def _digests_of_agents(bundle: Opened) -> list[Finding]:
+    """Agents and controllers wrote down digests when a round ended: files that were packed are still the same. Those that
+    something was taken out of are held against what they were before."""
+    packed = {entry.path: (entry.original or entry).sha256 for entry in bundle.manifest.files}
+    findings = []
+    for path in [path for path in packed if path.endswith(f"/{RESULT}") and path in bundle.members]:
+        result = read_json(bundle.folder / path)
+        files = result.get("files") if isinstance(result, dict) else None
+        for name, about in files.items() if isinstance(files, dict) else ():
+            wanted = about.get("sha256") if isinstance(about, dict) else None
+            here = packed.get(path.removesuffix(RESULT) + name)
+            if wanted and here and wanted != here:
+                findings.append(fault(reason("not-what-agent-wrote"), path.removesuffix(RESULT) + name))
+    for run in bundle.runs():
+        owners = [record.digest for record in journal.read(run.path).records if record.k == journal.OWNER]
+        here = packed.get(f"{RUNS}{run.id}/{RUN_MANIFEST}")
+        if any(digest and digest != here for digest in owners):
+            findings.append(fault(reason("not-what-agent-wrote"), f"{RUNS}{run.id}/{RUN_MANIFEST}"))
     return findings
 
 
