@@ -121,8 +121,8 @@ def _files(bundle: Opened, counts: dict[str, int]) -> list[Finding]:
 
 
 def _digests_of_agents(bundle: Opened) -> list[Finding]:
-    """Agents and controllers wrote down digests when a round ended: files that were packed are still the same. Those that
-    something was taken out of are held against what they were before."""
+    """Agents and controllers wrote down digests when a round ended: packed files are still the same. A file that
+    something was taken out of is held against what it was before."""
     packed = {entry.path: (entry.original or entry).sha256 for entry in bundle.manifest.files}
     findings = []
     for path in [path for path in packed if path.endswith(f"/{RESULT}") and path in bundle.members]:
