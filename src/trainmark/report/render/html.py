@@ -210,7 +210,8 @@ def _table(page: Markup, block: doc.Table) -> str:
     table = f"<table{_class(kind)}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
     filters = any(column.filter for _, column in shown)
     choices = f'<div class="filters">{page.element("span", label("filter.all"), " hidden")}</div>' if filters else ""
-    return f'{choices}<div class="scroll">{table}</div>'
+    # Whoever has no pointer scrolls with the keyboard.
+    return f'{choices}<div class="scroll" tabindex="0">{table}</div>'
 
 
 def _cell(page: Markup, head: str, column: doc.Column, value: doc.Inline) -> str:
