@@ -6,11 +6,8 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-<<<<<<< HEAD
-.PHONY: bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz perf lint clean
-=======
-.PHONY: bench automl-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences sbom perf lint clean
->>>>>>> main
+.PHONY: bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
+	sbom perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist state-of-the-union
