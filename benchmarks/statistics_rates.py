@@ -26,11 +26,11 @@ HISTORIES = 200
 # The old limit on tenths of a window, whatever the noise.
 OLD_LEVELS_LIMIT = 0.25
 HOW = (
-    f"simulated rounds of {noise.STEPS} steps, {EXPERIMENTS} cases of 3, 5 and 10 rounds for each kind of noise, scored "
-    "as real ones are; the truth is the mean of ln(speed) over 20,000 rounds. Before: a case with a round that is not "
-    "steady has no figure, and its interval covers nothing. Kinds that come so seldom that three rounds often do not show them "
-    f"are told in the details only. {COMPARISONS} comparisons of two runs with 5 rounds, whose days differ twice as much "
-    f"as rounds; {HISTORIES} histories of each kind"
+    f"simulated rounds of {noise.STEPS} steps, {EXPERIMENTS} cases of 3, 5 and 10 rounds for each kind of noise, "
+    "scored as real ones are; the truth is the mean of ln(speed) over 20,000 rounds. Before: a case with a round that "
+    "is not steady has no figure, and its interval covers nothing. Kinds that come so seldom that three rounds often "
+    f"do not show them are told in the details only. {COMPARISONS} comparisons of two runs with 5 rounds, whose days "
+    f"differ twice as much as rounds; {HISTORIES} histories of each kind"
 )
 
 
