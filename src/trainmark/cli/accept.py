@@ -41,6 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--case", metavar="CASE", help="what every node runs: a case id for 1 node, whose number of "
                         "rounds is that of blocks (5 and more), or a suite YAML with that case")  # fmt: skip
     parser.add_argument("--preset", metavar="NAME", help="size of a case given by id (default: quick)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="how long each node measures in a round (default: 5 "
+                        "for the default case, else what the case does)")  # fmt: skip
     common.add_set(parser)
     common.add_seed(parser)
     common.add_runs(parser)
@@ -135,15 +137,16 @@ def _tell(made: Campaign, args: argparse.Namespace) -> Tell:
         (terminal.err if args.json else terminal.out)(say(so_far(found, step)) + "\n")
         output = setting_of(made).output
         if output:
-            _write(found, Path(output))
+            _write(found, Path(output), args)
 
     return tell
 
 
-def _write(found: Acceptance, output: Path) -> None:
+def _write(found: Acceptance, output: Path, args: argparse.Namespace) -> None:
     from trainmark.report.show import format_of, show
 
-    common.write(show(found, format_of(None, output)), output)
+    kind = format_of(None, output)
+    common.write(show(found, kind, common.language(kind, args)), output)
 
 
 def _check_output(path: Path | None) -> None:
@@ -161,6 +164,6 @@ def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int
     if not learnt:
         terminal.err(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
-        _write(found, Path(setting.output))
-    terminal.out(show(found, "json" if args.json else "text"))
+        _write(found, Path(setting.output), args)
+    terminal.out(show(found, "json" if args.json else "text", args.language))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED

@@ -35,7 +35,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "run",
         nargs="?",
         metavar="RUN",
-        help="run id, its unique start or end, or its folder (default: the newest)",
+        help="run id, its unique start or end, its folder, or a suite: the newest run of it (default: the newest)",
     )
     add_runs(parser)
 
@@ -127,6 +127,26 @@ def add_no_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
 
 
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write to a file, whole or not at all, instead of the terminal",
+    )
+
+
+def add_folder(parser: argparse.ArgumentParser, what: str, default: Path | None = None) -> None:
+    parser.add_argument("-o", "--output", type=Path, default=default, metavar="DIR", help=what)
+
+
+def language(kind: str, args: argparse.Namespace) -> str | None:
+    """Of a report of this format: a page follows its reader's browser unless `--lang` was given."""
+    given: str | None = args.lang if kind == "html" else args.language
+    return given
+
+
 def write(text: str, output: Path | None) -> None:
     """To the file that `-o` names, whole or not at all, or to the terminal. A line of a log may hold bytes that are no
     text."""
@@ -141,8 +161,9 @@ def resume_line(run: RunDir, plan: Plan) -> str:
     return f"trainmark {'automl ' if plan.kind == 'automl' else ''}resume {run.id}"
 
 
-def find_run(args: argparse.Namespace) -> RunDir:
-    return rundir.find(args.runs, args.run)
+def find_run(args: argparse.Namespace, *, own: bool = False) -> RunDir:
+    """`own`: the verb starts or ends something, so without a name it means a run of this account."""
+    return rundir.find(args.runs, args.run, own=own)
 
 
 def named_run(args: argparse.Namespace) -> tuple[RunDir, str] | None:

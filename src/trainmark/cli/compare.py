@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainmark import api
@@ -58,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=FORMATS, help="default: what the name of FILE ends in (.html, .md, .json), else text"
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to a file instead of the terminal")
+    common.add_output(parser)
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     parser.add_argument(
         "--why", action="store_true", help="of two diagnostic runs: what adds how much to the difference"
@@ -85,7 +84,7 @@ def call(args: argparse.Namespace) -> int:
 def _write(args: argparse.Namespace, found: list[Comparison]) -> None:
     kind = format_of(args.format, args.output)
     several = {"comparisons": found} if kind == "json" and len(found) > 1 else found
-    common.write(show(found[0] if len(found) == 1 else several, kind), args.output)
+    common.write(show(found[0] if len(found) == 1 else several, kind, common.language(kind, args)), args.output)
 
 
 def _why(args: argparse.Namespace) -> int:
@@ -100,5 +99,5 @@ def _why(args: argparse.Namespace) -> int:
     (run_a, _, case_a), (run_b, _, case_b) = (name.partition(":") for name in args.sides)
     reports = [build.build(rundir.find(args.runs, name)) for name in (run_a, run_b)]
     found = why.why(reports[0], reports[1], case_a or None, case_b or None)
-    common.write(show(found, kind), args.output)
+    common.write(show(found, kind, common.language(kind, args)), args.output)
     return OK

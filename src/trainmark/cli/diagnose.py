@@ -70,7 +70,7 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
         shown = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
         terminal.out(show(shown, "json-line"))
         return found
-    terminal.out("\n" + show(found))
+    terminal.out("\n" + show(found, "text", args.language))
     terminal.out(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
     if folder is not None:
         terminal.out(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")

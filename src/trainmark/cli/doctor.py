@@ -10,7 +10,7 @@ from typing import Any
 from trainmark.cli import common, terminal
 from trainmark.cli.list import table
 from trainmark.errors import OK, SITE_UNUSABLE
-from trainmark.i18n.speaker import LANGUAGES, say
+from trainmark.i18n.speaker import say
 from trainmark.launch.doctor import look
 from trainmark.launch.protocol import Finding
 from trainmark.reasons import Reason
@@ -20,7 +20,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
     common.add_runs(parser)
     parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="language of what is found (default: en)")
 
 
 def call(args: argparse.Namespace) -> int:
@@ -29,7 +28,7 @@ def call(args: argparse.Namespace) -> int:
     if args.json:
         terminal.json([_record(finding) for finding in findings])
     else:
-        terminal.out(text(findings, args.lang))
+        terminal.out(text(findings, args.language))
     return SITE_UNUSABLE if bad(findings) else OK
 
 

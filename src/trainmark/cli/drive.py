@@ -11,11 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.cli import terminal
+from trainmark.cli import common, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED
+from trainmark.i18n import words
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, session
+from trainmark.run.busy import busy_machine
 from trainmark.run.lease import LostLease
 from trainmark.run.observers import Observer
 from trainmark.run.stop import StopSwitch, Switch, on_signals
@@ -59,6 +62,7 @@ def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         if final is None:
             return STOPPED
         code = _show_result(run, plan, args)
+        _hint(run, plan, final, args)
         return exit_code(final, allow_skip=args.allow_skip) or code
 
 
@@ -66,10 +70,18 @@ def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
     observer = _terminal_observer(run, plan, args)
     try:
-        return logged(run, observer, lambda observer: campaign.drive(run, plan, observer, switch))
+        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch))
     except LostLease as error:
         terminal.err(f"trainmark: {error}; this controller ends\n")
         return None
+
+
+def _driven(run: RunDir, plan: Plan, observer: Observer, switch: Switch) -> JobState:
+    """With a word beforehand when others work on the machine that is to be measured."""
+    busy = busy_machine() if launcher_of(plan.site).this_machine else None
+    if busy is not None:
+        observer.note(busy)
+    return campaign.drive(run, plan, observer, switch)
 
 
 def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
@@ -84,6 +96,19 @@ def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         except OSError as error:
             terminal.err(f"trainmark: the result could not be shown: {error.strerror}; it is in {run.path}\n")
     return OK
+
+
+def _hint(run: RunDir, plan: Plan, final: JobState, args: argparse.Namespace) -> None:
+    """What one may want to do next, for a person; a closed terminal does not matter any more."""
+    if args.json or args.log_level in ("warning", "error"):
+        return
+    with contextlib.suppress(OSError):
+        if final is JobState.CANCELLED:
+            line = words.phrase("stopped; `{0}` goes on where it ended", args.language)
+            terminal.err(line.replace("{0}", common.resume_line(run, plan)) + "\n")
+        elif plan.kind not in _SHOWS:
+            line = words.phrase("as a page with curves: `{0}`", args.language)
+            terminal.line(line.replace("{0}", f"trainmark report {run.id} --format html"))
 
 
 def _show_of(plan: Plan) -> Show:
@@ -103,7 +128,7 @@ def _show(run: RunDir, args: argparse.Namespace) -> int:
     from trainmark.report.show import show
 
     report = whole(run)
-    terminal.out(show(report, "json-line") if args.json else "\n" + show(report))
+    terminal.out(show(report, "json-line") if args.json else "\n" + show(report, "text", args.language))
     return OK
 
 

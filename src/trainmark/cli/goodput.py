@@ -67,7 +67,7 @@ def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
     if args.json:
         terminal.out(reports.show(whole, "json-line"))
         return OK
-    terminal.out("\n" + reports.show(whole))
+    terminal.out("\n" + reports.show(whole, "text", args.language))
     drawn = f"; `trainmark report {run.id} --format html` draws it" if plan.kind == "goodput" else ""
     terminal.out(f"\nkept in {run.path}{drawn}\n")
     return OK

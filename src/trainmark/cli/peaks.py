@@ -105,5 +105,5 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
 def _print(found: peaks.Peaks, args: argparse.Namespace) -> int:
     from trainmark.report.show import show
 
-    terminal.out(show(found, "json-line") if args.json else "\n" + show(found))
+    terminal.out(show(found, "json-line") if args.json else "\n" + show(found, "text", args.language))
     return 0

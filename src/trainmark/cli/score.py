@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from trainmark.api_objects import Run
 from trainmark.cli import common
-from trainmark.errors import CASE_FAILED, OK, UserError
-from trainmark.i18n.speaker import LANGUAGES
+from trainmark.errors import CASE_FAILED, NOTHING_COMPARED, OK, UserError
 from trainmark.report.show import format_of, show
 
 EPILOG = """\
@@ -18,7 +16,7 @@ examples:
   trainmark score --make-reference RUN -o lab.json     makes one of a run all of whose cases gave a speed
 The score is the geometric mean of the cases' speeds, each divided by the reference's: 2 is twice as fast. A case with
 another preset, model, batch or number format than the reference's is left out, and the score is flagged for it.
-exit code 1: a case of the reference has no part in the score; else 0.
+exit code 1: a case of the reference has no part in the score; 5: there is no score; else 0.
 """
 FORMATS = ("text", "md", "html", "json")
 
@@ -30,17 +28,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="of the reference that is made (default: FILE's name)")
     parser.add_argument("--note", default="", metavar="TEXT", help="kept in the reference that is made, and shown")
     parser.add_argument("--format", choices=FORMATS, help="default: what FILE ends in, else text")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to a file instead of the terminal")
+    common.add_output(parser)
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
-    parser.add_argument("--lang", choices=LANGUAGES, help="language of text, md and html (default: en)")
 
 
 def call(args: argparse.Namespace) -> int:
     if args.make_reference:
         return _make(args)
     found = Run(common.find_run(args)).score(args.against).record
-    common.write(show(found, format_of(args.format, args.output), args.lang), args.output)
-    return OK if found.counted == found.of and found.counted else CASE_FAILED
+    kind = format_of(args.format, args.output)
+    common.write(show(found, kind, common.language(kind, args)), args.output)
+    if found.value is None:
+        return NOTHING_COMPARED
+    return OK if found.counted == found.of else CASE_FAILED
 
 
 def _make(args: argparse.Namespace) -> int:

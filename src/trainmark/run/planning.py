@@ -13,6 +13,7 @@ import msgspec
 import trainmark
 from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import launcher_of
+from trainmark.launch.sites import for_suite
 from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
@@ -39,6 +40,7 @@ def load_suite(name: str, preset: str | None = None) -> Loaded:
 
 def plan_suite(loaded: Loaded, site: Site, changed: Mapping[str, str], seed: int | None) -> Plan:
     """`changed`: parameters that stand above what the suite says."""
+    site = for_suite(loaded, site)
     return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed)
 
 
@@ -49,8 +51,16 @@ def plan_cases(loaded: Loaded, cases: list[Case], site: Site, seed: int | None) 
         seed = random_seed()
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
     here = msgspec.structs.replace(here, pythons=_pythons(site, cases))
-    plan = build(suite.name, suite.division, suite.retries, cases, site, here, seed)
-    return msgspec.structs.replace(plan, within=suite.within)
+    made = build(suite.name, suite.division, suite.retries, cases, site, here, seed)
+    return msgspec.structs.replace(made, within=suite.within, suite_text=_text(loaded))
+
+
+def _text(loaded: Loaded) -> str:
+    """What was read; empty for a suite that was not written in a file."""
+    try:
+        return loaded.file.read_text() if loaded.file.suffix in (".yaml", ".yml") else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def with_kept_peaks(plan: Plan, site_file: Path | None) -> Plan:

@@ -9,13 +9,14 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import scaling, yamlfile
+from trainmark.spec import inputs, scaling, yamlfile
+from trainmark.spec import workload as workloads
 from trainmark.spec.case_id import CaseId, Value, is_name
 from trainmark.spec.length import check_seconds
 from trainmark.spec.rules import FixedWindow, RepeatAuto, check_repeat_auto, check_window
 from trainmark.spec.scaling import Scaling
 from trainmark.spec.site import LogLevel
-from trainmark.spec.workload import check_deadlines
+from trainmark.spec.workload import Workload, check_deadlines
 from trainmark.spec.yamlfile import Location, convert
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "suites"
@@ -80,11 +81,21 @@ def find(name: str) -> Path:
     file = BUILT_IN / f"{name}.yaml"
     if not file.is_file():
         known = built_in_names()
+        if (workload := _workload(name)) is not None:
+            raise UserError(
+                f"`{name}` is a workload, not a suite; one case of it is "
+                f"`{name}:{workload.frameworks[0]}:cpu:1:1:3` (framework, device, nodes, processes, rounds)"
+            )
         raise UserError(
             f"no built-in suite `{name}`{did_you_mean(name, known)}; there is {one_of(known)}, "
             "or give the path of a YAML file"
         )
     return file
+
+
+def _workload(name: str) -> Workload | None:
+    folder = workloads.BUILT_IN / name
+    return workloads.read(folder).workload if is_name(name) and (folder / "workload.yaml").is_file() else None
 
 
 def built_in_names() -> list[str]:
@@ -117,10 +128,11 @@ def of_content(content: Any, where: Location, name: str) -> Loaded:
     if suite.retries < 0:
         raise UserError(f"{where.at('retries')}: found {suite.retries}, allowed is 0 and more")
     check_repeat_auto(suite.repeat_auto, str(where.at("repeat_auto")))
-    folders = tuple((Path(where.file).parent / folder).resolve() for folder in suite.workloads)
+    named = [inputs.expanded(name, str(where.at("workloads", at))) for at, name in enumerate(suite.workloads)]
+    folders = tuple((Path(where.file).parent / folder).resolve() for folder in named)
     for position, folder in enumerate(folders):
-        if not folder.is_dir():
-            raise UserError(f"{where.at('workloads', position)}: no such folder `{folder}`")
+        if not inputs.is_folder(folder):
+            raise UserError(f"{where.at('workloads', position)}: no such folder {inputs.shown(folder, 200)}")
     return Loaded(suite, where, folders)
 
 

@@ -69,7 +69,7 @@ def configure_resume(parser: argparse.ArgumentParser) -> None:
 
 
 def resume(args: argparse.Namespace) -> int:
-    found = common.find_run(args)
+    found = common.find_run(args, own=True)
     plan = found.manifest().plan
     experiment_of(plan)  # refuses any other run
     why = runs.nothing_left(found)
@@ -85,7 +85,7 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
     if args.json:
         terminal.out(reports.show(found, "json-line"))
     else:
-        terminal.out("\n" + reports.show(document(found)) + f"\n{page}\n")
+        terminal.out("\n" + reports.show(document(found), "text", args.language) + f"\n{page}\n")
     return OK if found.valid else CASE_FAILED
 
 
