@@ -6,7 +6,7 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench automl-demo test test-lab test-frameworks test-package package perf lint clean
+.PHONY: bench automl-demo test test-lab test-frameworks test-package package fuzz perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist state-of-the-union
@@ -29,6 +29,11 @@ test-lab: $(VENV)/.dev
 # Every framework in an environment of its own, which the tests make; two ranks each, on CPUs.
 test-frameworks: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m frameworks tests/frameworks
+
+# Wrong suites, sites and host lists by the hundred thousand; ends at the first that is not refused in words.
+FUZZ ?= 100000
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.security.fuzz $(FUZZ)
 
 # What is published: dist/*.tar.gz and dist/*.whl, the same bytes whenever and wherever they are built.
 package: $(VENV)/.package

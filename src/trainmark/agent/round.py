@@ -58,7 +58,7 @@ class Round:
         self._oom_before = context.proc.oom_kills()
         make_reserve(plan.dir)
         replace_json(plan.file("config.json"), plan.config)
-        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open)
+        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open, plan.token)
         self._external = ExternalRanks(plan, self._ranks[0], self._shipper.streams) if plan.open else None
         self._status = StatusWriter(context, self._ranks, self._shipper.streams)
         self._status.status("STARTING", plan.epoch)
@@ -149,6 +149,7 @@ class Round:
     def _tick(self, now: float) -> None:
         self._ship()
         self._follow_control(now)
+        self._check_ports()
         self._check_deadlines(now)
         self._status.status("STOPPING" if self._stopping.begun else "RUNNING", self._control.epoch)
 
@@ -192,6 +193,11 @@ class Round:
         if self._ending is None and not self._failures:
             self._ending = Ending(state, why, kind)
         self._stopping.begin(time.monotonic())
+
+    def _check_ports(self) -> None:
+        found = None if self._stopping.begun else self._context.foreign_listener()
+        if found is not None:
+            self._end("FAILED", reason("port-of-another-account", port=found[0], uid=found[1]), "port")
 
     def _check_deadlines(self, now: float) -> None:
         if self._stopping.begun:
@@ -340,6 +346,7 @@ class Round:
                 code = max(code, self._agent_failed(error))
         summary.samples = self._status.count
         summary.events = self._shipper.shipped
+        summary.files = self._shipper.digests()
         streams = self._shipper.streams
         summary.ranks = [rank.record(streams[rank.rank]) for rank in present(self._ranks, streams)]
         return code

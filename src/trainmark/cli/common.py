@@ -161,8 +161,9 @@ def resume_line(run: RunDir, plan: Plan) -> str:
     return f"trainmark {'automl ' if plan.kind == 'automl' else ''}resume {run.id}"
 
 
-def find_run(args: argparse.Namespace) -> RunDir:
-    return rundir.find(args.runs, args.run)
+def find_run(args: argparse.Namespace, *, own: bool = False) -> RunDir:
+    """`own`: the verb starts or ends something, so without a name it means a run of this account."""
+    return rundir.find(args.runs, args.run, own=own)
 
 
 def named_run(args: argparse.Namespace) -> tuple[RunDir, str] | None:

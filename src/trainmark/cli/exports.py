@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from trainmark.cli import common, terminal
 from trainmark.cli.imports import add_formats, add_options, options_of
+from trainmark.i18n.speaker import say
 from trainmark.interop.protocol import REGISTRY, Format
-from trainmark.store import rundir
+from trainmark.store import digests, rundir
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     form: Format = REGISTRY.get(args.format, "export")
     runs = [rundir.find(args.runs, name) for name in args.run or [None]]
+    for run in runs:
+        for one in digests.changes_of_run(run):
+            sys.stderr.write(f"warning: {say(one)}\n")
     for file in form.write(runs, args.output, options_of(args, form.export_options)):
         terminal.line(file)
     return 0

@@ -28,6 +28,7 @@ def render(
             "schema": SCHEMA,
             "run": spec.run,
             "token": spec.token,
+            "key": spec.key,
             "epoch": spec.epoch,
             "lease": str(spec.run_dir / LEASE),
             "case": case.case,

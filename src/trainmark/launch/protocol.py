@@ -76,6 +76,8 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     token: str
     epoch: int
     seed: int
+    # Known to the nodes of this attempt alone. The token is no secret: it names processes, containers and files.
+    key: str = ""
 
 
 # `stop` gives ranks their grace, `kill` gives none, `destroy` does not even ask the agent.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from trainmark.spec.peaks import Peaks
 
 MOST_RANKS = 100_000
+# Of all cases together: each rank has its own arguments and environment in the plan.
+MOST_PLANNED_RANKS = 200_000
 MOST_ROUNDS = 100_000
 
 
@@ -57,6 +59,11 @@ def _check_size(cases: list[Case]) -> None:
         # The variant grew while the layers were settled.
         if len(case.id.dir_name().encode()) > LONGEST:
             raise UserError(f"case `{case.id}` is too long for a folder name ({LONGEST} bytes)")
+    ranks = sum(case.id.nnodes * case.id.nproc for case in cases)
+    if ranks > MOST_PLANNED_RANKS:
+        raise UserError(
+            f"the cases have {ranks} ranks in all, allowed are {MOST_PLANNED_RANKS} in one run; make several suites"
+        )
     rounds = sum(_repeat(case) for case in cases)
     if rounds > MOST_ROUNDS:
         raise UserError(f"the cases make {rounds} rounds, allowed are {MOST_ROUNDS}")

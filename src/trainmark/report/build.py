@@ -22,8 +22,8 @@ from trainmark.score.figures.gate import INSIDE, OUTSIDE
 from trainmark.score.records import Diagnosis, Flag, Goodput, Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
-from trainmark.store import events, journal
-from trainmark.store.rundir import Imported, Manifest, RunDir
+from trainmark.store import digests, events, journal
+from trainmark.store.rundir import MANIFEST, Imported, Manifest, RunDir
 from trainmark.store.state import Attempt, RunState
 
 
@@ -71,7 +71,7 @@ def _report(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState
         state=control.state_of(run, state),
         suite=manifest.plan.suite,
         cases=made.cases,
-        warnings=[*past.warnings, *made.warnings],
+        warnings=[*past.warnings, *_of_manifest(run, past), *made.warnings],
         dir=str(run.path),
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
@@ -82,6 +82,14 @@ def _report(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState
         contests=contests(manifest.plan, made.cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
+
+
+def _of_manifest(run: RunDir, past: journal.Read) -> list[Reason]:
+    """The manifest is written once: every owner of the run must have found the same."""
+    known = {record.digest for record in past.records if record.k == journal.OWNER and record.digest}
+    if not known or known == {digests.manifest_digest(run.path)}:
+        return []
+    return [reason("manifest-changed", path=str(run.path / MANIFEST))]
 
 
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
@@ -144,12 +152,19 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     why = tries.readable(as_reason(ended))
     counted = state.counted(index)
     scored, notes, sets = [], list[Reason](), []
+    damaged: list[list[Reason]] = []
     for ref, attempt in counted:
         folder = run.attempt(case, ref, attempt.number)
         results = list(events.results(folder))
         found = score_attempt(folder, case, results, series=series)
         warnings.extend(found.warnings)
         warnings.extend(_missing(folder, results, found.lines))
+        changed = digests.changes(folder, attempt.digest)
+        warnings.extend(changed)
+        damaged.append(changed)
+        if changed:
+            flags_too = [*found.score.flags, Flag("severe", reason("files-changed"))]
+            found = msgspec.structs.replace(found, score=msgspec.structs.replace(found.score, flags=flags_too))
         scored.append(found)
         sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
@@ -185,7 +200,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         notes=sorted(dict.fromkeys(notes), key=lambda note: note.code),
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
-        runs=_runs(sets, counted, scored, valid),
+        runs=_runs(sets, counted, scored, damaged, valid),
         tries=tries.of_case(state, index),
         flags=flags,
         trained=trained.of_case(case, next((found.model for found in reversed(scored) if found.model), {})),
@@ -193,11 +208,15 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
 
 
 def _runs(
-    sets: list[tuple[str, ...]], counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
+    sets: list[tuple[str, ...]],
+    counted: list[tuple[RoundRef, Attempt]],
+    scored: list[Scored],
+    damaged: list[list[Reason]],
+    valid: bool,
 ) -> list[RunReport]:
     found = []
     apart = outlier_runs([one.score for one in scored])
-    for (ref, attempt), one, odd, hosts in zip(counted, scored, apart, sets, strict=True):
+    for (ref, attempt), one, odd, hosts, changed in zip(counted, scored, apart, sets, damaged, strict=True):
         score, window = one.score, one.score.window
         found.append(
             RunReport(
@@ -211,6 +230,7 @@ def _runs(
                 sustained=score.value("sustained_throughput") if valid else None,
                 disturbed=score.disturbed,
                 outlier=odd,
+                changed=changed,
                 phases=score.phases,
                 end_to_end=score.value("end_to_end_time"),
                 step_time=score.step_time if valid else {},

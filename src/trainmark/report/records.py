@@ -46,6 +46,8 @@ class RunReport(msgspec.Struct, frozen=True):
     # Why the round is `disturbed`; empty when it is not.
     disturbed: list[Reason] = []
     outlier: bool = False
+    # What is not as it was when the round ended: its figures may not be what was measured.
+    changed: list[Reason] = []
     # Seconds: init, train, evaluate, checkpoint, other …; they add up to `end_to_end`.
     phases: dict[str, float] = {}
     end_to_end: float | None = None

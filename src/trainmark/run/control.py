@@ -17,6 +17,8 @@ from trainmark.run.lease import Owner
 from trainmark.run.progress import Progress
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
+from trainmark.store.files import decode_line
+from trainmark.store.logs import last_lines
 from trainmark.store.rundir import RUN_LOG, SAMPLES, RunDir
 from trainmark.store.state import Attempt, RunState
 
@@ -113,12 +115,10 @@ def _running(run: RunDir, plan: Plan, ref: RoundRef, attempt: Attempt, owned: bo
 def last_sample(attempt_dir: Path) -> dict[str, Any]:
     """The newest sample of the first node; empty before there is one."""
     for file in sorted(attempt_dir.glob(f"*/{SAMPLES}")):
-        for line in reversed(file.read_bytes().splitlines()[1:]):
-            try:
-                found = msgspec.json.decode(line)
-            except msgspec.DecodeError:
-                continue
-            return found if isinstance(found, dict) else {}
+        for line in reversed(last_lines(file, 2)):
+            found = decode_line(line)
+            if isinstance(found, dict) and "t" in found:  # not the first line, which tells the units
+                return found
     return {}
 
 
@@ -143,6 +143,7 @@ def stop_campaign(made: Campaign, *, now: bool = False, timeout: float = 120.0) 
 
 
 def _stop(folder: RunDir, what: str, name: str, now: bool, timeout: float) -> bool:
+    rundir.check_own(folder.path)
     if not is_driven(folder):
         return False
     stop.request(folder.path, now=now)

@@ -14,7 +14,7 @@ from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
 from trainmark.run.judge import Judged, enough, has_trained
 from trainmark.spec.states import JobState
-from trainmark.store import journal
+from trainmark.store import digests, journal
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import Attempt, RunState
 
@@ -208,6 +208,7 @@ class Loop:
             round=ref.round,
             attempt=number,
             token=token,
+            key=os.urandom(16).hex(),
             epoch=self._epoch,
             # Rounds differ in their seed and the same round of another run of this plan does not.
             seed=self._plan.seed + ref.round - 1,
@@ -294,6 +295,7 @@ class Loop:
             failure=ended.failure,
             speed=judged.speed,
             band=judged.band,
+            digest=digests.attempt_digest(self._run.attempt(case, ref, attempt)),
             trained=trained,
         )
         self._observer.ended(case, ref, ended)

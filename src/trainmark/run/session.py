@@ -26,7 +26,7 @@ from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
-from trainmark.store import journal, provenance, rundir
+from trainmark.store import digests, journal, provenance, rundir
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
@@ -69,6 +69,7 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
 
 def release(run: RunDir, plan: Plan) -> list[str]:
     """Clears what a run that nobody works on has left with its site; returns what could not be."""
+    rundir.check_own(run.path)
     return launcher_of(plan.site).release(run.path)
 
 
@@ -109,7 +110,8 @@ def _work(
         for warning in past.warnings:
             observer.note(reason("warning", text=warning))
         state = RunState.replay(plan, past.records)
-        state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
+        of_manifest = digests.manifest_digest(run.path)
+        state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid(), digest=of_manifest))
         launcher = launcher_of(plan.site)
         preflight = unmet if launcher.this_machine else unmet_elsewhere
         loop = Loop(

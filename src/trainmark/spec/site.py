@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from trainmark.plugins import Registry
 from trainmark.spec import fabric as fabrics
 from trainmark.spec import notation, yamlfile
 from trainmark.spec.case_id import is_name
+from trainmark.spec.inputs import expanded, read_text
 from trainmark.spec.secrets import looks_secret
 from trainmark.spec.yamlfile import Location, convert
 
@@ -127,7 +129,7 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def peaks_file(path: Path | None, host: str) -> Path:
     """Where a site's peaks are kept; this machine without a site file has them in the user's cache folder."""
     if path is None:
-        return cache_dir() / PEAKS / f"{host}.{PEAKS}.json"
+        return cache_dir(PEAKS) / f"{host}.{PEAKS}.json"
     return path.with_name(f"{path.name.removesuffix('.yaml').removesuffix('.yml')}.{PEAKS}.json")
 
 
@@ -148,7 +150,9 @@ def of_content(content: Any, where: Location, launchers: Registry) -> Site:
     site = convert(_with_launcher(content, where, launchers), Site, where)
     hosts = notation.expand_hosts(site.hosts, where.file)
     if site.hosts_file is not None:
-        hosts += notation.read_host_file(Path(where.file).parent / Path(site.hosts_file).expanduser())
+        hosts += notation.read_host_file(
+            Path(where.file).parent / expanded(site.hosts_file, str(where.at("hosts_file")))
+        )
     if "" in hosts:
         raise UserError(f"{where.at('hosts', hosts.index(''))}: found '', allowed is a host name or an address")
     return _resolved(msgspec.structs.replace(site, hosts=hosts), where)
@@ -187,7 +191,7 @@ def options_location(site: Site, where: Location) -> Location:
 
 def beside(where: Location, name: str) -> str:
     """A file of this machine that the site names, from the folder the site lies in."""
-    return str(Path(where.file).parent.resolve() / Path(name).expanduser())
+    return str(Path(where.file).parent.resolve() / expanded(name, str(where)))
 
 
 def of_older_version(raw: dict[str, Any]) -> dict[str, Any]:
@@ -223,10 +227,7 @@ def _resolved(site: Site, where: Location) -> Site:
 def _read_env(path: Path) -> dict[str, str]:
     """NAME=VALUE on each line; empty lines and comments are passed over. No shell reads it."""
     found = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
+    lines = read_text(path).splitlines()
     for number, line in enumerate(lines, 1):
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if not line.strip() or line.lstrip().startswith("#"):
@@ -247,7 +248,7 @@ def complete(site: Site, where: Location, *, this_machine: bool) -> Site:
     """The last checks, once the launcher has completed its part; and the Python by its path."""
     _check(site, where, this_machine)
     python = site.python or (f"{site.venv.rstrip('/')}/bin/python" if site.venv else None)
-    if python is not None and "/" in python and not Path(python).expanduser().is_absolute():
+    if python is not None and "/" in python and not expanded(python, str(where.at("python"))).is_absolute():
         if not this_machine:
             raise UserError(
                 f"{where.at('python')}: found {python!r}, allowed is a name or an absolute path on the hosts"
@@ -280,9 +281,10 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
         )
     if site.fabric:
         fabrics.check(site.fabric, site.hosts, where.file)
-    twice = sorted({host for host in site.hosts if host and site.hosts.count(host) > 1})
+    twice = [host for host, count in Counter(site.hosts).items() if host and count > 1]
     if twice:
-        raise UserError(f"{where.at('hosts')}: {', '.join(twice)} named twice")
+        more = f" and {len(twice) - 5} more" if len(twice) > 5 else ""
+        raise UserError(f"{where.at('hosts')}: {', '.join(sorted(twice)[:5])}{more} named twice")
     if not 0 <= site.master_port <= 65535:
         raise UserError(f"{where.at('master_port')}: found {site.master_port}, allowed is 0 (any free port) to 65535")
     tuning, place = site.tuning, where.at("tuning")

@@ -19,7 +19,7 @@ import msgspec
 from trainmark.errors import UserError
 from trainmark.reasons import Reason
 from trainmark.spec.states import JobState
-from trainmark.store.files import write_all
+from trainmark.store.files import BROKEN, write_all
 
 NAME = "journal.jsonl"
 RESERVE = "reserve"
@@ -59,6 +59,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     trained: bool = False
     host: str | None = None
     pid: int | None = None
+    # Of what an attempt left when it ended, and of the manifest that an owner found (`trainmark.store.digests`).
+    digest: str | None = None
 
 
 class Journal:
@@ -155,7 +157,7 @@ def highest_epoch(run_dir: Path) -> int:
 def _decode(line: bytes) -> Record | None:
     try:
         return _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except BROKEN:
         return None
 
 

@@ -32,6 +32,8 @@ class Attempt(msgspec.Struct):
     speed: float | None = None
     # How its loss lies to the reference band.
     band: Reason | str = ""
+    # Of its nodes' results.
+    digest: str | None = None
     # It failed when its training was over: it has a measurement, and its state says what became of the rest.
     trained: bool = False
 
@@ -122,6 +124,7 @@ class RunState:
                     attempt.state = record.state or JobState.LOST
                     attempt.reason = as_reason(record.reason)
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
+                    attempt.digest = record.digest
                     attempt.trained = record.trained
                     crashed = self._restarts(ref) > 0 and attempt.crashed
                     self.rounds[ref].spoiled += self._retried(attempt) or crashed

@@ -69,7 +69,7 @@ def configure_resume(parser: argparse.ArgumentParser) -> None:
 
 
 def resume(args: argparse.Namespace) -> int:
-    found = common.find_run(args)
+    found = common.find_run(args, own=True)
     plan = found.manifest().plan
     experiment_of(plan)  # refuses any other run
     why = runs.nothing_left(found)

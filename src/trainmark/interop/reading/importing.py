@@ -98,7 +98,7 @@ def _import(name: str, form: Format, path: Path, runs: Path, part: Path, options
     if same is None:
         _list_files(part / RAW / LISTING, kept)
         writer.finish(name, imported, run)
-        part.chmod(0o777 & ~_umask())
+        part.chmod(0o755 & ~_umask())
         os.rename(part, run.path)
     return ImportResult(run.id, str(run.path), same is not None, writer.cases, writer.rounds, imported, writer.verbatim)
 

@@ -15,7 +15,7 @@ from trainmark.reasons import reason
 from trainmark.spec.columns import Event
 from trainmark.spec.states import JobState
 from trainmark.store import journal
-from trainmark.store.files import write_whole
+from trainmark.store.files import BROKEN, decode_line, read_json, write_whole
 from trainmark.store.rundir import EVENTS, FACTS, SAMPLES, RunDir, node_dir
 from trainmark.store.state import RunState
 
@@ -53,7 +53,7 @@ class Done(msgspec.Struct, frozen=True):
                 for line in lines:
                     try:
                         yield _HEARD.decode(line)
-                    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    except BROKEN:
                         continue
         except FileNotFoundError:
             return
@@ -62,10 +62,7 @@ class Done(msgspec.Struct, frozen=True):
         try:
             with (node / SAMPLES).open("rb") as lines:
                 for line in lines:
-                    try:
-                        found = msgspec.json.decode(line)
-                    except (msgspec.DecodeError, UnicodeDecodeError):
-                        continue
+                    found = decode_line(line)
                     if isinstance(found, dict) and isinstance(found.get("t"), int):
                         yield found
         except FileNotFoundError:
@@ -87,10 +84,7 @@ class Done(msgspec.Struct, frozen=True):
     def facts(self) -> dict[str, Any]:
         """What the first node is made of; empty where nobody survey."""
         for _, _, folder in self.nodes():
-            try:
-                found = msgspec.json.decode((folder / FACTS).read_bytes())
-            except (OSError, msgspec.DecodeError):
-                continue
+            found = read_json(folder / FACTS)
             if isinstance(found, dict):
                 return found
         return {}

@@ -136,7 +136,7 @@ def _python(python: str, name: str) -> Iterator[Finding]:
 def _node_side(name: str) -> Finding:
     """The zip that other machines would get, tried on this one."""
     try:
-        file = node_zip.write(cache_dir() / "node")
+        file = node_zip.write(cache_dir("node"))
     except OSError as error:
         where = f"the cache {cache_dir()} cannot be written: {error.strerror}"
         return Finding(name, "node side", False, where, "set TRAINMARK_CACHE to a folder that can be")

@@ -31,7 +31,7 @@ from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import NODE_PLAN
+from trainmark.store.rundir import write_node_plan
 
 RECORD = "slurm.json"
 _LOOK_SECONDS = 0.1
@@ -100,8 +100,7 @@ class SlurmLauncher(Launcher):
         try:
             self._write_programs(run_dir, about)
             for node in request.nodes:
-                node.dir.mkdir(parents=True)
-                write_json(node.dir / NODE_PLAN, node.plan)
+                write_node_plan(node.dir, node.plan)
             allocation = self._allocation(run_dir, about)
             order = self._leave(allocation, request, about)
         except OSError as error:

@@ -191,7 +191,7 @@ class SshLauncher(Launcher):
     def zip(self) -> Path:
         """The node side as one file, made once."""
         if self._zip is None:
-            self._zip = node_zip.write(cache_dir() / "node")
+            self._zip = node_zip.write(cache_dir("node"))
         return self._zip
 
     def _node(self, folder: Path, plan: dict[str, Any]) -> SshNode:

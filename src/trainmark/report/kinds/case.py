@@ -111,7 +111,7 @@ def _note(run: RunReport, found: Measurement) -> str:
 
 
 def _flagged(run: RunReport) -> bool:
-    return bool(run.flags)
+    return bool(run.flags or run.changed)
 
 
 def _step_times(case: CaseReport, most: int) -> charts.LineChart:
@@ -212,7 +212,7 @@ def _rounds(case: CaseReport) -> list[doc.Block]:
 def _round_row(run: RunReport, found: Measurement | None) -> list[doc.Inline]:
     steps = numbers.NONE if run.window_first is None else f"{run.window_first:,}–{run.window_last or 0:,}"
     said: list[Text] = [flag.reason for flag in run.flags if flag.reason.code != "disturbed"]
-    said += [*run.disturbed, run.reason]
+    said += [*run.changed, *run.disturbed, run.reason]
     said += [label("attempt_n", str(run.attempt))] if run.attempt > 1 else []
     # A case without a measured throughput, as one that computed wrongly, has no speeds at all.
     unit = found.unit if found else ""
