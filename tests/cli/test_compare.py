@@ -42,13 +42,13 @@ def test_cases_are_matched_whatever_their_repeats(cli: Cli) -> None:
 
 def test_what_differs_is_said(cli: Cli) -> None:
     before = {"params": {"batch": 16, "lr": 0.1}, "fingerprint": "1" * 16}
-    after = {"params": {"batch": 64, "lr": 0.1}, "fingerprint": "2" * 16, "preset": "quick"}
+    after = {"params": {"batch": 64, "lr": 0.1}, "fingerprint": "2" * 16, "preset": "full"}
     finished_run(cli.runs, "a", {ONE: SPEEDS}, before, host="n1")
     finished_run(cli.runs, "b", {ONE: [50.0, JobState.FAILED, 50.1, 49.9, 50.0]}, after, host="n2")
     refused = cli("compare", "a", "b", code=2)
-    assert "the presets differ (smoke → quick)" in refused.stderr and "--force" in refused.stderr
+    assert "the presets differ (quick → full)" in refused.stderr and "--force" in refused.stderr
     text = " ".join(cli("compare", "a", "b", "--force").stdout.split())
-    assert "fingerprints differ" in text and "batch: 16 → 64" in text and "preset: smoke → quick" in text
+    assert "fingerprints differ" in text and "batch: 16 → 64" in text and "preset: quick → full" in text
     assert "lr" not in text and "hosts: n1 → n2" in text
     assert "B: FAILED, 4 of 5 rounds count: made so by a test" in text
 
@@ -151,3 +151,16 @@ def test_a_baseline_is_set_where_runs_lie_below_the_present_folder(cli: Cli) -> 
     cli("baseline", "set", "a", "--runs", "runs")
     assert "lost more than 5 %" in cli("compare", "baseline", "b", "--runs", "runs", code=4).stdout
     assert "--fail-over: found `x`" in cli("compare", "a", "b", "--fail-over", "x", code=2).stderr
+
+
+def test_runs_of_different_presets_are_different_cases(cli: Cli) -> None:
+    """Ids of older runs do not say their preset; their manifests do."""
+    small, large = {"layers": 3, "width": 384}, {"layers": 12, "width": 768}
+    finished_run(cli.runs, "a", {ONE: SPEEDS}, {"params": small})
+    finished_run(cli.runs, "b", {ONE: SPEEDS}, {"params": large, "preset": "full"})
+    finished_run(cli.runs, "c", {f"{ONE}@preset=full": SPEEDS}, {"params": large, "preset": "full"})
+    assert "layers 3, width 384 → layers 12, width 768" in cli("compare", "a", "b", code=2).stderr
+    said = cli("compare", "a", "c", code=2).stderr
+    assert "no case in common" in said and "was trained with preset quick in A and full in B" in said
+    histories = cli.json("history", ONE)
+    assert [(len(one["entries"]), "preset=full" in one["case"]) for one in histories] == [(1, False), (2, True)]

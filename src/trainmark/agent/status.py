@@ -60,6 +60,7 @@ class StatusWriter:
             "pid": rank.pid,
             "state": "running" if rank.running else "exited",
             "step": stream.step,
+            "phase": stream.phase,
             "samples": stream.samples,
             "silent": round(self.quiet(stream), 3),
         }

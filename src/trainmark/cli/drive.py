@@ -14,9 +14,11 @@ import msgspec
 from trainmark.cli import common, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED
 from trainmark.i18n import words
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, session
+from trainmark.run.busy import busy_machine
 from trainmark.run.lease import LostLease
 from trainmark.run.observers import Observer
 from trainmark.run.stop import StopSwitch, Switch, on_signals
@@ -68,10 +70,18 @@ def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
     observer = _terminal_observer(run, plan, args)
     try:
-        return logged(run, observer, lambda observer: campaign.drive(run, plan, observer, switch))
+        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch))
     except LostLease as error:
         terminal.err(f"trainmark: {error}; this controller ends\n")
         return None
+
+
+def _driven(run: RunDir, plan: Plan, observer: Observer, switch: Switch) -> JobState:
+    """With a word beforehand when others work on the machine that is to be measured."""
+    busy = busy_machine() if launcher_of(plan.site).this_machine else None
+    if busy is not None:
+        observer.note(busy)
+    return campaign.drive(run, plan, observer, switch)
 
 
 def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from trainmark.cli import common, terminal
@@ -33,7 +32,7 @@ def call(args: argparse.Namespace) -> int:
     runs = [rundir.find(args.runs, name) for name in args.run or [None]]
     for run in runs:
         for one in digests.changes_of_run(run):
-            sys.stderr.write(f"warning: {say(one)}\n")
+            terminal.err(f"warning: {say(one)}\n")
     for file in form.write(runs, args.output, options_of(args, form.export_options)):
         terminal.line(file)
     return 0

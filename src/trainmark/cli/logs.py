@@ -10,9 +10,13 @@ from pathlib import Path
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError
 from trainmark.run import control
+from trainmark.spec.states import JobState
 from trainmark.store.logs import Follower
+from trainmark.store.rundir import RunDir
 
 LOOK_SECONDS = 0.3
+# After so long without a line it is said what is waited for.
+QUIET_SECONDS = 2.0
 
 EPILOG = """\
 examples:
@@ -42,23 +46,55 @@ def call(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     rank = None if args.rank == "all" else int(args.rank)
     known: dict[Path, Follower] = {}
+    waits = _Waiting(run)
     while True:
         ended = not args.follow or not control.is_driven(run)
         files = control.log_files(run, args.what, rank, args.case, args.round)
         for file in files:
             known.setdefault(file, Follower(file, args.lines))
-        _print_new(files, known, ended)
+        new = _print_new(files, known, ended)
         if ended:
             if not known:
                 raise UserError(f"run {run.id} has no such log; `trainmark status {run.id}` shows what was run")
             return 0
+        waits.look(new)
         time.sleep(LOOK_SECONDS)
 
 
-def _print_new(files: list[Path], known: dict[Path, Follower], ended: bool) -> None:
-    """What was added to the files since the last call."""
+class _Waiting:
+    """Says, on standard error, what is waited for while nothing is printed."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run, self._quiet_since, self._said = run, time.monotonic(), ""
+
+    def look(self, new: bool) -> None:
+        now = time.monotonic()
+        if new:
+            self._quiet_since, self._said = now, ""
+        if now - self._quiet_since < QUIET_SECONDS:
+            return
+        said = self._what()
+        if said != self._said:
+            self._said = said
+            terminal.err(f"({said})\n")
+
+    def _what(self) -> str:
+        for one in control.status(self._run).rounds:
+            if one.state is JobState.RUNNING:
+                doing = (one.progress.phase or one.progress.state.lower()) if one.progress else "starting"
+                return f"waiting for {one.case} round {one.round}: {doing}"
+        return "waiting for the next round to start"
+
+
+def _print_new(files: list[Path], known: dict[Path, Follower], ended: bool) -> bool:
+    """What was added to the files since the last call, if anything was."""
+    anything = False
     for file in files:
         head = file.name.partition(".")[0] + ": " if len(files) > 1 else ""
         for line in known[file].lines(ended):
-            terminal.out(f"{head}{line}\n")
+            # A progress bar returns to the start of its line: each of its states is shown on one of its own.
+            for part in line.rstrip("\r").split("\r"):
+                terminal.out(f"{head}{part}\n")
+            anything = True
     sys.stdout.flush()
+    return anything

@@ -10,14 +10,17 @@ import msgspec
 from trainmark.frameworks.protocol import Command, Helper
 from trainmark.reasons import Reason
 from trainmark.spec.band import Stretch
+from trainmark.spec.case import PRESET_KEY
 from trainmark.spec.case_id import CaseId, Value
 from trainmark.spec.length import Length
 from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
 from trainmark.spec.site import Site, VendorPeak
-from trainmark.spec.workload import Deadlines, Target
+from trainmark.spec.workload import USUAL_PRESET, Deadlines, Target
 
 SCHEMA = 1
+# Of runs that another tool did.
+IMPORTED_PRESET = "imported"
 # What a run is made for: decides how it is reported, resumed and what goes beside its rounds.
 Kind = Literal["benchmark", "acceptance", "diagnosis", "peaks", "goodput", "automl", "fit", "bisect", "import"]
 # A case is asked for its address once for every round of it.
@@ -113,6 +116,16 @@ class CasePlan(msgspec.Struct, frozen=True):
         return _id(self.case)
 
     @property
+    def identity(self) -> str:
+        """By which cases of different runs are the same: everything but the number of rounds. Ids of older runs do not
+        say their preset, so it is taken from the plan."""
+        found = self.id
+        variant = dict(found.variant)
+        if self.open or self.preset in (USUAL_PRESET, IMPORTED_PRESET) or PRESET_KEY in variant:
+            return found.identity
+        return found.with_variant({**variant, PRESET_KEY: self.preset}).identity
+
+    @property
     def world(self) -> int | None:
         """How many ranks there are; None when only they know."""
         if self.launched:
@@ -144,7 +157,7 @@ def bare(case: CaseId, nodes: tuple[NodePlan, ...], deadlines: Deadlines, **more
         "framework": case.framework_text,
         "device": case.device,
         "vendor": case.device,
-        "preset": "smoke",
+        "preset": USUAL_PRESET,
         "division": "closed",
         "repeat": int(case.repeat),
         "params": {},

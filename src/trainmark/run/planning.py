@@ -13,6 +13,7 @@ import msgspec
 import trainmark
 from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import launcher_of
+from trainmark.launch.sites import for_suite
 from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
@@ -39,6 +40,7 @@ def load_suite(name: str, preset: str | None = None) -> Loaded:
 
 def plan_suite(loaded: Loaded, site: Site, changed: Mapping[str, str], seed: int | None) -> Plan:
     """`changed`: parameters that stand above what the suite says."""
+    site = for_suite(loaded, site)
     return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed)
 
 

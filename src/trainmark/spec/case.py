@@ -22,6 +22,8 @@ from trainmark.spec.workload import Deadlines, Found, named_parameter
 
 # Settled like parameters, but every workload has them.
 DATA_KEY = "data"
+# In the variant of an id: the preset, unless it is the usual one.
+PRESET_KEY = "preset"
 # Data made up by the workload: good for speed, said in the result.
 SYNTHETIC = "synthetic"
 
@@ -145,6 +147,9 @@ def resolve(
                 f"and the case's framework is `{case_id.framework}`; leave it out"
             )
     variant: dict[str, Value] = dict(changed)
+    # A preset is a size of the model: results of different ones have nothing to do with each other.
+    if preset != workload.usual_preset and not workload.command:
+        variant[PRESET_KEY] = preset
     if named_data is not None and not (workload.data and named_data == workload.data.default):
         variant[DATA_KEY] = named_data
     limits = msgspec.structs.replace(workload.deadlines, **dict(deadlines or {}))

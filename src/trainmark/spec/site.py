@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from trainmark.agent.secrets import looks_secret
 from trainmark.cache import cache_dir
 from trainmark.errors import UserError
 from trainmark.plugins import Registry
@@ -16,7 +17,6 @@ from trainmark.spec import fabric as fabrics
 from trainmark.spec import notation, yamlfile
 from trainmark.spec.case_id import is_name
 from trainmark.spec.inputs import expanded, read_text
-from trainmark.spec.secrets import looks_secret
 from trainmark.spec.yamlfile import Location, convert
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -79,6 +79,13 @@ class VendorPeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 
+class Accelerators(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What each host has to train on: a vendor, or a model that `devices` maps to one, and how many of them."""
+
+    device: str
+    count: int = 1
+
+
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`site.yaml`, checked."""
 
@@ -112,6 +119,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # A file on the hosts that lists all devices and their addresses, as Ascend's libraries read it.
     rank_table: str | None = None
     devices: dict[str, str] = {}
+    # What `auto` stands for in cases; this machine is looked at when it is not said.
+    accelerators: Accelerators | None = None
     # Device as the case names it → number format → peak. Goes before what trainmark itself knows.
     vendor_peaks: dict[str, dict[str, VendorPeak]] = {}
     # Addresses of the devices themselves, by host; rank tables are made of them.
@@ -271,6 +280,11 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
                     f"{where.at('vendor_peaks', device, dtype)}: found {peak.flops:g} FLOP/s from {peak.source!r}, "
                     "allowed is a positive number and where it is written"
                 )
+    if site.accelerators is not None and not (site.accelerators.count > 0 and is_name(site.accelerators.device)):
+        raise UserError(
+            f"{where.at('accelerators')}: found {site.accelerators.count} x {site.accelerators.device!r}, allowed is a "
+            "device and a whole number from 1"
+        )
     for position, host in enumerate(site.hosts):
         if host and not is_name(host.replace(":", "")):
             raise UserError(f"{where.at('hosts', position)}: found {host!r}, allowed is a host name or an address")

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import scaling
+from trainmark.spec import auto, scaling
 from trainmark.spec import workload as workloads
-from trainmark.spec.case import Case, Layer, resolve
+from trainmark.spec.case import PRESET_KEY, Case, Layer, resolve
 from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, value_text
 from trainmark.spec.length import check_seconds
 from trainmark.spec.scaling import Cell, Scaling
@@ -50,7 +50,12 @@ def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Cas
         if own is None and case_id.workload not in found_cache:
             found_cache[case_id.workload] = workloads.find(case_id.workload, loaded.folders, place)
         found = own or found_cache[case_id.workload]
-        for cell in _cells(loaded, overrides, place, case_id, entry):
+        here = auto.named(case_id, site, place)
+        if here.device != case_id.device and case_id.device == AUTO and own is None:
+            vendor = site.devices.get(here.device, here.device)
+            preset = auto.preset_for(entry.preset or loaded.suite.preset, vendor, found.workload)
+            entry = msgspec.structs.replace(entry, preset=preset)
+        for cell in _cells(loaded, overrides, place, here, entry):
             case = _settle(loaded, site, overrides, found, place, cell, entry)
             identity = case.id.identity
             if identity in places:
@@ -115,11 +120,13 @@ def _settle(
     entry: Entry,
 ) -> Case:
     suite, case_id = loaded.suite, cell.case
+    variant = dict(case_id.variant)
+    in_id = None if PRESET_KEY in found.workload.parameters else variant.pop(PRESET_KEY, None)
     known = {"data", *found.workload.parameters, *found.workload.aliases}
     layers = [
         # What the suite and the command line say is for every case that has such a parameter.
         Layer("suite", {k: v for k, v in suite.set.items() if k in known}, str(loaded.where.at("set"))),
-        Layer("case", dict(case_id.variant), f"{place} `{case_id}`"),
+        Layer("case", variant, f"{place} `{case_id}`"),
         Layer("case", entry.set, f"{place}.set"),
         Layer("--set", {k: v for k, v in overrides.items() if k in known}, "--set"),
     ]
@@ -127,7 +134,7 @@ def _settle(
         case_id,
         found,
         site.devices.get(case_id.device, case_id.device),
-        entry.preset or suite.preset,
+        in_id or entry.preset or suite.preset,
         suite.division,
         layers,
         place=place,

@@ -31,8 +31,8 @@ from trainmark.interop.reading.records import (
     printable,
 )
 from trainmark.interop.reading.source import is_packed
+from trainmark.plan.records import IMPORTED_PRESET, CasePlan, NodePlan, Plan, RoundRef, bare
 from trainmark.plan.records import SCHEMA as PLAN_SCHEMA
-from trainmark.plan.records import CasePlan, NodePlan, Plan, RoundRef, bare
 from trainmark.spec.site import Site
 from trainmark.spec.states import JobState
 from trainmark.spec.workload import Deadlines
@@ -246,7 +246,7 @@ def _plan(case: Case) -> CasePlan:
         Deadlines(),
         fingerprint=fields.fingerprint(),
         unit=fields.unit,
-        preset="imported",
+        preset=IMPORTED_PRESET,
         division="open",
         params=fields.params,
         origins=dict.fromkeys(fields.params, "imported"),

@@ -17,7 +17,9 @@ _WIDTH = 40
 
 def document(found: Sequence[History]) -> doc.Document:
     blocks = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found)]
-    return doc.Document(found[0].case, label("history.title"), found[0].case, blocks)
+    said = _remarks(found[0])
+    lead = doc.Lead(said[0], "warn" if found[0].changes else "calm") if said else None
+    return doc.Document(found[0].case, label("history.title"), found[0].case, blocks, lead=lead)
 
 
 def _section(found: History, anchor: str) -> doc.Group:

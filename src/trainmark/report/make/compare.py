@@ -21,6 +21,7 @@ from trainmark.score.stats import verdict as verdicts
 from trainmark.score.stats.confidence import mean_per_set, t_limit
 from trainmark.score.stats.variation import Variation
 from trainmark.score.stats.verdict import Pair, geometric_mean
+from trainmark.spec.case import PRESET_KEY
 from trainmark.spec.states import JobState
 from trainmark.store import baselines
 from trainmark.store.rundir import Manifest
@@ -334,14 +335,31 @@ def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], li
         return [pair], [], []
     shared = [identity for identity in ours if identity in theirs]
     if not shared:
+        why = _presets(ours, theirs)
         raise UserError(
-            f"{a.report.run} and {b.report.run} have no case in common; RUN:CASE compares cases that differ"
+            f"{a.report.run} and {b.report.run} have no case in common{': ' + why if why else ''}; "
+            "RUN:CASE compares cases that differ"
         )
     alone = [seen for identity, seen in ours.items() if identity not in theirs]
     alone += [seen for identity, seen in theirs.items() if identity not in ours]
     left = [NotCompared(seen.plan.id.identity, [reason("only-in", side=seen.side)]) for seen in alone]
     missing = [seen.plan.id.identity for seen in alone if not seen.obstacle]
     return [(ours[identity], theirs[identity]) for identity in shared], left, missing
+
+
+def _presets(ours: dict[str, _Seen], theirs: dict[str, _Seen]) -> str:
+    """That a case is there in another preset, which makes it another case; empty when none is."""
+    others = {_without_preset(seen): seen.plan.preset for seen in theirs.values()}
+    for seen in ours.values():
+        name = _without_preset(seen)
+        if name in others:
+            return f"`{name}` was trained with preset {seen.plan.preset} in A and {others[name]} in B"
+    return ""
+
+
+def _without_preset(seen: _Seen) -> str:
+    found = seen.plan.id
+    return found.with_variant({key: value for key, value in found.variant if key != PRESET_KEY}).identity
 
 
 def _by_identity(side: Side, name: Literal["A", "B"], metric: str) -> dict[str, _Seen]:

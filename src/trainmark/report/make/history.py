@@ -60,7 +60,7 @@ def collect(runs: Path, asked: str) -> list[History]:
             continue
         for index, plan in enumerate(manifest.plan.cases):
             known.add(plan.case)
-            identity = plan.id.identity
+            identity = plan.identity
             if not _is_asked(asked, plan.case, identity):
                 continue
             key = (identity, tuple(baselines.hosts_of(manifest)))

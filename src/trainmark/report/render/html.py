@@ -203,7 +203,8 @@ def _table(page: Markup, block: doc.Table) -> str:
         body += f'<tr><th scope="row">{inline(page, row[first])}</th>{cells}</tr>'
     kind = " ".join(filter(None, ("small" if block.small else "cards", block.style)))
     table = f"<table{_class(kind)}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll">{table}</div>'
+    # Whoever has no pointer scrolls with the keyboard.
+    return f'<div class="scroll" tabindex="0">{table}</div>'
 
 
 def _cell(page: Markup, head: str, column: doc.Column, value: doc.Inline) -> str:
