@@ -6,7 +6,8 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench automl-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences sbom perf lint clean
+.PHONY: bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
+	sbom perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist state-of-the-union
@@ -16,6 +17,10 @@ bench: $(VENV)/.bench
 automl-demo: $(VENV)/.automl
 	$(BIN)/trainmark data get fashion-mnist
 	$(BIN)/trainmark automl run demo
+
+# A site of verified results of this machine: two short runs, packed, verified and listed.
+leaderboard-demo: $(VENV)/.dev
+	$(BIN)/python tools/leaderboard_demo.py
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not lab and not frameworks and not package"

@@ -15,6 +15,7 @@ from trainmark.errors import UserError, did_you_mean
 from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
 from trainmark.spec import site as sites
 from trainmark.store.files import BROKEN, Damaged, decode, make_folders, read_json, write_json
+from trainmark.store.series import Place
 
 MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
@@ -68,6 +69,8 @@ class Manifest(msgspec.Struct, frozen=True):
     provenance: dict[str, Any]
     # False for a run of trainmark's own.
     imported: Imported | bool = False
+    # None in runs of older versions.
+    series: Place | None = None
 
 
 class RunDir:
