@@ -250,11 +250,23 @@ def runs_folder(runs: PathLike | None) -> Path:
 
 
 def open(run: RunLike = "last", runs: PathLike | None = None) -> Run:
-    """A run by its id, the unique start or end of it, its folder, or `last`.
+    """A run by its id, the unique start or end of it, its folder, a bundle that holds it, or `last`.
 
     >>> tm.open("last").state
     """
-    return run if isinstance(run, Run) else Run(rundir.find(runs_folder(runs), os.fspath(run)))
+    return run if isinstance(run, Run) else Run(_folder(os.fspath(run), runs_folder(runs)))
+
+
+def _folder(name: str, runs: Path) -> RunDir:
+    """Where a run lies. That of a bundle is unpacked for as long as this process lives."""
+    if not name.endswith(_BUNDLE) or not Path(name).is_file():
+        return rundir.find(runs, name)
+    from trainmark.trust import unpack
+
+    return unpack.for_a_while(Path(name))
+
+
+_BUNDLE = ".tmk"
 
 
 def runs(folder: PathLike | None = None) -> list[Run]:
@@ -354,7 +366,7 @@ def _side(source: RunLike, runs: Path) -> Side:
     run_name, colon, case = name.partition(":")
     if colon and (Path(name) / rundir.MANIFEST).is_file():
         run_name, case = name, ""
-    run = rundir.find(runs, run_name)
+    run = _folder(run_name, runs)
     manifest = run.manifest()
     identity = None
     if case:
@@ -445,6 +457,10 @@ def import_run(format: str, path: PathLike, *, runs: PathLike | None = None, **o
 
     >>> tm.import_run("flagperf", "logs/", runs="runs")
     """
+    if format == "bundle":
+        from trainmark.trust import unpack
+
+        return Run(unpack.unpack(Path(path), runs_folder(runs))[0])
     from trainmark.interop.protocol import REGISTRY
     from trainmark.interop.reading.importing import import_results
 

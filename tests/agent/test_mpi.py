@@ -19,7 +19,7 @@ import pytest
 import trainmark.agent
 from trainmark.agent.mpi import messages, wrappers
 from trainmark.agent.placeholders import fill_hosts
-from trainmark.agent.ranks import environment_text
+from trainmark.agent.secrets import environment_text
 
 AGENT = [sys.executable, "-I", "-S", str(Path(trainmark.agent.__file__).with_name("__main__.py"))]
 TOKEN, KEY = "ab12" * 8, "ef56" * 8
@@ -172,14 +172,19 @@ def test_stand_ins_for_hosts_are_filled_also_in_lists() -> None:
     assert filled["ranks"][0]["argv"] == ["srun", "--nodelist", "n7,n8", "tcp://n7:%PORT0%"]
 
 
-def test_secrets_are_not_written_down() -> None:
-    env = {
+def test_only_values_known_to_matter_are_written_down() -> None:
+    hidden = {
         "AWS_SECRET_ACCESS_KEY": "a",
         "password": "b",
-        "HF_TOKEN": "c",
-        "PROXY": "http://me:pw@proxy:3128",
-        "A": "hf_d",
+        "DB_PASS": "c",
+        "PGPASS": "d",
+        "MYSQL_PWD": "e",
+        "AZURE": "AccountKey=f;x",
+        "SLURM_JWT": "eyJhbGciOiJIUzI1NiJ9",
+        "OMP_PLACES": "https://me:pw@proxy:3128",
+        "HOME": "/root",
     }
-    text = environment_text({**env, "HOME": "/root", "URL": "https://host:443/x", "LINES": "1\n2"})
-    assert text.count("=***\n") == 5 and not [value for value in env.values() if f"={value}\n" in text]
-    assert "HOME=/root\n" in text and "URL=https://host:443/x\n" in text and "LINES=1\\n2\n" in text
+    kept = {"OMP_NUM_THREADS": "4", "RANK": "1", "SLURM_PROCID": "9", "LD_LIBRARY_PATH": "1\n2", "PWD": "/x"}
+    text = environment_text({**hidden, **kept})
+    assert text.count("=***\n") == len(hidden) and not [one for one in hidden.values() if f"={one}\n" in text]
+    assert "RANK=1\n" in text and "LD_LIBRARY_PATH=1\\n2\n" in text and "PWD=/x\n" in text

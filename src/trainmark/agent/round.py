@@ -17,6 +17,7 @@ from trainmark.agent.events.spools import spool_file
 from trainmark.agent.external_ranks import ExternalRanks, present
 from trainmark.agent.files import is_disk_full, make_reserve, replace_json, write_file
 from trainmark.agent.node_plan import Control
+from trainmark.agent.output import OutputLimit
 from trainmark.agent.placeholders import agent_command, fill
 from trainmark.agent.ranks import Rank, StoppedRanks
 from trainmark.agent.reasons import Reason, reason
@@ -49,6 +50,7 @@ class Round:
             (helper.name, processes.Rank(helper.process, plan.file("%s.out.log" % helper.name)))
             for helper in plan.helpers
         ]
+        self._output = OutputLimit(self._ranks)
         self._failures: list[FailedRank] = []
         self._ending: Ending | None = None
         self._started = time.monotonic()
@@ -148,6 +150,7 @@ class Round:
 
     def _tick(self, now: float) -> None:
         self._ship()
+        self._output.look()
         self._follow_control(now)
         self._check_ports()
         self._check_deadlines(now)
@@ -344,6 +347,7 @@ class Round:
                 self._context.warnings += last()
             except Exception as error:
                 code = max(code, self._agent_failed(error))
+        self._context.warnings += self._output.warnings()
         summary.samples = self._status.count
         summary.events = self._shipper.shipped
         summary.files = self._shipper.digests()

@@ -36,6 +36,7 @@ from trainmark.spec import contract as contracts
 from trainmark.spec import suite as suites
 from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.spec.case_id import CaseId
+from trainmark.spec.length import Length
 from trainmark.spec.notation import parse_seconds, parse_share
 from trainmark.spec.site import Site
 from trainmark.spec.suite_cases import expand
@@ -49,6 +50,8 @@ LINK_BLOCKS = 3
 MOST_PAIRINGS = 15
 # The preset of the default case of links: the largest messages only, which is all that is compared.
 LINK_PRESET = "link"
+# Rounds of the default case are short, since a verdict needs many rounds more than long ones.
+LENGTH = Length(steps=40, seconds=5.0, most=20.0)
 # Without a demand it goes on until a loss of this much would be found, or the time is up.
 AIM = 0.1
 # Files of older versions: what was asked for and the runs so far, the plan for the links, and in every other run
@@ -64,6 +67,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     link_case: str | None = None
     preset: str | None = None
     changed: dict[str, str] = {}
+    # How long a node measures in each round. Without it LENGTH for the default case, else what the case does.
+    seconds: float | None = None
     seed: int | None = None
     links: bool = True
     # Rounds of disjoint pairs.
@@ -198,10 +203,15 @@ def _case(options: Options, site: Site, text: str, least: int, nnodes: int = 1, 
         loaded = suites.load(Path(text))
     else:
         loaded = suites.single(text, options.preset or "quick")
+    if options.seconds is not None and not link:
+        loaded = suites.measured_for(loaded, options.seconds)
     cases = expand(loaded, for_suite(loaded, site), {} if link else options.changed)
     if len(cases) != 1:
         raise UserError(f"{option} {text}: holds {len(cases)} cases, and nodes are compared by one")
     case = cases[0]
+    # Whoever says how many steps there are gets these: such a case has no length.
+    if case.length is not None and not link and options.case is None and options.seconds is None:
+        case = msgspec.structs.replace(case, length=LENGTH)
     if case.id.nnodes != nnodes:
         raise UserError(f"{option} {text}: is for {case.id.nnodes} node(s), allowed is {nnodes}")
     if not isinstance(case.id.repeat, int) or case.id.repeat < least:

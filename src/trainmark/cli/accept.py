@@ -41,6 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--case", metavar="CASE", help="what every node runs: a case id for 1 node, whose number of "
                         "rounds is that of blocks (5 and more), or a suite YAML with that case")  # fmt: skip
     parser.add_argument("--preset", metavar="NAME", help="size of a case given by id (default: quick)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="how long each node measures in a round (default: 5 "
+                        "for the default case, else what the case does)")  # fmt: skip
     common.add_set(parser)
     common.add_seed(parser)
     common.add_runs(parser)

@@ -92,7 +92,9 @@ def _print_new(files: list[Path], known: dict[Path, Follower], ended: bool) -> b
     for file in files:
         head = file.name.partition(".")[0] + ": " if len(files) > 1 else ""
         for line in known[file].lines(ended):
-            terminal.out(f"{head}{line}\n")
+            # A progress bar returns to the start of its line: each of its states is shown on one of its own.
+            for part in line.rstrip("\r").split("\r"):
+                terminal.out(f"{head}{part}\n")
             anything = True
     sys.stdout.flush()
     return anything

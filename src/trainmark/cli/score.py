@@ -6,7 +6,7 @@ import argparse
 
 from trainmark.api_objects import Run
 from trainmark.cli import common
-from trainmark.errors import CASE_FAILED, OK, UserError
+from trainmark.errors import CASE_FAILED, NOTHING_COMPARED, OK, UserError
 from trainmark.report.show import format_of, show
 
 EPILOG = """\
@@ -16,7 +16,7 @@ examples:
   trainmark score --make-reference RUN -o lab.json     makes one of a run all of whose cases gave a speed
 The score is the geometric mean of the cases' speeds, each divided by the reference's: 2 is twice as fast. A case with
 another preset, model, batch or number format than the reference's is left out, and the score is flagged for it.
-exit code 1: a case of the reference has no part in the score; else 0.
+exit code 1: a case of the reference has no part in the score; 5: there is no score; else 0.
 """
 FORMATS = ("text", "md", "html", "json")
 
@@ -38,7 +38,9 @@ def call(args: argparse.Namespace) -> int:
     found = Run(common.find_run(args)).score(args.against).record
     kind = format_of(args.format, args.output)
     common.write(show(found, kind, common.language(kind, args)), args.output)
-    return OK if found.counted == found.of and found.counted else CASE_FAILED
+    if found.value is None:
+        return NOTHING_COMPARED
+    return OK if found.counted == found.of else CASE_FAILED
 
 
 def _make(args: argparse.Namespace) -> int:

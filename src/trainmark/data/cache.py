@@ -14,14 +14,14 @@ from trainmark import cache
 from trainmark.data.fetch import Progress, fetch
 from trainmark.data.records import DataSet, named
 from trainmark.errors import UserError
-from trainmark.spec.inputs import expanded
+from trainmark.spec.inputs import expanded, is_folder
 
 
 def locate(name_or_path: str, cache_dir: Path | None = None) -> Path | None:
     """The folder of a data set, or of the user's own data; None if it is not on this machine."""
     path = expanded(name_or_path, "data")
     if _is_path(name_or_path):
-        return path.resolve() if path.is_dir() else None
+        return path.resolve() if is_folder(path) else None
     data_set = named(name_or_path)
     for folder in (home(data_set, cache_dir), data_set.installed):
         if folder is not None and _whole(data_set, folder):
@@ -48,7 +48,7 @@ def get(name: str, cache_dir: Path | None = None, progress: Progress | None = No
 
 
 def _is_path(text: str) -> bool:
-    return "/" in text or text.startswith((".", "~")) or Path(text).is_dir()
+    return "/" in text or text.startswith((".", "~")) or is_folder(Path(text))
 
 
 def _quiet(_: str) -> None:

@@ -134,8 +134,9 @@ class Campaign:
     def go(self, procedure: Procedure, driver: Driver, switch: Switch | None = None) -> list[Shown] | None:
         """From wherever the campaign stands to its end; None if it was stopped. A request to stop is heard in a run
         and between two."""
+        before = stop.standing(self.folder)
         with self._owned() as lease:
-            stop.clear(self.folder)
+            stop.clear(self.folder, before)
             asked = _Watch(self.folder, switch or StopSwitch(), lease)
             shown: list[Shown] = []
             while True:

@@ -23,6 +23,7 @@ from trainmark.store.rundir import RUN_LOG, SAMPLES, RunDir
 from trainmark.store.state import Attempt, RunState
 
 _LOOK_SECONDS = 0.1
+_AGAIN_SECONDS = 1.0
 # Only the newest runs can be running; older ones are not looked at again each second.
 _NEWEST = 20
 
@@ -147,9 +148,24 @@ def _stop(folder: RunDir, what: str, name: str, now: bool, timeout: float) -> bo
     if not is_driven(folder):
         return False
     stop.request(folder.path, now=now)
-    if not wait(folder, timeout):
-        raise SiteError(f"{what} has not stopped within {timeout:g} s; `trainmark stop --now {name}` is harsher")
+    deadline = time.monotonic() + timeout
+    while not wait(folder, min(_AGAIN_SECONDS, timeout / 2)):
+        if time.monotonic() >= deadline:
+            raise SiteError(f"{what} has not stopped within {timeout:g} s; {_harsher(folder, name, now)}")
+        if stop.standing(folder.path) is None:
+            stop.request(folder.path, now=now)  # a controller that took over has cleared it
     return True
+
+
+def _harsher(folder: RunDir, name: str, now: bool) -> str:
+    """What helps when asking did not."""
+    owner = lease.read(folder.path)
+    if not now or owner is None:
+        return f"`trainmark stop --now {name}` is harsher"
+    return (
+        f"its controller, {owner}, does not answer: end it there with `kill -9 {owner.pid}`, "
+        f"then `trainmark stop {name}` ends what is left of its ranks"
+    )
 
 
 def wait(run: RunDir, timeout: float | None = None) -> bool:

@@ -147,17 +147,18 @@ def _steps(case: CasePlan) -> int | None:
 
 def run_left(plan: Plan, ended: set[RoundRef], seconds: float) -> float | None:
     """How long the rest of a run may take, in seconds, after so many: as long for each round as so far. Rounds that run
-    side by side are counted by whole blocks. Never more than the plan allows."""
-    if plan.width > 1:
-        done = sum(ended.issuperset(block) for block in plan.blocks)
-        total = len(plan.blocks)
-    else:
-        done, total = len(ended), len(plan.order)
-    left = seconds / done * (total - done) if done else None
+    side by side are counted by whole blocks. Never more than the plan allows, but for the blocks that run in any case.
+    None before the first is over."""
+    sizes = [1 if plan.width > 1 else len(block) for block in plan.blocks]
+    done = sum(ended.issuperset(block) for block in plan.blocks) if plan.width > 1 else len(ended)
+    if not done:
+        return None
+    pace = seconds / done
+    left = pace * (sum(sizes) - done)
     if plan.blocks_within is None:
         return left
-    allowed = max(0.0, plan.blocks_within - seconds)
-    return allowed if left is None else min(left, allowed)
+    needed = pace * (sum(sizes[: plan.least_blocks]) - done)
+    return min(left, max(0.0, plan.blocks_within - seconds, needed))
 
 
 def duration(seconds: float) -> str:

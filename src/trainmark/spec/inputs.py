@@ -72,6 +72,21 @@ def expanded(name: str, place: str) -> Path:
         raise UserError(f"{place}: found {name!r}, and there is no such user here") from None
 
 
+def is_folder(path: Path) -> bool:
+    """Also for names that cannot be any."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def shown(value: object, most: int = 80) -> str:
     """A value for a message: in quotes, and not longer than a line."""
     text = repr(str(value))

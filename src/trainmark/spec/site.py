@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from trainmark.agent.secrets import looks_secret
 from trainmark.cache import cache_dir
 from trainmark.errors import UserError
 from trainmark.plugins import Registry
@@ -16,7 +17,6 @@ from trainmark.spec import fabric as fabrics
 from trainmark.spec import notation, yamlfile
 from trainmark.spec.case_id import is_name
 from trainmark.spec.inputs import expanded, read_text
-from trainmark.spec.secrets import looks_secret
 from trainmark.spec.yamlfile import Location, convert
 
 LogLevel = Literal["debug", "info", "warning", "error"]

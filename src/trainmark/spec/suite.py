@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import scaling, yamlfile
+from trainmark.spec import inputs, scaling, yamlfile
 from trainmark.spec import workload as workloads
 from trainmark.spec.case_id import CaseId, Value, is_name
 from trainmark.spec.length import check_seconds
@@ -128,10 +128,11 @@ def of_content(content: Any, where: Location, name: str) -> Loaded:
     if suite.retries < 0:
         raise UserError(f"{where.at('retries')}: found {suite.retries}, allowed is 0 and more")
     check_repeat_auto(suite.repeat_auto, str(where.at("repeat_auto")))
-    folders = tuple((Path(where.file).parent / folder).resolve() for folder in suite.workloads)
+    named = [inputs.expanded(name, str(where.at("workloads", at))) for at, name in enumerate(suite.workloads)]
+    folders = tuple((Path(where.file).parent / folder).resolve() for folder in named)
     for position, folder in enumerate(folders):
-        if not folder.is_dir():
-            raise UserError(f"{where.at('workloads', position)}: no such folder `{folder}`")
+        if not inputs.is_folder(folder):
+            raise UserError(f"{where.at('workloads', position)}: no such folder {inputs.shown(folder, 200)}")
     return Loaded(suite, where, folders)
 
 

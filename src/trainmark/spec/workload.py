@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import yamlfile
+from trainmark.spec import inputs, yamlfile
 from trainmark.spec.case_id import Value, value_text
 from trainmark.spec.yamlfile import convert
 
@@ -187,7 +187,7 @@ def read(folder: Path) -> Found:
     if bool(workload.command) == bool(workload.entry):
         raise UserError(f"{file}: give either `entry:` or `command:`")
     for framework, script in workload.entry.items():
-        if not (folder / script).is_file():
+        if not inputs.is_file(folder / script):
             raise UserError(f"{file}: entry.{framework}: no such file `{script}`")
     return Found(workload, folder)
 

@@ -9,19 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainmark.agent.secrets import may_keep
 from trainmark.devices.cpu import node as host
-from trainmark.spec.secrets import looks_secret
 
-# Values are kept only for variables that change how training runs; of all others only the name is.
-_TELLING = frozenset(("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LANG", "LC_ALL", "TZ", "HOSTNAME"))
-# fmt: off
-_TELLING_STARTS = (
-    "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "MALLOC_", "TCMALLOC_", "GLIBC_", "LD_",
-    "CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "UCX_", "FI_", "HIP_", "ROCR_", "HSA_", "ASCEND_", "HCCL_", "MLU_", "XPU_",
-    "MUSA_", "MACA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "TF_", "XLA_", "JAX_", "MS_", "GLOG_", "SLURM_",
-    "TRAINMARK_", "PYTHON",
-)
-# fmt: on
 _GIT_SECONDS = 5.0
 
 
@@ -42,13 +32,7 @@ def collect(folder: Path | None) -> dict[str, Any]:
 
 def environment(variables: Mapping[str, str]) -> dict[str, str | None]:
     """Names of all variables, values of the telling ones. None: a value that is not kept."""
-    return {name: value if _may_keep(name, value) else None for name, value in sorted(variables.items())}
-
-
-def _may_keep(name: str, value: str) -> bool:
-    if name not in _TELLING and not name.startswith(_TELLING_STARTS):
-        return False
-    return not looks_secret(name, value)
+    return {name: value if may_keep(name, value) else None for name, value in sorted(variables.items())}
 
 
 def packages(path: list[str]) -> dict[str, str]:

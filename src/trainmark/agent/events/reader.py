@@ -80,7 +80,11 @@ class LineReader:
     def _read(self) -> bytes:
         if self._fd < 0 and not self._open():
             return b""
-        return os.read(self._fd, _READ)
+        data = os.read(self._fd, _READ)
+        if not data and os.fstat(self._fd).st_size < os.lseek(self._fd, 0, os.SEEK_CUR):
+            os.lseek(self._fd, 0, os.SEEK_SET)  # a log that has begun again
+            data = os.read(self._fd, _READ)
+        return data
 
     def _open(self) -> bool:
         if self.refused is not None:

@@ -152,12 +152,14 @@ class WatchedAttempt:
         try:
             while True:
                 at = self._sent.get(name, 0)
+                again = at > os.fstat(descriptor).st_size  # a log that has begun again
+                at = 0 if again else at
                 data = os.pread(descriptor, _CHUNK, at)
                 if name.endswith(".jsonl") and len(data) < _CHUNK and not final:
                     data = data[: data.rfind(b"\n") + 1]  # the rest of a torn line may still come
                 if not data:
                     return
-                self._send({"op": "file", "dir": self.dir, "name": name, "at": at}, data)
+                self._send({"op": "file", "dir": self.dir, "name": name, "at": at, "again": again}, data)
                 self._sent[name] = at + len(data)
         finally:
             os.close(descriptor)

@@ -157,6 +157,17 @@ class LocalLauncher(Launcher):
             with contextlib.suppress(OSError):
                 shipper.complete(str(folder))
 
+    def release(self, run_dir: Path) -> list[str]:
+        """Events that stayed in a spool when the disk was full are shipped as soon as there is room."""
+        left = []
+        for spool in run_dir.glob("*/round*/attempt*/*/spool"):
+            try:
+                if (spool.parent / RESULT).exists():
+                    shipper.complete(str(spool.parent))
+            except OSError as error:
+                left.append(f"{spool.parent} keeps events in its spool: {error.strerror}; make room and resume the run")
+        return left
+
     def _state(self, job: StartedAttempt) -> Ended:
         handle = self._open(job)
         if handle is not None:

@@ -95,6 +95,8 @@ class RelayTransport:
         mode = 0o600 if path.name == ENV_LOG else 0o644  # as on its host
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
         try:
+            if header.get("again"):
+                os.ftruncate(handle, 0)
             size = os.fstat(handle).st_size
             if at > size:
                 self.link.lose(f"{name}: a piece is missing between {size} and {at}")

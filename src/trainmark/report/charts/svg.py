@@ -66,7 +66,9 @@ def ticks(place: Frame, x: Axis, y: float) -> str:
 def drawing(page: Markup, title: Text, desc: Text, body: str, size: tuple[float, float], more: str = "") -> str:
     """A drawing that says what it shows, also to those who cannot see it."""
     said = page.element("title", title) + page.element("desc", desc)
-    return f'<svg viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="img"{more}>{said}{body}</svg>'
+    # A picture is one thing to a screen reader, and would hide the links in it.
+    role = "group" if "<a " in body else "img"
+    return f'<svg viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="{role}"{more}>{said}{body}</svg>'
 
 
 def plot(

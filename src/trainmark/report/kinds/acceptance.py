@@ -60,7 +60,10 @@ def so_far(found: Acceptance, step: Step) -> Text:
 
 def _demands(found: Acceptance) -> list[Text]:
     """What was to be found, and how long it took."""
-    lines: list[Text] = []
+    counts = sorted({one.blocks for one in found.nodes if one.blocks})
+    lines: list[Text] = (
+        [label("accept.measured", "–".join(map(str, counts[:: len(counts) - 1 or 1])))] if counts else []
+    )
     if found.find is not None:
         met = found.findable is not None and found.findable <= found.find
         said = label("accept.demand_met") if met else label("accept.demand_missed")
@@ -83,10 +86,8 @@ def _nodes(found: Acceptance) -> doc.Table:
         "node",
         "verdict",
         "loss",
-        "interval",
         "findable",
         "speed",
-        "blocks",
         *(["peak"] if peaks else []),
         "reason",
     ]
@@ -95,15 +96,12 @@ def _nodes(found: Acceptance) -> doc.Table:
 
 
 def _node(one: NodeResult, unit: str, peaks: bool) -> list[doc.Inline]:
-    known = one.ci_low is not None and one.ci_high is not None
     return [
         one.node,
         doc.Badge(one.word, _TONES[one.word]),
-        _share(one.loss),
-        f"{_share(one.ci_low)} … {_share(one.ci_high)}" if known else numbers.NONE,
+        _interval(one.loss, one.ci_low, one.ci_high),
         _share(one.findable),
         f"{one.speed:,.4g} {unit}/s" if one.speed is not None else numbers.NONE,
-        str(one.blocks),
         *([_peak(one)] if peaks else []),
         one.reason,
     ]
@@ -114,6 +112,14 @@ def _peak(one: NodeResult) -> Text:
         return numbers.NONE
     reached = numbers.quantity(one.peak, "FLOP/s")
     return reached if one.used is None else label("accept.peak_used", reached, f"{100 * one.used:.0f}")
+
+
+def _interval(loss: float | None, low: float | None, high: float | None) -> str:
+    """`15 (14 … 16) %`"""
+    if loss is None:
+        return numbers.NONE
+    shown = f"{100 * loss:.2g}"
+    return f"{shown} ({100 * low:.2g} … {100 * high:.2g}) %" if low is not None and high is not None else f"{shown} %"
 
 
 def _share(value: float | None) -> str:
@@ -141,14 +147,13 @@ def _links(found: Acceptance) -> list[doc.Block]:
     effects = found.links.effects if found.links else []
     if not effects:
         return []
-    names = ("link", "verdict", "loss", "interval", "reason")
+    names = ("link", "verdict", "loss", "reason")
     columns = doc.columns(*(f"accept.{name}" for name in names), text=2, after=1)
     rows: list[list[doc.Inline]] = [
         [
             one.name,
             doc.Badge(one.word, _TONES[one.word]),
-            percent(one.loss),
-            f"{percent(one.ci_low)} … {percent(one.ci_high)}",
+            _interval(one.loss, one.ci_low, one.ci_high),
             one.reason,
         ]
         for one in effects

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from trainmark.i18n.texts import Joined, Text, joined, label, named
 from trainmark.report import document as doc
 from trainmark.report import numbers
@@ -37,7 +39,9 @@ def document(found: Sequence[Comparison]) -> doc.Document:
     blocks = [block for index, one in enumerate(found) for block in _sections(one, "summary" if index == 0 else "")]
     title = f"{first.a} · {', '.join(one.b for one in found)}"
     lead = doc.Lead(joined(*(_sentence(one) for one in found), joint=" "), _tone(found))
-    return doc.Document(title, label("compare.title"), first.a, blocks, facts=facts, headed=False, lead=lead)
+    others = ", ".join(one.b for one in found)
+    heading = label("compare.heading", others, first.a)
+    return doc.Document(title, label("compare.title"), heading, blocks, facts=facts, headed=False, lead=lead)
 
 
 def _sentence(found: Comparison) -> Text:
@@ -144,7 +148,7 @@ def _row(one: Compared) -> list[doc.Inline]:
         numbers.quantity(one.b, one.unit),
         ratio_text(verdict),
         f"{verdict.n_a}/{verdict.n_b}",
-        named("verdict", verdict.word),
+        doc.Badge(named("verdict", verdict.word), _TONES[verdict.word]),
         str(verdict.needed) if verdict.needed else numbers.NONE,
         verdict.reason,
     ]
@@ -182,8 +186,13 @@ def _notes(found: Comparison) -> list[doc.Block]:
     return [
         doc.Group(blocks, shown_in=doc.TEXT),
         doc.Details(label("notes"), blocks, shown_in=doc.MARKDOWN),
-        doc.Group([doc.Heading(label("notes"), 3), *blocks], style="card", shown_in=doc.PAGE),
+        doc.Group([doc.Details(label("notes"), _deeper(blocks))], style="card", shown_in=doc.PAGE),
     ]
+
+
+def _deeper(blocks: Sequence[doc.Block]) -> list[doc.Block]:
+    """On a page, headings within a section are of the third level."""
+    return [msgspec.structs.replace(one, level=3) if isinstance(one, doc.Heading) else one for one in blocks]
 
 
 def _in_all(found: Comparison) -> Text:
