@@ -6,7 +6,8 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench automl-demo test test-lab test-frameworks test-package package fuzz perf lint clean
+.PHONY: bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
+	sbom perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist state-of-the-union
@@ -16,6 +17,10 @@ bench: $(VENV)/.bench
 automl-demo: $(VENV)/.automl
 	$(BIN)/trainmark data get fashion-mnist
 	$(BIN)/trainmark automl run demo
+
+# A site of verified results of this machine: two short runs, packed, verified and listed.
+leaderboard-demo: $(VENV)/.dev
+	$(BIN)/python tools/leaderboard_demo.py
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not lab and not frameworks and not package"
@@ -45,6 +50,23 @@ package: $(VENV)/.package
 # The package as somebody who installs it meets it: an empty environment, an empty folder, every Python that is here.
 test-package: $(VENV)/.package
 	$(BIN)/python -m pytest -m package tests/package
+
+# Exactly the packages of locks/dev.txt, each checked by its hash; torch by its version, as machines have builds of their own.
+install-locked: $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r locks/dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) torch
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+
+# Renews the locks; `LINKS=/path` adds wheels of this machine.
+LINKS ?=
+locks: $(VENV)/.dev
+	$(BIN)/python tools/lock.py $(if $(LINKS),--find-links $(LINKS))
+
+licences: $(VENV)/.dev
+	$(BIN)/python tools/licences.py
+
+sbom: $(VENV)/.dev
+	$(BIN)/python tools/sbom.py dist/sbom.cdx.json
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

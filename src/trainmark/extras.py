@@ -25,6 +25,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "tensorboard": {"tensorboardX": "tensorboardX"},
     "mlflow": {"mlflow": "mlflow-skinny"},
     "mlperf": {"mlperf_logging": "mlperf-logging"},
+    "trust": {"cryptography": "cryptography", "zstandard": "zstandard"},
     "frames": {"pandas": "pandas", "polars": "polars"},
 }
 

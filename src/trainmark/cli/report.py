@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from trainmark import api
 from trainmark.cli import common, terminal
 from trainmark.report.show import FORMATS, format_of, show
 from trainmark.store.rundir import RunDir
@@ -27,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     from trainmark.report.make.whole import whole
 
-    run = common.find_run(args)
+    run = api.open(args.run or "last", args.runs).folder
     kind = format_of(args.format, args.output)
     if kind == "pdf":
         return _pdf(run, args)

@@ -185,7 +185,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         length=case.length,
         folder=str(folder.resolve()),
         peak=site.vendor_peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
-        version="" if workload.command else _version(folder, tuple(workload.path)),
+        version="" if workload.command else program_version(folder, tuple(workload.path)),
         studies=case.studies,
         modules=tuple(workload.modules.get(case_id.framework, ())),
         memory=case.memory,
@@ -199,7 +199,7 @@ def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site, plac
 
 
 @cache
-def _version(folder: Path, path: tuple[str, ...]) -> str:
+def program_version(folder: Path, path: tuple[str, ...]) -> str:
     """What the workload's program is, with the modules it shares with others."""
     found = []
     for place in (folder, *((folder / extra).resolve() for extra in path)):

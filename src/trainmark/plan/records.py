@@ -204,6 +204,8 @@ class Plan(msgspec.Struct, frozen=True):
     blocks_within: float | None = None
     least_blocks: int = 0
     kind: Kind = "benchmark"
+    # The YAML that the suite was read from, where it was.
+    suite_text: str = ""
     # Seconds for the whole run, after which a case that has a result gets no further round.
     within: float | None = None
 

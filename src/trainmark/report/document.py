@@ -47,6 +47,13 @@ class Link(msgspec.Struct, frozen=True):
     code: bool = True
 
 
+class Reference(msgspec.Struct, frozen=True):
+    """A name that leads to a file beside the page. Elsewhere it is only a name."""
+
+    text: Text
+    href: str
+
+
 class Stack(msgspec.Struct, frozen=True):
     """A second, less loud line below the first, where there is room for it. In a line: beside it, or left out; in the
     first cell of a table that `keeps` it, on a line of its own."""
@@ -77,7 +84,7 @@ class Fold(msgspec.Struct, frozen=True):
     facts: Sequence[tuple[Text, Text]]
 
 
-Inline = Text | Badge | Code | Link | Stack | Several | Strong | Fold
+Inline = Text | Badge | Code | Link | Reference | Stack | Several | Strong | Fold
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,11 +130,12 @@ class Facts(Block, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """`figures`: its cells are set to the right."""
+    """`figures`: its cells are set to the right. `filter`: a page lets its reader choose among the column's values."""
 
     head: Text
     figures: bool = True
     shown_in: tuple[Format, ...] = EVERYWHERE
+    filter: bool = False
 
 
 def columns(*keys: str, text: int = 1, after: int = 0) -> list[Column]:

@@ -51,8 +51,16 @@ def plan_cases(loaded: Loaded, cases: list[Case], site: Site, seed: int | None) 
         seed = random_seed()
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
     here = msgspec.structs.replace(here, pythons=_pythons(site, cases))
-    plan = build(suite.name, suite.division, suite.retries, cases, site, here, seed)
-    return msgspec.structs.replace(plan, within=suite.within)
+    made = build(suite.name, suite.division, suite.retries, cases, site, here, seed)
+    return msgspec.structs.replace(made, within=suite.within, suite_text=_text(loaded))
+
+
+def _text(loaded: Loaded) -> str:
+    """What was read; empty for a suite that was not written in a file."""
+    try:
+        return loaded.file.read_text() if loaded.file.suffix in (".yaml", ".yml") else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def with_kept_peaks(plan: Plan, site_file: Path | None) -> Plan:

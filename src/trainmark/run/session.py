@@ -26,7 +26,7 @@ from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
-from trainmark.store import digests, journal, provenance, rundir, secrets
+from trainmark.store import digests, journal, provenance, rundir, secrets, series
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
@@ -43,15 +43,17 @@ def create(plan: Plan, runs: Path, command: Sequence[str] = (), folder: Path | N
 
 def describe(run: RunDir, plan: Plan, command: Sequence[str] = (), folder: Path | None = None) -> None:
     """Writes the manifest of a run whose folder is there."""
+    created = time.time_ns()
     told, words = secrets.hide(run, plan, command)
     manifest = Manifest(
         schema=rundir.SCHEMA,
         run=run.id,
-        created=time.time_ns(),
+        created=created,
         trainmark=__version__,
         command=words,
         plan=told,
         provenance=provenance.collect(folder),
+        series=series.join(run.path.parent, run.id, plan, created),
     )
     rundir.write_manifest(run, manifest)
 

@@ -15,6 +15,7 @@ from trainmark.errors import UserError, did_you_mean
 from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
 from trainmark.spec import site as sites
 from trainmark.store.files import BROKEN, Damaged, decode, make_folders, read_json, write_json
+from trainmark.store.series import Place
 
 MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
@@ -68,6 +69,8 @@ class Manifest(msgspec.Struct, frozen=True):
     provenance: dict[str, Any]
     # False for a run of trainmark's own.
     imported: Imported | bool = False
+    # None in runs of older versions.
+    series: Place | None = None
 
 
 class RunDir:
@@ -238,8 +241,8 @@ def _check_place(runs: Path) -> None:
     why = "everybody can write to it" if open_to_all else private.why_foreign_owner(found.st_uid)
     if why is not None:
         raise UserError(
-            f"--runs {runs}: no runs are made here: {why}; name a folder of your own, or see docs/security.md for "
-            f"folders that several accounts share"
+            f"--runs {runs}: no runs are made here: {why}; name a folder of your own, or, if you trust its owner, "
+            f"set {private.TRUSTED_OWNERS}={found.st_uid} (docs/security.md)"
         )
 
 

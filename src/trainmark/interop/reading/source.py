@@ -110,6 +110,9 @@ def keep(name: str, path: Path, into: Path, say: Say, above: str = "") -> Kept |
                     "looks like UTF-16, which is not read: convert it with `iconv -f utf-16 -t utf-8`",
                 )
             )
+        if b"\r" in head and b"\n" not in head:
+            text = "its lines end with CR alone, which makes one line of it: convert it with `tr '\\r' '\\n'`"
+            say(Flag("line ends", place, text))
         kind = archive.kind_of(head)
         if kind is not None:
             say(Flag("archive", place, f"a {kind} archive, passed over: import it by itself, or unpack it"))

@@ -43,7 +43,12 @@ def _rows(found: History) -> list[list[doc.Inline]]:
             numbers.quantity(entry.value, found.unit),
             numbers.span(entry.ci_low, entry.ci_high),
             str(entry.n),
-            joined(_plot(entry, min(ends), max(ends)), label("history.mark") if index in changed else "", joint=" "),
+            joined(
+                _plot(entry, min(ends), max(ends)),
+                label("history.mark") if index in changed else "",
+                label("history.flagged") if any(flag.severity != "note" for flag in entry.flags) else "",
+                joint=" ",
+            ),
         ]
         for index, entry in enumerate(found.entries)
     ]
@@ -68,6 +73,9 @@ def _remarks(found: History) -> list[Text]:
     for one in found.changes:
         change = (found.entries[one.index].run, f"{100 * (one.ratio - 1):+.1f}", f"{one.p:.3f}")
         said.append(label("history.changed", *change, _cause(found, one.index)))
+    if found.last is not None:
+        off, expected = f"{100 * (found.last.ratio - 1):+.1f}", f"{100 * found.last.expected:.1f}"
+        said.append(label("history.last", found.entries[-1].run, off, str(found.last.runs), expected))
     if len(found.entries) < LEAST:
         said.append(label("history.few", str(len(found.entries)), str(LEAST)))
     elif not found.changes:

@@ -193,7 +193,12 @@ def _table(page: Markup, block: doc.Table) -> str:
     """On a narrow screen rows become lists, for which every cell carries its heading; small tables stay tables."""
     shown = [(index, column) for index, column in enumerate(block.columns) if _FORMAT in column.shown_in]
     top = "".join(
-        page.element("th", column.head, f' scope="col"{" class=n" if column.figures else ""}') for _, column in shown
+        page.element(
+            "th",
+            column.head,
+            f' scope="col"{" class=n" if column.figures else ""}{" data-filter=1" if column.filter else ""}',
+        )
+        for _, column in shown
     )
     (first, _), *others = shown
     heads = [(index, "" if block.small else page.element("b", column.head), column) for index, column in others]
@@ -203,8 +208,10 @@ def _table(page: Markup, block: doc.Table) -> str:
         body += f'<tr><th scope="row">{inline(page, row[first])}</th>{cells}</tr>'
     kind = " ".join(filter(None, ("small" if block.small else "cards", block.style)))
     table = f"<table{_class(kind)}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    filters = any(column.filter for _, column in shown)
+    choices = f'<div class="filters">{page.element("span", label("filter.all"), " hidden")}</div>' if filters else ""
     # Whoever has no pointer scrolls with the keyboard.
-    return f'<div class="scroll" tabindex="0">{table}</div>'
+    return f'{choices}<div class="scroll" tabindex="0">{table}</div>'
 
 
 def _cell(page: Markup, head: str, column: doc.Column, value: doc.Inline) -> str:
@@ -224,6 +231,8 @@ def inline(page: Markup, value: doc.Inline) -> str:
             return f"<code>{_breakable(value.text)}</code>"
         case doc.Link():
             return f'<a href="#{escape.html(value.anchor)}">{_breakable(value.text)}</a>'
+        case doc.Reference():
+            return page.element("a", value.text, f' href="{escape.html(value.href)}"')
         case doc.Stack():
             return inline(page, value.main) + page.element("span", value.below, ' class="muted"')
         case doc.Several():

@@ -69,6 +69,8 @@ def _table(block: doc.Table, language: str) -> str:
 
 def inline(value: doc.Inline, language: str) -> str:
     match value:
+        case doc.Reference():
+            return escape.markdown(say(value.text, language))
         case doc.Link(code=False):
             return escape.markdown(value.text)
         case doc.Code() | doc.Link():

@@ -42,6 +42,33 @@
     for (const node of all("details")) node.open = true;
   });
 
+  // Above a table: a choice for each column that has several values.
+  for (const bar of all(".filters")) {
+    const table = bar.nextElementSibling.querySelector("table");
+    const rows = [...table.tBodies[0].rows];
+    const every = bar.firstElementChild;
+    const chosen = new Map();
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const value = (row) => (row.cells[column].querySelector("span") || row.cells[column].lastChild).textContent;
+      const values = [...new Set(rows.map(value))].sort();
+      if (!head.dataset.filter || values.length < 2) return;
+      const name = document.createElement("label");
+      const text = document.createElement("span");
+      text.textContent = head.textContent;
+      if (head.dataset.t) text.dataset.t = head.dataset.t;
+      const select = document.createElement("select");
+      const first = new Option(every.textContent, "");
+      if (every.dataset.t) first.dataset.t = every.dataset.t;
+      select.append(first, ...values.map((one) => new Option(one, one)));
+      select.addEventListener("change", () => {
+        chosen.set(column, [select.value, value]);
+        for (const row of rows) row.hidden = [...chosen.values()].some(([want, of]) => want && of(row) !== want);
+      });
+      name.append(text, select);
+      bar.append(name);
+    });
+  }
+
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;

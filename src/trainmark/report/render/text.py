@@ -148,6 +148,8 @@ def inline(value: doc.Inline, language: str) -> str:
     match value:
         case doc.Badge() | doc.Strong() | doc.Fold():
             return say(value.text, language)
+        case doc.Reference():
+            return say(value.text, language)
         case doc.Code() | doc.Link():
             return value.text
         case doc.Stack():
