@@ -197,6 +197,18 @@ def test_a_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatc
 
 
 @as_root
+def test_a_cache_in_a_sticky_folder_is_used_room_by_room(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an image whose users have any number."""
+    monkeypatch.setenv("TRAINMARK_CACHE", str(open_folder))
+    assert node_zip.write(cache_dir("node")).exists()
+    assert by_nobody("mkdir", str(open_folder / "environments")).returncode == 0
+    with pytest.raises(UserError, match="belongs to nobody"):
+        cache_dir("environments")
+    monkeypatch.setenv("TRAINMARK_TRUSTED_OWNERS", "any")
+    assert cache_dir("environments")
+
+
+@as_root
 def test_an_environment_of_another_account_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     home = environments.home("jax")
     (home / "bin").mkdir(parents=True)
