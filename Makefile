@@ -6,7 +6,8 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench automl-demo test test-lab test-frameworks perf lint clean
+.PHONY: bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
+	sbom perf lint clean
 
 bench: $(VENV)/.bench
 	$(BIN)/trainmark data get fashion-mnist state-of-the-union
@@ -17,8 +18,12 @@ automl-demo: $(VENV)/.automl
 	$(BIN)/trainmark data get fashion-mnist
 	$(BIN)/trainmark automl run demo
 
+# A site of verified results of this machine: two short runs, packed, verified and listed.
+leaderboard-demo: $(VENV)/.dev
+	$(BIN)/python tools/leaderboard_demo.py
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not lab and not frameworks"
+	$(BIN)/python -m pytest -n 2 -m "not lab and not frameworks and not package"
 
 # What needs real hosts and takes longer; installs the lab's packages when run as root. Whatever measures runs alone.
 LAB_TESTS = OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/lab tests/slurm
@@ -29,6 +34,39 @@ test-lab: $(VENV)/.dev
 # Every framework in an environment of its own, which the tests make; two ranks each, on CPUs.
 test-frameworks: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m frameworks tests/frameworks
+
+# Wrong suites, sites and host lists by the hundred thousand; ends at the first that is not refused in words.
+FUZZ ?= 100000
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.security.fuzz $(FUZZ)
+
+# What is published: dist/*.tar.gz and dist/*.whl, the same bytes whenever and wherever they are built.
+package: $(VENV)/.package
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+
+# The package as somebody who installs it meets it: an empty environment, an empty folder, every Python that is here.
+test-package: $(VENV)/.package
+	$(BIN)/python -m pytest -m package tests/package
+
+# Exactly the packages of locks/dev.txt, each checked by its hash; torch by its version, as machines have builds of their own.
+install-locked: $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r locks/dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) torch
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+
+# Renews the locks; `LINKS=/path` adds wheels of this machine.
+LINKS ?=
+locks: $(VENV)/.dev
+	$(BIN)/python tools/lock.py $(if $(LINKS),--find-links $(LINKS))
+
+licences: $(VENV)/.dev
+	$(BIN)/python tools/licences.py
+
+sbom: $(VENV)/.dev
+	$(BIN)/python tools/sbom.py dist/sbom.cdx.json
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -51,12 +89,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.bench: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,score]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch]"
 	$(BIN)/python -m compileall -q src/trainmark
 	touch $@
 
 $(VENV)/.automl: $(VENV)/.bench
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,score,automl]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,automl]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
@@ -64,6 +102,10 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q src/trainmark
 	tools/get-chromium
 	touch $@ $(VENV)/.bench
+
+$(VENV)/.package: $(VENV)/.dev
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[package]"
+	touch $@
 
 $(VENV)-perf/.peers: benchmarks/peers/requirements.txt
 	$(PYTHON) -m venv $(VENV)-perf

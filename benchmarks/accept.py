@@ -1,6 +1,6 @@
-"""How often `trainmark accept` blames a good node, and whether it finds a slow one: 20 clean tries in a lab of real
-hosts, then one try with a host slowed by a CPU quota. Hosts share this machine's cores, so one at a time is measured,
-and they go before everything else on it.
+"""How often `trainmark accept` blames or suspects a good node, and whether it finds a slow one: 20 clean tries in a lab
+of real hosts, then tries with a host slowed by a CPU quota, by 70, 10 and 5 %. Hosts share this machine's cores, so one
+at a time is measured, and they go before everything else on it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from lab import site, slowness
 from lab.lab import Lab as Hosts
 from lab.layout import Options
 
-TRIES, NODES, CORES = 20, 3, 0.3
+TRIES, NODES = 20, 4
+# What a host gets of the one core that its program would use.
+SLOWED = (0.3, 0.9, 0.95)
+ONE_LOOK = ("--looks", "1")
 SUITE = str(HERE / "workloads" / "accept.yaml")
 HOW = (
     f"{TRIES} runs of `trainmark accept --one-at-a-time` on a clean lab of {NODES} real hosts, 5 blocks and one look, "
-    f"rounds of less than a second; then one with a host that gets {CORES} cores"
+    f"rounds of less than a second; then one of up to 6 looks each with a host that gets {SLOWED} cores"
 )
 
 
-def attempt(folder: Path, hosts: Hosts) -> dict[str, Any]:
+def attempt(folder: Path, hosts: Hosts, *more: str) -> dict[str, Any]:
     """The verdict of one acceptance, whatever it is."""
     (folder / "site.yaml").write_text(json.dumps(site.content(hosts.layout)))
-    words = ["accept", "--site", "site.yaml", "--case", SUITE, "--one-at-a-time", "--no-links", "--looks", "1"]
+    words = ["accept", "--site", "site.yaml", "--case", SUITE, "--one-at-a-time", "--no-links", *more]
     argv = [str(OURS / "trainmark"), *words, "--runs", "runs", "--json"]
     done = subprocess.run(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -43,20 +46,25 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             slowness.ahead(hosts)
-            clean = [attempt(Path(folder), hosts) for _ in range(TRIES)]
-            slowness.slow_host(hosts, "node2", CORES)
-            slow = attempt(Path(folder), hosts)
+            clean = [attempt(Path(folder), hosts, *ONE_LOOK) for _ in range(TRIES)]
+            slow = {}
+            for cores in SLOWED:
+                slowness.slow_host(hosts, "node2", cores)
+                slow[cores] = attempt(Path(folder), hosts, "--time", "6m")
     finally:
         hosts.down()
-    alarms = sum(bool(found["drain"]) for found in clean)
     words = Counter(one["word"] for found in clean for one in found["nodes"])
-    named = float(slow["drain"] == ["node2"])
-    figures = [
-        at_most(f"false alarms in {TRIES} clean acceptances", "alarms", float(alarms), 0),
-        at_least("the slowed host, and nobody else, is named", "times", named, 1),
-    ]
+    alarms = sum(any(one["word"] in ("bad", "suspect") for one in found["nodes"]) for found in clean)
+    figures = [at_most(f"good hosts blamed or suspected in {TRIES} clean acceptances", "alarms", float(alarms), 0)]
+    for cores, found in slow.items():
+        loss = 1 - cores
+        # A noisy machine may hide a small loss, which is no fault as long as the verdict says so.
+        told = found["drain"] == ["node2"] or (not found["drain"] and found["findable"] > loss)
+        name = f"a host slowed by {100 * loss:.0f} % is named and nobody else, or the verdict is blind to it"
+        figures.append(at_least(name, "times", float(told), 1))
     findable = [one["findable"] for found in clean for one in found["nodes"]]
-    details = {"verdicts": dict(words), "could_find": [min(findable), max(findable)], "slow": slow["nodes"]}
+    named = {str(cores): [found["drain"], found["findable"]] for cores, found in slow.items()}
+    details = {"verdicts": dict(words), "could_find": [min(findable), max(findable)], "drained_and_could_find": named}
     show("accept", HOW, figures, details)
 
 

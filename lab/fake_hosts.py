@@ -30,7 +30,8 @@ _VARIABLES = "".join(f"TRAINMARK_VARIABLE_{number}=/some/place/with/a/long/name/
 
 class FakeHosts(Connections):
     """Connections to hosts that one process plays. `speeds`: how fast a host is, as a share; `bandwidths`: the same
-    of a link, by its two hosts in order. Hosts in `mute` cannot be reached."""
+    of a link, by its two hosts in order. Hosts in `mute` cannot be reached. `noise`: by how much
+    rounds differ, as a share."""
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class FakeHosts(Connections):
         speeds: Mapping[str, float] | None = None,
         bandwidths: Mapping[tuple[str, str], float] | None = None,
         mute: Sequence[str] = (),
+        noise: float = 0.002,
     ) -> None:
         super().__init__(limit=len(hosts))
         pipes = {host: (os.pipe(), os.pipe()) for host in hosts if host not in mute}
@@ -51,7 +53,7 @@ class FakeHosts(Connections):
                 os.close(asked_w)
                 os.close(answers_r)
             ends = {host: (asked[0], answers[1]) for host, (asked, answers) in pipes.items()}
-            _Server(ends, seconds, steps, speeds or {}, bandwidths or {}).run(beat_seconds)
+            _Server(ends, seconds, steps, speeds or {}, bandwidths or {}, noise).run(beat_seconds)
             os._exit(0)
         self._ends: dict[str, tuple[int, int]] = {}
         for host, ((asked_r, asked_w), (answers_r, answers_w)) in pipes.items():
@@ -101,7 +103,9 @@ class _Server:
         steps: int,
         speeds: Mapping[str, float],
         bandwidths: Mapping[tuple[str, str], float],
+        noise: float,
     ) -> None:
+        self._noise = noise
         self._ends, self._seconds, self._steps = ends, seconds, steps
         self._speeds, self._bandwidths = speeds, bandwidths
         self._going: list[_Attempt] = []
@@ -153,6 +157,9 @@ class _Server:
     def speed(self, host: str) -> float:
         return self._speeds.get(host, 1.0)
 
+    def noise(self) -> float:
+        return self._noise
+
     def bandwidth(self, pair: tuple[str, str]) -> float:
         return _BANDWIDTH * self._bandwidths.get(pair, 1.0)
 
@@ -167,7 +174,7 @@ class _Attempt:
         self._done, self._samples = 0, 0
         self._clock = 10**12
         # A little noise, the same for the same seed: rounds of real hosts are never alike.
-        noise = 1 + 0.002 * ((plan["config"]["seed"] * 7919 + sum(host.encode()) * 31) % 11 - 5) / 5
+        noise = 1 + server.noise() * ((plan["config"]["seed"] * 7919 + sum(host.encode()) * 31) % 11 - 5) / 5
         self._step_ns = int(_STEP_NS * noise / server.speed(host))
         identity = {"schema": 1, "pid": 1, "start_ticks": 1, "boot_id": host, "token": plan["token"], "epoch": 1}
         self._send("agent.json", to_json(dict(identity, host=host)))

@@ -132,7 +132,7 @@ parameters:
   fused: {{type: bool, default: false}}
 presets:
   smoke: {{}}
-  quick: {{batch: 16}}
+  large: {{batch: 16}}
 devices:
   nvidia: {{batch: 64}}
 deadlines: {{start: 20, step: 20, total: 60, stop: 2}}

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 inside = 0
 watched: list[Any] = []
-plain_guard = hooks._guard
+plain_guard = hooks.guard_of
 
 
 def timed_guard(watch: Any) -> Any:
@@ -38,7 +38,7 @@ def timed_guard(watch: Any) -> Any:
 def main() -> None:
     global inside
     spools, config, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    hooks._guard = timed_guard
+    hooks.guard_of = timed_guard
     hooks.install(torch, spools, config)
     torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))

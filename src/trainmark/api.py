@@ -116,12 +116,19 @@ def plan(
     set: Settings = None,
     seed: int | None = None,
     preset: str | None = None,
+    seconds: float | None = None,
 ) -> Plan:
-    """What `run` would do, without doing it. `set`: parameters for every case that has them.
+    """What `run` would do, without doing it. `set`: parameters for every case that has them; `seconds`: how long each
+    round shall measure.
 
     >>> [case.case for case in tm.plan("quick").cases]
     """
-    return _planned(suite, site, set, seed, preset)
+    return _planned(_lasting(suite, preset, seconds), site, set, seed, None)
+
+
+def _lasting(source: SuiteLike, preset: str | None, seconds: float | None) -> Loaded:
+    loaded = suite(source, preset=preset)
+    return loaded if seconds is None else suites.measured_for(loaded, seconds)
 
 
 def _planned(source: SuiteLike, where: SiteLike, changed: Settings, seed: int | None, preset: str | None) -> Plan:
@@ -148,22 +155,25 @@ def run(
     set: Settings = None,
     seed: int | None = None,
     preset: str | None = None,
+    seconds: float | None = None,
     check: bool = True,
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> Run:
     """Runs a suite or a case to its end, and returns the run.
 
-    `runs`: the folder that runs are kept in (default: $TRAINMARK_RUNS, else `runs`). `check`: look at the hosts of a
-    site before the start. `on_progress` is called in this thread with a `ProgressUpdate`, about twice a second.
-    `stop`: an event by which another thread may ask the run to stop.
+    `runs`: the folder that runs are kept in (default: $TRAINMARK_RUNS, else `runs`). `seconds`: how long each round
+    shall measure (default: as its preset does). `check`: look at the hosts of a site before the start. `on_progress` is
+    called in this thread with a `ProgressUpdate`, about twice a second. `stop`: an event by which another thread may
+    ask the run to stop.
 
     >>> tm.run("noop:none:cpu:1:1:1", runs="/tmp/runs").state
     """
     command = f"trainmark.run({_name(suite)})"
-    made = _with_largest_batches(suite, site, set, seed, preset, runs, check, command, stop)
+    loaded = _lasting(suite, preset, seconds)
+    made = _with_largest_batches(loaded, site, set, seed, None, runs, check, command, stop)
     if made is None:
-        made = _created(_planned(suite, site, set, seed, preset), runs, check, command)
+        made = _created(_planned(loaded, site, set, seed, None), runs, check, command)
     return made.resume(on_progress=on_progress, stop=stop)
 
 
@@ -240,11 +250,23 @@ def runs_folder(runs: PathLike | None) -> Path:
 
 
 def open(run: RunLike = "last", runs: PathLike | None = None) -> Run:
-    """A run by its id, the unique start or end of it, its folder, or `last`.
+    """A run by its id, the unique start or end of it, its folder, a bundle that holds it, or `last`.
 
     >>> tm.open("last").state
     """
-    return run if isinstance(run, Run) else Run(rundir.find(runs_folder(runs), os.fspath(run)))
+    return run if isinstance(run, Run) else Run(_folder(os.fspath(run), runs_folder(runs)))
+
+
+def _folder(name: str, runs: Path) -> RunDir:
+    """Where a run lies. That of a bundle is unpacked for as long as this process lives."""
+    if not name.endswith(_BUNDLE) or not Path(name).is_file():
+        return rundir.find(runs, name)
+    from trainmark.trust import unpack
+
+    return unpack.for_a_while(Path(name))
+
+
+_BUNDLE = ".tmk"
 
 
 def runs(folder: PathLike | None = None) -> list[Run]:
@@ -280,11 +302,13 @@ def compare(
 
     >>> tm.compare("baseline", "last").to_frame()[["case", "ratio", "verdict"]]
     """
+    from trainmark.report.figures import flag_codes
     from trainmark.report.make.compare import METRICS, compare_many
 
     if metric not in METRICS:
         raise UserError(f"--metric: found `{metric}`{did_you_mean(metric, METRICS)}, allowed is {one_of(METRICS)}")
-    found = compare_many(_sides(sides, runs_folder(runs)), metric, margin, threshold, force=force)
+    folder = runs_folder(runs)
+    found = compare_many(_sides(sides, folder), metric, margin, threshold, force=force, runs=folder)
     rows = [
         {
             "A": comparison.a,
@@ -297,6 +321,8 @@ def compare(
             "low": one.verdict.ci_low,
             "high": one.verdict.ci_high,
             "verdict": one.verdict.word,
+            "flags_a": flag_codes(one.flags_a),
+            "flags_b": flag_codes(one.flags_b),
         }
         for comparison in found
         for one in comparison.cases
@@ -340,7 +366,7 @@ def _side(source: RunLike, runs: Path) -> Side:
     run_name, colon, case = name.partition(":")
     if colon and (Path(name) / rundir.MANIFEST).is_file():
         run_name, case = name, ""
-    run = rundir.find(runs, run_name)
+    run = _folder(run_name, runs)
     manifest = run.manifest()
     identity = None
     if case:
@@ -431,6 +457,10 @@ def import_run(format: str, path: PathLike, *, runs: PathLike | None = None, **o
 
     >>> tm.import_run("flagperf", "logs/", runs="runs")
     """
+    if format == "bundle":
+        from trainmark.trust import unpack
+
+        return Run(unpack.unpack(Path(path), runs_folder(runs))[0])
     from trainmark.interop.protocol import REGISTRY
     from trainmark.interop.reading.importing import import_results
 

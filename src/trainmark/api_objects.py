@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.extras import load
 from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
@@ -27,6 +28,8 @@ from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
+    from trainmark.report.make.references import Reference
+    from trainmark.report.make.score import Score, ScoredCase
     from trainmark.report.records import CaseReport, Report
 
 T = TypeVar("T")
@@ -139,9 +142,9 @@ class Run:
     def report(self, format: str, language: str | None = None) -> str: ...
     def report(self, format: str | None = None, language: str | None = None) -> Report | str:
         """The figures as a record, or as `text`, `html`, `md`, `json` or `csv` in a language (`en`, `zh`)."""
-        from trainmark.report import build
+        from trainmark.report.make.whole import whole
 
-        made = build.build(self.folder, series=format == "html")
+        made = whole(self.folder, series=format == "html")
         return made if format is None else show(made, format, language)
 
     def to_frame(self, what: Literal["measurements", "rounds"] = "measurements", library: Library = "pandas") -> Any:
@@ -149,6 +152,24 @@ class Run:
         report = self.report()
         rows = [row for case in report.cases for row in _FRAMES[what](self.id, case)]
         return to_frame(rows, library)
+
+    def score(self, against: str | None = None) -> Result[Score]:
+        """Its speeds in one figure: their geometric mean against a reference machine, with its interval. `against`: a
+        reference's name or file; None is the one that comes with trainmark."""
+        from trainmark.report import build
+        from trainmark.report.make import references
+        from trainmark.report.make.score import score
+
+        report = build.build(self.folder)
+        found = score(report, self.plan, references.find(against, report.suite))
+        return Result(found, [_scored(one) for one in found.cases])
+
+    def reference(self, name: str, note: str = "") -> Reference:
+        """Its speeds as a reference for `score`; all of its cases must have one. `show(…, "json")` makes its file."""
+        from trainmark.report import build
+        from trainmark.report.make import references
+
+        return references.make(self.folder, build.build(self.folder), name, note)
 
     def logs(self, rank: int | None = 0, *, what: str = "ranks", case: str | None = None) -> str:
         """The output of a rank (None: of all) in the newest attempt, or the log of the `agent` or of the `run`."""
@@ -279,12 +300,7 @@ def to_frame(rows: Sequence[Row], library: Library) -> Any:
     """Rows as a data frame of a library that is imported only now: it is not among trainmark's own dependencies."""
     if library not in ("pandas", "polars"):
         raise UserError(f"library: found {library!r}, allowed is `pandas` or `polars`")
-    try:
-        import importlib
-
-        frames = importlib.import_module(library)
-    except ImportError:
-        raise UserError(f"{library} is not installed; `pip install {library}` adds it") from None
+    frames = load(library, f"a data frame of {library}")
     plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
     # polars looks at the first hundred rows only, where a column may be all unknown.
     return frames.DataFrame(plain, **({"infer_schema_length": None} if library == "polars" else {}))
@@ -314,13 +330,20 @@ def _plain(value: Any) -> Any:
 
 def _measurements(run: str, case: CaseReport) -> list[Row]:
     """A case without measurements has a row, too: that it has none is a result."""
+    from trainmark.report.figures import flag_codes
+
     head = {"run": run, "case": case.case, "state": str(case.state)}
     names = ("name", "value", "unit", "n", "ci_low", "ci_high", "method")
-    found = [{**head, **{name: getattr(one, name) for name in names}} for one in case.measurements.values()]
-    return found or [{**head, **dict.fromkeys(names)}]
+    found = [
+        {**head, **{name: getattr(one, name) for name in names}, "flags": flag_codes(one.flags)}
+        for one in case.measurements.values()
+    ]
+    return found or [{**head, **dict.fromkeys(names), "flags": ""}]
 
 
 def _rounds(run: str, case: CaseReport) -> list[Row]:
+    from trainmark.report.figures import flag_codes
+
     return [
         {
             "run": run,
@@ -333,12 +356,15 @@ def _rounds(run: str, case: CaseReport) -> list[Row]:
             "seconds": one.end_to_end,
             "disturbed": bool(one.disturbed),
             "outlier": one.outlier,
+            "flags": flag_codes(one.flags),
         }
         for one in case.runs
     ]
 
 
 def _brief(case: CaseReport) -> Row:
+    from trainmark.report.figures import flag_codes
+
     found = case.measurements.get("throughput")
     return {
         "case": case.case,
@@ -348,6 +374,20 @@ def _brief(case: CaseReport) -> Row:
         "low": found.ci_low if found else None,
         "high": found.ci_high if found else None,
         "unit": found.unit if found else "",
+        "flags": flag_codes(case.flags),
+    }
+
+
+def _scored(one: ScoredCase) -> Row:
+    return {
+        "case": one.case,
+        "value": None if one.speed is None else one.speed.value,
+        "reference": None if one.reference is None else one.reference.value,
+        "unit": one.unit,
+        "ratio": one.ratio,
+        "low": one.ci_low,
+        "high": one.ci_high,
+        "why_not": one.reason,
     }
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.cache import cache_dir
+from trainmark import cache
+from trainmark.agent import private
 from trainmark.errors import SiteError, UserError, did_you_mean, one_of
 from trainmark.spec import yamlfile
 from trainmark.spec.yamlfile import convert
@@ -60,19 +61,25 @@ def named(name: str) -> Environment:
 def home(name: str) -> Path:
     """Where the environment lies, or would lie: other pins lie elsewhere."""
     pins = msgspec.json.encode(named(name).packages)
-    return cache_dir() / "environments" / f"{name}-{hashlib.sha256(pins).hexdigest()[:12]}"
+    return cache.cache_dir("environments") / f"{name}-{hashlib.sha256(pins).hexdigest()[:12]}"
 
 
 def python_of(name: str) -> str | None:
     """The interpreter of a whole environment; None when there is none."""
     folder = home(name)
-    return str(folder / "bin" / "python") if (folder / _MARK).is_file() else None
+    if not (folder / _MARK).is_file():
+        return None
+    for path in (folder, folder / "bin"):  # ranks are started with what lies here
+        why = private.why_foreign(str(path))
+        if why is not None:
+            raise SiteError(f"the environment {path} is not used: {why}; remove it and make it again")
+    return str(folder / "bin" / "python")
 
 
 def create(name: str, python: str | None, say: Progress) -> Path:
     """The environment's folder, made if it is not there yet."""
     environment, folder = named(name), home(name)
-    python = python or sys.executable
+    python = os.path.abspath(python) if python and "/" in python else python or sys.executable
     if python_of(name):
         return folder
     _check_python(name, environment, python)
@@ -119,7 +126,9 @@ def _run(argv: list[str], say: Progress) -> None:
     from collections import deque
 
     last: deque[str] = deque(maxlen=3)
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as done:
+    # In the root folder: `-m` and `-c` look for modules where they are started, and that may be anybody's folder.
+    quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "cwd": "/"}
+    with subprocess.Popen(argv, text=True, errors="replace", **quiet) as done:
         try:
             for line in done.stdout or ():
                 text = line.strip()
@@ -160,7 +169,7 @@ def _locked(folder: Path, say: Progress) -> Iterator[None]:
     import fcntl
 
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        cache.make(folder.parent)
         descriptor = os.open(_lock_file(folder), os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise SiteError(f"{folder.parent} cannot be written: {error.strerror}; set TRAINMARK_CACHE") from None
@@ -214,7 +223,9 @@ def has(python: str, module: str, env: Mapping[str, str] | None = None) -> bool:
     ask = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     full = {**os.environ, **(env or {})}
     try:
-        done = subprocess.run([python, "-c", ask], env=full, capture_output=True, timeout=60, check=False)
+        # Relative names of the interpreter are the caller's; modules of the caller's folder are not looked for.
+        argv = [os.path.abspath(python) if "/" in python else python, "-c", ask]
+        done = subprocess.run(argv, env=full, cwd="/", capture_output=True, timeout=60, check=False)
     except OSError:
         return False
     return done.returncode == 0

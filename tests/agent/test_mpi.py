@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,12 +17,12 @@ from typing import Any
 import pytest
 
 import trainmark.agent
-from trainmark.agent.mpi import wrappers
+from trainmark.agent.mpi import messages, wrappers
 from trainmark.agent.placeholders import fill_hosts
-from trainmark.agent.ranks import environment_text
+from trainmark.agent.secrets import environment_text
 
 AGENT = [sys.executable, "-I", "-S", str(Path(trainmark.agent.__file__).with_name("__main__.py"))]
-TOKEN = "ab12" * 8
+TOKEN, KEY = "ab12" * 8, "ef56" * 8
 PROGRAM = [sys.executable, "-c", "import os; print(os.getcwd(), os.environ['RANK'], os.environ['TRAINMARK_SPOOL'])"]
 
 
@@ -40,12 +41,13 @@ def verb(tmp_path: Path) -> Iterator[Start]:
     """Starts a verb of the agent as a node of its own, which has its own spool and folder."""
     begun = []
 
-    def start(node: str, *words: str, token: str = TOKEN, **env: str) -> subprocess.Popen[str]:
+    def start(node: str, *words: str, key: str = KEY, **env: str) -> subprocess.Popen[str]:
         spool = tmp_path / node / "spool"
         spool.mkdir(parents=True)
+        (tmp_path / node / "node.json").write_text(json.dumps({"key": key}))
         config = tmp_path / node / "config.json"
         config.write_text(json.dumps({"code": str(tmp_path)}))
-        own = {"TRAINMARK_TOKEN": token, "TRAINMARK_SPOOLS": str(spool), "TRAINMARK_CONFIG": str(config), "NODE": node}
+        own = {"TRAINMARK_TOKEN": TOKEN, "TRAINMARK_SPOOLS": str(spool), "TRAINMARK_CONFIG": str(config), "NODE": node}
         begun.append(
             subprocess.Popen(
                 [*AGENT, *words], env={**os.environ, **own, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -106,11 +108,30 @@ def test_strangers_are_not_obeyed_and_not_believed(verb: Start, port: int) -> No
         except OSError:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-    wrong = verb("wrong", "mpi-member", "127.0.0.1", str(port), "far", *PROGRAM, token="cd34" * 8)
+    wrong = verb("wrong", "mpi-member", "127.0.0.1", str(port), "far", *PROGRAM, key="cd34" * 8)
     time.sleep(0.5)
     assert head.poll() is None and wrong.poll() is None
     verb("far", "mpi-member", "127.0.0.1", str(port), "far", *PROGRAM)
     assert head.communicate(timeout=120)[0] == "far\n"
+
+
+def test_a_head_that_knows_the_token_alone_is_not_obeyed(verb: Start, port: int, tmp_path: Path) -> None:
+    """The token is no secret: it is in the arguments of container engines. A held port can be listened on by others."""
+    with socket.create_server(("127.0.0.1", port)) as fake:
+        verb("far", "mpi-member", "127.0.0.1", str(port), "far", *PROGRAM)
+        fake.settimeout(30)
+        raw, _ = fake.accept()
+        member = messages.Connection(raw)
+        member.send({"op": "who", "nonce": "00"})
+        said = ("00", str(member.expect("member")["nonce"]), "far")
+        member.send({"op": "head", "proof": messages._proof(TOKEN, "head", said)})
+        with contextlib.suppress(messages.ConnectionLost):
+            member.send({"op": "run", "id": 1, "command": f"touch {tmp_path}/obeyed"})
+        with pytest.raises(messages.ConnectionLost):
+            while True:
+                member.read()
+        raw.close()
+    assert not (tmp_path / "obeyed").exists()
 
 
 @pytest.mark.parametrize("victim", ["member", "head"])
@@ -151,14 +172,19 @@ def test_stand_ins_for_hosts_are_filled_also_in_lists() -> None:
     assert filled["ranks"][0]["argv"] == ["srun", "--nodelist", "n7,n8", "tcp://n7:%PORT0%"]
 
 
-def test_secrets_are_not_written_down() -> None:
-    env = {
+def test_only_values_known_to_matter_are_written_down() -> None:
+    hidden = {
         "AWS_SECRET_ACCESS_KEY": "a",
         "password": "b",
-        "HF_TOKEN": "c",
-        "PROXY": "http://me:pw@proxy:3128",
-        "A": "hf_d",
+        "DB_PASS": "c",
+        "PGPASS": "d",
+        "MYSQL_PWD": "e",
+        "AZURE": "AccountKey=f;x",
+        "SLURM_JWT": "eyJhbGciOiJIUzI1NiJ9",
+        "OMP_PLACES": "https://me:pw@proxy:3128",
+        "HOME": "/root",
     }
-    text = environment_text({**env, "HOME": "/root", "URL": "https://host:443/x", "LINES": "1\n2"})
-    assert text.count("=***\n") == 5 and not [value for value in env.values() if f"={value}\n" in text]
-    assert "HOME=/root\n" in text and "URL=https://host:443/x\n" in text and "LINES=1\\n2\n" in text
+    kept = {"OMP_NUM_THREADS": "4", "RANK": "1", "SLURM_PROCID": "9", "LD_LIBRARY_PATH": "1\n2", "PWD": "/x"}
+    text = environment_text({**hidden, **kept})
+    assert text.count("=***\n") == len(hidden) and not [one for one in hidden.values() if f"={one}\n" in text]
+    assert "RANK=1\n" in text and "LD_LIBRARY_PATH=1\\n2\n" in text and "PWD=/x\n" in text

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from trainmark.agent.node_plan import NodePlan
+
 from .harness import Node, carriers, until
 
 # A child that gets away stays when everybody else is killed.
@@ -53,7 +55,7 @@ def node_of(tmp_path: Path) -> Iterator[Callable[..., Node]]:
 
 
 def spool(node: Node) -> Path:
-    return Path(node.plan["spool"]) / f"trainmark-{node.token}"
+    return Path(NodePlan(node.plan).spool)
 
 
 def start(node: Node) -> None:

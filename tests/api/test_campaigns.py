@@ -63,7 +63,7 @@ def test_the_largest_batch_is_looked_for_first(
 def test_goodput_of_a_run(tmp_path: Path) -> None:
     run = tm.run("noop:none:cpu:1:1:1", runs=tmp_path, preset="smoke")
     found = tm.goodput(run)
-    assert [one.goodput.case for one in found.record.cases] == ["noop:none:cpu:1:1:1"]
+    assert [one.goodput.case for one in found.record.cases] == ["noop:none:cpu:1:1:1@preset=smoke"]
     assert "effective training time ratio" in str(found) and "noop" in found._repr_html_()
     with pytest.raises(UserError, match="saves no checkpoints"):
         tm.goodput("noop:none:cpu:1:1:1", kill=0, runs=tmp_path)

@@ -43,7 +43,8 @@ def test_a_case_is_one_call(runs: Path) -> None:
 def test_frames(runs: Path) -> None:
     run = tm.run(["noop:none:cpu:1:1:2", "noop:none:cpu:1:2:1"], runs=runs, preset="smoke")
     frame = run.to_frame()
-    assert set(frame["case"]) == {"noop:none:cpu:1:1:2", "noop:none:cpu:1:2:1"} and "value" in frame
+    cases = {"noop:none:cpu:1:1:2@preset=smoke", "noop:none:cpu:1:2:1@preset=smoke"}
+    assert set(frame["case"]) == cases and "value" in frame
     assert list(run.to_frame("rounds")["round"]) == [1, 2, 1]
     assert run.to_frame(library="polars").height == len(frame)
     with pytest.raises(UserError, match="allowed is `pandas` or `polars`"):

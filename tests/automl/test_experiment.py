@@ -80,7 +80,7 @@ def test_two_workers_search_train_and_report(cli: Cli) -> None:
 
 
 def _best_needs_torch_alone(cli: Cli, accuracy: float) -> None:
-    cli("automl", "best", "--out", str(cli.folder / "best"))
+    cli("automl", "best", "-o", str(cli.folder / "best"))
     program = "import model, torch; print(tuple(model.load()(torch.zeros(3, 1, 28, 28)).shape))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=cli.folder / "best", capture_output=True, text=True, check=True

@@ -15,19 +15,20 @@ import pytest
 
 from lab.fake_hosts import FakeHosts
 from tests.report.test_page import Reader
-from trainmark.campaigns.accept import next_step
+from trainmark.campaigns.accept_course import next_step
 from trainmark.cli import drive
 from trainmark.cli.main import main
 from trainmark.i18n.speaker import say
-from trainmark.launch.protocol import REGISTRY
+from trainmark.launch.protocol import REGISTRY, Finding
 from trainmark.launch.ssh.launcher import SshLauncher
+from trainmark.reasons import reason
 from trainmark.report.make import acceptance, acceptance_rounds
-from trainmark.report.make.acceptance_rounds import Measured
+from trainmark.report.make.acceptance_rounds import Measured, Seen
 from trainmark.report.show import show
 from trainmark.run import campaign, loop, session
 from trainmark.run.campaign import Step
 from trainmark.run.lease import Lease
-from trainmark.score.accept.nodes import Rule
+from trainmark.score.accept.noise import Rule
 
 HOSTS = [f"n{number}" for number in range(1, 6)]
 CASE = "noop:none:cpu:1:2:5"
@@ -100,7 +101,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_verdict(
         found = _killed(monkeypatch, 1 + killed % 3, lambda: accept(*more, **fleet))  # noqa: B023 - called at once
         killed += 1
     assert killed > 5
-    assert {**found, "runs": 3} == {**whole, "runs": len(found["runs"])}
+    assert {**found, "runs": 3, "seconds": 0} == {**whole, "runs": len(found["runs"]), "seconds": 0}
     assert json.loads((tmp_path / "told.json").read_text()) == found
     made = {path.parent.name for path in (tmp_path / "runs").glob("*/manifest.json")} - before
     assert made == set(found["runs"]), "no run was begun twice"
@@ -240,7 +241,7 @@ def test_peaks_of_nodes_stand_beside_their_verdicts() -> None:
     setting = acceptance.Setting(site="s", case=CASE, fingerprint="", unit="images", nodes=nodes, rule=Rule())
     peaks = {"n1": 1e12, "n2": 1e12, "n3": 0.8e12}
     rounds = [Measured((node,), block, 50.0, peak=peaks[node], used=0.5) for block in range(1, 6) for node in nodes]
-    gathered = acceptance.gather([(acceptance.Stage("r", "nodes"), rounds)])
+    gathered = acceptance.gather([(acceptance.Stage("r", "nodes"), Seen(rounds))])
     found = acceptance.build(setting, gathered)
     assert [(one.word, one.peak, one.used) for one in found.nodes] == [("good", peaks[node], 0.5) for node in nodes]
     assert [say(one) for one in found.notes] == [
@@ -275,31 +276,115 @@ def test_what_an_older_version_left_is_judged_and_goes_on(accept: Callable[..., 
     shutil.rmtree(others[-1])
     (first / "accept.json").write_text(json.dumps({**record["asked"]["setting"], "stages": stages[:-1]}))
     again = accept("--resume", first.name, code=1, speeds={"n3": 0.8})
-    assert {**again, "runs": []} == {**found, "runs": []} and again["runs"][-1] != found["runs"][-1]
+    same = {"runs": [], "seconds": 0}
+    assert {**again, **same} == {**found, **same} and again["runs"][-1] != found["runs"][-1]
     assert '"kind": "acceptance"' in (tmp_path / "runs" / again["runs"][-1] / "manifest.json").read_text()
 
 
-def test_what_comes_next() -> None:
-    """Suspects again while looks are left, beside others; then the links, once."""
-    nodes = ["n1", "n2", "n3", "n4"]
-    setting = acceptance.Setting(site="s", case=CASE, fingerprint="", unit="x", nodes=nodes, rule=Rule(looks=2))
+def _seen(
+    names: list[str], speeds: dict[str, float], noise: float = 0.004, blocks: int = 5, seconds: float = 60
+) -> Seen:
     dice = random.Random(1)
-
-    def rounds(names: list[str], speeds: dict[str, float]) -> list[Measured]:
-        return [
-            Measured((name,), block, 100 * speeds.get(name, 1.0) * dice.lognormvariate(0, 0.004))
-            for block in range(1, 6)
+    return Seen(
+        [
+            Measured((name,), block, 100 * speeds.get(name, 1.0) * dice.lognormvariate(0, noise))
+            for block in range(1, blocks + 1)
             for name in names
-        ]
+        ],
+        seconds,
+    )
 
-    equal = [(Step("nodes"), rounds(nodes, {}))]
+
+def _setting(nodes: list[str], **more: Any) -> acceptance.Setting:
+    rule = Rule(looks=more.pop("looks", 6), find=more.pop("find", None))
+    return acceptance.Setting(site="s", case=CASE, fingerprint="", unit="x", nodes=nodes, rule=rule, **more)
+
+
+def test_what_comes_next() -> None:
+    """The links, once; suspects again while looks are left, beside others."""
+    nodes = ["n1", "n2", "n3", "n4"]
+    setting, links = _setting(nodes, looks=2), (Step("links"), Seen([]))
+    equal = [(Step("nodes"), _seen(nodes, {}))]
     assert next_step(setting, nodes, equal, links=True) == Step("links")
     assert next_step(setting, nodes, equal, links=False) is None
-    assert next_step(setting, nodes, [*equal, (Step("links"), [])], links=True) is None
-    doubtful = [(Step("nodes"), rounds(nodes, {"n3": 0.968}))]
+    assert next_step(setting, nodes, [*equal, links], links=True) is None
+    doubtful = [(Step("nodes"), _seen(nodes, {"n3": 0.968})), links]
     again = next_step(setting, nodes, doubtful, links=True)
     assert again is not None and again.what == "again" and again.arguments["suspects"] == ["n3"]
     assert again.arguments["look"] == 1 and set(again.arguments["references"]) <= set(nodes) - {"n3"}
     beside = ["n3", *again.arguments["references"]]
-    after = next_step(setting, nodes, [*doubtful, (again, rounds(beside, {"n3": 0.968}))], links=True)
-    assert after == Step("links"), "all looks were taken"
+    after = next_step(setting, nodes, [*doubtful, (again, _seen(beside, {"n3": 0.968}))], links=True)
+    assert after is None, "all looks were taken"
+
+
+def test_it_goes_on_until_enough_would_be_found_or_the_time_is_up() -> None:
+    nodes = ["n1", "n2", "n3", "n4"]
+    noisy = (Step("nodes"), _seen(nodes, {}, noise=0.1))
+    step = next_step(_setting(nodes, seconds=900.0), nodes, [noisy], links=False)
+    assert step is not None and step.what == "more" and step.arguments == {"look": 1, "blocks": 5, "seconds": 840.0}
+    short = next_step(_setting(nodes, seconds=90.0), nodes, [noisy], links=False)
+    assert short is not None and short.arguments["blocks"] == 2, "a block takes 12 s, and 30 s are left"
+    assert next_step(_setting(nodes, seconds=70.0), nodes, [noisy], links=False) is None
+    quiet = (Step("nodes"), _seen(nodes, {}, noise=0.002))
+    assert next_step(_setting(nodes, seconds=900.0), nodes, [quiet], links=False) is None
+    assert next_step(_setting(nodes, seconds=900.0, aim=0.032), nodes, [quiet], links=False) is not None
+
+
+def test_the_verdict_says_what_it_could_find_and_what_was_not_tested() -> None:
+    nodes = ["n1", "n2", "n3", "n4"]
+    stages = [(acceptance.Stage("r", "nodes"), _seen(nodes, {}, noise=0.15))]
+    plain = acceptance.build(_setting(nodes, seconds=900.0, synthetic=True), acceptance.gather(stages))
+    assert plain.verdict == "good" and plain.findable is not None and plain.findable > 0.2
+    text = show(plain, "text")
+    assert f"GOOD, blind below {100 * plain.findable:.3g} %" in text.splitlines()[0]
+    assert "the links between the nodes" in text and "made-up data" in text and "took 1:00 of 15:00" in text
+    strict = acceptance.build(_setting(nodes, find=0.1), acceptance.gather(stages))
+    assert strict.verdict == "unsure" and {one.word for one in strict.nodes} == {"unsure"}
+    assert "NOT SURE, blind below" in show(strict, "text") and "不确定" in show(strict, "html", "zh")
+    assert "would not have been found for certain" in show(strict, "md")
+
+
+def test_find_is_demanded_from_the_command_line(accept: Callable[..., Any]) -> None:
+    """Speeds that jump: the same fleet is good without a demand, and not sure with one; its exit code says so."""
+    jumps = {"noise": 0.3, "hosts": HOSTS[:4]}
+    told = accept("--no-links", "--looks", "1", "--seed", "1", text=True, **jumps)
+    assert "GOOD, blind below" in told
+    found = accept("--no-links", "--looks", "1", "--seed", "1", "--find", "10%", code=1, **jumps)
+    assert found["verdict"] == "unsure" and found["find"] == 0.1 and found["findable"] > 0.1
+    assert accept("--no-links", "--find", "10%", "--seed", "1")["verdict"] == "good"
+    assert "ask for more than it" in accept("--find", "3%", code=2)
+    assert "such as 90s, 15m or 2h" in accept("--time", "soon", code=2)
+
+
+def test_a_first_answer_comes_before_the_links(accept: Callable[..., Any], tmp_path: Path) -> None:
+    told = accept("--seed", "1", "-o", str(tmp_path / "a.json"), text=True)
+    assert "so far, after" in told and "goes on with the links (at most 1" in told
+    assert told.index("so far") < told.index("collectives")
+
+
+def test_a_run_ends_with_its_time_but_not_before_its_least_blocks(accept: Callable[..., Any], tmp_path: Path) -> None:
+    """Three blocks of nodes and one pairing of links, however short the time; what is left out is told."""
+    found = accept("--seed", "1", "--time", "0.01s")
+    assert found["verdict"] == "good" and {one["blocks"] for one in found["nodes"]} == {3}
+    assert len(found["links"]["bandwidth"]) == 2 and found["links"]["possible"] == 10
+    assert any("8 of the 10 links" in say(one) for one in found["not_tested"])
+    assert accept("--from", found["runs"][0]) == found
+    assert accept("--resume", found["runs"][0])["nodes"] == found["nodes"]
+
+
+def test_what_doctor_found_stands_in_the_verdict() -> None:
+    """A fault makes a node suspect however fast it is; a node that differs gets a word."""
+    nodes = ["n1", "n2", "n3"]
+    findings = [
+        Finding("n2", "Xid", False, reason("gpu-xid", xid=79, device="0000:3b:00", count=1)),
+        *(Finding(node, "time", None, reason("clock-alone")) for node in nodes),
+        Finding(
+            "n3", "differs", None, reason("node-differs", what="MTU", value="1500", usual="9000", count=2, nodes=3)
+        ),
+    ]
+    stages = [(acceptance.Stage("r", "nodes"), _seen(nodes, {}))]
+    found = acceptance.build(_setting(nodes, findings=findings), acceptance.gather(stages))
+    assert [one.word for one in found.nodes] == ["good", "suspect", "good"] and found.drain == []
+    text = show(found, "text")
+    assert "n1, n2, n3: time: no time service" in text, "what nodes have in common is told once"
+    assert "Xid 79" in text and "n3: differs: MTU: 1500, where 2 of 3 nodes have 9000" in text

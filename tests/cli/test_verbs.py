@@ -62,7 +62,7 @@ def test_run_prints_the_promised_json(cli: Cli) -> None:
     report = cli.json("run", "noop")
     assert report["state"] == "SUCCEEDED" and report["run"] == cli.run_id()
     (case,) = report["cases"]
-    assert (case["case"], case["state"]) == ("noop:none:cpu:1:1:1", "SUCCEEDED")
+    assert (case["case"], case["state"]) == ("noop:none:cpu:1:1:1@preset=smoke", "SUCCEEDED")
     assert {"value", "unit", "n", "ci_low", "ci_high"} <= set(case["measurements"]["throughput"])
 
 
@@ -143,7 +143,7 @@ def test_a_finished_run_can_be_looked_at(cli: Cli) -> None:
     assert run in cli("list").stdout and "1/1" in cli("list").stdout
     assert json.loads(cli("list", "--json").stdout)[0]["state"] == "SUCCEEDED"
     assert cli("status").stdout.count("SUCCEEDED") == 3
-    assert "SUCCEEDED" in cli("report", run[-4:]).stdout
+    assert "2/2" in cli("report", run[-4:]).stdout
     assert "started" in cli("logs", "--what", "run").stdout
     cli("report", "-o", "out.json", "--format", "json")
     report = json.loads((cli.folder / "out.json").read_text())
@@ -196,7 +196,7 @@ def test_manifest_says_where_the_result_comes_from(cli: Cli, monkeypatch: pytest
     cli("run", "noop")
     run = cli.runs / cli.run_id()
     manifest = json.loads((run / "manifest.json").read_text())
-    assert manifest["plan"]["cases"][0]["case"] == "noop:none:cpu:1:1:1"
+    assert manifest["plan"]["cases"][0]["case"] == "noop:none:cpu:1:1:1@preset=smoke"
     assert {"git", "python", "packages", "environment"} <= set(manifest["provenance"])
     assert manifest["provenance"]["facts"]["kernel"] and "governor" in manifest["provenance"]["facts"]["cpu"]
     facts = json.loads(next(run.glob("*/round1/attempt1/*/facts.json")).read_text())

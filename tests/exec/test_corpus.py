@@ -25,6 +25,16 @@ PLAIN = {
     "checkpointed.py": (10, 80, 0),
     "folds.py": (15, 120, 0),
     "in_turn.py": (30, 215, 0),
+    "time_first.py": (8, 200, 0),
+    "packed.py": (7, 50, 0),
+    "embedding_bag.py": (13, 100, 0),
+    "graphs.py": (5, 80, 0),
+    "detection.py": (16, 62, 0),
+    "early_break.py": (40, 320, 0),
+    "resumed.py": (24, 186, 0),
+    "look.py": (24, 192, 4),
+    "endless.py": (12, 144, 0),
+    "wgan.py": (80, 320, 0),
 }
 
 
@@ -41,10 +51,13 @@ def test_every_trap_is_counted_exactly(trainmark_exec: Exec) -> None:
         assert sorted(found.losses(rank)) == [1, 2, 3, 5, 6, 7, 8, 9, 10]
         assert all(0 < loss < 10 for loss in found.losses(rank).values())
     assert found.state == ("SUCCEEDED", "all ranks ended well")
+    notes = [say(one) for one in found.case["notes"]]
+    assert any("RMSprop (840): 16, RMSprop (9): 80" in note for note in notes), notes
     assert any(
-        "largest" in note or "most parameters (840) of 2 optimizers" in note
-        for note in [say(one) for one in found.case["notes"]]
+        "loader drew for its batches (200); the first dimension of their tensors would make 110" in one for one in notes
     )
+    # The loss of a step is not divided by the number of batches it is accumulated over.
+    assert all(0.3 < loss < 1.5 for loss in found.losses(by_name["accumulation.py"]).values())
     assert found.value("samples") == sum(samples for _, samples, _ in PLAIN.values())
 
 
@@ -79,7 +92,52 @@ def test_compiled_steps_are_counted_and_nothing_is_said_of_the_hooks(trainmark_e
 def test_the_users_batch_counts_and_two_counts_that_disagree_give_no_speed(trainmark_exec: Exec) -> None:
     found = trainmark_exec("--batch", "32", "--", "python", "every.py", "no_loader.py", "partial_batch.py")
     assert found.counts(0) == (12, 384)
-    assert any("most parameters (178) of 2 optimizers" in say(note) for note in found.case["notes"])
+    assert any("SGD (178): 12, SGD (3): 12" in say(note) for note in found.case["notes"])
     throughput = found.case["measurements"]["throughput"]
     assert throughput["value"] is None
     assert "14 steps of batch 32 make 448 samples, its loaders gave 200 in 14 batches" in say(throughput["reason"])
+
+
+@pytest.mark.slow
+def test_processes_that_nobody_numbered_are_all_counted(trainmark_exec: Exec) -> None:
+    found = trainmark_exec("--", "python", "hogwild.py")
+    assert {rank: found.counts(rank) for rank in found.ranks} == {0: (50, 400), 1: (50, 400)}
+    assert (found.value("steps"), found.value("samples")) == (50, 800)
+    notes = [say(one) for one in found.case["notes"]]
+    assert any("2 processes trained beside each other" in note for note in notes)
+    assert not any("left" in note for note in notes), notes
+
+
+@pytest.mark.slow
+def test_a_process_that_takes_part_uncounted_withholds_the_speed(
+    trainmark_exec: Exec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    found = trainmark_exec("--", "python", "hogwild.py")
+    assert found.value("throughput") is None
+    assert "1 other process(es) trained as rank 0" in say(found.case["measurements"]["throughput"]["reason"])
+
+
+@pytest.mark.slow
+def test_evaluation_without_a_loader_is_out_of_the_speed(trainmark_exec: Exec) -> None:
+    found = trainmark_exec("--batch", "192", "--unit", "tokens", "--", "python", "estimate_loss.py")
+    assert found.counts(0) == (40, 7680)
+    # The one before the first step is none of training.
+    assert found.phases(0) == 4
+    init, end_to_end = found.value("init_time"), found.value("end_to_end_time")
+    # Importing torch takes longer than this.
+    assert init is not None and end_to_end is not None and 0.3 < init < end_to_end
+
+
+@pytest.mark.slow
+def test_tokens_are_counted_as_tokens(trainmark_exec: Exec) -> None:
+    found = trainmark_exec("--unit", "tokens", "--", "python", "tokens.py")
+    assert found.counts(0) == (5, 120)
+    assert found.case["measurements"]["samples"]["unit"] == "tokens"
+
+
+@pytest.mark.slow
+def test_a_size_that_cannot_be_told_withholds_the_speed(trainmark_exec: Exec) -> None:
+    found = trainmark_exec("--", "python", "dropped.py")
+    assert found.value("throughput") is None
+    assert "whose size could not be told" in say(found.case["measurements"]["throughput"]["reason"])

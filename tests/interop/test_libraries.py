@@ -89,5 +89,5 @@ def test_a_missing_library_is_named(tmp_path: Path, name: str, monkeypatch: pyte
         return real(module, *rest)
 
     monkeypatch.setattr(importlib, "import_module", without)
-    with pytest.raises(UserError, match=rf"pip install trainmark\[{name}\]"):
+    with pytest.raises(UserError, match=rf"pip install 'trainmark\[{name}\]'"):
         REGISTRY.get(name).write([], tmp_path / "out", {})

@@ -29,14 +29,14 @@ def test_arguments_are_quoted_once() -> None:
     """What a shell on the other side makes of the command is what was meant."""
     for odd in HOSTILE:
         reach = SshTarget("node1", work_dir=odd, node_python="/bin/echo")
-        remote = command_line(reach, odd, 1)[-1]
+        remote = command_line(reach, odd, 1, "ab")[-1]
         assert "\n" not in remote or "\n" in odd
         said = subprocess.run(["/bin/sh", "-c", remote], capture_output=True, text=True, check=True).stdout
-        assert said.endswith(f" {odd} {odd} 1\n") and shlex.split(remote)[-3:] == [odd, odd, "1"]
+        assert said.endswith(f" {odd} {odd} 1 ab\n") and shlex.split(remote)[-4:] == [odd, odd, "1", "ab"]
 
 
 def test_options_of_ssh_come_before_the_host() -> None:
-    words = command_line(SshTarget("node1", user="bench", port=2222, config="/c"), "z", 1)
+    words = command_line(SshTarget("node1", user="bench", port=2222, config="/c"), "z", 1, "ab")
     assert words[words.index("--") + 1] == "node1" and {"-l", "-p", "-F"} < set(words[: words.index("--")])
     assert "BatchMode=yes" in words and "StrictHostKeyChecking=yes" in words
 

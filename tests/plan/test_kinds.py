@@ -118,11 +118,11 @@ def test_a_diagnosis_runs_every_case_plain_traced_and_alone() -> None:
     )
     modes = [(case.diagnostic.of, case.diagnostic.mode) for case in plan.cases if case.diagnostic]
     assert modes == [
-        ("mnist:pytorch:cpu:1:2:1", "plain"),
-        ("mnist:pytorch:cpu:1:2:1", "trace"),
-        ("mnist:pytorch:cpu:1:2:1", "alone"),
-        ("mnist:pytorch:cpu:1:1:1", "plain"),
-        ("mnist:pytorch:cpu:1:1:1", "trace"),
+        ("mnist:pytorch:cpu:1:2:1@preset=smoke", "plain"),
+        ("mnist:pytorch:cpu:1:2:1@preset=smoke", "trace"),
+        ("mnist:pytorch:cpu:1:2:1@preset=smoke", "alone"),
+        ("mnist:pytorch:cpu:1:1:1@preset=smoke", "plain"),
+        ("mnist:pytorch:cpu:1:1:1@preset=smoke", "trace"),
     ]
     assert plan.kind == "diagnosis" and {case.repeat for case in plan.cases} == {3} and len(plan.blocks) == 3
     assert all(not case.band and not case.loss_falls and case.params["steps"] == 46 for case in plan.cases)

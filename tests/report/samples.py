@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from tests.plans import plan
 from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Gaps, Result, TrialRow
@@ -24,6 +25,9 @@ from trainmark.report.make.compare import Compared, Comparison, NotCompared, Ove
 from trainmark.report.make.goodput import GoodputCase, GoodputRun
 from trainmark.report.make.history import Entry, History, LeftOut
 from trainmark.report.make.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.make.references import Reference, ReferenceCase
+from trainmark.report.make.score import Score
+from trainmark.report.make.score import score as score_of
 from trainmark.report.make.why import Why
 from trainmark.report.records import (
     CaseReport,
@@ -34,19 +38,22 @@ from trainmark.report.records import (
     RunSeries,
     StudyCell,
     StudyReport,
+    Trained,
 )
 from trainmark.report.show import show
 from trainmark.score.accept.contract import PromiseCheck
 from trainmark.score.accept.links import Effect, LinksResult
 from trainmark.score.accept.nodes import NodeResult
-from trainmark.score.records import Cause, Diagnosis, Figure, Goodput, Measurement, Recovery, Value, Verdict
+from trainmark.score.records import Cause, Diagnosis, Figure, Flag, Goodput, Measurement, Recovery, Value, Verdict
 from trainmark.score.stats.change_points import Change
+from trainmark.score.studies.aggregate import Speed
 from trainmark.score.studies.goodput import Forecast
 from trainmark.score.studies.predict import Prediction
 from trainmark.score.studies.scaling import ScalePoint
 from trainmark.spec.peaks import Bandwidth, Matmul, Message, Peaks, Product
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
+from trainmark.testing.launchers import case_plan
 
 HOSTILE = "<script>alert(1)</script>"
 WORSE = "\"'><img src=x onerror=alert(2)>&lt;\u202e{0}\x1b[31m|`@user #1"
@@ -75,8 +82,9 @@ def run(number: int, *, speed: float = 24.6, steps: int = 400, outcome: str = "s
         step_time=curve("step time", "s", times),
         loss=curve("loss", "loss", loss),
         evaluations=[curve("accuracy", "fraction", [0.3, 0.52, 0.61, 0.66], steps / 4, steps / 4)],
-        band_low=curve("low", "", [4.5, 1.2, 0.3], steps / 2.1),
-        band_high=curve("high", "", [8.2, 3.4, 1.6], steps / 2.1),
+        band_low=Curve("low", "", [1.0, 20.0, 21.0, 100.0], [6.0, 6.0, 4.4, 4.4]),
+        band_high=Curve("high", "", [1.0, 20.0, 21.0, 100.0], [8.2, 8.2, 6.6, 6.6]),
+        band_means=Curve("mean", "", [1.0, 20.0, 21.0, 100.0], [6.95, 6.95, 5.4, 5.4]),
         utilisation=[
             curve("n1 cpu", "fraction", cpu),
             curve("n1 mem_used", "bytes", [float(6e9 + 2e6 * index) for index in range(len(cpu))]),
@@ -136,6 +144,20 @@ def case(name: str, runs: list[RunReport], **more: object) -> CaseReport:
         "variance_level": as_reason(f"{len(runs)} runs, 1 allocation, node n1" if runs else ""),
         "band": reason("band-inside"),
         "notes": [],
+        "trained": Trained(
+            name.partition(":")[0],
+            "quick",
+            "images",
+            parameters=25_557_032,
+            model={"layers": 50, "width": 64},
+            batch_per_rank=16,
+            global_batch=16,
+            ranks=1,
+            dtype="fp32",
+            data="synthetic",
+            synthetic=True,
+            image_size=64,
+        ),
     }
     fields |= more
     fields["reason"] = as_reason(str(fields["reason"]))
@@ -155,19 +177,19 @@ def single() -> CaseReport:
 
 
 def drifting() -> CaseReport:
-    why = "the speed drifts: −38 % over the window"
+    drift = Flag("severe", reason("drifting-slower", percent=38.0, error=2.1, first=21, last=400), 2, 3)
+    load = Flag("warning", reason("disturbed", why=texts("steal 4.1 %")[0]), 1, 3)
+    flags = [drift, load, Flag("note", reason("round-apart"), 1, 3), Flag("note", reason("data-synthetic"))]
     runs = [run(1, speed=11.3, outcome="drifting"), run(2, speed=11.9, outcome="drifting"), run(3, speed=11.0)]
-    runs[1] = replace(runs[1], disturbed=texts("steal 4.1 %", "memory pressure 12 %"), outlier=True)
-    found = measured([11.3, 11.9, 11.0], why=why)
-    return case(
-        "bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128",
-        runs,
-        measurements=found,
-        notes=[
-            reason("data-synthetic"),
-            reason("round-disturbed", round=2, why=texts("steal 4.1 %")[0]),
-        ],
+    runs[0] = replace(runs[0], flags=[replace(drift, rounds=None, of=None)])
+    runs[1] = replace(
+        runs[1],
+        disturbed=texts("steal 4.1 %", "memory pressure 12 %"),
+        outlier=True,
+        flags=[replace(flag, rounds=None, of=None) for flag in flags[:3]],
     )
+    found = {name: replace(one, flags=flags) for name, one in measured([11.3, 11.9, 11.0]).items()}
+    return case("bert_tiny:pytorch:cpu:1:2:3@batch=32,seq=128", runs, measurements=found, flags=flags)
 
 
 def failed(lines: list[str] | None = None) -> CaseReport:
@@ -567,6 +589,20 @@ def why_slower() -> list[Why]:
 
 
 # Every kind of report, as records or documents.
+def score() -> Score:
+    """One case of the reference is slower here, one is flagged, one has no speed, and one has no part in it."""
+    found = report(steady(), drifting(), invalid(), single())
+    old = Speed(20.0, 19.0, 21.0, 3)
+    kept = [
+        ReferenceCase(one.case, "", one.trained or Trained("", "quick", "images"), "images/s", old)
+        for one in found.cases[:3]
+    ]
+    hardware = {"processor": "Example CPU 8375C", "threads": "8", "memory_bytes": "33285996544"}
+    other = Reference(1, "lab", "quick", 1794786358.0, "0.1.0", hardware, kept, "measured on a quiet machine")
+    cases = tuple(replace(case_plan(("true",), ["n1"], one.case), version="") for one in found.cases)
+    return score_of(found, replace(plan([1]), cases=cases), other)
+
+
 PAGES: dict[str, Callable[[], Any]] = {
     **ALL,
     "whole": whole,
@@ -578,6 +614,7 @@ PAGES: dict[str, Callable[[], Any]] = {
     "why": why_slower,
     "goodput": goodput_run,
     "peaks": peaks,
+    "score": score,
     "automl": lambda: document(*automl()),
 }
 

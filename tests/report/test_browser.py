@@ -100,17 +100,18 @@ def test_language_follows_the_browser_until_told(browser: Any, tmp_path: Path) -
         return str(opened.page.text_content("#summary h2"))
 
     chinese = Opened(browser, page_of(report), tmp_path, locale="zh-CN")
-    assert heading(chinese) == "摘要"
+    assert heading(chinese) == "结果"
+    chinese.open_all()
     assert "第 2 轮" in chinese.page.inner_text("#case-1")
     chinese.page.click("[data-lang=en]")
-    assert heading(chinese) == "Summary" and chinese.page.get_attribute("html", "lang") == "en"
-    assert "摘要" not in chinese.page.inner_text("body")
+    assert heading(chinese) == "Results" and chinese.page.get_attribute("html", "lang") == "en"
+    assert "结果" not in chinese.page.inner_text("body")
     chinese.close()
     forced = Opened(browser, page_of(report, "en"), tmp_path, locale="zh-CN")
-    assert heading(forced) == "Summary"
+    assert heading(forced) == "Results"
     forced.close()
     plain = Opened(browser, page_of(report, "zh"), tmp_path, java_script_enabled=False)
-    assert heading(plain) == "摘要"
+    assert heading(plain) == "结果"
     assert not plain.page.is_visible(".switches")
     plain.close()
 

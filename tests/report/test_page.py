@@ -52,6 +52,9 @@ def test_page_is_whole_and_in_order(name: str) -> None:
     assert len(ids) == len(set(ids))
     links = [str(attrs["href"])[1:] for tag, attrs in found.tags if tag == "a"]
     assert set(links) <= set(ids)
+    assert all(attrs.get("tabindex") == "0" for _, attrs in found.tags if attrs.get("class") == "scroll")
+    pictures = re.findall(r'<svg[^>]*role="img".*?</svg>', page(samples.PAGES[name]()), re.S)
+    assert not any("<a " in one for one in pictures), "a picture hides what can be clicked from a screen reader"
 
 
 def test_page_asks_nothing_of_the_network() -> None:

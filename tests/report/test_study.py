@@ -83,12 +83,11 @@ def test_without_a_baseline_there_is_no_speedup(tmp_path: Path) -> None:
 
 
 def test_a_cell_that_went_well_says_why_it_has_no_speed(tmp_path: Path) -> None:
-    """Rounds that are too short, as those of the preset `smoke`."""
-    run = write_run(tmp_path, "noop:none:cpu:1:1:2", [Shape(steps=20)] * 2)
+    run = write_run(tmp_path, "noop:none:cpu:1:1:2", [Shape(steps=1)] * 2)
     plan = run.manifest().plan
     series = Series("noop", "weak", "1x1")
     (found,) = studies((msgspec.structs.replace(plan.cases[0], studies=(series,)),), build(run).cases)
-    assert "at least 30 steps" in say(found.reason) and "at least 30 steps" in say(found.cells[0].note)
+    assert "make no window" in say(found.reason) and "make no window" in say(found.cells[0].note)
 
 
 def test_one_run_has_no_interval(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def test_predict_from_a_run(cli: Cli) -> None:
     assert "90 % prediction interval" in page and "<svg" in page
     study(cli.runs, {size: list(RUNS[size]) for size in ("1:1", "1:2")}, "b")
     assert "not enough points" in cli("predict", "b", "--nodes", "4", code=2).stderr
-    told = cli("predict", "b", "--nodes", "4", "--all-reduce", "0.01").stdout
+    told = " ".join(cli("predict", "b", "--nodes", "4", "--all-reduce", "0.01").stdout.split())
     assert "90 % prediction interval" in told and "not held against published" in told
 
 

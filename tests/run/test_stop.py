@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from trainmark.errors import SiteError
 from trainmark.reasons import reason
-from trainmark.run import stop
+from trainmark.run import control, lease, stop
 from trainmark.run.stop import RunSwitch, StopSwitch
+from trainmark.store.rundir import RunDir
 
 
 def test_asked_twice_is_at_once() -> None:
@@ -34,7 +36,7 @@ def test_one_run_is_asked_by_a_file(tmp_path: Path) -> None:
     assert (switch.level(), caller.level()) == (1, 0) and switch.reason == reason("stopped-by-command")
     stop.request(tmp_path, now=True)
     assert switch.level() == 2
-    stop.clear(tmp_path)
+    stop.clear(tmp_path, stop.standing(tmp_path))
     assert switch.level() == 0
     caller.request()
     assert switch.level() == 1
@@ -71,3 +73,32 @@ def test_another_thread_has_no_handlers() -> None:
     thread.start()
     thread.join()
     assert len(found) == 1
+
+
+def test_a_request_that_comes_while_a_controller_takes_over_is_heard(tmp_path: Path) -> None:
+    stop.request(tmp_path, now=False)
+    before = stop.standing(tmp_path)  # what the run was stopped by before
+    stop.request(tmp_path, now=True)  # and now somebody asks again
+    stop.clear(tmp_path, before)
+    assert RunSwitch(tmp_path, StopSwitch()).level() == 2
+    stop.clear(tmp_path, stop.standing(tmp_path))
+    assert RunSwitch(tmp_path, StopSwitch()).level() == 0
+    stop.request(tmp_path, now=False)
+    stop.clear(tmp_path, None)
+    assert RunSwitch(tmp_path, StopSwitch()).level() == 1
+
+
+def test_a_controller_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunDir(tmp_path)
+    lease.take(tmp_path)  # this process, which never looks
+    with pytest.raises(SiteError, match="`trainmark stop --now x` is harsher"):
+        control._stop(run, "run x", "x", False, 0.05)
+    with pytest.raises(SiteError, match=rf"kill -9 {os.getpid()}"):
+        control._stop(run, "run x", "x", True, 0.05)
+    # A controller that took over, and cleared the request, is asked again.
+    asked = []
+    monkeypatch.setattr(control.stop, "standing", lambda _: None)
+    monkeypatch.setattr(control.stop, "request", lambda _, now: asked.append(now))
+    with pytest.raises(SiteError):
+        control._stop(run, "run x", "x", True, 0.2)
+    assert len(asked) > 1

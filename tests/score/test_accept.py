@@ -2,66 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
 from trainmark.i18n.speaker import say
 from trainmark.score.accept import links
 from trainmark.score.accept.links import PairSpeed, tournament
-from trainmark.score.accept.nodes import NodeResult, Rule, SpeedBlock, findable, judge, sample, suspects
+from trainmark.score.accept.nodes import SpeedBlock, judge, more_blocks
+from trainmark.score.accept.noise import Rule, Sample, findable, pooled, sample
 from trainmark.score.figures.contention import disturbed
 from trainmark.spec.columns import NodeSamples
+from trainmark.testing.fleets import Fleet
 
-RULE = Rule()
+RULE = Rule(looks=6)
 BLOCKS = 5
+# As many blocks as a short acceptance has time for.
+MOST = 40
 
 
-class Fleet:
-    """Nodes with speeds of their own, which all drift together from block to block."""
-
-    def __init__(
-        self, random: np.random.Generator, nodes: int, noise: float, slow: Sequence[float] = (), spread: float = 0.01
-    ) -> None:
-        self.nodes = [f"n{number}" for number in range(nodes)]
-        self._random, self._noise = random, noise
-        own = random.normal(0, spread, nodes)
-        own[: len(slow)] += np.log1p(-np.array(slow)) if slow else 0
-        self._own = dict(zip(self.nodes, own, strict=True))
-
-    def block(self, nodes: Sequence[str], references: tuple[str, ...] = ()) -> SpeedBlock:
-        drift = self._random.normal(0, 0.03)
-        noise = self._random.normal(0, self._noise, len(nodes))
-        speeds = {node: float(np.exp(drift + self._own[node] + e)) for node, e in zip(nodes, noise, strict=True)}
-        return SpeedBlock(speeds, references)
-
-    def accept(self) -> dict[str, NodeResult]:
-        looks = [[self.block(self.nodes) for _ in range(BLOCKS)]]
-        while True:
-            again, beside = suspects(looks, self.nodes, RULE)
-            if not again:
-                return {one.node: one for one in judge(looks, self.nodes, RULE)}
-            looks.append([self.block([*again, *beside], beside) for _ in range(BLOCKS)])
-
-
-@pytest.mark.parametrize(("nodes", "noise", "tries"), [(3, 0.01, 800), (4, 0.02, 600), (8, 0.01, 400), (64, 0.01, 50)])
+@pytest.mark.parametrize(
+    ("nodes", "noise", "tries"),
+    [(3, 0.01, 200), (4, 0.02, 200), (4, 0.05, 100), (4, 0.1, 60), (4, 0.2, 60), (8, 0.01, 100), (64, 0.01, 10)],
+)
 def test_good_nodes_are_not_blamed(nodes: int, noise: float, tries: int) -> None:
-    """At most one clean fleet in 200 has a node called bad."""
+    """At most one clean fleet in 100 has a node called bad or suspect, however noisy it is."""
     random = np.random.default_rng(nodes)
     # The more nodes, the more likely one of them is really slower than the margin: that would be no false alarm.
     fleets = (Fleet(random, nodes, noise, spread=0.01 if nodes < 64 else 0.005) for _ in range(tries))
-    alarms = sum(any(one.word == "bad" for one in fleet.accept().values()) for fleet in fleets)
-    assert alarms <= 0.005 * tries
+    alarms = sum(any(one.word in ("bad", "suspect") for one in fleet.accept(RULE, MOST).values()) for fleet in fleets)
+    assert alarms <= max(1, 0.01 * tries)
 
 
-@pytest.mark.parametrize(("nodes", "tries"), [(3, 200), (4, 200), (8, 200), (16, 100), (64, 40)])
+def test_a_node_noisier_than_the_others_is_held_to_its_own_noise() -> None:
+    random = np.random.default_rng(1)
+    fleets = [Fleet(random, 4, 0.01, spread=0.0, noisier=5.0) for _ in range(150)]
+    assert sum(fleet.accept(RULE, MOST)["n1"].word != "good" for fleet in fleets) <= 1
+    apart = pooled({"a": Sample(5, 0.0, 0.01), "b": Sample(5, 0.0, 0.011), "c": Sample(5, 0.0, 0.1)})
+    assert apart["c"] == Sample(5, 0.0, 0.1) and apart["a"].known > 4
+
+
+@pytest.mark.parametrize(
+    ("slow", "noise", "least"), [(0.05, 0.005, 0.95), (0.05, 0.01, 0.9), (0.1, 0.02, 0.95), (0.1, 0.05, 0.9)]
+)
+def test_losses_of_5_and_10_percent_are_found(slow: float, noise: float, least: float) -> None:
+    """On four nodes, and nobody else is blamed."""
+    random, tries, found = np.random.default_rng(3), 60, 0
+    for _ in range(tries):
+        words = {node: one.word for node, one in Fleet(random, 4, noise, [slow], spread=0.0).accept(RULE, MOST).items()}
+        found += words.pop("n0") == "bad"
+        assert "bad" not in words.values()
+    assert found >= least * tries
+
+
+def test_a_noisy_fleet_says_how_little_it_sees_and_is_not_good_when_more_is_demanded() -> None:
+    fleet = Fleet(np.random.default_rng(2), 4, 0.2)
+    looks = [[fleet.block(fleet.nodes) for _ in range(BLOCKS)]]
+    silent = judge(looks, fleet.nodes, RULE)
+    assert all(one.word == "good" and one.findable is not None and one.findable > 0.25 for one in silent)
+    demanding = Rule(looks=6, find=0.1)
+    strict = judge(looks, fleet.nodes, demanding)
+    assert {one.word for one in strict} == {"unsure"} and "10 % must be findable" in say(strict[0].reason)
+    assert more_blocks(looks, fleet.nodes, demanding, 0.1) == BLOCKS, "as many again, since noise is known roughly"
+    quiet = Fleet(np.random.default_rng(2), 4, 0.005)
+    looks = [[quiet.block(quiet.nodes) for _ in range(BLOCKS)]]
+    assert {one.word for one in judge(looks, quiet.nodes, demanding)} == {"good"}
+    assert more_blocks(looks, quiet.nodes, demanding, 0.1) == 0
+
+
+def test_the_error_is_spent_over_the_looks() -> None:
+    rule = Rule(looks=6)
+    assert sum(rule.spent(look) for look in range(1, 7)) == pytest.approx(rule.level)
+
+
+@pytest.mark.parametrize(("nodes", "tries"), [(3, 60), (8, 60), (16, 30), (64, 8)])
 def test_a_slow_node_is_found(nodes: int, tries: int) -> None:
     """10 % slower, at a noise of 1 % between nodes and between rounds: found in 95 % of fleets, nobody else blamed."""
     random = np.random.default_rng(nodes)
     found = 0
     for _ in range(tries):
-        words = {node: one.word for node, one in Fleet(random, nodes, 0.01, [0.1]).accept().items()}
+        words = {node: one.word for node, one in Fleet(random, nodes, 0.01, [0.1]).accept(RULE, MOST).items()}
         found += words.pop("n0") == "bad"
         assert "bad" not in words.values()
     assert found >= 0.95 * tries
@@ -69,7 +88,7 @@ def test_a_slow_node_is_found(nodes: int, tries: int) -> None:
 
 def test_several_slow_nodes_are_found() -> None:
     random = np.random.default_rng(1)
-    words = [one.word for one in Fleet(random, 16, 0.005, [0.1, 0.15, 0.3]).accept().values()]
+    words = [one.word for one in Fleet(random, 16, 0.005, [0.1, 0.15, 0.3]).accept(RULE, MOST).values()]
     assert words == ["bad"] * 3 + ["good"] * 13
 
 
@@ -87,10 +106,10 @@ def test_what_is_said_of_a_node() -> None:
 
 def test_findable_is_what_is_found_nine_times_of_ten() -> None:
     random = np.random.default_rng(7)
-    slow = findable(0.01, 5, 8, RULE)
+    slow = findable(Sample(5, 0.0, 0.01), 8, RULE)
     assert slow is not None
     losses = random.normal(-np.log1p(-slow), 0.01, (2000, 5))
-    needed = RULE.level / RULE.looks / 8
+    needed = RULE.spent(1) / 8
     found = sum(sample(list(map(float, row))).p_above(RULE.limit) <= needed for row in losses)
     assert 0.88 < found / 2000 < 0.92
 
@@ -144,6 +163,18 @@ def test_a_slow_node_and_a_slow_link_together() -> None:
 def test_clean_networks_are_not_blamed() -> None:
     alarms = sum(bool(links.judge(bandwidths(6, {}, 0.05, seed), Rule(margin=0.1)).effects) for seed in range(200))
     assert alarms <= 1
+
+
+def test_how_slow_a_link_must_be_to_be_found() -> None:
+    """What is said of a clean network holds: such a link is named nine times of ten."""
+    rule, found, tries = Rule(margin=0.1), 0, 100
+    said = [links.judge(bandwidths(4, {}, 0.03, seed), rule).findable for seed in range(tries)]
+    loss = sum(one or 1.0 for one in said) / tries
+    assert 0.15 < loss < 0.22
+    for seed in range(tries):
+        slow = links.judge(bandwidths(4, {("n0", "n2"): loss}, 0.03, 1000 + seed), rule).effects
+        found += any(one.kind == "link" and set(one.nodes) == {"n0", "n2"} and one.word == "bad" for one in slow)
+    assert 0.8 * tries < found
 
 
 def test_everybody_meets_everybody_once() -> None:

@@ -13,6 +13,7 @@ from trainmark.score.figures.attempt import Question, RunScore, score_run
 from trainmark.score.figures.case import measure, to_target
 from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.figures.convergence import Reach
+from trainmark.score.figures.flags import of_case
 from trainmark.score.records import Figure
 from trainmark.spec.columns import Columns, Event, RankColumns
 from trainmark.spec.workload import Target
@@ -69,7 +70,9 @@ def test_a_disturbed_round_says_why_and_still_counts(tmp_path: Path, load: Load,
     assert len(found.disturbed) == 1 and say(found.disturbed).startswith("n1: ") and reason in say(found.disturbed)
     result = measure([found, found], "images", 1)
     assert result["throughput"].value == pytest.approx(80)
-    assert "2 of 2 rounds were disturbed" in say(result["throughput"].reason)
+    (flag,) = of_case([found, found])
+    assert (flag.reason.code, flag.rounds, flag.of) == ("disturbed", 2, 2) and reason in say(flag.reason)
+    assert result["throughput"].value is not None
     assert result["disturbed_rounds"].value == 2
 
 

@@ -33,10 +33,11 @@ def test_a_report_has_rounds_curves_and_what_stands_behind_the_headline(tmp_path
     (case,) = report.cases
     headline = case.measurements["throughput"]
     assert headline.value == pytest.approx(320, rel=0.02) and headline.n == 3
-    assert "3 of 4 rounds succeeded" in say(headline.reason) and "3 of 3 rounds were disturbed" in say(headline.reason)
-    assert "round 1 was disturbed: n1: other programs kept 1.00 processors busy (limit 0.25); 1 more" in [
-        say(one) for one in case.notes
-    ]
+    told = {flag.reason.code: flag for flag in case.flags}
+    assert headline.flags == case.flags and say(told["rounds-succeeded"].reason) == "3 of 4 rounds succeeded"
+    assert (told["disturbed"].rounds, told["disturbed"].of, told["disturbed"].severity) == (3, 3, "warning")
+    assert "n1: other programs kept 1.00 processors busy (limit 0.25); 1 more" in say(told["disturbed"].reason)
+    assert [flag.reason.code for flag in case.runs[0].flags] == ["disturbed"]
     assert say(case.variance_level) == "3 rounds, 1 allocation, nodes n1–n2"
     first = case.runs[0]
     assert (first.round, first.hosts, first.outcome) == (1, ["n1", "n2"], "steady")

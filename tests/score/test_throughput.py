@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from trainmark.i18n.speaker import say
 from trainmark.score.figures.attempt import Question, RunScore, score_run
-from trainmark.score.figures.case import measure, outlier_runs
+from trainmark.score.figures.case import measure
+from trainmark.score.figures.definitions import GATED
+from trainmark.score.figures.flags import of_case, outlier_runs
 from trainmark.score.stats.confidence import log_t, outliers, t_limit
 from trainmark.spec.rules import FixedWindow
 from trainmark.testing.synthetic import Shape, columns_of, truth
@@ -73,12 +75,40 @@ def test_evaluation_is_out_of_throughput_and_in_sustained() -> None:
     assert found.value("sustained_throughput") == pytest.approx(199 * 8 / (19.9 + 3 * 5), rel=1e-9)
 
 
-def test_too_short_is_said_and_what_was_seen_is_kept() -> None:
-    for shape in (Shape(steps=20, seconds=1.0), Shape(steps=100, seconds=0.01)):
-        found = score(shape)
-        assert "at least 30 steps and 10 s" in say(found.reason)
-        result = measure([found], "images", 1)["throughput"]
-        assert result.value is None and result.inputs == [pytest.approx(8 / shape.seconds)]
+@pytest.mark.parametrize(
+    ("shape", "severity"),
+    [
+        (Shape(steps=60, seconds=1.0), "warning"),
+        (Shape(steps=500, seconds=0.01), "warning"),
+        (Shape(steps=9, seconds=9.0), "severe"),
+        (Shape(steps=120, seconds=0.01), "severe"),
+    ],
+)
+def test_a_short_window_is_flagged_and_its_figure_given(shape: Shape, severity: str) -> None:
+    found = score(shape)
+    assert [flag.severity for flag in found.flags] == [severity] and found.reason is None
+    assert "100 steps and 15 s are asked for" in say(found.flags[0].reason)
+    result = measure([found], "images", 1, of_case([found]))["throughput"]
+    assert result.value == pytest.approx(8 / shape.seconds)
+    assert [flag.reason.code for flag in result.flags] == sorted(["window-too-short", "one-round"], reverse=True)
+
+
+def test_what_makes_speed_a_lie_withholds_every_figure_of_steps_and_samples() -> None:
+    found = score(Shape(steps=200, dropped={1: 0}), ranks=2)
+    given = {name for name in GATED if found.figures[name].value is not None}
+    assert not given and not found.histogram_counts and not found.step_time and found.value("samples") is None
+    assert found.value("end_to_end_time") is not None
+
+
+def test_a_round_without_a_figure_is_left_out_and_said() -> None:
+    runs = [score(Shape(), 2), score(Shape(seconds=0.11), 2), score(Shape(dropped={1: 0}), 2)]
+    flags = of_case(runs)
+    assert [(flag.severity, flag.reason.code, flag.rounds, flag.of) for flag in flags] == [
+        ("severe", "round-withheld", 1, 3)
+    ]
+    found = measure(runs, "images", 1, flags, sets=["n1", "n1", "n2"])
+    assert found["throughput"].n == 2 and found["p_whole"].n == 2 and found["end_to_end_time"].n == 3
+    assert found["throughput"].value == pytest.approx(160 / math.sqrt(1.1), rel=1e-6)
 
 
 @pytest.mark.parametrize(("steps", "reason"), [(0, "no steps"), (1, "1 step")])
@@ -115,21 +145,29 @@ def test_one_run_has_no_interval_and_says_why() -> None:
 
 def test_interval_of_three_runs_by_hand_and_the_rounds_behind_it() -> None:
     runs = [score(Shape(seconds=seconds)) for seconds in (0.2, 0.21, 0.19)]
-    found = measure(runs, "images", 1, rounds=5)["throughput"]
+    found = measure(runs, "images", 1, of_case(runs, 5))["throughput"]
     logs = [math.log(8 / s) for s in (0.2, 0.21, 0.19)]
     mean = sum(logs) / 3
     half = 4.302652729911275 * math.sqrt(sum((x - mean) ** 2 for x in logs) / 2 / 3)
     assert found.value == pytest.approx(math.exp(mean), rel=1e-9)
     assert found.ci_low == pytest.approx(math.exp(mean - half), rel=1e-9)
     assert found.ci_high == pytest.approx(math.exp(mean + half), rel=1e-9)
-    assert say(found.reason) == "3 of 5 rounds succeeded"
+    assert [say(flag.reason) for flag in found.flags] == ["3 of 5 rounds succeeded"]
 
 
-def test_one_round_that_is_not_steady_leaves_the_case_without_a_headline() -> None:
-    runs = [score(Shape()), score(Shape(level=0.3, level_at=0.6)), score(Shape())]
-    found = measure(runs, "images", 1)["throughput"]
-    assert found.value is None and found.n == 3 and len(found.inputs) == 3
-    assert "two-level: steps are 30.0 % slower from step 181 on" in say(found.reason)
+def test_one_round_that_is_not_steady_is_counted_flagged_and_widens_the_interval() -> None:
+    shapes = [Shape(noise=0.01), Shape(noise=0.01, level=0.3, level_at=0.6), Shape(noise=0.01)]
+    runs = [score_run(columns_of(shape, seed=seed)) for seed, shape in enumerate(shapes)]
+    found = measure(runs, "images", 1, of_case(runs))["throughput"]
+    plain = log_t([run.value("throughput") or 0.0 for run in runs])
+    assert plain is not None and found.value == pytest.approx(plain[0]) and found.n == 3
+    (flag,) = found.flags
+    assert (flag.severity, flag.rounds, flag.of) == ("severe", 1, 3)
+    assert "two levels: from about step 181 on, steps took 30." in say(flag.reason) and "more time" in say(flag.reason)
+    # In one round of three the speed was a tenth above and a sixth below the round's own.
+    assert found.ci_low is not None and found.ci_high is not None
+    assert found.ci_low / plain[1] == pytest.approx((1.12 / 1.3) ** (1 / 3), rel=0.01)
+    assert found.ci_high / plain[2] == pytest.approx(1.12 ** (1 / 3), rel=0.01)
 
 
 @pytest.mark.parametrize("n", range(2, 11))
@@ -154,8 +192,8 @@ def test_students_t_is_scipys() -> None:
 def test_outliers_are_flagged_and_still_count() -> None:
     runs = [score(Shape(seconds=seconds)) for seconds in (0.1, 0.101, 0.099, 0.1005, 0.15)]
     assert outlier_runs(runs) == [False, False, False, False, True]
-    found = measure(runs, "images", 1)["throughput"]
-    assert found.n == 5 and "1 of 5 rounds lie apart" in say(found.reason)
+    found = measure(runs, "images", 1, of_case(runs))["throughput"]
+    assert found.n == 5 and [(flag.reason.code, flag.rounds) for flag in found.flags] == [("round-apart", 1)]
     assert outliers([1.0, 1.0, 9.0]) == [False] * 3  # three runs cannot say which of them is odd
     assert outliers([5.0] * 6) == [False] * 6
 

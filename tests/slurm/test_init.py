@@ -41,7 +41,7 @@ def init(lab: Lab, cli: Cli, folder: Path, *more: str, code: int = 0) -> str:
     (folder / "masterip.txt").write_text(f"{HEAD}\n")
     done = cli(
         *("slurm", "init", "--hosts", str(folder / "slaveip.txt"), "--controller", str(folder / "masterip.txt")),
-        *("--ssh-config", str(lab.layout.ssh_config), "--out", str(folder / "made"), "--name", "fresh"),
+        *("--ssh-config", str(lab.layout.ssh_config), "-o", str(folder / "made"), "--name", "fresh"),
         *("--gres", "gpu:fake=/dev/fakegpu*", "--spool", str(lab.layout.base / "init-spool"), *more),
         code=code,
     )

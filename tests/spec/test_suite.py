@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainmark.errors import UserError
+from trainmark.launch.sites import for_suite
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec.case import Case
@@ -17,7 +18,8 @@ Make = Callable[..., Path]
 
 
 def expand(file: Path, overrides: dict[str, str] | None = None, site: Site | None = None) -> list[Case]:
-    return suite_cases.expand(suites.load(file), site or Site(hosts=["here"]), overrides or {})
+    loaded = suites.load(file)
+    return suite_cases.expand(loaded, for_suite(loaded, site or Site(hosts=["here"])), overrides or {})
 
 
 def ids(file: Path) -> list[str]:

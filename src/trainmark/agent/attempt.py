@@ -58,7 +58,7 @@ def _attempt(context: Context) -> int:
 
         held = Ports(context.proc)  # until this process ends
         held.hold(plan.ports)
-        context.ports = held.numbers
+        context.ports, context.foreign_listener = held.numbers, held.foreign_listener
     work = Round(context, containment, settings, wakeup)
     if not containment.guarded:
         return work.run()

@@ -42,11 +42,11 @@ def read_json(path: str) -> Any:
         return None
 
 
-def replace_json(path: str, value: Any, durable: bool = False) -> None:
+def replace_json(path: str, value: Any, durable: bool = False, mode: int = 0o644) -> None:
     """Readers see the old file or the new one, never a part. `durable` waits for the disk."""
     draft = path + ".tmp"
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, 0o644)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, mode)
         try:
             write_all(descriptor, (to_json(value) + "\n").encode())
             if durable:

@@ -11,7 +11,7 @@ from trainmark.agent.files import Log, read_json, to_json, write_all
 from trainmark.agent.reasons import Reason, log_text
 
 SCHEMA = 1
-CLAIM = "agent.json"
+CLAIM, NODE_PLAN = "agent.json", "node.json"
 SPOOL_PREFIX = "trainmark-"  # names of spools outside the attempt's folder begin so
 _STALE_SECONDS = 5.0
 _DEADLINES = {"start": 120.0, "step": 60.0, "total": 900.0, "stop": 10.0, "lost": 120.0}
@@ -52,11 +52,12 @@ class NodePlan:
         self.token: str = str(raw["token"])
         if not self.token.isalnum():
             raise PlanError("the token %r is not made of letters and digits" % self.token)
+        self.key: str = str(raw.get("key") or "")
         self.epoch: int = int(raw.get("epoch", 1))
         self.lease: str | None = raw.get("lease")
         self.host: str = str(raw.get("host") or os.uname().nodename)
         self.dir: str = os.path.abspath(raw["dir"])
-        self.spool: str = _spool(raw.get("spool"), self.dir, self.token)
+        self.spool: str = _spool(raw.get("spool"), self.dir, self.key or self.token)
         self.ports: list[int] = [int(port) for port in raw.get("ports") or ()]
         self.config: dict[str, Any] = raw.get("config") or {}
         self.env: dict[str, str] = _strings(raw.get("env"))
@@ -88,9 +89,14 @@ def _strings(raw: dict[str, Any] | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in (raw or {}).items()}
 
 
-def _spool(asked: str | None, folder: str, token: str) -> str:
-    """A spool elsewhere is a folder of the attempt's own inside the one asked for, so that it can be removed."""
-    return os.path.join(asked, SPOOL_PREFIX + token) if asked else os.path.join(folder, "spool")
+def _spool(asked: str | None, folder: str, secret: str) -> str:
+    """A spool elsewhere is a folder of the attempt's own inside the one asked for, so that it can be removed. It has
+    the same name on every node, one that nobody can guess: the folder asked for may be everybody's."""
+    if not asked:
+        return os.path.join(folder, "spool")
+    import hashlib
+
+    return os.path.join(asked, SPOOL_PREFIX + hashlib.sha256(("spool " + secret).encode()).hexdigest()[:32])
 
 
 def read_plan(path: str) -> NodePlan:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 
+from trainmark.agent import private
 from trainmark.agent.reasons import Reason, reason
 
 
@@ -25,8 +26,8 @@ class OtherAttempts:
     def enter(self) -> None:
         """A folder that cannot be used means only that other attempts are not noticed."""
         try:
-            os.makedirs(self._folder, exist_ok=True)
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            private.keep_folder(self._folder)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             names = os.listdir(self._folder)
         except OSError:
@@ -38,7 +39,7 @@ class OtherAttempts:
 
     def _note(self, path: str, token: str) -> None:
         try:
-            other = os.open(path, os.O_WRONLY | os.O_APPEND)
+            other = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return  # it has just ended
         try:

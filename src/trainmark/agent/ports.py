@@ -11,7 +11,7 @@ from trainmark.agent.reasons import Reason, ReasonedError, reason
 
 _LOWEST = 20000
 _TRIES = 64
-_TIME_WAIT = b"06"
+_TIME_WAIT, _LISTEN = b"06", b"0A"
 
 
 class PortTaken(ReasonedError):
@@ -32,12 +32,28 @@ class Ports:
         self._proc = proc
         self._held: list[socket.socket] = []
         self.numbers: list[int] = []
+        self._unserved: list[int] = []  # held ports on which no rank was seen to listen yet
 
     def hold(self, wanted: list[int]) -> None:
         for port in wanted:
             held = self._fixed(port) if port else self._free()
             self._held.append(held)
             self.numbers.append(held.getsockname()[1])
+            self._unserved.append(self.numbers[-1])
+
+    def foreign_listener(self) -> tuple[int, int] | None:
+        """Port and account of another user's program that listens on a held port: reuse lets anybody do that who is
+        faster than the rank. None also once every port has a listener of our own."""
+        waiting = []
+        for port in self._unserved:
+            listening = [int(row[7]) for row in self._lines(port) if row[3] == _LISTEN]
+            foreign = [uid for uid in listening if uid != os.geteuid()]
+            if foreign:
+                return port, foreign[0]
+            if not listening:
+                waiting.append(port)
+        self._unserved = waiting
+        return None
 
     def release(self) -> None:
         while self._held:

@@ -14,25 +14,11 @@ from trainmark.agent.events.reader import EventStream
 from trainmark.agent.linux import Proc
 from trainmark.agent.node_plan import NodePlan, RankPlan
 from trainmark.agent.reasons import Reason, ReasonedError, reason
+from trainmark.agent.secrets import environment_text
 from trainmark.agent.tuning import Settings
 from trainmark.agent.wakeup import forget_signals
 
 CODE, ENV_LOG = "code", "env.log"
-_HIDDEN = "***"
-# Parts of variable names, in capitals, and beginnings of values that are not written to env.log.
-_SECRET_NAMES = (
-    "TOKEN",
-    "SECRET",
-    "PASSW",
-    "PASSPHRASE",
-    "CREDENTIAL",
-    "AUTH",
-    "COOKIE",
-    "SESSION",
-    "KEY",
-    "SIGNATURE",
-)
-_SECRET_VALUES = ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "AKIA", "xox", "sk-", "hf_", "eyJ")
 _START_SECONDS = 60.0
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -82,6 +68,8 @@ class Rank:
             "max_rss_bytes": self.max_rss_bytes,
             "steps": stream.steps,
             "samples": stream.samples,
+            # Step and value of the first loss that is no number, or infinite.
+            "nonfinite": stream.nonfinite,
         }
 
 
@@ -241,24 +229,3 @@ def make_rank_folder(folder: str, rank: int, code: str | None, env: Mapping[str,
     finally:
         os.close(descriptor)
     return path
-
-
-def environment_text(env: Mapping[str, str]) -> str:
-    """One variable a line, sorted; without the values of those that look like secrets."""
-    lines = []
-    for name in sorted(env):
-        value = env[name]
-        lines.append("%s=%s\n" % (name, _HIDDEN if is_secret(name, value) else value.replace("\n", "\\n")))
-    return "".join(lines)
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Whether the name or the value of a variable looks like a secret."""
-    upper = name.upper()
-    for part in _SECRET_NAMES:
-        if part in upper:
-            return True
-    if value.startswith(_SECRET_VALUES) or "-----BEGIN" in value:
-        return True
-    # A password in an address: scheme://user:password@host
-    return "://" in value and "@" in value and ":" in value.split("://", 1)[1].split("@", 1)[0]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import Any, Callable
 
 from trainmark.agent.contain.choose import Containment
+from trainmark.agent.digests import Digests, of_folder
 from trainmark.agent.ending import Ending
 from trainmark.agent.files import Log, drop_reserve, is_disk_full, replace_json
 from trainmark.agent.linux import Proc
@@ -35,6 +36,7 @@ class Context:
         self.why: list[Reason] = []
         self.settings: Settings | None = None
         self.ports: list[int] = []
+        self.foreign_listener: Callable[[], tuple[int, int] | None] = lambda: None
         self.other_attempts: OtherAttempts | None = None
 
 
@@ -47,6 +49,7 @@ class RoundSummary:
         self.left = 0
         self.events = 0
         self.samples = 0
+        self.files: Digests = {}  # digests that are known already
 
 
 def build(context: Context, ending: Ending, summary: RoundSummary) -> dict[str, Any]:
@@ -74,6 +77,7 @@ def build(context: Context, ending: Ending, summary: RoundSummary) -> dict[str, 
         "disturbed": context.other_attempts.leave() if context.other_attempts else [],
         "events": summary.events,
         "samples": summary.samples,
+        "files": of_folder(plan.dir, summary.files),
     }
 
 

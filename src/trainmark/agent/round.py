@@ -17,6 +17,7 @@ from trainmark.agent.events.spools import spool_file
 from trainmark.agent.external_ranks import ExternalRanks, present
 from trainmark.agent.files import is_disk_full, make_reserve, replace_json, write_file
 from trainmark.agent.node_plan import Control
+from trainmark.agent.output import OutputLimit
 from trainmark.agent.placeholders import agent_command, fill
 from trainmark.agent.ranks import Rank, StoppedRanks
 from trainmark.agent.reasons import Reason, reason
@@ -27,6 +28,7 @@ from trainmark.agent.wakeup import Wakeup
 
 _TICK = 1.0
 _FIRST_TICK = 0.02  # a round that is over by then needs no status and no samples
+_HELPERS_END = 0.5  # seconds that processes have to end after the ranks before they count as left
 _GRACE = 2.0  # for the other ranks after one has failed: their output may say more
 _STACKS = 1.0  # for a hung rank to write its stacks
 
@@ -48,6 +50,7 @@ class Round:
             (helper.name, processes.Rank(helper.process, plan.file("%s.out.log" % helper.name)))
             for helper in plan.helpers
         ]
+        self._output = OutputLimit(self._ranks)
         self._failures: list[FailedRank] = []
         self._ending: Ending | None = None
         self._started = time.monotonic()
@@ -57,7 +60,7 @@ class Round:
         self._oom_before = context.proc.oom_kills()
         make_reserve(plan.dir)
         replace_json(plan.file("config.json"), plan.config)
-        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open)
+        self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open, plan.token)
         self._external = ExternalRanks(plan, self._ranks[0], self._shipper.streams) if plan.open else None
         self._status = StatusWriter(context, self._ranks, self._shipper.streams)
         self._status.status("STARTING", plan.epoch)
@@ -87,7 +90,7 @@ class Round:
                 return False
         for index, rank in enumerate(self._ranks):
             if plan.open:  # the command decides which process is which rank
-                own = {"TRAINMARK_SPOOLS": plan.spool}
+                own = {"TRAINMARK_SPOOLS": plan.spool, "TRAINMARK_BEGAN": str(time.monotonic_ns())}
             else:
                 own = {"TRAINMARK_SPOOL": spool_file(plan.spool, rank.rank), "TRAINMARK_RANK": str(rank.rank)}
             try:
@@ -147,7 +150,9 @@ class Round:
 
     def _tick(self, now: float) -> None:
         self._ship()
+        self._output.look()
         self._follow_control(now)
+        self._check_ports()
         self._check_deadlines(now)
         self._status.status("STOPPING" if self._stopping.begun else "RUNNING", self._control.epoch)
 
@@ -191,6 +196,11 @@ class Round:
         if self._ending is None and not self._failures:
             self._ending = Ending(state, why, kind)
         self._stopping.begin(time.monotonic())
+
+    def _check_ports(self) -> None:
+        found = None if self._stopping.begun else self._context.foreign_listener()
+        if found is not None:
+            self._end("FAILED", reason("port-of-another-account", port=found[0], uid=found[1]), "port")
 
     def _check_deadlines(self, now: float) -> None:
         if self._stopping.begun:
@@ -311,8 +321,17 @@ class Round:
         return result.write(self._context, ending, summary, code)
 
     def _count_strays(self) -> None:
-        """Warns of processes that outlived all ranks: the user may have expected them to finish."""
-        if any(rank.running for rank in self._ranks) or self._containment.empty(self._collect()):
+        """Warns of processes that outlived all ranks: the user may have expected them to finish.
+
+        Helpers such as the resource tracker of multiprocessing end a moment after the process that started them."""
+        if any(rank.running for rank in self._ranks):
+            return
+        deadline = time.monotonic() + _HELPERS_END
+        while not self._containment.empty(self._collect()):
+            if time.monotonic() > deadline:
+                break
+            self._wakeup.wait(0.02)
+        else:
             return
         strays = self._containment.count()
         if strays > 0:
@@ -328,8 +347,10 @@ class Round:
                 self._context.warnings += last()
             except Exception as error:
                 code = max(code, self._agent_failed(error))
+        self._context.warnings += self._output.warnings()
         summary.samples = self._status.count
         summary.events = self._shipper.shipped
+        summary.files = self._shipper.digests()
         streams = self._shipper.streams
         summary.ranks = [rank.record(streams[rank.rank]) for rank in present(self._ranks, streams)]
         return code

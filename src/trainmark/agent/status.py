@@ -60,6 +60,7 @@ class StatusWriter:
             "pid": rank.pid,
             "state": "running" if rank.running else "exited",
             "step": stream.step,
+            "phase": stream.phase,
             "samples": stream.samples,
             "silent": round(self.quiet(stream), 3),
         }
@@ -89,7 +90,10 @@ class StatusWriter:
 
     def _take(self, sampler: host.Sampler, now: float) -> None:
         pids = {rank.rank: rank.pid for rank in self._ranks if rank.running and rank.pid is not None}
-        self._samples.append((to_json(sampler.sample(pids)) + "\n").encode())
+        record = sampler.sample(pids)
+        # How far the ranks were by this clock: a second account of their speed, beside their own events.
+        record["steps"] = {str(rank): stream.step for rank, stream in self._streams.items() if stream.step}
+        self._samples.append((to_json(record) + "\n").encode())
         self._sampled_at = now
         self.count += 1
 

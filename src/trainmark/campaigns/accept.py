@@ -1,6 +1,6 @@
 """An acceptance: nodes and links compared with each other, with a contract, and with what was learnt before.
 
-Its runs: every node in blocks; suspects again, as often as it takes; every pair of nodes for the links.
+`accept_course` decides which runs it is made of.
 """
 
 from __future__ import annotations
@@ -9,32 +9,35 @@ import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from trainmark import __version__
 from trainmark.campaigns import asked as asking
+from trainmark.campaigns.accept_course import NODES, PART, Asked, Course, Tell, gather, setting_of
 from trainmark.errors import SiteError, UserError
-from trainmark.launch.protocol import launcher_of
+from trainmark.launch import health
+from trainmark.launch.protocol import Finding, launcher_of
+from trainmark.launch.sites import for_suite
 from trainmark.plan import fleet
 from trainmark.plan.fleet import Pairs
 from trainmark.plan.records import Plan
-from trainmark.report.make import acceptance, acceptance_rounds
-from trainmark.report.make.acceptance import Acceptance, Gathered, Promises, Setting, Stage
-from trainmark.report.make.acceptance_rounds import Measured
+from trainmark.report.make import acceptance
+from trainmark.report.make.acceptance import Acceptance, Gathered, Promises, Setting
 from trainmark.report.run_log import drive_quietly
 from trainmark.run import campaign, planning
-from trainmark.run.campaign import Campaign, Driver, Member, Shown, Step
+from trainmark.run.campaign import Campaign, Driver, Member, Step
 from trainmark.run.stop import Switch
-from trainmark.score.accept import nodes as accept
+from trainmark.score.accept import noise
 from trainmark.score.accept.links import tournament
-from trainmark.score.accept.nodes import Rule
+from trainmark.score.accept.noise import Rule
 from trainmark.spec import contract as contracts
 from trainmark.spec import suite as suites
-from trainmark.spec.case import Case
+from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.spec.case_id import CaseId
-from trainmark.spec.notation import parse_share
+from trainmark.spec.length import Length
+from trainmark.spec.notation import parse_seconds, parse_share
 from trainmark.spec.site import Site
 from trainmark.spec.suite_cases import expand
 from trainmark.store import rundir
@@ -45,7 +48,12 @@ LEAST_BLOCKS = 5
 LINK_BLOCKS = 3
 # Rounds of disjoint pairs, where measuring every pair would take too long.
 MOST_PAIRINGS = 15
-NODES, AGAIN, LINKS = "nodes", "again", "links"
+# The preset of the default case of links: the largest messages only, which is all that is compared.
+LINK_PRESET = "link"
+# Rounds of the default case are short, since a verdict needs many rounds more than long ones.
+LENGTH = Length(steps=40, seconds=5.0, most=20.0)
+# Without a demand it goes on until a loss of this much would be found, or the time is up.
+AIM = 0.1
 # Files of older versions: what was asked for and the runs so far, the plan for the links, and in every other run
 # which one is the first.
 _OLD_RECORD, _OLD_LINKS, _OLD_PART = "accept.json", "accept-links.json", "accept-part.json"
@@ -59,26 +67,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     link_case: str | None = None
     preset: str | None = None
     changed: dict[str, str] = {}
+    # How long a node measures in each round. Without it LENGTH for the default case, else what the case does.
+    seconds: float | None = None
     seed: int | None = None
     links: bool = True
     # Rounds of disjoint pairs.
     pairs: int | None = None
     margin: str = "3%"
     link_margin: str = "10%"
-    looks: int = 3
+    # Good only if losses of this much would have been found.
+    find: str | None = None
+    link_find: str | None = None
+    # How long it may take, and how often nodes are looked at in it.
+    time: str = "15m"
+    looks: int = 6
     one_at_a_time: bool = False
     check: bool = True
     contract: Path | None = None
     criteria: Path | None = None
     learn: Path | None = None
     output: Path | None = None
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """What an acceptance was asked for, and the plan of its last run, as its record holds them."""
-
-    setting: Setting
-    links: Plan | None = None
 
 
 def create(
@@ -97,8 +105,11 @@ def create(
     together = not options.one_at_a_time
     plan = fleet.on_nodes(case, site, places, site.hosts, int(case.id.repeat), seed, together=together)
     plan = planning.with_kept_peaks(plan, site_file)
+    plan = _within(plan, setting, noise.LEAST_BLOCKS)
     launcher_of(site).check_runs(site, runs)
     unusable = _unusable(plan) if options.check else {}
+    told = _told(site) if options.check else []
+    setting = msgspec.structs.replace(setting, findings=told)
     if unusable:
         site = msgspec.structs.replace(site, hosts=[host for host in site.hosts if host not in unusable])
         setting = msgspec.structs.replace(setting, unusable=unusable)
@@ -107,6 +118,7 @@ def create(
     if link_case is not None and len(site.hosts) > 1:
         pairings = _pairings(site.hosts, options.pairs or MOST_PAIRINGS, seed)
         links = fleet.on_pairs(link_case, site, places, pairings, int(link_case.id.repeat), seed, together=together)
+        links = _within(links, setting, 1)
     first = rundir.create(runs.resolve(), plan.suite)
     members = [Member("..", Step(NODES))]
     made = campaign.create(first.path / campaign.FOLDER, "acceptance", Asked(setting, links), command, members)
@@ -152,77 +164,33 @@ def named(run: RunDir, option: str) -> Campaign:
     return made
 
 
-def go(made: Campaign, driver: Driver = drive_quietly, switch: Switch | None = None) -> tuple[Setting, Gathered] | None:
-    """Goes on to the last round; None if it was stopped."""
-    shown = made.go(_Course(made), driver, switch)
-    return None if shown is None else (_setting_of(made), gather(shown))
+def go(
+    made: Campaign, driver: Driver = drive_quietly, switch: Switch | None = None, tell: Tell | None = None
+) -> tuple[Setting, Gathered] | None:
+    """Goes on to the last round; None if it was stopped. `tell` hears the verdict so far before each further run."""
+    shown = made.go(Course(made, tell), driver, switch)
+    return None if shown is None else (setting_of(made), gather(shown))
 
 
 def gathered(made: Campaign) -> tuple[Setting, Gathered]:
     """All rounds so far, to be judged again."""
-    return _setting_of(made), gather(made.shown(_Course(made)))
+    return setting_of(made), gather(made.shown(Course(made)))
 
 
-def gather(shown: Sequence[Shown]) -> Gathered:
-    return acceptance.gather([(Stage("", _what(step), _references(step)), rounds) for step, rounds in shown])
-
-
-def next_step(setting: Setting, nodes: Sequence[str], shown: Sequence[Shown], *, links: bool) -> Step | None:
-    """Suspects again while there are any and looks are left, then the links. Pure."""
-    if any(step.what == LINKS for step, _ in shown):
-        return None
-    looks = gather(shown).looks
-    again, beside = accept.suspects(looks, nodes, setting.rule)
-    if again:
-        return Step(AGAIN, {"look": len(looks), "suspects": list(again), "references": list(beside)})
-    return Step(LINKS) if links else None
-
-
-class _Course:
-    def __init__(self, made: Campaign) -> None:
-        self._asked = asking.read(made.record().asked, Asked, made.name)
-        self._first = made.run(made.record().members[0])
-
-    def next(self, shown: Sequence[Shown]) -> Step | None:
-        hosts = self._first.manifest().plan.site.hosts
-        return next_step(self._asked.setting, hosts, shown, links=self._asked.links is not None)
-
-    def folder(self, _step: Step) -> Path:
-        return self._first.path.parent
-
-    def plan(self, step: Step) -> Plan:
-        if step.what == LINKS and self._asked.links is not None:
-            return self._asked.links
-        nodes = self._first.manifest().plan
-        # Blocks of later looks have seeds of their own.
-        seed = nodes.seed + nodes.cases[0].repeat * int(step.arguments["look"])
-        return fleet.again(nodes, [*step.arguments["suspects"], *_references(step)], seed)
-
-    def read(self, step: Step, run: RunDir) -> list[Measured]:
-        return acceptance_rounds.read(run, step.what)
-
-
-def _references(step: Step) -> tuple[str, ...]:
-    """The nodes beside which suspects ran again."""
-    return tuple(step.arguments.get("references", ()))
-
-
-def _setting_of(made: Campaign) -> Setting:
-    record = made.record()
-    stages = [Stage(made.run(one).id, _what(one.step), _references(one.step)) for one in record.members]
-    return msgspec.structs.replace(asking.read(record.asked, Asked, made.name).setting, stages=stages)
-
-
-def _what(step: Step) -> Literal["nodes", "again", "links"]:
-    found: Literal["nodes", "again", "links"] = msgspec.convert(step.what, Literal["nodes", "again", "links"])
-    return found
+def _within(plan: Plan, setting: Setting, least: int) -> Plan:
+    """Its part of the time; the least number of blocks runs whatever time they take."""
+    if setting.seconds is None:
+        return plan
+    return msgspec.structs.replace(plan, blocks_within=PART * setting.seconds, least_blocks=least)
 
 
 def _link_case(options: Options, site: Site, case: Case) -> Case | None:
     if not options.links or len(site.hosts) < 2:
         return None
-    text = options.link_case or f"collectives:pytorch:{case.id.device}:2:1:{LINK_BLOCKS}"
-    return _case(options, site, text, 1, nnodes=2, link=True)
+    if options.link_case:
+        return _case(options, site, options.link_case, 1, nnodes=2, link=True)
+    text = f"collectives:pytorch:{case.id.device}:2:1:{LINK_BLOCKS}"
+    return _case(msgspec.structs.replace(options, preset=LINK_PRESET), site, text, 1, nnodes=2, link=True)
 
 
 def _default_case(site: Site) -> str:
@@ -237,10 +205,15 @@ def _case(options: Options, site: Site, text: str, least: int, nnodes: int = 1, 
         loaded = suites.load(Path(text))
     else:
         loaded = suites.single(text, options.preset or "quick")
-    cases = expand(loaded, site, {} if link else options.changed)
+    if options.seconds is not None and not link:
+        loaded = suites.measured_for(loaded, options.seconds)
+    cases = expand(loaded, for_suite(loaded, site), {} if link else options.changed)
     if len(cases) != 1:
         raise UserError(f"{option} {text}: holds {len(cases)} cases, and nodes are compared by one")
     case = cases[0]
+    # Whoever says how many steps there are gets these: such a case has no length.
+    if case.length is not None and not link and options.case is None and options.seconds is None:
+        case = msgspec.structs.replace(case, length=LENGTH)
     if case.id.nnodes != nnodes:
         raise UserError(f"{option} {text}: is for {case.id.nnodes} node(s), allowed is {nnodes}")
     if not isinstance(case.id.repeat, int) or case.id.repeat < least:
@@ -254,6 +227,14 @@ def _setting(options: Options, site: Site, case: Case, link: Case | None) -> Set
     for name, number in (("--looks", options.looks), ("--pairs", options.pairs)):
         if number is not None and number < 1:
             raise UserError(f"{name}: found {number}, allowed is 1 and more")
+    margins = {
+        "margin": parse_share(options.margin, "--margin"),
+        "link_margin": parse_share(options.link_margin, "--link-margin"),
+    }
+    finds = {
+        name: _demand(getattr(options, name), f"--{name.replace('_', '-')}", margins[name.replace("find", "margin")])
+        for name in ("find", "link_find")
+    }
     return Setting(
         site=site.name,
         case=str(case.id),
@@ -261,12 +242,27 @@ def _setting(options: Options, site: Site, case: Case, link: Case | None) -> Set
         unit=case.found.workload.unit,
         dtype=str(case.values.get("dtype", "")),
         nodes=list(site.hosts),
-        rule=Rule(margin=parse_share(options.margin, "--margin"), looks=options.looks),
+        rule=Rule(margin=margins["margin"], looks=options.looks, find=finds["find"]),
+        aim=finds["find"] or max(AIM, 2 * margins["margin"]),
+        seconds=parse_seconds(options.time, "--time"),
+        synthetic=case.data == SYNTHETIC,
         link_case=str(link.id) if link else "",
         link_fingerprint=link.fingerprint if link else "",
-        link_margin=parse_share(options.link_margin, "--link-margin"),
+        link_margin=margins["link_margin"],
+        link_find=finds["link_find"],
         one_at_a_time=options.one_at_a_time,
     )
+
+
+def _demand(text: str | None, option: str, margin: float) -> float | None:
+    if text is None:
+        return None
+    found = parse_share(text, option)
+    if found <= margin:
+        raise UserError(
+            f"{option} {text}: losses up to the margin, {100 * margin:g}%, do not matter; ask for more than it"
+        )
+    return found
 
 
 def _unusable(plan: Plan) -> dict[str, str]:
@@ -287,6 +283,11 @@ def _unusable(plan: Plan) -> dict[str, str]:
             message = f"site `{site.name}` cannot be used as it is; `--no-check` starts all the same"
             raise SiteError(message, bad)
         left = still
+
+
+def _told(site: Site) -> list[Finding]:
+    """What is not as it should be on the nodes, or differs between them, as `doctor` would find it."""
+    return [one for one in health.findings(launcher_of(site).health(site)) if one.good is not True]
 
 
 def _pairings(hosts: Sequence[str], most: int, seed: int) -> Pairs:

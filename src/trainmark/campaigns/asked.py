@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.launch.sites import for_suite
 from trainmark.spec.site import Site
 from trainmark.spec.suite import Loaded, Suite
 from trainmark.spec.yamlfile import Location
@@ -26,10 +27,12 @@ class AskedSuite(msgspec.Struct, frozen=True, kw_only=True):
     site_file: str | None = None
     changed: dict[str, str] = {}
     seed: int | None = None
+    seconds: float | None = None
 
     def loaded(self) -> Loaded:
         folders = tuple(Path(folder) for folder in self.folders)
-        return Loaded(self.suite, Location(self.file), folders, None if self.cwd is None else Path(self.cwd))
+        cwd = None if self.cwd is None else Path(self.cwd)
+        return Loaded(self.suite, Location(self.file), folders, cwd, self.seconds)
 
 
 def asked_suite(
@@ -41,10 +44,11 @@ def asked_suite(
         file=str(loaded.file.resolve()) if loaded.file.is_file() else loaded.where.file,
         folders=tuple(str(folder) for folder in loaded.folders),
         cwd=None if loaded.cwd is None else str(loaded.cwd),
-        site=site,
+        site=for_suite(loaded, site),
         site_file=None if site_file is None else str(site_file.absolute()),
         changed=changed,
         seed=seed,
+        seconds=loaded.seconds,
     )
 
 

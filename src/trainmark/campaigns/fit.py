@@ -24,6 +24,7 @@ from trainmark.run.stop import Switch
 from trainmark.spec.case import Case, Setting
 from trainmark.spec.case_id import CaseId, value_text
 from trainmark.spec.scaling import Fitted, Wanted
+from trainmark.spec.shape import STEPS
 from trainmark.spec.states import JobState
 from trainmark.spec.suite_cases import expand, wanted_batches
 from trainmark.store.rundir import RunDir
@@ -202,8 +203,9 @@ def _short(case: Case) -> Case:
     """A try takes a few steps only."""
     params = dict(case.params)
     variant = dict(case.id.variant)
-    if "steps" in params:
-        params["steps"] = Setting(_STEPS, "batch: max")
-        variant["steps"] = str(_STEPS)
+    for name in STEPS:
+        if name in params:
+            params[name] = Setting(_STEPS, "batch: max")
+            variant[name] = str(_STEPS)
     short = msgspec.structs.replace(case.id, repeat=1).with_variant(dict(variant))
-    return msgspec.structs.replace(case, id=short, params=params, window=None, studies=(), auto=None)
+    return msgspec.structs.replace(case, id=short, params=params, window=None, length=None, studies=(), auto=None)

@@ -13,7 +13,9 @@ from trainmark.errors import SiteError, UserError
 def git(repo: Path, *argv: str) -> str:
     """The output of git; its own message where it refuses."""
     try:
-        done = subprocess.run(["git", "-C", str(repo), *argv], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(repo), "-c", "core.fsmonitor=false", *argv], capture_output=True, text=True, check=False
+        )
     except FileNotFoundError:
         raise SiteError("git is not on PATH; install it") from None
     if done.returncode:

@@ -18,7 +18,8 @@ from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
     from trainmark.campaigns.accept import Options
-    from trainmark.report.make.acceptance import Gathered, Setting
+    from trainmark.campaigns.accept_course import Tell
+    from trainmark.report.make.acceptance import Acceptance, Gathered, Setting
     from trainmark.run.campaign import Campaign, Step
 
 EPILOG = """\
@@ -27,9 +28,11 @@ examples:
   trainmark accept --site my-cluster.yaml --contract promised.yaml         is it as fast as was promised?
   trainmark accept --site my-cluster.yaml --learn good.json                keep how fast these nodes are
   trainmark accept --site my-cluster.yaml --criteria good.json             are they still?
+  trainmark accept --site my-cluster.yaml --find 10% --time 30m            good only if 10 % less would be found
   trainmark accept --resume RUN                                            it was killed; go on (so does `resume`)
-verdicts: good, bad (slower beyond doubt, or computing wrongly), suspect (not proven), untested (failed or missing).
-exit codes: 0 all good, 1 something bad, suspect or untested, 2 bad input, 3 site not usable, 4 contract broken.
+verdicts: good, bad (slower beyond doubt, or computing wrongly), suspect (not proven), untested (failed or missing),
+unsure (nothing slow was found, and what --find asks for would not have been).
+exit codes: 0 all good, 1 something bad, suspect, untested or unsure, 2 bad input, 3 site not usable, 4 contract broken.
 """
 
 
@@ -38,6 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--case", metavar="CASE", help="what every node runs: a case id for 1 node, whose number of "
                         "rounds is that of blocks (5 and more), or a suite YAML with that case")  # fmt: skip
     parser.add_argument("--preset", metavar="NAME", help="size of a case given by id (default: quick)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="how long each node measures in a round (default: 5 "
+                        "for the default case, else what the case does)")  # fmt: skip
     common.add_set(parser)
     common.add_seed(parser)
     common.add_runs(parser)
@@ -47,7 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     learnt.add_argument("--criteria", type=Path, metavar="FILE", help="hold the nodes against what was learnt")
     parser.add_argument("--margin", default="3%", metavar="SHARE", help="losses up to this do not matter (3%%)")
     parser.add_argument("--link-margin", default="10%", metavar="SHARE", help="the same of links' bandwidth (10%%)")
-    parser.add_argument("--looks", type=int, default=3, metavar="N", help="how often suspects are looked at (3)")
+    parser.add_argument("--find", metavar="SHARE", help="good only if a node slower by this would have been found; "
+                        "without it, goes on for 10%% and says what it could find")  # fmt: skip
+    parser.add_argument("--link-find", metavar="SHARE", help="the same of a link's bandwidth")
+    parser.add_argument("--time", default="15m", metavar="TIME", help="how long it may take, such as 90s, 15m or 2h "
+                        "(15m); the first answer takes a third of it")  # fmt: skip
+    parser.add_argument("--looks", type=int, default=6, metavar="N", help="how often nodes are looked at (6)")
     parser.add_argument("--no-links", action="store_true", help="do not measure the links between nodes")
     parser.add_argument("--pairs", type=int, metavar="N", help="rounds of disjoint pairs (default: every node with "
                         "every other, at most 15 rounds)")  # fmt: skip
@@ -109,12 +119,34 @@ def _carry_on(made: Campaign, args: argparse.Namespace, options: Options) -> int
 
     switch = StopSwitch()
     with on_signals(switch):
-        found = accept.go(made, watched, switch)
+        found = accept.go(made, watched, switch, _tell(made, args))
     if found is None:
         terminal.err(f"trainmark accept: stopped; `trainmark resume {made.name}` goes on\n")
         return STOPPED
     setting, gathered = found
     return _show(args, accept.as_asked(options, setting), gathered)
+
+
+def _tell(made: Campaign, args: argparse.Namespace) -> Tell:
+    """Answers on the way: a line, and the file that was asked for, so that there is always one."""
+    from trainmark.campaigns.accept_course import setting_of
+    from trainmark.i18n.speaker import say
+    from trainmark.report.kinds.acceptance import so_far
+
+    def tell(found: Acceptance, step: Step) -> None:
+        (terminal.err if args.json else terminal.out)(say(so_far(found, step)) + "\n")
+        output = setting_of(made).output
+        if output:
+            _write(found, Path(output), args)
+
+    return tell
+
+
+def _write(found: Acceptance, output: Path, args: argparse.Namespace) -> None:
+    from trainmark.report.show import format_of, show
+
+    kind = format_of(None, output)
+    common.write(show(found, kind, common.language(kind, args)), output)
 
 
 def _check_output(path: Path | None) -> None:
@@ -126,13 +158,12 @@ def _check_output(path: Path | None) -> None:
 
 def _show(args: argparse.Namespace, setting: Setting, gathered: Gathered) -> int:
     from trainmark.campaigns import accept
-    from trainmark.report.show import format_of, show
+    from trainmark.report.show import show
 
     found, learnt = accept.judge(setting, gathered)
     if not learnt:
         terminal.err(f"trainmark accept: nothing was learnt: the verdict is {found.verdict}; drain and try again\n")
     if setting.output:
-        output = Path(setting.output)
-        common.write(show(found, format_of(None, output)), output)
-    terminal.out(show(found, "json" if args.json else "text"))
+        _write(found, Path(setting.output), args)
+    terminal.out(show(found, "json" if args.json else "text", args.language))
     return THRESHOLD_CROSSED if found.crossed else OK if found.verdict == "good" else CASE_FAILED

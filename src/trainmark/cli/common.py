@@ -9,7 +9,6 @@ from pathlib import Path
 from trainmark.cli import terminal
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.launch import sites
-from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import planning
 from trainmark.run.planning import PRESETS
@@ -36,7 +35,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "run",
         nargs="?",
         metavar="RUN",
-        help="run id, its unique start or end, or its folder (default: the newest)",
+        help="run id, its unique start or end, its folder, or a suite: the newest run of it (default: the newest)",
     )
     add_runs(parser)
 
@@ -74,6 +73,15 @@ def add_set(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_seconds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="measure at least this long in each round, after its warm-up (default: as the preset does)",
+    )
+
+
 def overrides(args: argparse.Namespace) -> dict[str, str]:
     return pairs(args.set, "--set")
 
@@ -90,7 +98,14 @@ def pairs(texts: list[str], option: str) -> dict[str, str]:
 
 
 def load_suite(args: argparse.Namespace) -> Loaded:
-    return planning.load_suite(args.suite, args.preset)
+    loaded = planning.load_suite(args.suite, args.preset)
+    return with_seconds(loaded, args)
+
+
+def with_seconds(loaded: Loaded, args: argparse.Namespace) -> Loaded:
+    """The suite with `--seconds`, of a verb that has it."""
+    seconds: float | None = getattr(args, "seconds", None)
+    return loaded if seconds is None else suites.measured_for(loaded, seconds)
 
 
 def load_site(args: argparse.Namespace) -> Site:
@@ -103,9 +118,33 @@ def make_plan(args: argparse.Namespace) -> Plan:
     return planning.with_kept_peaks(plan, args.site)
 
 
-def check_runs(plan: Plan, args: argparse.Namespace) -> None:
-    """Whether the site's nodes will see the folder for runs, where they must."""
-    launcher_of(plan.site).check_runs(plan.site, args.runs)
+def check(plan: Plan, args: argparse.Namespace) -> None:
+    """What would make a run useless, before anything is started or written."""
+    planning.check(plan, args.runs, hosts=not args.no_check)
+
+
+def add_no_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write to a file, whole or not at all, instead of the terminal",
+    )
+
+
+def add_folder(parser: argparse.ArgumentParser, what: str, default: Path | None = None) -> None:
+    parser.add_argument("-o", "--output", type=Path, default=default, metavar="DIR", help=what)
+
+
+def language(kind: str, args: argparse.Namespace) -> str | None:
+    """Of a report of this format: a page follows its reader's browser unless `--lang` was given."""
+    given: str | None = args.lang if kind == "html" else args.language
+    return given
 
 
 def write(text: str, output: Path | None) -> None:
@@ -122,8 +161,9 @@ def resume_line(run: RunDir, plan: Plan) -> str:
     return f"trainmark {'automl ' if plan.kind == 'automl' else ''}resume {run.id}"
 
 
-def find_run(args: argparse.Namespace) -> RunDir:
-    return rundir.find(args.runs, args.run)
+def find_run(args: argparse.Namespace, *, own: bool = False) -> RunDir:
+    """`own`: the verb starts or ends something, so without a name it means a run of this account."""
+    return rundir.find(args.runs, args.run, own=own)
 
 
 def named_run(args: argparse.Namespace) -> tuple[RunDir, str] | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainmark import api
 from trainmark.cli import common
-from trainmark.errors import OK, THRESHOLD_CROSSED, UserError
+from trainmark.errors import NOTHING_COMPARED, OK, THRESHOLD_CROSSED, UserError
 from trainmark.report.show import format_of, show
 from trainmark.spec.notation import parse_share
 from trainmark.store import rundir
@@ -25,7 +24,10 @@ examples:
   trainmark compare baseline last --fail-over 5% -o comment.md     against the baseline of its hosts, for a pull request
   trainmark compare monday tuesday wednesday                   every other one against the first
 verdicts on B: faster, slower, equivalent (within the margin), inconclusive (with the runs per side it would take).
-exit code 4: a case lost more than the threshold, and that is beyond doubt (5 % over all cases); else 0.
+exit codes: 4 a case lost more than the threshold, and that is beyond doubt (5 % over all cases); 5 nothing could be
+compared (no case has two rounds with a figure on both sides); else 0.
+Runs of different days differ by more than their rounds do: how much is taken from other runs of the case in the folder,
+from 3 on; else a note says how wide the interval might be. Cases of one run (RUN:CASE) are interleaved: they need none.
 """
 
 
@@ -48,12 +50,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--metric", default="throughput", help="throughput (default) or sustained_throughput")
     parser.add_argument(
-        "--force", action="store_true", help="also compare unfinished runs and other versions of a workload, marked"
+        "--force",
+        action="store_true",
+        help="also compare unfinished runs, other models, and other versions of a workload, marked",
     )
     parser.add_argument(
         "--format", choices=FORMATS, help="default: what the name of FILE ends in (.html, .md, .json), else text"
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to a file instead of the terminal")
+    common.add_output(parser)
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     parser.add_argument(
         "--why", action="store_true", help="of two diagnostic runs: what adds how much to the difference"
@@ -72,13 +76,15 @@ def call(args: argparse.Namespace) -> int:
         force=args.force,
     ).record
     _write(args, found)
-    return THRESHOLD_CROSSED if any(one.past_threshold for one in found) else OK
+    if any(one.past_threshold for one in found):
+        return THRESHOLD_CROSSED
+    return OK if any(one.judged for one in found) else NOTHING_COMPARED
 
 
 def _write(args: argparse.Namespace, found: list[Comparison]) -> None:
     kind = format_of(args.format, args.output)
     several = {"comparisons": found} if kind == "json" and len(found) > 1 else found
-    common.write(show(found[0] if len(found) == 1 else several, kind), args.output)
+    common.write(show(found[0] if len(found) == 1 else several, kind, common.language(kind, args)), args.output)
 
 
 def _why(args: argparse.Namespace) -> int:
@@ -93,5 +99,5 @@ def _why(args: argparse.Namespace) -> int:
     (run_a, _, case_a), (run_b, _, case_b) = (name.partition(":") for name in args.sides)
     reports = [build.build(rundir.find(args.runs, name)) for name in (run_a, run_b)]
     found = why.why(reports[0], reports[1], case_a or None, case_b or None)
-    common.write(show(found, kind), args.output)
+    common.write(show(found, kind, common.language(kind, args)), args.output)
     return OK

@@ -7,8 +7,10 @@ import argparse
 from trainmark.cli import terminal
 
 EPILOG = """\
-bash:  eval "$(trainmark completion bash)"        (put it into ~/.bashrc)
-zsh:   eval "$(trainmark completion zsh)"         (put it into ~/.zshrc)
+examples:
+  eval "$(trainmark completion bash)"            in ~/.bashrc
+  eval "$(trainmark completion zsh)"             in ~/.zshrc
+  trainmark completion fish | source             in ~/.config/fish/config.fish
 """
 
 # What is offered where a parser shows this word: a function of the script.
@@ -34,8 +36,24 @@ _trainmark_cases() {{ compadd {cases} }}
 """
 
 
+_FISH = """\
+function _trainmark_runs
+    set -q TRAINMARK_RUNS; and set -l home $TRAINMARK_RUNS; or set -l home runs
+    for manifest in $home/*/manifest.json
+        basename (dirname $manifest)
+    end
+end
+function _trainmark_suites
+    printf '%s\\n' {suites} {cases}
+end
+function _trainmark_cases
+    printf '%s\\n' {cases}
+end
+"""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh"))
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
 def call(args: argparse.Namespace) -> int:
@@ -44,7 +62,7 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.spec.suite import built_in_names
 
     offered = {"suites": " ".join(built_in_names()), "cases": " ".join(_cases())}
-    functions = {"bash": _BASH, "zsh": _ZSH}[args.shell].format(**offered)
+    functions = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}[args.shell].format(**offered)
     terminal.out(shtab.complete(_whole_parser(), args.shell, preamble=functions) + "\n")
     return 0
 
@@ -61,7 +79,7 @@ def _whole_parser() -> argparse.ArgumentParser:
         for action in made._actions:
             offered = _OFFERED.get(str(action.metavar))
             if offered is not None and action.choices is None:
-                action.complete = dict.fromkeys(("bash", "zsh"), offered)  # type: ignore[attr-defined]
+                action.complete = {"bash": offered, "zsh": offered, "fish": f"({offered})"}  # type: ignore[attr-defined]
             elif "--preset" in action.option_strings:
                 action.choices = _presets()
     return whole

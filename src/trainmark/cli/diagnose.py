@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=20, metavar="N", help="steps that count, 20 and more (default: 20)"
     )
     parser.add_argument("--skip", type=int, default=5, metavar="N", help="steps before those (default: 5)")
+    common.add_no_check(parser)
     drive.add_options(parser)
 
 
@@ -47,7 +48,7 @@ def call(args: argparse.Namespace) -> int:
             return OK if all(one.traced_step.value is not None for one in _write(found, args)) else CASE_FAILED
     seed = planning.random_seed() if args.seed is None else args.seed
     made = plans.diagnostic(plans.distinct(plan, case), args.rounds, args.skip, args.steps, seed)
-    common.check_runs(made, args)
+    common.check(made, args)
     return drive.drive(drive.create(made, args), made, args)
 
 
@@ -69,7 +70,7 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
         shown = {"run": run.id, "dir": str(run.path), "traces": str(folder or ""), "diagnoses": found}
         terminal.out(show(shown, "json-line"))
         return found
-    terminal.out("\n" + show(found))
+    terminal.out("\n" + show(found, "text", args.language))
     terminal.out(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
     if folder is not None:
         terminal.out(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.cli import terminal
+from trainmark.cli import common, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED
+from trainmark.i18n import words
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.report.run_log import logged
 from trainmark.run import background, campaign, session
+from trainmark.run.busy import busy_machine
 from trainmark.run.lease import LostLease
 from trainmark.run.observers import Observer
 from trainmark.run.stop import StopSwitch, Switch, on_signals
@@ -63,6 +66,7 @@ def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         if final is None:
             return STOPPED
         code = _show_result(run, plan, args)
+        _hint(run, plan, final, args)
         return exit_code(final, allow_skip=args.allow_skip) or code
 
 
@@ -70,10 +74,18 @@ def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
     observer = _terminal_observer(run, plan, args)
     try:
-        return logged(run, observer, lambda observer: campaign.drive(run, plan, observer, switch))
+        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch))
     except LostLease as error:
         terminal.err(f"trainmark: {error}; this controller ends\n")
         return None
+
+
+def _driven(run: RunDir, plan: Plan, observer: Observer, switch: Switch) -> JobState:
+    """With a word beforehand when others work on the machine that is to be measured."""
+    busy = busy_machine() if launcher_of(plan.site).this_machine else None
+    if busy is not None:
+        observer.note(busy)
+    return campaign.drive(run, plan, observer, switch)
 
 
 def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
@@ -90,6 +102,15 @@ def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
     return OK
 
 
+def _hint(run: RunDir, plan: Plan, final: JobState, args: argparse.Namespace) -> None:
+    """What one may want to do next, for a person; a closed terminal does not matter any more."""
+    if final is not JobState.CANCELLED or args.json or args.log_level in ("warning", "error"):
+        return
+    with contextlib.suppress(OSError):
+        line = words.phrase("stopped; `{0}` goes on where it ended", args.language)
+        terminal.err(line.replace("{0}", common.resume_line(run, plan)) + "\n")
+
+
 def _show_of(plan: Plan) -> Show:
     module, _, name = _SHOWS.get(plan.kind, "").partition(":")
     show: Show = getattr(importlib.import_module(module), name) if module else _show
@@ -103,11 +124,11 @@ def exit_code(final: JobState, *, allow_skip: bool) -> int:
 
 
 def _show(run: RunDir, args: argparse.Namespace) -> int:
-    from trainmark.report.build import build
+    from trainmark.report.make.whole import whole
     from trainmark.report.show import show
 
-    report = build(run)
-    terminal.out(show(report, "json-line") if args.json else "\n" + show(report))
+    report = whole(run)
+    terminal.out(show(report, "json-line") if args.json else "\n" + show(report, "text", args.language))
     return OK
 
 

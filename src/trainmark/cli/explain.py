@@ -9,10 +9,14 @@ import msgspec
 
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean
+from trainmark.launch.sites import for_suite
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
+from trainmark.spec.band import batch_per_rank, global_batch
 from trainmark.spec.case import Case
 from trainmark.spec.case_id import value_text
+from trainmark.spec.length import Length
+from trainmark.spec.shape import MODEL, image_size, sequence_length
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
     parser.add_argument("--preset", metavar="NAME", help="preset of a case that is in no suite (default: quick)")
     common.add_set(parser)
+    common.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="print as JSON")
 
 
@@ -36,6 +41,7 @@ def call(args: argparse.Namespace) -> int:
             "checkpoint": case.checkpoint,
             "parameters": {name: {"value": s.value, "origin": s.origin} for name, s in case.params.items()},
             "deadlines": msgspec.to_builtins(case.deadlines),
+            "length": msgspec.to_builtins(case.length),
         }
         terminal.json(found, indent=1)
     else:
@@ -46,11 +52,12 @@ def call(args: argparse.Namespace) -> int:
 def _find(args: argparse.Namespace) -> Case:
     site = common.load_site(args)
     if args.suite is None:
-        loaded = suites.single(args.case, args.preset or "quick")
-        return suite_cases.expand(loaded, site, common.overrides(args))[0]
+        loaded = common.with_seconds(suites.single(args.case, args.preset or "quick"), args)
+        return suite_cases.expand(loaded, for_suite(loaded, site), common.overrides(args))[0]
     if args.preset is not None:
         raise UserError("--preset is for a case that is in no suite; a suite names its own preset")
-    cases = suite_cases.expand(suites.load(suites.find(args.suite)), site, common.overrides(args))
+    loaded = common.with_seconds(suites.load(suites.find(args.suite)), args)
+    cases = suite_cases.expand(loaded, for_suite(loaded, site), common.overrides(args))
     for case in cases:
         if args.case in (str(case.id), case.id.identity) or args.case == case.id.workload:
             return case
@@ -58,9 +65,39 @@ def _find(args: argparse.Namespace) -> Case:
     raise UserError(f"suite `{args.suite}` has no case `{args.case}`{did_you_mean(args.case, ids)}")
 
 
+def _trained(case: Case) -> str:
+    """The size that this preset has, whatever its title says of others."""
+    params, world = case.values, case.id.nnodes * case.id.nproc
+    sizes = [f"{name} {value_text(params[name])}" for name in MODEL if name in params]
+    for name, size in (("sequence length", sequence_length(params)), ("image size", image_size(params))):
+        sizes += [f"{name} {size}"] if size else []
+    batch = batch_per_rank(params)
+    if batch:
+        sizes.append(f"batch {batch} per rank, {global_batch(params, world)} in all")
+    sizes += [str(params["dtype"])] if "dtype" in params else []
+    return f"preset {case.preset}" + (f": {', '.join(sizes)}" if sizes else "")
+
+
+def length_text(length: Length | None) -> str:
+    """How long a round of it trains."""
+    if length is None:
+        return "a round makes the steps of its parameters"
+    first = "the steps of the preset, then on" if length.whole else "steps"
+    return (
+        f"a round makes {first} until {length.steps} steps and {length.seconds:g} s are measured after the warm-up; "
+        f"where that takes more than about {length.most:g} s in all, it ends early and its figure is flagged"
+    )
+
+
 def text(case: Case) -> str:
     workload = case.found.workload
-    lines = [str(case.id), f"  {workload.title}", ""]
+    lines = [
+        str(case.id),
+        f"  {workload.title}",
+        f"  {_trained(case)}",
+        f"  {length_text(case.length)}",
+        "",
+    ]
     rows = [("parameter", "value", "from", "", "meaning")]
     for name, setting in case.params.items():
         parameter = workload.parameters[name]

@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from trainmark.cli import common, terminal
-from trainmark.cli.imports import add_formats, add_options, options_of
+from trainmark.cli.imports import add_formats, add_options, format_parsers, options_of
+from trainmark.i18n.speaker import say
 from trainmark.interop.protocol import REGISTRY, Format
-from trainmark.store import rundir
+from trainmark.store import digests, rundir
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    for format_parser, form in add_formats(parser, "export_options"):
+    for format_parser, form in format_parsers(add_formats(parser), "export_options"):
         format_parser.add_argument(
             "run",
             nargs="*",
@@ -29,6 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     form: Format = REGISTRY.get(args.format, "export")
     runs = [rundir.find(args.runs, name) for name in args.run or [None]]
+    for run in runs:
+        for one in digests.changes_of_run(run):
+            terminal.err(f"warning: {say(one)}\n")
     for file in form.write(runs, args.output, options_of(args, form.export_options)):
         terminal.line(file)
     return 0

@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save-every", type=float, metavar="SECONDS", help="between its checkpoints (default: as seen)"
     )
+    common.add_no_check(parser)
     drive.add_options(parser)
 
 
@@ -44,7 +45,7 @@ def call(args: argparse.Namespace) -> int:
         return show(named[0], args, named[1])
     plan = goodput(common.make_plan(args), args.kill)
     faults.check(plan)
-    common.check_runs(plan, args)
+    common.check(plan, args)
     return drive.drive(drive.create(plan, args), plan, args)
 
 
@@ -66,7 +67,7 @@ def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
     if args.json:
         terminal.out(reports.show(whole, "json-line"))
         return OK
-    terminal.out("\n" + reports.show(whole))
+    terminal.out("\n" + reports.show(whole, "text", args.language))
     drawn = f"; `trainmark report {run.id} --format html` draws it" if plan.kind == "goodput" else ""
     terminal.out(f"\nkept in {run.path}{drawn}\n")
     return OK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from trainmark.cli import common
 from trainmark.report.show import format_of, show
@@ -20,13 +19,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("case", metavar="CASE", help="a case id (its repeats do not matter), or how it begins")
     common.add_runs(parser)
     parser.add_argument("--format", choices=("text", "html", "json"), help="default: what FILE ends in, else text")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to a file instead of the terminal")
+    common.add_output(parser)
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
 
 
 def call(args: argparse.Namespace) -> int:
     from trainmark.report.make import history
 
-    shown = show(history.collect(args.runs, args.case), format_of(args.format, args.output))
+    kind = format_of(args.format, args.output)
+    shown = show(history.collect(args.runs, args.case), kind, common.language(kind, args))
     common.write(shown, args.output)
     return 0

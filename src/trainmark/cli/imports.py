@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from trainmark import api_trust
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError
 from trainmark.interop.protocol import REGISTRY, Format, Option, formats
@@ -25,7 +28,11 @@ _TYPES = {"int": int, "float": float, "str": str}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    for format_parser, form in add_formats(parser, "import_options"):
+    parsers = add_formats(parser)
+    bundle = parsers.add_parser("bundle", help="runs of a bundle that `trainmark pack` made", allow_abbrev=False)
+    bundle.add_argument("path", type=Path, metavar="BUNDLE", help="it is verified first; one with faults is refused")
+    common.add_runs(bundle)
+    for format_parser, form in format_parsers(parsers, "import_options"):
         format_parser.add_argument("path", type=Path, metavar="PATH", help="a file or a folder")
         common.add_runs(format_parser)
         format_parser.add_argument("--json", action="store_true", help="print JSON, in the format's own shape if any")
@@ -35,9 +42,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_options(format_parser, form.import_options or ())
 
 
-def add_formats(parser: argparse.ArgumentParser, which: str) -> list[tuple[argparse.ArgumentParser, Format]]:
+def add_formats(parser: argparse.ArgumentParser) -> Any:
+    """What holds the parsers of all formats."""
+    return parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
+
+
+def format_parsers(parsers: Any, which: str) -> list[tuple[argparse.ArgumentParser, Format]]:
     """A parser for each format that can do it."""
-    parsers = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
     return [
         (parsers.add_parser(name, help=form.summary, description=form.summary, allow_abbrev=False), form)
         for name, form in formats()
@@ -71,6 +82,10 @@ def options_of(args: argparse.Namespace, options: tuple[Option, ...] | None) -> 
 
 
 def call(args: argparse.Namespace) -> int:
+    if args.format == "bundle":
+        for run in api_trust.unpack(args.path, runs=args.runs):
+            terminal.line(f"kept in {run.path}")
+        return 0
     from trainmark.interop.reading.importing import import_results
     from trainmark.report import build
     from trainmark.report.make import cache
@@ -82,7 +97,8 @@ def call(args: argparse.Namespace) -> int:
     for number in ends:
         signal.signal(number, _leave)
     try:
-        brought = import_results(args.format, args.path, args.runs, options_of(args, form.import_options))
+        options = options_of(args, form.import_options)
+        brought = import_results(args.format, args.path, args.runs, options, _Progress())
     finally:
         for number in ends:
             signal.signal(number, signal.SIG_DFL)
@@ -139,3 +155,15 @@ def _write(folder: Path, one: Verbatim) -> None:
         write_whole(file, data)
     except OSError as error:
         raise UserError(f"--output {file}: cannot be written: {error.strerror}") from None
+
+
+class _Progress:
+    """On a terminal, every two seconds, how far a long import is."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + 2
+
+    def __call__(self, files: int, rounds: int) -> None:
+        if sys.stderr.isatty() and time.monotonic() > self._next:
+            self._next = time.monotonic() + 2
+            terminal.err(f"{files} file(s) found, {rounds} round(s) read\n")

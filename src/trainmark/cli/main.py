@@ -4,50 +4,81 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
+import functools
 import importlib
+import itertools
 import os
 import sys
 from typing import TextIO
 
-from trainmark.cli import terminal
+from trainmark.cli import help, terminal
 from trainmark.errors import BAD_INPUT, OK, SITE_UNUSABLE, STOPPED, SiteError, UserError, did_you_mean
+from trainmark.i18n import words
 
-# verb → (module, what it does)
-VERBS = {
-    "run": ("trainmark.cli.run", "run a suite or a case and print its result"),
-    "exec": ("trainmark.cli.exec", "measure a training command of your own, unmodified"),
-    "plan": ("trainmark.cli.plan", "show what run would do, without doing it"),
-    "explain": ("trainmark.cli.explain", "show every value of a case and where it came from"),
-    "list": ("trainmark.cli.list", "list runs, suites, workloads, devices, …"),
-    "status": ("trainmark.cli.status", "show how far a run is"),
-    "top": ("trainmark.cli.top", "watch what is running, live"),
-    "logs": ("trainmark.cli.logs", "print or follow the output of ranks"),
-    "stop": ("trainmark.cli.stop", "stop a run; returns when nothing of it is left"),
-    "resume": ("trainmark.cli.resume", "finish a run that was stopped or killed"),
-    "report": ("trainmark.cli.report", "print the result of a run"),
-    "compare": ("trainmark.cli.compare", "say whether one run is faster than another"),
-    "automl": ("trainmark.cli.automl.verbs", "search for architectures, as a load for a cluster"),
-    "diagnose": ("trainmark.cli.diagnose", "say why a step takes as long as it does"),
-    "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),
-    "goodput": ("trainmark.cli.goodput", "say how much of a job's time is training"),
-    "predict": ("trainmark.cli.predict", "say how fast more nodes would be, from what was measured"),
-    "history": ("trainmark.cli.history", "show a case over all runs, and where its speed changed"),
-    "baseline": ("trainmark.cli.baseline", "name the run that others are compared with, for each host"),
-    "bisect": ("trainmark.cli.bisect", "find the commit that made a suite slower"),
-    "import": ("trainmark.cli.imports", "read results of another tool as a run"),
-    "export": ("trainmark.cli.exports", "write runs in another tool's format"),
-    "accept": ("trainmark.cli.accept", "find slow or broken nodes and links of a site"),
-    "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),
-    "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
-    "slurm": ("trainmark.cli.slurm", "make a Slurm cluster of hosts that have none"),
-    "data": ("trainmark.cli.data", "get and list data sets"),
-    "env": ("trainmark.cli.env", "make, list and remove environments of frameworks"),
-    "init": ("trainmark.cli.init", "write an example suite and site to start from"),
-    "index": ("trainmark.cli.index", "show or rebuild the index of runs"),
-    "completion": ("trainmark.cli.completion", "print a completion script for bash or zsh"),
-    "version": ("trainmark.cli.version", "print the version"),
+# group → verb → (module, what it does); `--help` shows them in this order.
+GROUPS = {
+    "what everybody needs": {
+        "run": ("trainmark.cli.run", "run a suite or a case and print its result"),
+        "exec": ("trainmark.cli.exec", "measure a training command of your own, unmodified"),
+        "report": ("trainmark.cli.report", "print the result of a run"),
+        "compare": ("trainmark.cli.compare", "say whether one run is faster than another"),
+        "list": ("trainmark.cli.list", "list runs, suites, workloads, devices, …"),
+        "status": ("trainmark.cli.status", "show how far a run is"),
+        "resume": ("trainmark.cli.resume", "finish a run that was stopped or killed"),
+        "doctor": ("trainmark.cli.doctor", "check whether this machine or a site can be used"),
+    },
+    "measure": {
+        "plan": ("trainmark.cli.plan", "show what run would do, without doing it"),
+        "explain": ("trainmark.cli.explain", "show every value of a case and where it came from"),
+        "diagnose": ("trainmark.cli.diagnose", "say why a step takes as long as it does"),
+        "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),
+        "goodput": ("trainmark.cli.goodput", "say how much of a job's time is training"),
+        "predict": ("trainmark.cli.predict", "say how fast more nodes would be, from what was measured"),
+        "bisect": ("trainmark.cli.bisect", "find the commit that made a suite slower"),
+        "automl": ("trainmark.cli.automl.verbs", "search for architectures, as a load for a cluster"),
+    },
+    "watch": {
+        "top": ("trainmark.cli.top", "watch what is running, live"),
+        "logs": ("trainmark.cli.logs", "print or follow the output of ranks"),
+        "stop": ("trainmark.cli.stop", "stop a run; returns when nothing of it is left"),
+    },
+    "results": {
+        "score": ("trainmark.cli.score", "say how fast this machine is, in one figure against a reference"),
+        "history": ("trainmark.cli.history", "show a case over all runs, and where its speed changed"),
+        "baseline": ("trainmark.cli.baseline", "name the run that others are compared with, for each host"),
+        "import": ("trainmark.cli.imports", "read results of another tool as a run"),
+        "export": ("trainmark.cli.exports", "write runs in another tool's format"),
+        "pack": ("trainmark.cli.pack", "pack runs into one signed file that others can verify"),
+        "verify": ("trainmark.cli.verify", "check a packed result without trusting who made it"),
+        "key": ("trainmark.cli.key", "make and trust keys that sign packed results"),
+        "leaderboard": ("trainmark.cli.leaderboard", "make a web site of verified results"),
+        "badge": ("trainmark.cli.badge", "draw a result of a run as a badge"),
+        "index": ("trainmark.cli.index", "show or rebuild the index of runs"),
+    },
+    "cluster": {
+        "accept": ("trainmark.cli.accept", "find slow or broken nodes and links of a site"),
+        "slurm": ("trainmark.cli.slurm", "make a Slurm cluster of hosts that have none"),
+        "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
+    },
+    "set-up": {
+        "init": ("trainmark.cli.init", "write an example suite and site to start from"),
+        "data": ("trainmark.cli.data", "get and list data sets"),
+        "env": ("trainmark.cli.env", "make, list and remove environments of frameworks"),
+        "schema": ("trainmark.cli.schema", "print the JSON Schema of a suite, a site or a workload"),
+        "completion": ("trainmark.cli.completion", "print a completion script for bash, zsh or fish"),
+        "man": ("trainmark.cli.manual", "print or write the manual pages"),
+        "version": ("trainmark.cli.version", "print the version"),
+    },
 }
+VERBS = {verb: found for verbs in GROUPS.values() for verb, found in verbs.items()}
 
+_ABOUT = "Measures how fast this machine trains AI models, and gives results that can be trusted."
+_START = "Start with `trainmark run quick`; `trainmark VERB --help` tells more of each."
+_EXIT_CODES = (
+    "Exit codes: 0 all succeeded, 1 a case failed or was skipped, 2 bad input (nothing started), 3 site not usable, "
+    "4 a comparison crossed its threshold, 5 nothing could be compared, 130 stopped."
+)
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -93,9 +124,12 @@ def _prepare_streams() -> None:
 
 
 def main(argv: list[str]) -> int:
+    language = language_of(argv)
+    while argv[:1] == ["--lang"]:
+        argv = argv[2:]
     if not argv or argv[0] in ("-h", "--help", "help"):
         try:
-            terminal.out(overview())
+            terminal.out(overview(language))
         except OSError as error:
             terminal.err(f"trainmark: the output could not be written: {error.strerror}\n")
             return SITE_UNUSABLE
@@ -104,41 +138,74 @@ def main(argv: list[str]) -> int:
         argv = ["version"]
     verb, rest = argv[0], argv[1:]
     if verb not in VERBS:
-        terminal.err(f"trainmark: no verb `{verb}`{did_you_mean(verb, VERBS)}; `trainmark --help` lists all\n")
+        message = f"no verb `{verb}`{did_you_mean(verb, VERBS)}; `trainmark --help` lists all"
+        terminal.err(f"trainmark: {words.error(message, language)}\n")
         return BAD_INPUT
-    return _call(verb, rest)
+    return _call(verb, rest, language)
 
 
-def parser(verb: str) -> argparse.ArgumentParser:
+def parser(verb: str, language: str = "en") -> argparse.ArgumentParser:
     """The verb's own parser."""
-    made = argparse.ArgumentParser(prog=f"trainmark {verb}", allow_abbrev=False)
+    made = help.Parser(prog=f"trainmark {verb}")
     configure(made, verb)
+    help.speak(made, language)
     return made
 
 
 def configure(made: argparse.ArgumentParser, verb: str) -> None:
-    """Everything that a verb's parser holds; shell completion reads it, too."""
+    """Everything that a verb's parser holds; shell completion and manual pages read it, too."""
     module_name, summary = VERBS[verb]
     module = importlib.import_module(module_name)
-    made.description = summary[0].upper() + summary[1:] + "."
+    made.description = summary
     made.epilog = getattr(module, "EPILOG", None)
-    made.formatter_class = _formatter
-    made.add_argument("--log-level", choices=LEVELS, default="info", help="how much to say (default: info)")
     module.configure(made)
+    for one in help.with_children(made):
+        _add_common(one, nested=one is not made)
     made.set_defaults(call=module.call)
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    """A fixed width, so that help reads the same everywhere."""
-    return argparse.RawDescriptionHelpFormatter(prog, width=100)
+def _add_common(made: argparse.ArgumentParser, *, nested: bool) -> None:
+    """What every verb understands, also behind the name of a verb within it; what stands there has no default."""
+    group = made.add_argument_group("of every verb")
+    group.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        default=argparse.SUPPRESS if nested else "info",
+        help="how much to say (default: info)",
+    )
+    group.add_argument(
+        "-q",
+        "--quiet",
+        action="store_const",
+        const="warning",
+        dest="log_level",
+        default=argparse.SUPPRESS,
+        help="the same as --log-level warning: no progress",
+    )
+    group.add_argument(
+        "--lang",
+        choices=words.LANGUAGES,
+        default=argparse.SUPPRESS if nested else None,
+        help="language of what is said (default: that of the locale; a page follows the browser)",
+    )
 
 
-def _call(verb: str, rest: list[str]) -> int:
-    level = "info"
+def language_of(argv: list[str]) -> str:
+    """`--lang` counts before anything is parsed: what is wrong with the command line is said in it, too."""
+    argv = argv[: argv.index("--")] if "--" in argv else argv
+    asked = [value for option, value in itertools.pairwise(argv) if option == "--lang"]
+    asked += [word.partition("=")[2] for word in argv if word.startswith("--lang=")]
+    known = [word for word in asked if word in words.LANGUAGES]
+    return known[0] if known else words.chosen()
+
+
+def _call(verb: str, rest: list[str], language: str) -> int:
+    level, runs = "info", None
     try:
         _check_encoding(rest)
-        args = parser(verb).parse_args(rest)
-        level = args.log_level
+        args = parser(verb, language).parse_args(rest)
+        level, runs = args.log_level, getattr(args, "runs", None)
+        args.language = language
         args.argv = [verb, *rest]
         return int(args.call(args))
     except SystemExit as ended:
@@ -149,8 +216,8 @@ def _call(verb: str, rest: list[str]) -> int:
         if isinstance(error, SiteError) and error.findings:
             from trainmark.cli import doctor
 
-            terminal.err(doctor.text(error.findings))
-        terminal.err(f"trainmark {verb}: {error}\n")
+            terminal.err(doctor.text(error.findings, language))
+        terminal.err(f"trainmark {verb}: {words.error(str(error), language)}\n")
         return error.exit_code
     except KeyboardInterrupt:
         return STOPPED
@@ -167,8 +234,10 @@ def _call(verb: str, rest: list[str]) -> int:
     except OSError as error:
         if level == "debug":
             raise
-        where = f"{error.filename}: " if error.filename else ""
-        terminal.err(f"trainmark {verb}: {where}{error.strerror or error}\n")
+        # A write to a file that is open already does not say which; all that grows here is in the folder of runs.
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        place = error.filename or (runs if full else None)
+        terminal.err(f"trainmark {verb}: {f'{place}: ' if place else ''}{error.strerror or error}\n")
         return SITE_UNUSABLE
 
 
@@ -182,13 +251,14 @@ def _check_encoding(arguments: list[str]) -> None:
             raise UserError(f"{what} {text!r} is not written in UTF-8; give it another name")
 
 
-def overview() -> str:
-    width = max(len(verb) for verb in VERBS)
-    lines = ["usage: trainmark VERB [options]", ""]
-    lines.append("Measures how fast this machine trains AI models, and gives results that can be trusted.")
-    lines += ["", "verbs:"]
-    lines += [f"  {verb.ljust(width)}  {summary}" for verb, (_, summary) in VERBS.items()]
-    lines += ["", "start with `trainmark run quick`; `trainmark VERB --help` tells more of each."]
-    lines += ["exit codes: 0 all succeeded, 1 a case failed or was skipped, 2 bad input (nothing started),"]
-    lines += ["            3 site not usable, 4 a comparison crossed its threshold, 130 stopped."]
+def overview(language: str = "en") -> str:
+    say = functools.partial(words.phrase, language=language)
+    columns, indent = help.width(), max(len(verb) for verb in VERBS) + 4
+    lines = [say("usage: ") + "trainmark VERB [options]", "", *help.wrap(say(_ABOUT), columns)]
+    for group, verbs in GROUPS.items():
+        lines += ["", say(group) + say(":")]
+        for verb, (_, summary) in verbs.items():
+            first, *more = help.wrap(say(summary), columns - indent)
+            lines += [f"  {verb.ljust(indent - 4)}  {first}", *(" " * indent + line for line in more)]
+    lines += ["", *help.wrap(say(_START), columns), *help.wrap(say(_EXIT_CODES), columns)]
     return "\n".join(lines) + "\n"

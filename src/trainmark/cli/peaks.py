@@ -38,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show", action="store_true", help="print what is kept, measure nothing")
     common.add_seed(parser)
     common.add_runs(parser)
+    common.add_no_check(parser)
     drive.add_options(parser)
 
 
@@ -52,7 +53,7 @@ def call(args: argparse.Namespace) -> int:
     _check_writable(file)
     plan = planning.plan_suite(_suite(site, args), site, {}, args.seed)
     plan = msgspec.structs.replace(plan, kind="peaks", peaks_file=str(file.absolute()))
-    common.check_runs(plan, args)
+    common.check(plan, args)
     return drive.drive(drive.create(plan, args), plan, args)
 
 
@@ -104,5 +105,5 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
 def _print(found: peaks.Peaks, args: argparse.Namespace) -> int:
     from trainmark.report.show import show
 
-    terminal.out(show(found, "json-line") if args.json else "\n" + show(found))
+    terminal.out(show(found, "json-line") if args.json else "\n" + show(found, "text", args.language))
     return 0

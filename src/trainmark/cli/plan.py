@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 
 from trainmark.cli import common, terminal
+from trainmark.cli.explain import length_text
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import CasePlan, Plan
+from trainmark.run import progress
 from trainmark.spec.case_id import value_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     common.add_suite(parser)
+    common.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
 
 
@@ -35,6 +38,10 @@ def text(plan: Plan, *, drawn: bool) -> str:
         lines.append(f"block {number}: {order}")
     for case in plan.cases:
         lines += ["", *_case(case)]
+    estimate = progress.Remaining(plan).seconds(plan.order)
+    if estimate is not None:
+        limit = "" if plan.within is None else f"; after {plan.within:g} s no case gets a further round"
+        lines += ["", f"about {progress.duration(estimate)} on an ordinary machine{limit}"]
     preview = launcher_of(plan.site).preview(plan)
     lines += ["", *preview] if preview else []
     return "\n".join(lines) + "\n"
@@ -43,6 +50,7 @@ def text(plan: Plan, *, drawn: bool) -> str:
 def _case(case: CasePlan) -> list[str]:
     lines = [f"{case.case}  fingerprint {case.fingerprint}  preset {case.preset}"]
     lines.append(f"  data {case.data or '–'}  unit {case.unit}  probe {'yes' if case.probe else 'no'}")
+    lines.append(f"  {length_text(case.length)}")
     if case.auto is not None:
         lines.append(f"  rounds: {case.auto.min} to {case.auto.max}, as many as ±{100 * case.auto.width:g} % takes")
     times = case.deadlines

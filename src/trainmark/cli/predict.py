@@ -58,6 +58,8 @@ def call(args: argparse.Namespace) -> int:
         raise UserError(f"--output {args.output}: a prediction is written as .html, .md, .json or text")
     run = common.find_run(args)
     known = None if args.site is None else peaks_of_site(args.site)
-    shown = show(predict_run(run, args.nodes, all_reduce=args.all_reduce, peaks=known), kind)
+    shown = show(
+        predict_run(run, args.nodes, all_reduce=args.all_reduce, peaks=known), kind, common.language(kind, args)
+    )
     common.write(shown, args.output)
     return 0

@@ -67,14 +67,17 @@ class _Counted:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._ended: set[RoundRef] = set()
-        self._began = time.monotonic()
+        self._began = self._started = time.monotonic()
+        self._remaining = progress.Remaining(plan)
+        self._round_left, self._run_left = progress.CountDown(), progress.CountDown()
+        self._attempt = 0
         self._case: CasePlan | None = None
         self._ref: RoundRef | None = None
         self._pace = progress.Pace()
         self._waits: dict[RoundRef, Reason] = {}
 
-    def begin(self, case: CasePlan, ref: RoundRef) -> None:
-        self._case, self._ref = case, ref
+    def begin(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
+        self._case, self._ref, self._attempt, self._started = case, ref, attempt, time.monotonic()
 
     def head(self) -> str:
         if self._case is None or self._ref is None:
@@ -88,28 +91,52 @@ class _Counted:
         else:
             self._waits[ref] = waits_for
 
-    def line(self, attempt_dir: Path) -> str:
+    def line(self, attempt_dir: Path, width: int | None = None) -> str:
+        """`width`: of the terminal, where the line must stay one."""
         if self._case is None or self._ref is None:
             return ""
         if self._ref in self._waits:
             # How long a queue takes is not known.
             return f"{self.head()}  {JobState.PENDING}: {say(self._waits[self._ref])}"
         seen = progress.look(attempt_dir, self._case)
-        text = f"{self.head()}  " + (seen.text(self._case.unit) if seen else "starting")
-        round_left = self._pace.seconds_left(attempt_dir, seen) if seen else None
-        if round_left is not None:
-            text += f"  {duration(round_left)} left"
-        done = len(self._ended)
-        if done:
-            left = (time.monotonic() - self._began) / done * (len(self._plan.order) - done)
-            text += f"  (run: about {duration(left)} left)"
-        return text
+        text = "  " + (seen.text(self._case.unit) if seen else "starting")
+        left = self._pace.seconds_left(attempt_dir, seen, self._case.length) if seen else None
+        if left is not None:
+            left = self._round_left.of(left, attempt_dir)
+            text += f"  {duration(left)} left" if left >= 1 else ""
+        whole = self._whole_left(left, self._ref)
+        if whole is not None and len(self._plan.order) > 1:
+            text += f"  (run: about {duration(whole)} left)"
+        return _fitting(self.head(), text, width)
+
+    def _whole_left(self, round_left: float | None, current: RoundRef) -> float | None:
+        """Of the run: this round, and those to come at the pace of their own cases."""
+        now, plan = time.monotonic(), self._plan
+        if plan.width > 1 or plan.blocks_within is not None:
+            return progress.run_left(plan, self._ended, now - self._began)
+        others = self._remaining.seconds([ref for ref in plan.order if ref not in self._ended and ref != current])
+        usual = self._remaining.of_case(current.case) if round_left is None else None
+        if others is None or (round_left is None and usual is None):
+            return progress.run_left(plan, self._ended, now - self._began)
+        this = round_left if round_left is not None else max(0.0, (usual or 0.0) - (now - self._started))
+        return self._run_left.of(this + others, (current, self._attempt))
 
     def finish(self, ref: RoundRef, ended: Ended) -> None:
         """A skipped case is over with all its rounds."""
         self._waits.pop(ref, None)
         skipped = ended.state is JobState.SKIPPED
+        if not skipped:
+            self._remaining.ended(ref, time.monotonic() - self._started)
         self._ended |= {other for other in self._plan.order if other == ref or (skipped and other.case == ref.case)}
+
+
+def _fitting(head: str, text: str, width: int | None) -> str:
+    """One line: what changes is shown whole, as far as it can be, and the name of the case is cut."""
+    room = len(head) if width is None else width - len(text)
+    if len(head) <= room:
+        return head + text
+    cut = head[: max(0, room - 1)] + "…" if room > 8 else ""
+    return (cut + text)[: width or None]
 
 
 class _Plain(Observer):
@@ -122,7 +149,7 @@ class _Plain(Observer):
         self._write(f"run {run.id}: {len(plan.order)} round(s), seed {plan.seed}, kept in {run.path}")
 
     def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
-        self._count.begin(case, ref)
+        self._count.begin(case, ref, attempt)
         self._write(self._count.head() + (f" attempt {attempt}" if attempt > 1 else ""))
 
     def tick(self, attempt_dir: Path) -> None:
@@ -158,12 +185,12 @@ class _Live(Observer):
         self._status.start()
 
     def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
-        del attempt
-        self._count.begin(case, ref)
+        self._count.begin(case, ref, attempt)
         self._status.update(_plain(self._count.head()))
 
     def tick(self, attempt_dir: Path) -> None:
-        self._status.update(_plain(self._count.line(attempt_dir)))
+        # The spinner and a space stand before it.
+        self._status.update(_plain(self._count.line(attempt_dir, self._console.width - 3)))
 
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._count.finish(ref, ended)

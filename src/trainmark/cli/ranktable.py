@@ -8,6 +8,7 @@ from pathlib import Path
 from trainmark.cli import common
 from trainmark.errors import UserError
 from trainmark.frameworks import cluster, ranktable
+from trainmark.spec import inputs
 from trainmark.spec.site import Site
 
 EPILOG = """\
@@ -64,7 +65,4 @@ def _hccn(site: Site, args: argparse.Namespace) -> dict[str, str]:
 
 
 def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file}: cannot be read: {error}") from None
+    return inputs.read_text(file)

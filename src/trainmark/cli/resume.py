@@ -27,7 +27,7 @@ def call(args: argparse.Namespace) -> int:
     made = campaign.find(args.runs, args.run)
     if made is not None:
         return _go_on(made, args)
-    run = common.find_run(args)
+    run = common.find_run(args, own=True)
     plan = run.manifest().plan
     if plan.kind == "import":
         raise UserError(f"run {run.id} was imported: another tool ran it, so there is nothing here to go on with")

@@ -12,15 +12,17 @@ EPILOG = """\
 examples:
   trainmark run quick                                  this machine in a few minutes
   trainmark run mnist:pytorch:cpu:1:2:3                one case: 1 node, 2 processes, 3 rounds
+  trainmark run gpt2:pytorch:cpu:1:1:5 --seconds 60    each round measures for a minute
   trainmark run my-suite.yaml --set batch=64 --json    a suite of your own, result as JSON
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     common.add_suite(parser)
+    common.add_seconds(parser)
     common.add_runs(parser)
     drive.add_options(parser)
-    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+    common.add_no_check(parser)
 
 
 def call(args: argparse.Namespace) -> int:
@@ -29,6 +31,6 @@ def call(args: argparse.Namespace) -> int:
         return fit.begin(loaded, site, args)
     plan = planning.plan_suite(loaded, site, common.overrides(args), args.seed, allow_skip=args.allow_skip)
     plan = planning.with_kept_peaks(plan, args.site)
-    planning.check(plan, args.runs, hosts=not args.no_check)
+    common.check(plan, args)
     run = drive.create(plan, args)
     return drive.drive(run, plan, args)

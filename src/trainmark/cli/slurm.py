@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainmark.cli import terminal
+from trainmark.cli import common, terminal
 from trainmark.errors import UserError
 from trainmark.spec import notation
 from trainmark.spec.case_id import is_name
@@ -28,9 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     init.add_argument(
         "--controller", required=True, metavar="HOST", help="where slurmctld runs, or a file that names it"
     )
-    init.add_argument(
-        "--out", type=Path, default=Path("slurm"), metavar="DIR", help="where files go (default: ./slurm)"
-    )
+    common.add_folder(init, "where files go (default: ./slurm)", Path("slurm"))
     init.add_argument("--name", default="trainmark", help="of the cluster (default: trainmark)")
     init.add_argument("--partition", default="main", help="its one partition (default: main)")
     init.add_argument("--spool", default="/var/spool", metavar="DIR", help="on the hosts (default: /var/spool)")
@@ -57,14 +55,14 @@ def call(args: argparse.Namespace) -> int:
     site = slurm_setup.reached_by_ssh(args.name, nodes, args.node_python, user=args.user, port=args.port, config=config)
     with slurm_setup.connected(site, list(dict.fromkeys([*nodes, controller]))) as hosts:
         cluster = slurm_setup.look(hosts, nodes, controller, args.name, args.partition, args.spool, gres)
-        _write(args.out, slurm_conf.files(cluster), slurm_conf.steps(cluster))
-        _show(cluster, args.out)
+        _write(args.output, slurm_conf.files(cluster), slurm_conf.steps(cluster))
+        _show(cluster, args.output)
         if args.apply:
             slurm_setup.apply(hosts, cluster, terminal.line)
             return 0
     for text in slurm_conf.hindrances(cluster):
         terminal.line(f"to be mended: {text}")
-    terminal.line(f"look at {args.out}, then follow {args.out}/STEPS.txt or repeat with --apply")
+    terminal.line(f"look at {args.output}, then follow {args.output}/STEPS.txt or repeat with --apply")
     return 0
 
 

@@ -23,7 +23,7 @@ def call(args: argparse.Namespace) -> int:
         more = "" if made.record().finished else f"; `trainmark resume {made.name}` would go on"
         terminal.out(f"{made.name} {'has stopped' if stopped else 'is not running'}{more}\n")
         return 0
-    run = common.find_run(args)
+    run = common.find_run(args, own=True)
     plan = run.manifest().plan
     if not control.stop_run(run, now=args.now, timeout=args.timeout):
         terminal.out(f"run {run.id} is not running\n")

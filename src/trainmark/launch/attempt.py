@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from trainmark.agent.ending import complains_of_peer
+from trainmark.errors import UserError
 from trainmark.launch.protocol import Ended
 from trainmark.launch.transport import Transport
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.spec.states import JobState
-from trainmark.store.files import read_json, write_json
+from trainmark.store.files import decode, read_json, write_json
 from trainmark.store.rundir import CLAIM, CONTROL, NODE_PLAN, RESULT, STATUS, node_index
 
 # The agent's own exit codes.
@@ -40,11 +43,33 @@ def command(attempt_dir: Path, epoch: int, word: str, why: Reason | str) -> bool
     return True
 
 
+class _Result(msgspec.Struct, frozen=True):
+    """What decides how a node has ended, of its result.json."""
+
+    token: str
+    state: JobState
+    reason: dict[str, Any] | str | None = None
+    first_failure: dict[str, Any] | None = None
+
+
+def _result(folder: Path, token: str) -> _Result | None:
+    """The result of this attempt's agent; None when there is none, or it was damaged."""
+    try:
+        found = decode(folder / RESULT, _Result)
+    except (FileNotFoundError, UserError):
+        return None
+    return found if found.token == token else None
+
+
 def of_node(folder: Path, token: str, code: int | None) -> Ended:
     """How an agent that is gone ended: by its result, else by its exit code (None: nobody saw it)."""
-    result = read_json(folder / RESULT)
-    if isinstance(result, dict) and result.get("token") == token:
-        return Ended(JobState(result["state"]), as_reason(result.get("reason")) or "", result.get("first_failure"))
+    result = _result(folder, token)
+    if result is not None:
+        failure = result.first_failure
+        lines = None if failure is None else failure.get("last_lines")
+        if failure is not None and not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
+            failure = {**failure, "last_lines": []}
+        return Ended(result.state, as_reason(result.reason) or "", failure)
     if code == _NO_ROOM:
         why = reason("disk-full-below", path=str(folder.parent))
         return Ended(JobState.FAILED, why, {"rank": None, "kind": "disk", "last_lines": []})
@@ -66,13 +91,14 @@ def _result_replaced(folder: Path) -> Reason | None:
         return reason("result-replaced-by-link", path=str(file))
     if file.is_dir():
         return reason("result-replaced-by-folder", path=str(file))
-    return reason("result-replaced", path=str(file)) if file.exists() and not file.is_file() else None
+    if file.is_file():
+        return reason("result-damaged", path=str(file))
+    return reason("result-replaced", path=str(file)) if file.exists() else None
 
 
 def has_result(folder: Path, token: str) -> bool:
     """Whether the result of a node's agent is here."""
-    found = read_json(folder / RESULT)
-    return isinstance(found, dict) and found.get("token") == token
+    return _result(folder, token) is not None
 
 
 def plans_of(attempt_dir: Path, token: str) -> list[tuple[Path, dict[str, Any]]]:

@@ -28,6 +28,7 @@ def render(
             "schema": SCHEMA,
             "run": spec.run,
             "token": spec.token,
+            "key": spec.key,
             "epoch": spec.epoch,
             "lease": str(spec.run_dir / LEASE),
             "case": case.case,
@@ -122,6 +123,8 @@ def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
         "backend": case.backend,
         "preset": case.preset,
         "params": case.params,
+        # How long to train, where that is not the steps of the parameters.
+        "length": None if case.length is None else msgspec.to_builtins(case.length),
         "data": case.data,
         "checkpoint": case.checkpoint,
         "workdir": str(folder),

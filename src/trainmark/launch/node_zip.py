@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import trainmark
+from trainmark import cache
 
 _PACKAGE = Path(trainmark.__file__).resolve().parent
 _MAIN = b"from trainmark.agent.main import entry\n\nentry()\n"
@@ -66,8 +67,9 @@ def write(folder: Path) -> Path:
     """The zip in `folder`."""
     content = _built()
     path = folder / _named(content)
-    if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
+    # Its name says what must be in it; a file that something else was put into is made again.
+    if not path.is_file() or path.read_bytes() != content:
+        cache.make(folder)
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_bytes(content)
         part.chmod(0o755)

@@ -22,13 +22,14 @@ from trainmark.spec.yamlfile import Location, convert
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that `doctor` looked at. `good` is None for something worth knowing that is no fault."""
+    """One thing that `doctor` looked at. `good` is None for something worth knowing that is no fault. What was found,
+    and its cure, are text as another program wrote it, or reasons."""
 
     host: str
     what: str
     good: bool | None
-    found: str
-    cure: str = ""
+    found: str | Reason
+    cure: str | Reason = ""
 
 
 class NodeStart(msgspec.Struct, frozen=True):
@@ -78,6 +79,8 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     token: str
     epoch: int
     seed: int
+    # Known to the nodes of this attempt alone. The token is no secret: it names processes, containers and files.
+    key: str = ""
 
 
 # `stop` gives ranks their grace, `kill` gives none, `destroy` does not even ask the agent.
@@ -121,6 +124,11 @@ class Launcher(Protocol):
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         """Whether the site can be used; changes nothing there."""
         ...
+
+    def health(self, site: Site) -> dict[str, dict[str, Any]]:
+        """What `agent/health` tells of each node that can be asked, by host; of those that cannot, nothing."""
+        del site
+        return {}
 
     def check_plan(self, plan: Plan) -> None:
         """SiteError for what would make a run of the plan useless, before anything is started or written."""

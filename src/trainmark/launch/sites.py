@@ -7,9 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from trainmark.devices.protocol import accelerators_here
 from trainmark.launch.protocol import REGISTRY, launcher_of
+from trainmark.spec import auto
 from trainmark.spec import site as sites
-from trainmark.spec.site import Site
+from trainmark.spec.site import Accelerators, Site
+from trainmark.spec.suite import Loaded
 from trainmark.spec.yamlfile import Location
 
 
@@ -19,6 +22,14 @@ def load_site(path: Path | None, hostname: str = "") -> Site:
         return Site(hosts=[hostname or os.uname().nodename])
     site, where = sites.read(path, REGISTRY)
     return complete(site, where, hostname)
+
+
+def for_suite(loaded: Loaded, site: Site) -> Site:
+    """The site as the suite needs it: with what this machine has, where cases say `auto` and the site does not."""
+    if site.accelerators is not None or not auto.is_asked(loaded.suite.cases) or not launcher_of(site).this_machine:
+        return site
+    found = accelerators_here()
+    return msgspec.structs.replace(site, accelerators=Accelerators(*found) if found else auto.NONE_FOUND)
 
 
 def complete(site: Site, where: Location, hostname: str = "") -> Site:

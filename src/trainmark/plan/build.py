@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from trainmark.spec.peaks import Peaks
 
 MOST_RANKS = 100_000
+# Of all cases together: each rank has its own arguments and environment in the plan.
+MOST_PLANNED_RANKS = 200_000
 MOST_ROUNDS = 100_000
 
 
@@ -76,6 +78,11 @@ def _check_size(cases: list[Case]) -> None:
         # The variant grew while the layers were settled.
         if len(case.id.dir_name().encode()) > LONGEST:
             raise UserError(f"case `{case.id}` is too long for a folder name ({LONGEST} bytes)")
+    ranks = sum(case.id.nnodes * case.id.nproc for case in cases)
+    if ranks > MOST_PLANNED_RANKS:
+        raise UserError(
+            f"the cases have {ranks} ranks in all, allowed are {MOST_PLANNED_RANKS} in one run; make several suites"
+        )
     rounds = sum(_repeat(case) for case in cases)
     if rounds > MOST_ROUNDS:
         raise UserError(f"the cases make {rounds} rounds, allowed are {MOST_ROUNDS}")
@@ -202,10 +209,12 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         band_missing=band_missing,
         loss_falls=workload.loss == "falling",
         window=case.window,
+        length=case.length,
         folder=str(folder.resolve()),
         peak=site.vendor_peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
-        version="" if workload.command else _version(folder, tuple(workload.path)),
+        version="" if workload.command else program_version(folder, tuple(workload.path)),
         studies=case.studies,
+        modules=tuple(workload.modules.get(case_id.framework, ())),
         memory=case.memory,
     )
     return _with_command(planned, case) if workload.command else planned
@@ -217,7 +226,7 @@ def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site, plac
 
 
 @cache
-def _version(folder: Path, path: tuple[str, ...]) -> str:
+def program_version(folder: Path, path: tuple[str, ...]) -> str:
     """What the workload's program is, with the modules it shares with others."""
     found = []
     for place in (folder, *((folder / extra).resolve() for extra in path)):

@@ -21,7 +21,7 @@ _NEVER: dict[str, Value] = {"checkpoint_every": 0, "target_accuracy": 0.0}
 
 def distinct(plan: Plan, begins: str = "") -> Plan:
     """Of the cases whose ids begin so, those that are alike but for how often they run once."""
-    found = {case.id.identity: case for case in plan.cases if case.case.startswith(begins)}
+    found = {case.identity: case for case in plan.cases if case.case.startswith(begins)}
     return msgspec.structs.replace(plan, cases=tuple(found.values()))
 
 
@@ -81,5 +81,6 @@ def _case(case: CasePlan, asked: Diagnostic, rounds: int) -> CasePlan:
         band_missing=reason("diagnostic"),
         loss_falls=False,
         window=None,
+        length=None,
         diagnostic=asked,
     )

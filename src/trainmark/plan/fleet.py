@@ -42,13 +42,19 @@ def on_nodes(
     return _plan(case, site, seed, cases, shuffled_blocks(cases, seed), len(hosts) if together else 1)
 
 
-def again(plan: Plan, hosts: Sequence[str], seed: int) -> Plan:
-    """The same blocks for some of the nodes only. No other is asked for, or held meanwhile."""
+def again(plan: Plan, hosts: Sequence[str], seed: int, blocks: int | None = None) -> Plan:
+    """The same blocks, or so many, for some of the nodes only. No other is asked for, or held meanwhile."""
     of_host = {hosts_of(case): case for case in plan.cases}
-    cases = tuple(of_host[host,] for host in hosts)
+    cases = tuple(_repeated(of_host[host,], blocks) for host in hosts)
     site = msgspec.structs.replace(plan.site, hosts=list(hosts))
-    blocks, width = shuffled_blocks(cases, seed), min(plan.width, len(cases))
-    return msgspec.structs.replace(plan, site=site, seed=seed, cases=cases, blocks=blocks, width=width)
+    order, width = shuffled_blocks(cases, seed), min(plan.width, len(cases))
+    return msgspec.structs.replace(plan, site=site, seed=seed, cases=cases, blocks=order, width=width)
+
+
+def _repeated(case: CasePlan, rounds: int | None) -> CasePlan:
+    if rounds is None:
+        return case
+    return msgspec.structs.replace(case, case=str(msgspec.structs.replace(case.id, repeat=rounds)), repeat=rounds)
 
 
 def on_pairs(case: Case, site: Site, places: Places, rounds: Pairs, blocks: int, seed: int, *, together: bool) -> Plan:

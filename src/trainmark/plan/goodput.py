@@ -32,4 +32,4 @@ def _case(case: CasePlan, kill: int | None) -> CasePlan:
         raise UserError(
             f"--kill: `{case.case}` saves no checkpoints, so it could not go on; set steps and checkpoint_every"
         )
-    return msgspec.structs.replace(case, params=params, repeat=1, auto=None)
+    return msgspec.structs.replace(case, params=params, repeat=1, auto=None, length=None)

@@ -10,13 +10,17 @@ import msgspec
 from trainmark.frameworks.protocol import Command, Helper
 from trainmark.reasons import Reason
 from trainmark.spec.band import Stretch
+from trainmark.spec.case import PRESET_KEY
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.length import Length
 from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
 from trainmark.spec.site import Site, VendorPeak
-from trainmark.spec.workload import Deadlines, Target
+from trainmark.spec.workload import USUAL_PRESET, Deadlines, Target
 
 SCHEMA = 1
+# Of runs that another tool did.
+IMPORTED_PRESET = "imported"
 # What a run is made for: decides how it is reported, resumed and what goes beside its rounds.
 Kind = Literal["benchmark", "acceptance", "diagnosis", "peaks", "goodput", "automl", "fit", "bisect", "import"]
 # A case is asked for its address once for every round of it.
@@ -98,16 +102,30 @@ class CasePlan(msgspec.Struct, frozen=True):
     version: str = ""
     # The series of scaling studies it belongs to.
     studies: tuple[Series, ...] = ()
+    # Modules that its ranks import beside their framework.
+    modules: tuple[str, ...] = ()
     # Bytes each rank may use; 0: its share of what its host has free; None: no limit.
     memory: int | None = None
     # Why it is skipped, if that was clear when it was planned.
     skipped: Reason | None = None
     # How often it is started again after a crash of its own: for workers, whose results are on record elsewhere.
     restarts: int = 0
+    # How long its rounds train; None: the steps of its parameters.
+    length: Length | None = None
 
     @property
     def id(self) -> CaseId:
         return _id(self.case)
+
+    @property
+    def identity(self) -> str:
+        """By which cases of different runs are the same: everything but the number of rounds. Ids of older runs do not
+        say their preset, so it is taken from the plan."""
+        found = self.id
+        variant = dict(found.variant)
+        if self.open or self.preset in (USUAL_PRESET, IMPORTED_PRESET) or PRESET_KEY in variant:
+            return found.identity
+        return found.with_variant({**variant, PRESET_KEY: self.preset}).identity
 
     @property
     def world(self) -> int | None:
@@ -141,7 +159,7 @@ def bare(case: CaseId, nodes: tuple[NodePlan, ...], deadlines: Deadlines, **more
         "framework": case.framework_text,
         "device": case.device,
         "vendor": case.device,
-        "preset": "smoke",
+        "preset": USUAL_PRESET,
         "division": "closed",
         "repeat": int(case.repeat),
         "params": {},
@@ -184,7 +202,14 @@ class Plan(msgspec.Struct, frozen=True):
     peaks: dict[str, Any] | None = None
     # Where the peaks that it measures are kept.
     peaks_file: str = ""
+    # After so many seconds no further block is begun, once `least_blocks` of them are over; None: all are run.
+    blocks_within: float | None = None
+    least_blocks: int = 0
     kind: Kind = "benchmark"
+    # The YAML that the suite was read from, where it was.
+    suite_text: str = ""
+    # Seconds for the whole run, after which a case that has a result gets no further round.
+    within: float | None = None
 
     @property
     def rank_table(self) -> str | None:

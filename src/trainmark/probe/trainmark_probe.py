@@ -97,8 +97,15 @@ class _Recorder:
         """Whether events are written, now or as soon as init() is called."""
         return bool(self._path) and (self._fd >= 0 or not self._open)
 
-    def init(self, unit: str = "samples", device: str = "cpu", sync: _Wait | None = None, world: int = 1) -> None:
-        """The process has begun. `unit` is what a sample is called.
+    def init(
+        self,
+        unit: str = "samples",
+        device: str = "cpu",
+        sync: _Wait | None = None,
+        world: int = 1,
+        began: int | None = None,
+    ) -> None:
+        """The process has begun, now or at `began` on the monotonic clock. `unit` is what a sample is called.
 
         A device other than `cpu` runs behind the program, so `sync` must be given: a call that returns when
         the device has done all its work. `world` is the number of processes that train together.
@@ -117,7 +124,8 @@ class _Recorder:
         self._dump_stacks_on_signal()
         self._emit(
             "INIT_START",
-            wall=time_ns(),
+            began,
+            wall=time_ns() - (0 if began is None else monotonic_ns() - began),
             pid=os.getpid(),
             host=os.uname().nodename,
             python="%d.%d.%d" % sys.version_info[:3],

@@ -11,44 +11,27 @@ import os
 import sys
 from time import monotonic_ns
 from typing import Any, Callable
+from weakref import WeakKeyDictionary
 
-from trainmark_step_counter import LoaderState  # type: ignore[import-not-found]
-from trainmark_torch_events import TorchEvents  # type: ignore[import-not-found]
+from trainmark_batch_size import BatchSize  # type: ignore[import-not-found]
+from trainmark_hook_guard import guard_of  # type: ignore[import-not-found]
+from trainmark_step_counter import Source  # type: ignore[import-not-found]
+from trainmark_torch_events import LoaderIterator, TorchEvents  # type: ignore[import-not-found]
 
 
-def install(torch: Any, spools: str, config: str) -> None:
+def install(torch: Any, spools: str, config: str, began_ns: int = 0) -> None:
     """Puts the hooks in place; called once, when torch has been imported."""
-    events = TorchEvents(torch, spools, config)
+    events = TorchEvents(torch, spools, config, began_ns)
     events.say("torch %d %s" % (os.getpid(), torch.__version__))
-    guard = _guard(events)
-    _hook_loaders(events, guard)
+    guard = guard_of(events)
+    _hook_loaders(torch, events, guard)
+    _hook_modes(torch, events, guard)
     # torch.compile must not trace this. Its compiler is imported at the first call, as by any optimizer of torch.
     guard = getattr(torch, "_disable_dynamo", lambda call: call)(guard)
     _hook_optimizers(events, guard)
     _hook_scaler(events, guard)
     _hook_backward(torch, events, guard)
-    _hook_modes(torch, events)
     os.register_at_fork(after_in_child=events.forked)
-
-
-def _guard(events: TorchEvents) -> Callable[..., Any]:
-    """Calls a method of `events`; after an error nothing more is recorded."""
-
-    def call(part: Callable[..., Any], *arguments: Any) -> Any:
-        if events.on:
-            try:
-                return part(*arguments)
-            except Exception as error:
-                events.on = False
-                text = "%s: %s" % (type(error).__name__, error)
-                sys.stderr.write("trainmark: training is no longer measured: %s\n" % text)
-                try:
-                    events.say("broken %d %s" % (os.getpid(), text))
-                except OSError:
-                    pass
-        return None
-
-    return call
 
 
 def _hook_optimizers(events: TorchEvents, guard: Callable[..., Any]) -> None:
@@ -86,20 +69,33 @@ def _hook_scaler(events: TorchEvents, guard: Callable[..., Any]) -> None:
     scaler.scale = functools.wraps(scale)(watched_scale)
 
 
-def _hook_loaders(events: TorchEvents, guard: Callable[..., Any]) -> None:
+def _hook_loaders(torch: Any, events: TorchEvents, guard: Callable[..., Any]) -> None:
     iterator = sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
     original, following = iterator.__init__, iterator.__next__
+    reset, draw = iterator._reset, iterator._next_index
+    sources: WeakKeyDictionary[Any, Source] = WeakKeyDictionary()
 
     def made(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        samplers = (loader, getattr(loader, "batch_sampler", None))
-        sizes = [getattr(sampler, "batch_size", None) for sampler in samplers]
-        self._trainmark = LoaderState(next((size for size in sizes if isinstance(size, int)), None))
+        self._trainmark = LoaderIterator(sources.setdefault(loader, Source()), _size(torch, events, loader))
         original(self, loader, *args, **kwargs)
+
+    def restarted(self: Any, *args: Any, **kwargs: Any) -> None:
+        state = self.__dict__.get("_trainmark")
+        if state is not None:
+            guard(events.restarted, state)
+        reset(self, *args, **kwargs)
+
+    def drawn(self: Any) -> Any:
+        index = draw(self)
+        state = self.__dict__.get("_trainmark")
+        if state is not None and state.size.drawn is not None:
+            state.size.drawn.append(len(index))
+        return index
 
     def fetch(self: Any) -> Any:
         state = self.__dict__.get("_trainmark")
         if state is None:
-            state = self._trainmark = LoaderState()
+            state = self._trainmark = LoaderIterator(None, BatchSize(tokens=events.tokens))
         learning = guard(events.fetch, state)
         asked = monotonic_ns()
         try:
@@ -107,11 +103,24 @@ def _hook_loaders(events: TorchEvents, guard: Callable[..., Any]) -> None:
         except StopIteration:
             guard(events.ended, state)
             raise
-        guard(events.fetched, state, batch, learning, asked)
+        guard(events.fetched, state, batch, learning or 0, asked)
         return batch
 
     iterator.__init__ = functools.wraps(original)(made)
     iterator.__next__ = functools.wraps(following)(fetch)
+    iterator._reset = functools.wraps(reset)(restarted)
+    iterator._next_index = functools.wraps(draw)(drawn)
+
+
+def _size(torch: Any, events: TorchEvents, loader: Any) -> BatchSize:
+    """How the batches of a loader are counted. Its sampler draws lists of indices where it makes batches of a dataset
+    with an index; their order is that of the batches."""
+    batches = getattr(loader, "batch_sampler", None)
+    sizes = [getattr(one, "batch_size", None) for one in (loader, batches)]
+    size = next((size for size in sizes if isinstance(size, int)), None)
+    indexed = not isinstance(loader.dataset, torch.utils.data.IterableDataset)
+    sampled = indexed and batches is not None and getattr(loader, "in_order", True)
+    return BatchSize(size, sampled, events.tokens)
 
 
 def _hook_backward(torch: Any, events: TorchEvents, guard: Callable[..., Any]) -> None:
@@ -130,11 +139,40 @@ def _hook_backward(torch: Any, events: TorchEvents, guard: Callable[..., Any]) -
     torch.autograd.backward = functools.wraps(original)(backward)
 
 
-def _hook_modes(torch: Any, events: TorchEvents) -> None:
+def _hook_modes(torch: Any, events: TorchEvents, guard: Callable[..., Any]) -> None:
     original = torch.nn.Module.train
 
     def train(self: Any, mode: bool = True) -> Any:
-        events.training_mode = bool(mode)
+        if events.training_mode != bool(mode):  # the modules inside of it are told one by one
+            guard(events.mode, bool(mode))
         return original(self, mode)
 
     torch.nn.Module.train = functools.wraps(original)(train)
+    for quiet in (torch.no_grad, torch.inference_mode):
+        _hook_quiet(quiet, events, guard)
+
+
+def _hook_quiet(quiet: Any, events: TorchEvents, guard: Callable[..., Any]) -> None:
+    enter, leave = quiet.__enter__, quiet.__exit__
+
+    def watched_enter(self: Any) -> Any:
+        if not _by_torch(sys._getframe(1)):
+            self._trainmark = True
+            guard(events.quiet)
+        return enter(self)
+
+    def watched_exit(self: Any, *error: Any) -> Any:
+        if self.__dict__.pop("_trainmark", False):
+            guard(events.loud)
+        return leave(self, *error)
+
+    quiet.__enter__ = functools.wraps(enter)(watched_enter)
+    quiet.__exit__ = functools.wraps(leave)(watched_exit)
+
+
+def _by_torch(caller: Any) -> bool:
+    """Whether torch itself turns gradients off, as when it clips them: that is a part of a step."""
+    module = caller.f_globals.get("__name__", "")
+    if module == "torch.utils._contextlib":  # a function that is decorated with it
+        module = getattr(caller.f_locals.get("func"), "__module__", None) or ""
+    return bool(module.startswith("torch."))

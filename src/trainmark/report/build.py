@@ -10,19 +10,20 @@ import msgspec
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason, as_reason, listed, reason
-from trainmark.report.make import cache, environment, trained
+from trainmark.report.make import cache, environment, trained, tries
 from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.make.contest import contests
 from trainmark.report.make.study import studies
 from trainmark.report.records import CaseReport, Report, RunReport, Share
 from trainmark.run import control
-from trainmark.score.figures.case import measure, outlier_runs
+from trainmark.score.figures.case import measure
+from trainmark.score.figures.flags import of_case, of_round, outlier_runs
 from trainmark.score.figures.gate import INSIDE, OUTSIDE
-from trainmark.score.records import Diagnosis, Goodput, Measurement
+from trainmark.score.records import Diagnosis, Flag, Goodput, Measurement
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
-from trainmark.store import events, journal
-from trainmark.store.rundir import Imported, Manifest, RunDir
+from trainmark.store import digests, events, journal
+from trainmark.store.rundir import MANIFEST, Imported, Manifest, RunDir
 from trainmark.store.state import Attempt, RunState
 
 
@@ -70,7 +71,7 @@ def _report(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState
         state=control.state_of(run, state),
         suite=manifest.plan.suite,
         cases=made.cases,
-        warnings=[*past.warnings, *made.warnings],
+        warnings=[*past.warnings, *_of_manifest(run, past), *made.warnings],
         dir=str(run.path),
         created=manifest.created * 1e-9,
         environment=environment.groups(manifest),
@@ -81,6 +82,14 @@ def _report(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState
         contests=contests(manifest.plan, made.cases),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
+
+
+def _of_manifest(run: RunDir, past: journal.Read) -> list[Reason]:
+    """The manifest is written once: every owner of the run must have found the same."""
+    known = {record.digest for record in past.records if record.k == journal.OWNER and record.digest}
+    if not known or known == {digests.manifest_digest(run.path)}:
+        return []
+    return [reason("manifest-changed", path=str(run.path / MANIFEST))]
 
 
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:
@@ -140,22 +149,32 @@ def _known(one: Measurement, imported: Imported) -> Measurement:
 def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list[Reason | str]) -> CaseReport:
     case = state.plan.cases[index]
     outcome, ended = state.case_outcome(index)
-    why = as_reason(ended)
+    why = tries.readable(as_reason(ended))
     counted = state.counted(index)
     scored, notes, sets = [], list[Reason](), []
+    damaged: list[list[Reason]] = []
     for ref, attempt in counted:
         folder = run.attempt(case, ref, attempt.number)
         results = list(events.results(folder))
         found = score_attempt(folder, case, results, series=series)
         warnings.extend(found.warnings)
         warnings.extend(_missing(folder, results, found.lines))
+        changed = digests.changes(folder, attempt.digest)
+        warnings.extend(changed)
+        damaged.append(changed)
+        if changed:
+            flags_too = [*found.score.flags, Flag("severe", reason("files-changed"))]
+            found = msgspec.structs.replace(found, score=msgspec.structs.replace(found.score, flags=flags_too))
         scored.append(found)
         sets.append(events.hosts_of(folder, case))
         notes.extend(_notes(results, case))
+        if attempt.trained:
+            notes.append(reason("in-round", round=ref.round, why=attempt.reason))
         notes.extend(_round_notes(found, ref, case))
         notes.extend(found.remarks)
-    if case.auto is not None and outcome is JobState.SUCCEEDED and why is not None:
-        notes.append(why)  # why it ended after this many rounds
+    decided = state.enough.get(index)
+    if decided is not None and outcome is JobState.SUCCEEDED and decided[1] is not None:
+        notes.append(decided[1])  # why it ended after this many rounds
     # Speed of a case that computed wrongly is no speed.
     valid = outcome is not JobState.INVALID
     scores = [found.score for found in scored]
@@ -163,7 +182,8 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     # Rounds that were tried: how many there will be may not be known yet.
     needed = [ref for ref in state.refs(index) if not state.is_spare(ref)]
     tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in needed)
-    measurements = measure(scores, case.unit, state.plan.seed, tried, aim, sets) if scores and valid else {}
+    flags = [*of_case(scores, tried), *_flags(case)] if scores and valid else []
+    measurements = measure(scores, case.unit, state.plan.seed, flags, aim, sets) if scores and valid else {}
     lasts = [state.rounds[ref].last() for ref in state.refs(index)]
     failure = next((last.failure for last in lasts if last is not None and last.failure), None)
     return CaseReport(
@@ -176,21 +196,27 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         rounds=len(needed),
         counted=len(counted),
         measurements=measurements,
-        failure=failure,
+        failure=tries.readable(failure),
         notes=sorted(dict.fromkeys(notes), key=lambda note: note.code),
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
-        runs=_runs(sets, counted, scored, valid),
+        runs=_runs(sets, counted, scored, damaged, valid),
+        tries=tries.of_case(state, index),
+        flags=flags,
         trained=trained.of_case(case, next((found.model for found in reversed(scored) if found.model), {})),
     )
 
 
 def _runs(
-    sets: list[tuple[str, ...]], counted: list[tuple[RoundRef, Attempt]], scored: list[Scored], valid: bool
+    sets: list[tuple[str, ...]],
+    counted: list[tuple[RoundRef, Attempt]],
+    scored: list[Scored],
+    damaged: list[list[Reason]],
+    valid: bool,
 ) -> list[RunReport]:
     found = []
     apart = outlier_runs([one.score for one in scored])
-    for (ref, attempt), one, odd, hosts in zip(counted, scored, apart, sets, strict=True):
+    for (ref, attempt), one, odd, hosts, changed in zip(counted, scored, apart, sets, damaged, strict=True):
         score, window = one.score, one.score.window
         found.append(
             RunReport(
@@ -204,6 +230,7 @@ def _runs(
                 sustained=score.value("sustained_throughput") if valid else None,
                 disturbed=score.disturbed,
                 outlier=odd,
+                changed=changed,
                 phases=score.phases,
                 end_to_end=score.value("end_to_end_time"),
                 step_time=score.step_time if valid else {},
@@ -211,6 +238,7 @@ def _runs(
                 histogram_counts=score.histogram_counts if valid else [],
                 reason=score.reason,
                 series=one.series,
+                flags=of_round(score, odd) if valid else [],
             )
         )
     return found
@@ -260,21 +288,19 @@ def _round_notes(found: Scored, ref: RoundRef, case: CasePlan) -> list[Reason]:
     # A program that ended well without saying so may have ended early.
     if case.probe and found.unfinished:
         notes.append(reason("ended-without-finish", ranks=listed(found.unfinished)))
-    # All reasons are in the round's own record; a reader of the whole needs the first.
-    if found.score.disturbed:
-        first, more = found.score.disturbed[0], len(found.score.disturbed) - 1
-        why = reason("first-of-several", why=first, more=more) if more else first
-        notes.append(reason("round-disturbed", round=ref.round, why=why))
     return notes + [reason("in-round", round=ref.round, why=note) for note in found.score.notes]
 
 
 def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
     """What a reader must know besides the figures."""
     notes = [note for result in results for one in result.get("warnings", []) if (note := as_reason(one))]
-    if case.data == SYNTHETIC:
-        notes.append(reason("data-synthetic"))
     if case.diagnostic is not None:
         notes.append(reason("diagnostic-round"))
     if case.opened:
         notes.append(reason("open-division", changed=list(case.opened)))
     return notes
+
+
+def _flags(case: CasePlan) -> list[Flag]:
+    """What is wrong with the figures of every round of the case."""
+    return [Flag("note", reason("data-synthetic"))] if case.data == SYNTHETIC else []

@@ -47,12 +47,21 @@ class Link(msgspec.Struct, frozen=True):
     code: bool = True
 
 
+class Reference(msgspec.Struct, frozen=True):
+    """A name that leads to a file beside the page. Elsewhere it is only a name."""
+
+    text: Text
+    href: str
+
+
 class Stack(msgspec.Struct, frozen=True):
-    """A second, less loud line below the first, where there is room for it. In a line: beside it, or left out."""
+    """A second, less loud line below the first, where there is room for it. In a line: beside it, or left out; in the
+    first cell of a table that `keeps` it, on a line of its own."""
 
     main: Inline
     below: Text
     in_line: bool = False
+    keeps: bool = False
 
 
 class Several(msgspec.Struct, frozen=True):
@@ -75,7 +84,7 @@ class Fold(msgspec.Struct, frozen=True):
     facts: Sequence[tuple[Text, Text]]
 
 
-Inline = Text | Badge | Code | Link | Stack | Several | Strong | Fold
+Inline = Text | Badge | Code | Link | Reference | Stack | Several | Strong | Fold
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +107,13 @@ class Paragraph(Block, frozen=True):
     card: bool = False
 
 
+class Lead(Block, frozen=True):
+    """The answer in one sentence, before everything else. The sentence says it all: the colour only helps."""
+
+    text: Text
+    tone: Tone = "calm"
+
+
 class Notes(Block, frozen=True):
     """Remarks, one on each line."""
 
@@ -114,11 +130,12 @@ class Facts(Block, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """`figures`: its cells are set to the right."""
+    """`figures`: its cells are set to the right. `filter`: a page lets its reader choose among the column's values."""
 
     head: Text
     figures: bool = True
     shown_in: tuple[Format, ...] = EVERYWHERE
+    filter: bool = False
 
 
 def columns(*keys: str, text: int = 1, after: int = 0) -> list[Column]:
@@ -134,6 +151,13 @@ class Table(Block, frozen=True):
     small: bool = False
     # A class for the page's style.
     style: str = ""
+
+
+class Commands(Block, frozen=True):
+    """What to type next, each to be copied as it is."""
+
+    title: Text
+    commands: Sequence[str]
 
 
 class Log(Block, frozen=True):
@@ -192,3 +216,5 @@ class Document(msgspec.Struct, frozen=True):
     facts: Sequence[tuple[Text, Inline]] = ()
     # Whether the heading stands in Markdown too, where nothing but the blocks may be wanted.
     headed: bool = True
+    # On top of everything, in all formats.
+    lead: Lead | None = None

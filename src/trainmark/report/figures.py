@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from trainmark.i18n.catalogues import LABELS
-from trainmark.i18n.texts import Text, label, named
-from trainmark.reasons import Reason, as_reason
+from trainmark.i18n.texts import Joined, Text, label, named
+from trainmark.reasons import as_reason
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row
 from trainmark.report.document import Badge, Inline, Several, Tone
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.figures.definitions import EVALUATION
-from trainmark.score.records import Measurement
+from trainmark.score.records import Flag, Measurement
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
 
@@ -23,7 +24,13 @@ _STATES: dict[JobState, Tone] = {
     JobState.TIMEOUT: "bad",
     JobState.LOST: "bad",
 }
-_OUTCOMES: dict[str, Tone] = {"steady": "good", "drifting": "warn", "two-level": "warn", "too short": "warn"}
+_OUTCOMES: dict[str, Tone] = {
+    "steady": "good",
+    "drifting": "warn",
+    "two-level": "warn",
+    "unsteady": "warn",
+    "too short": "warn",
+}
 _BANDS: dict[str, Tone] = {"band-inside": "good", "band-outside": "bad"}
 # Against a vendor's peak where one is known, else against a measured multiplication.
 _FRACTIONS = ("mfu", "matmul_fraction")
@@ -118,13 +125,26 @@ def disturbed_text(case: CaseReport) -> str:
 def remarks(case: CaseReport) -> list[Text]:
     """Everything a reader needs beyond the row; nothing for a case without remarks."""
     found: list[Text] = [case.reason] if case.state is not JobState.SUCCEEDED and case.reason else []
+    found += [flag_text(flag) for flag in case.flags]
     found += case.notes
     speed = throughput(case)
-    return [*found, speed.reason] if speed is not None and speed.reason else found
+    return [*found, speed.reason] if speed is not None and speed.value is None else found
 
 
-def about_a_disturbance(remark: Text) -> bool:
-    return isinstance(remark, Reason) and remark.code == "round-disturbed"
+def flag_text(flag: Flag) -> Text:
+    """`warning: … (in 9 of 10 rounds)`"""
+    said = Joined((named("severity", flag.severity), flag.reason), ": ")
+    if flag.rounds is None or flag.of == 1:
+        return said
+    return Joined((said, label("flag_rounds", str(flag.rounds), str(flag.of))), " ")
+
+
+def flag_codes(flags: Sequence[Flag]) -> str:
+    """For programs: `severe two-level-slower 2/5; note data-synthetic`."""
+    return "; ".join(
+        f"{flag.severity} {flag.reason.code}" + ("" if flag.rounds is None else f" {flag.rounds}/{flag.of}")
+        for flag in flags
+    )
 
 
 def formula(found: Measurement) -> Text:

@@ -49,12 +49,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def value(found: Measurement | None) -> str:
-    """A figure that was seen but is no result stands in brackets, so that nobody reads it as one."""
-    if found is None:
-        return NONE
-    if found.value is None:
-        return f"({quantity(sum(found.inputs) / len(found.inputs), found.unit)})" if found.inputs else NONE
-    return quantity(found.value, found.unit)
+    return NONE if found is None else quantity(found.value, found.unit)
 
 
 def interval(found: Measurement | None) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from trainmark.reasons import Reason
 from trainmark.report.charts.records import Curve
-from trainmark.score.records import Diagnosis, Goodput, Measurement, Verdict
+from trainmark.score.records import Diagnosis, Flag, Goodput, Measurement, Verdict
 from trainmark.spec.case_id import Value
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
@@ -25,6 +25,8 @@ class RunSeries(msgspec.Struct, frozen=True):
     # Of the reference band, where one applies: lowest and highest loss by step.
     band_low: Curve | None = None
     band_high: Curve | None = None
+    # What the band judges: the mean loss over each of its stretches of steps.
+    band_means: Curve | None = None
     # By seconds since the round began: CPU, memory, devices, power, per node.
     utilisation: list[Curve] = []
 
@@ -35,7 +37,7 @@ class RunReport(msgspec.Struct, frozen=True):
     round: int
     attempt: int
     hosts: list[str]
-    # None without steps. `outcome` is steady, drifting, two-level or too short.
+    # None without steps. `outcome` is steady, drifting, two-level, unsteady, too short or fixed.
     outcome: str | None
     window_first: int | None
     window_last: int | None
@@ -44,6 +46,8 @@ class RunReport(msgspec.Struct, frozen=True):
     # Why the round is `disturbed`; empty when it is not.
     disturbed: list[Reason] = []
     outlier: bool = False
+    # What is not as it was when the round ended: its figures may not be what was measured.
+    changed: list[Reason] = []
     # Seconds: init, train, evaluate, checkpoint, other …; they add up to `end_to_end`.
     phases: dict[str, float] = {}
     end_to_end: float | None = None
@@ -55,6 +59,17 @@ class RunReport(msgspec.Struct, frozen=True):
     # Why it has no throughput, if it has none.
     reason: Reason | None = None
     series: RunSeries | None = None
+    # What is wrong with its figures, though they are given.
+    flags: list[Flag] = []
+
+
+class Try(msgspec.Struct, frozen=True):
+    """An attempt at a round that did not count, where there was more than one."""
+
+    round: int
+    attempt: int
+    state: JobState
+    reason: Reason | None
 
 
 class Trained(msgspec.Struct, frozen=True):
@@ -99,6 +114,10 @@ class CaseReport(msgspec.Struct, frozen=True):
     band: Reason | None = None
     runs: list[RunReport] = []
     trained: Trained | None = None
+    # What became of earlier attempts, where rounds were tried again.
+    tries: list[Try] = []
+    # What is wrong with its figures, though they are given; the worst first, each once, with how many rounds have it.
+    flags: list[Flag] = []
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -170,6 +189,35 @@ class Contest(msgspec.Struct, frozen=True):
     rivals: list[Rival]
 
 
+class Change(msgspec.Struct, frozen=True):
+    """The run against the baseline of its hosts: the verdict on all cases together, and how many were compared."""
+
+    baseline: str
+    # `faster`, `slower`, `equivalent`, `inconclusive` or `incomplete`; None where nothing could be compared.
+    word: str | None = None
+    ratio: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    cases: int = 0
+    # Cases that lost more than 5 %, beyond doubt.
+    lost: list[str] = []
+    reason: Reason | None = None
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The few lines on top. `trust`: `good`, `fair` (warnings), `weak` (severe flags, or cases without a result), or
+    `none`."""
+
+    verdict: Reason
+    trust: str
+    # Cases with a result, of how many.
+    results: int
+    cases: int
+    change: Change | None = None
+    # Commands to type next.
+    next: list[str] = []
+
+
 class Report(msgspec.Struct, frozen=True):
     """What `--json` prints."""
 
@@ -195,3 +243,5 @@ class Report(msgspec.Struct, frozen=True):
     goodput: list[Goodput] = []
     # Which framework is faster, where the run has cases of several.
     contests: list[Contest] = []
+    # What it says in a few lines.
+    summary: Summary | None = None

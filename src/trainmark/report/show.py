@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from trainmark.errors import UserError
 from trainmark.report.document import Document
 
 FORMATS = ("text", "html", "md", "json", "csv")
-_SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".json": "json", ".csv": "csv"}
+_SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".json": "json", ".csv": "csv", ".pdf": "pdf"}
 
 
 def format_of(asked: str | None, output: Path | None) -> str:
@@ -32,6 +33,10 @@ def show(record: Any, format: str = "text", language: str | None = None) -> str:
         from trainmark.report.render import html
 
         return html.render(found, language)
+    if format == "pdf":
+        raise UserError(
+            "PDF is made of a run's report only: `trainmark report RUN -o FILE.pdf`; others can be printed from .html"
+        )
     if format == "md":
         from trainmark.report.render import markdown
 
@@ -63,4 +68,5 @@ _KINDS = {
     "Why": ("why", True),
     "GoodputRun": ("goodput", False),
     "Peaks": ("peaks", False),
+    "Score": ("score", False),
 }

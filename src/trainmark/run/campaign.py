@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from trainmark.agent.private import is_ours
 from trainmark.errors import STOPPED, UserError
 from trainmark.plan.records import Kind, Plan
 from trainmark.reasons import Reason
@@ -28,7 +29,7 @@ from trainmark.run.observers import Observer, Observers
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
-from trainmark.store.files import read_json, write_json
+from trainmark.store.files import decode, read_json, write_json
 from trainmark.store.rundir import RunDir
 
 RECORD = "campaign.json"
@@ -39,6 +40,7 @@ PART = "campaign-part.json"
 # What goes on beside the rounds of a run of these kinds: a function of the run, its plan and the observer of its rounds
 # that gives a context manager of a `Companion`.
 _COMPANIONS = {
+    "acceptance": "trainmark.run.budget:companion",
     "goodput": "trainmark.run.faults:companion",
     "automl": "trainmark.automl.experiment.runs:companion",
 }
@@ -118,11 +120,9 @@ class Campaign:
 
     def record(self) -> Record:
         try:
-            return msgspec.json.decode((self.folder / RECORD).read_bytes(), type=Record)
-        except OSError as error:
-            raise UserError(f"{self.folder / RECORD}: cannot be read: {error.strerror}") from None
-        except msgspec.DecodeError as error:
-            raise UserError(f"{self.folder / RECORD}: broken: {error}") from None
+            return decode(self.folder / RECORD, Record)
+        except FileNotFoundError:
+            raise UserError(f"{self.folder / RECORD}: no such file") from None
 
     def run(self, member: Member) -> RunDir:
         return RunDir(Path(os.path.normpath(self.folder / member.run)))
@@ -134,8 +134,9 @@ class Campaign:
     def go(self, procedure: Procedure, driver: Driver, switch: Switch | None = None) -> list[Shown] | None:
         """From wherever the campaign stands to its end; None if it was stopped. A request to stop is heard in a run
         and between two."""
+        before = stop.standing(self.folder)
         with self._owned() as lease:
-            stop.clear(self.folder)
+            stop.clear(self.folder, before)
             asked = _Watch(self.folder, switch or StopSwitch(), lease)
             shown: list[Shown] = []
             while True:
@@ -170,7 +171,8 @@ class Campaign:
     def _described(self, procedure: Procedure, member: Member) -> RunDir:
         run = self.run(member)
         if not rundir.is_run(str(run.path)):
-            run.path.mkdir(parents=True, exist_ok=True)
+            if not run.path.is_dir():
+                rundir.make_private(run.path)
             self.describe(run, procedure.plan(member.step))
         return run
 
@@ -218,7 +220,8 @@ def create(
             where = Path.cwd()
     try:
         # One that was killed before its record was written may have left its folder.
-        folder.mkdir(parents=True, exist_ok=not (folder / RECORD).exists())
+        if not folder.is_dir() or (folder / RECORD).exists():
+            rundir.make_private(folder)
     except OSError as error:
         raise UserError(f"--runs {folder.parent}: cannot be written: {error.strerror}") from None
     record = Record(
@@ -246,7 +249,8 @@ def find(runs: Path, name: str | None) -> Campaign | None:
     if name is not None:
         folders = [Path(name), runs / name]
         return next((Campaign(folder.resolve()) for folder in folders if (folder / RECORD).is_file()), None)
-    found = [Campaign(file.parent.resolve()) for file in runs.glob(f".*/{RECORD}")]
+    files = [file for file in runs.glob(f".*/{RECORD}") if is_ours(str(file.parent)) and is_ours(str(file))]
+    found = [Campaign(file.parent.resolve()) for file in files]
     newest = max(found, key=lambda one: one.record().created, default=None)
     if newest is None or newest.record().finished:
         return None

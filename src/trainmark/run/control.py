@@ -18,10 +18,13 @@ from trainmark.run.lease import Owner
 from trainmark.run.progress import Progress
 from trainmark.spec.states import JobState
 from trainmark.store import rundir
+from trainmark.store.files import decode_line
+from trainmark.store.logs import last_lines
 from trainmark.store.rundir import RUN_LOG, SAMPLES, RunDir
 from trainmark.store.state import Attempt, RunState
 
 _LOOK_SECONDS = 0.1
+_AGAIN_SECONDS = 1.0
 # Only the newest runs can be running; older ones are not looked at again each second.
 _NEWEST = 20
 
@@ -120,12 +123,10 @@ def _running(run: RunDir, plan: Plan, ref: RoundRef, attempt: Attempt, owned: bo
 def last_sample(attempt_dir: Path) -> dict[str, Any]:
     """The newest sample of the first node; empty before there is one."""
     for file in sorted(attempt_dir.glob(f"*/{SAMPLES}")):
-        for line in reversed(file.read_bytes().splitlines()[1:]):
-            try:
-                found = msgspec.json.decode(line)
-            except msgspec.DecodeError:
-                continue
-            return found if isinstance(found, dict) else {}
+        for line in reversed(last_lines(file, 2)):
+            found = decode_line(line)
+            if isinstance(found, dict) and "t" in found:  # not the first line, which tells the units
+                return found
     return {}
 
 
@@ -150,12 +151,28 @@ def stop_campaign(made: Campaign, *, now: bool = False, timeout: float = 120.0) 
 
 
 def _stop(folder: RunDir, what: str, name: str, now: bool, timeout: float) -> bool:
+    rundir.check_own(folder.path)
     if not is_driven(folder):
         return False
     stop.request(folder.path, now=now)
-    if not wait(folder, timeout):
-        raise SiteError(f"{what} has not stopped within {timeout:g} s; `trainmark stop --now {name}` is harsher")
+    deadline = time.monotonic() + timeout
+    while not wait(folder, min(_AGAIN_SECONDS, timeout / 2)):
+        if time.monotonic() >= deadline:
+            raise SiteError(f"{what} has not stopped within {timeout:g} s; {_harsher(folder, name, now)}")
+        if stop.standing(folder.path) is None:
+            stop.request(folder.path, now=now)  # a controller that took over has cleared it
     return True
+
+
+def _harsher(folder: RunDir, name: str, now: bool) -> str:
+    """What helps when asking did not."""
+    owner = lease.read(folder.path)
+    if not now or owner is None:
+        return f"`trainmark stop --now {name}` is harsher"
+    return (
+        f"its controller, {owner}, does not answer: end it there with `kill -9 {owner.pid}`, "
+        f"then `trainmark stop {name}` ends what is left of its ranks"
+    )
 
 
 def wait(run: RunDir, timeout: float | None = None) -> bool:

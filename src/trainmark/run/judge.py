@@ -28,6 +28,24 @@ class Judged(msgspec.Struct, frozen=True):
     band: Reason | None = None
 
 
+def has_trained(case: CasePlan, attempt_dir: Path) -> bool:
+    """Whether every rank of an attempt that failed had made all its steps before, with losses that are numbers: what
+    failed came after training."""
+    if not case.probe or case.world is None:
+        return False  # ranks of a command say nothing of their own accord
+    from trainmark.store import columns, events
+
+    ended = [rank for result in events.results(attempt_dir) for rank in result.get("ranks") or []]
+    if any(rank.get("nonfinite") for rank in ended if isinstance(rank, dict)):
+        return False
+    try:
+        ranks = columns.read(attempt_dir, case.world).ranks
+    except (OSError, ValueError):
+        return False
+    told = [rank for rank in ranks if rank.steps is not None and (rank.notes("trained") or rank.mark("TRAIN_END"))]
+    return len(told) == case.world
+
+
 def judge(case: CasePlan, _ref: RoundRef, attempt_dir: Path) -> Judged:
     """Reads the attempt's events where something depends on them: that costs more than a small round does."""
     gated = bool(case.band) or case.loss_falls
@@ -54,7 +72,16 @@ def _gate(case: CasePlan, found: Columns, attempt_dir: Path) -> Judgement:
     since = max((step for step in notes if isinstance(step, int)), default=0)
     if since:
         seen = _before(since, case.world, attempt_dir) | seen
-    return gate.in_band(seen, case.band, since) if case.band else gate.falling(seen, case.band_missing, since)
+    if not case.band:
+        return gate.falling(seen, case.band_missing, since)
+    return gate.in_band(seen, case.band, since, ended_at=_ended_early(case, found))
+
+
+def _ended_early(case: CasePlan, found: Columns) -> int | None:
+    """The last step of a training by time that was cut off before the steps of its recipe were made."""
+    told = [note for rank in found.ranks for note in rank.notes("trained") if isinstance(note, dict)]
+    steps = [note.get("steps") for note in told if note.get("capped") is True]
+    return min((step for step in steps if isinstance(step, int)), default=None) if case.length else None
 
 
 def _before(since: int, world: int | None, attempt_dir: Path) -> dict[int, float]:

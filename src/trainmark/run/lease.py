@@ -14,8 +14,8 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.launch import process
-from trainmark.store import journal
-from trainmark.store.files import write_json
+from trainmark.store import journal, rundir
+from trainmark.store.files import Damaged, decode, write_json
 from trainmark.store.rundir import LEASE
 
 _LOCK = "lease.lock"
@@ -90,16 +90,17 @@ class Lease:
 
 
 def read(run_dir: Path) -> Owner | None:
+    """Who owns it, or owned it last. Of a lease that was damaged nothing can be said, so nobody owns the run; epochs go
+    on from the journal's, and a controller that still lives finds out when it next renews."""
     try:
-        return msgspec.json.decode((run_dir / LEASE).read_bytes(), type=Owner)
-    except FileNotFoundError:
+        return decode(run_dir / LEASE, Owner)
+    except (FileNotFoundError, Damaged):
         return None
-    except msgspec.DecodeError as error:
-        raise UserError(f"{run_dir / LEASE}: broken: {error}") from None
 
 
 def take(run_dir: Path) -> Lease:
     """Own the run, or say who does."""
+    rundir.check_own(run_dir)
     seen = read(run_dir)
     if seen is not None and is_alive(seen, run_dir):
         raise Owned(

@@ -12,9 +12,9 @@ from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended, How, StartedAttempt
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, as_reason, reason
-from trainmark.run.judge import Judged, enough
+from trainmark.run.judge import Judged, enough, has_trained
 from trainmark.spec.states import JobState
-from trainmark.store import journal
+from trainmark.store import digests, journal
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import CANCELLED_KIND, Attempt, RunState
 
@@ -106,6 +106,10 @@ class Loop:
         # Attempts under way: one, unless the plan lets rounds of a block run side by side.
         self._going: list[Following] = []
         self._rests: dict[RoundRef, float] = {}
+        # When this controller began, when it began each attempt, and how long the longest of each case took.
+        self._began = clock()
+        self._starts: dict[RoundRef, float] = {}
+        self._lasted: dict[int, float] = {}
 
     def go(self) -> JobState:
         """Until every round is over or somebody asked to stop. Returns the run's state."""
@@ -141,12 +145,28 @@ class Loop:
                     return
                 self._decide(case, ref.case)
                 continue
-            unmet = self._preflight(case)
+            if self._is_out_of_time(case, ref):
+                continue
+            unmet = self._preflight(case) or self._hopeless(case)
             if unmet is not None:
                 self._record(journal.SKIPPED, case=ref.case, reason=unmet)
                 self._observer.ended(case, ref, Ended(JobState.SKIPPED, unmet))
                 continue
             self._attempt(case, ref)
+
+    def _is_out_of_time(self, case: CasePlan, ref: RoundRef) -> bool:
+        """A plan with a time for the whole run gives up further rounds of a case that has one, as far as they would not
+        end in time; that is written down as if a pilot had decided it."""
+        done = len(self._state.counted(ref.case))
+        if self._plan.within is None or not done or self._state.next_attempt(ref) > 1:
+            return False
+        passed = self._clock() - self._began
+        if passed + self._lasted.get(ref.case, 0.0) <= self._plan.within:
+            return False
+        why = reason("out-of-time", rounds=done, wanted=case.repeat, seconds=f"{self._plan.within:g}")
+        self._record(journal.ENOUGH, case=ref.case, round=ref.round - 1, reason=why)
+        self._observer.note(reason("of-case", case=case.case, why=why))
+        return True
 
     def _next(self) -> RoundRef | None:
         """A round of the first block that is not over, if its hosts are free; among several, the one spoiled least."""
@@ -164,6 +184,20 @@ class Loop:
         busy = {host for one in self._going for host in one.hosts}
         return not any(node.host in busy for node in self._plan.cases[ref.case].nodes)
 
+    def _hopeless(self, case: CasePlan) -> Reason | None:
+        """Of a diagnosis: a command that failed once in each of its modes would fail in the other blocks, too."""
+        if case.diagnostic is None:
+            return None
+        modes = [
+            [self._state.rounds[ref].last() for ref in self._state.refs(index)]
+            for index, other in enumerate(self._plan.cases)
+            if other.diagnostic is not None and other.diagnostic.of == case.diagnostic.of
+        ]
+        tried = [[last for last in lasts if last is not None and last.state.ended] for lasts in modes]
+        if all(lasts and all(last.crashed for last in lasts) for lasts in tried):
+            return reason("diagnosed-command-fails")
+        return None
+
     def _skip_the_rest(self, why: Reason) -> None:
         for ref in self._state.waiting({one.ref for one in self._going}):
             self._record(journal.SKIPPED, case=ref.case, reason=why)
@@ -179,6 +213,7 @@ class Loop:
             round=ref.round,
             attempt=number,
             token=token,
+            key=os.urandom(16).hex(),
             epoch=self._epoch,
             # Rounds differ in their seed and the same round of another run of this plan does not.
             seed=self._plan.seed + ref.round - 1,
@@ -187,6 +222,7 @@ class Loop:
         request = self._launcher.render(spec, self._plan.site)
         self._record(journal.ATTEMPT, case=ref.case, round=ref.round, attempt=number, token=token)
         self._observer.started(case, ref, number)
+        self._starts[ref] = self._clock()
         try:
             job = self._launcher.submit(request)
         except SiteError as error:
@@ -272,10 +308,13 @@ class Loop:
         self._observer.note(reason("of-case", case=case.case, why=found.reason))
 
     def _end(self, case: CasePlan, ref: RoundRef, attempt: int, ended: Ended) -> None:
-        well = ended.state is JobState.SUCCEEDED
-        judged = self._judge(case, ref, self._run.attempt(case, ref, attempt)) if well else Judged()
+        folder = self._run.attempt(case, ref, attempt)
+        trained = ended.state in (JobState.FAILED, JobState.TIMEOUT) and has_trained(case, folder)
+        if trained:
+            ended = Ended(ended.state, reason("failed-after-training", why=ended.reason), ended.failure)
+        judged = self._judge(case, ref, folder) if trained or ended.state is JobState.SUCCEEDED else Judged()
         if judged.fault:
-            ended = Ended(JobState.INVALID, judged.fault)
+            ended, trained = Ended(JobState.INVALID, judged.fault), False
         self._record(
             journal.ENDED,
             case=ref.case,
@@ -286,8 +325,13 @@ class Loop:
             failure=ended.failure,
             speed=judged.speed,
             band=judged.band,
+            digest=digests.attempt_digest(self._run.attempt(case, ref, attempt)),
+            trained=trained,
         )
         self._observer.ended(case, ref, ended)
+        if ref in self._starts:
+            lasted = self._clock() - self._starts.pop(ref)
+            self._lasted[ref.case] = max(lasted, self._lasted.get(ref.case, 0.0))
         rest = min(MOST_REST_SECONDS, REST_SECONDS * 2.0 ** min(self._state.rounds[ref].spoiled, 10))
         self._rests[ref] = self._clock() + rest
 

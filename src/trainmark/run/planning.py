@@ -13,6 +13,7 @@ import msgspec
 import trainmark
 from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import launcher_of
+from trainmark.launch.sites import for_suite
 from trainmark.plan.build import Places, build, with_peaks
 from trainmark.plan.records import Plan
 from trainmark.spec import site as sites
@@ -42,6 +43,7 @@ def plan_suite(
 ) -> Plan:
     """`changed`: parameters that stand above what the suite says. `allow_skip`: cases that the site is too small for
     are planned to be skipped."""
+    site = for_suite(loaded, site)
     return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed, allow_skip=allow_skip)
 
 
@@ -52,7 +54,16 @@ def plan_cases(loaded: Loaded, cases: list[Case], site: Site, seed: int | None, 
         seed = random_seed()
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
     here = msgspec.structs.replace(here, pythons=_pythons(site, cases))
-    return build(suite.name, suite.division, suite.retries, cases, site, here, seed, allow_skip=allow_skip)
+    made = build(suite.name, suite.division, suite.retries, cases, site, here, seed, allow_skip=allow_skip)
+    return msgspec.structs.replace(made, within=suite.within, suite_text=_text(loaded))
+
+
+def _text(loaded: Loaded) -> str:
+    """What was read; empty for a suite that was not written in a file."""
+    try:
+        return loaded.file.read_text() if loaded.file.suffix in (".yaml", ".yml") else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def with_kept_peaks(plan: Plan, site_file: Path | None) -> Plan:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from trainmark.plan.records import CasePlan
+from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.spec.length import Length
+from trainmark.spec.shape import STEPS
 from trainmark.store.files import read_json
 from trainmark.store.rundir import STATUS
+
+# What a round takes besides training, on an ordinary machine: start and end.
+_AROUND_SECONDS = 6.0
+# The share of its longest time that a round by time needs on an ordinary machine.
+_USUAL_SHARE = 0.5
+# As the programs measure: more than what is asked for, after a few steps of warm-up.
+_MARGIN, _WARM_UP_STEPS = 1.15, 5
+
+
+# Phases that programs declare, as what a rank is doing.
+_DOING = {"evaluate": "evaluating", "checkpoint": "saving", "agree": "training"}
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -19,11 +35,14 @@ class Progress(msgspec.Struct, frozen=True):
     step: int
     steps: int | None
     rate: float | None
+    # What its ranks do: importing, loading, warming up, training, evaluating (or another declared phase), ending.
+    phase: str = ""
 
     def text(self, unit: str) -> str:
-        step = f"step {self.step}" + (f"/{self.steps}" if self.steps else "")
+        doing = self.phase or self.state.lower()
+        step = f"  step {self.step}" + (f"/{self.steps}" if self.steps else "") if self.step else ""
         rate = f"  {self.rate:,.1f} {unit}/s" if self.rate is not None else ""
-        return f"{self.state.lower()}  {step}{rate}"
+        return f"{doing}{step}{rate}"
 
 
 class Pace:
@@ -32,16 +51,73 @@ class Pace:
     def __init__(self) -> None:
         self._first: tuple[Path, float, int] | None = None
 
-    def seconds_left(self, attempt_dir: Path, seen: Progress) -> float | None:
+    def seconds_left(self, attempt_dir: Path, seen: Progress, length: Length | None = None) -> float | None:
         """None before there is anything to go by."""
         if self._first is None or self._first[0] != attempt_dir:
             if seen.step > 0:
                 self._first = attempt_dir, seen.uptime, seen.step
             return None
-        done = seen.step - self._first[2]
-        if not seen.steps or done <= 0:
+        _, since, first = self._first
+        if seen.step <= first:
             return None
-        return (seen.uptime - self._first[1]) / done * max(0, seen.steps - seen.step)
+        pace = (seen.uptime - since) / (seen.step - first)
+        if length is not None:
+            return _left_by_time(length, seen, pace, since - pace * first)
+        return None if not seen.steps else pace * max(0, seen.steps - seen.step)
+
+
+def _left_by_time(length: Length, seen: Progress, pace: float, began: float) -> float:
+    """Of a round that ends with enough steps and seconds, or when its time is up. `began`: when the first step did."""
+    steps = _WARM_UP_STEPS + _MARGIN * length.steps
+    if length.whole:
+        steps = max(steps, seen.steps or 0)
+    seconds = began + _WARM_UP_STEPS * pace + _MARGIN * length.seconds
+    left = max(pace * (steps - seen.step), seconds - seen.uptime)
+    return max(0.0, min(left, max(length.most, seconds) - seen.uptime))
+
+
+class CountDown:
+    """Seconds left as they are shown: they get fewer, and more only when something happened that explains it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._shown: tuple[object, float, float] | None = None
+
+    def of(self, estimate: float, cause: object) -> float:
+        """`cause` changes with whatever may make it longer: another round, another attempt."""
+        now = self._clock()
+        if self._shown is not None and self._shown[0] == cause:
+            estimate = min(estimate, max(0.0, self._shown[2] - (now - self._shown[1])))
+        self._shown = cause, now, estimate
+        return estimate
+
+
+class Remaining:
+    """What is left of a run: the round under way, and each case's rounds to come at that case's own pace."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._took: dict[int, list[float]] = {}
+
+    def ended(self, ref: RoundRef, seconds: float) -> None:
+        self._took.setdefault(ref.case, []).append(seconds)
+
+    def of_case(self, index: int) -> float | None:
+        """Seconds of a round; None while nothing says."""
+        if index in self._took:
+            return sum(self._took[index]) / len(self._took[index])
+        return usual_seconds(self._plan.cases[index])
+
+    def seconds(self, to_come: Sequence[RoundRef]) -> float | None:
+        """None when some case's rounds are anybody's guess."""
+        each = [self.of_case(ref.case) for ref in to_come]
+        known = [one for one in each if one is not None]
+        return sum(known) if len(known) == len(each) else None
+
+
+def usual_seconds(case: CasePlan) -> float | None:
+    """A round of the case on an ordinary machine, as its plan tells; None where only a try can tell."""
+    return None if case.length is None else _AROUND_SECONDS + _USUAL_SHARE * case.length.most
 
 
 def look(attempt_dir: Path, case: CasePlan) -> Progress | None:
@@ -52,14 +128,41 @@ def look(attempt_dir: Path, case: CasePlan) -> Progress | None:
         return None
     ranks = [rank for node in nodes for rank in node.get("ranks", [])]
     rates = [node.get("rate") for node in nodes]
-    steps = case.params.get("steps")
+    # The one that is furthest behind is the one that is waited for.
+    last: dict[str, Any] = min(ranks, key=lambda rank: int(rank.get("step") or 0), default={})
     return Progress(
         state=min(str(node.get("state", "")) for node in nodes),
         uptime=max(float(node.get("uptime", 0.0)) for node in nodes),
-        step=min((int(rank.get("step") or 0) for rank in ranks), default=0),
-        steps=steps if isinstance(steps, int) and steps > 0 else None,
+        step=int(last.get("step") or 0),
+        steps=_steps(case),
         rate=None if None in rates else sum(float(rate) for rate in rates if rate is not None),
+        phase=_DOING.get(phase := str(last.get("phase") or ""), phase),
     )
+
+
+def _steps(case: CasePlan) -> int | None:
+    """How many there will be: of a round by time at least those of its recipe and those that are measured."""
+    given = next((value for name in STEPS if type(value := case.params.get(name)) is int and value > 0), None)
+    if case.length is None or given is None:
+        return given
+    least = round(_WARM_UP_STEPS + _MARGIN * case.length.steps)
+    return max(given, least) if case.length.whole else None
+
+
+def run_left(plan: Plan, ended: set[RoundRef], seconds: float) -> float | None:
+    """How long the rest of a run may take, in seconds, after so many: as long for each round as so far. Rounds that run
+    side by side are counted by whole blocks. Never more than the plan allows, but for the blocks that run in any case.
+    None before the first is over."""
+    sizes = [1 if plan.width > 1 else len(block) for block in plan.blocks]
+    done = sum(ended.issuperset(block) for block in plan.blocks) if plan.width > 1 else len(ended)
+    if not done:
+        return None
+    pace = seconds / done
+    left = pace * (sum(sizes) - done)
+    if plan.blocks_within is None:
+        return left
+    needed = pace * (sum(sizes[: plan.least_blocks]) - done)
+    return min(left, max(0.0, plan.blocks_within - seconds, needed))
 
 
 def duration(seconds: float) -> str:

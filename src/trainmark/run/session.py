@@ -26,7 +26,7 @@ from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.run.stop import RunSwitch, StopSwitch, Switch
 from trainmark.spec.states import JobState
-from trainmark.store import journal, provenance, rundir
+from trainmark.store import digests, journal, provenance, rundir, secrets, series
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
@@ -43,14 +43,17 @@ def create(plan: Plan, runs: Path, command: Sequence[str] = (), folder: Path | N
 
 def describe(run: RunDir, plan: Plan, command: Sequence[str] = (), folder: Path | None = None) -> None:
     """Writes the manifest of a run whose folder is there."""
+    created = time.time_ns()
+    told, words = secrets.hide(run, plan, command)
     manifest = Manifest(
         schema=rundir.SCHEMA,
         run=run.id,
-        created=time.time_ns(),
+        created=created,
         trainmark=__version__,
-        command=list(command),
-        plan=plan,
+        command=words,
+        plan=told,
         provenance=provenance.collect(folder),
+        series=series.join(run.path.parent, run.id, plan, created),
     )
     rundir.write_manifest(run, manifest)
 
@@ -69,6 +72,7 @@ def nothing_left(run: RunDir, plan: Plan) -> bool:
 
 def release(run: RunDir, plan: Plan) -> list[str]:
     """Clears what a run that nobody works on has left with its site; returns what could not be."""
+    rundir.check_own(run.path)
     return launcher_of(plan.site).release(run.path)
 
 
@@ -85,8 +89,9 @@ def drive(
     `switch`: the caller's, by which it asks this run to stop; one may serve several runs. `ending`: why no further
     round is needed, if so. Raises `Owned` when somebody else works on the run, `LostLease` when it was taken over.
     """
+    before = stop.standing(run.path)
     with leases.take(run.path) as lease:
-        stop.clear(run.path)
+        stop.clear(run.path, before)
         return _work(run, plan, observer, lease, RunSwitch(run.path, switch or StopSwitch()), ending)
 
 
@@ -109,7 +114,12 @@ def _work(
         for warning in past.warnings:
             observer.note(reason("warning", text=warning))
         state = RunState.replay(plan, past.records)
-        state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid()))
+        of_manifest = digests.manifest_digest(run.path)
+        state.apply(writer.append(journal.OWNER, host=os.uname().nodename, pid=os.getpid(), digest=of_manifest))
+        hidden = secrets.known(run)
+        if hidden:
+            observer.note(reason("secrets-hidden", count=len(hidden)))
+        plan = secrets.reveal(plan, hidden)
         launcher = launcher_of(plan.site)
         preflight = unmet if launcher.this_machine else unmet_elsewhere
         loop = Loop(
@@ -127,6 +137,7 @@ def _work(
             ending=ending,
         )
         final = loop.go()
+        secrets.forget(run, hidden, over=final is JobState.SUCCEEDED)
         for text in launcher.release(run.path):
             observer.note(reason("warning", text=text))
         return final

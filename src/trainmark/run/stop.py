@@ -80,9 +80,23 @@ def request(run_dir: Path, *, now: bool) -> None:
     write_json(run_dir / STOP, {"reason": _BY_COMMAND, "now": now})
 
 
-def clear(run_dir: Path) -> None:
-    """A run that is resumed is no longer asked to stop."""
-    (run_dir / STOP).unlink(missing_ok=True)
+Mark = tuple[int, int] | None
+
+
+def standing(run_dir: Path) -> Mark:
+    """Which request to stop stands now; None when none does."""
+    try:
+        found = (run_dir / STOP).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
+def clear(run_dir: Path, before: Mark) -> None:
+    """A run that is resumed is no longer asked to stop, unless somebody asked since `before`, the request that stood
+    before its controller took it over."""
+    if before is not None and standing(run_dir) == before:
+        (run_dir / STOP).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -10,18 +10,30 @@ from trainmark.reasons import Reason
 from trainmark.spec.workload import Target
 
 # Of the formulas and rules; a measurement says which version made it.
-SCORER_VERSION = 2
+SCORER_VERSION = 3
 
-Outcome = Literal["steady", "drifting", "two-level", "too short", "fixed"]
+Outcome = Literal["steady", "drifting", "two-level", "unsteady", "too short", "fixed"]
+Severity = Literal["note", "warning", "severe"]
+SEVERITIES: tuple[Severity, ...] = ("note", "warning", "severe")
 VerdictWord = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 
+class Flag(msgspec.Struct, frozen=True):
+    """What is wrong with a figure that is given all the same. `rounds` `of` so many have it; None: the whole case has.
+
+    `reason` is that of the round in which it weighs most."""
+
+    severity: Severity
+    reason: Reason
+    rounds: int | None = None
+    of: int | None = None
+
+
 class Figure(msgspec.Struct, frozen=True):
-    """`seen` is a value that is no result (`reason` says why); it is shown as such."""
+    """Without a value there is a reason: the value is not known, or would be a false one."""
 
     value: float | None
     reason: Reason | None = None
-    seen: float | None = None
     # How it was found, where there is more than one way.
     how: Reason | None = None
 
@@ -35,7 +47,7 @@ def ratio(part: Figure, whole: float | None, otherwise: Reason | None) -> Figure
     if whole is None or whole <= 0:
         return Figure(None, otherwise)
     if part.value is None:
-        return Figure(None, part.reason, part.seen / whole if part.seen is not None else None)
+        return Figure(None, part.reason)
     return Figure(part.value / whole)
 
 
@@ -58,6 +70,8 @@ class Measurement(msgspec.Struct, frozen=True):
     seed: int | None = None
     # Of a figure that says how long or how far it was to a target.
     target: Target | None = None
+    # What is wrong with the value, though it is given.
+    flags: list[Flag] = []
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -70,8 +84,10 @@ class Window(msgspec.Struct, frozen=True):
     samples: int
     outcome: Outcome
     method: Reason
-    # Why there is no headline, if there is none.
-    reason: Reason | None = None
+    flags: list[Flag] = []
+    # Of a window with several levels: the speed at its slowest and at its fastest ÷ that of the whole window.
+    slowest: float = 1.0
+    fastest: float = 1.0
 
     @property
     def steps(self) -> int:

@@ -70,7 +70,7 @@ def read(folder: Path) -> tuple[Band, ...]:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from None
     try:
         return msgspec.json.decode(data, type=Bands).bands
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise UserError(f"{file}: {error}; make it again with `python tools/bands.py`") from None
 
 

@@ -13,13 +13,17 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.spec import length as lengths
 from trainmark.spec.case_id import CaseId, Value
+from trainmark.spec.length import Length
 from trainmark.spec.rules import FixedWindow, RepeatAuto
 from trainmark.spec.scaling import Series
 from trainmark.spec.workload import Deadlines, Found, named_parameter
 
 # Settled like parameters, but every workload has them.
 DATA_KEY = "data"
+# In the variant of an id: the preset, unless it is the usual one.
+PRESET_KEY = "preset"
 # Data made up by the workload: good for speed, said in the result.
 SYNTHETIC = "synthetic"
 
@@ -54,6 +58,8 @@ class Case(msgspec.Struct, frozen=True):
     window: FixedWindow | None = None
     # What libraries say is no part of what is measured, so it is no part of the fingerprint.
     log_level: str | None = None
+    # How long its rounds train; None: the steps of its parameters. As with the number of rounds, longer is not other.
+    length: Length | None = None
     # The series of scaling studies it belongs to, and the memory each of its processes may use (see `scaling.Cell`).
     studies: tuple[Series, ...] = ()
     memory: int | None = None
@@ -79,6 +85,7 @@ class Case(msgspec.Struct, frozen=True):
             del resolved["workload"]["aliases"]  # fingerprints are older than aliases
         for parameter in resolved["workload"]["parameters"].values():
             del parameter["only"]  # who may not change it is no part of what is measured
+        del resolved["workload"]["by_time"]
         if self.window is not None:
             resolved["window"] = msgspec.to_builtins(self.window)
         return hashlib.sha256(msgspec.json.encode(resolved, order="deterministic")).hexdigest()[:16]
@@ -97,6 +104,8 @@ def resolve(
     checkpoint: str | None = None,
     deadlines: Mapping[str, float] | None = None,
     auto: RepeatAuto | None = None,
+    window: FixedWindow | None = None,
+    seconds: float | None = None,
 ) -> Case:
     """Settle all layers. The id that comes back lists exactly what differs from what a bare id would mean."""
     workload = found.workload
@@ -138,8 +147,14 @@ def resolve(
                 f"and the case's framework is `{case_id.framework}`; leave it out"
             )
     variant: dict[str, Value] = dict(changed)
+    # A preset is a size of the model: results of different ones have nothing to do with each other.
+    if preset != workload.usual_preset and not workload.command:
+        variant[PRESET_KEY] = preset
     if named_data is not None and not (workload.data and named_data == workload.data.default):
         variant[DATA_KEY] = named_data
+    limits = msgspec.structs.replace(workload.deadlines, **dict(deadlines or {}))
+    said = [name for name, setting in params.items() if setting.origin != base[name].origin]
+    length = lengths.settle(workload, preset, said, seconds, window, limits)
     return Case(
         id=case_id.with_variant(variant),
         found=found,
@@ -149,9 +164,11 @@ def resolve(
         params=params,
         data=chosen_data if chosen_data is not None else (workload.data.default if workload.data else None),
         checkpoint=checkpoint,
-        deadlines=msgspec.structs.replace(workload.deadlines, **dict(deadlines or {})),
+        deadlines=lengths.fitting(limits, length, deadlines or {}, place),
         opened=opened,
         auto=auto,
+        window=window,
+        length=length,
     )
 
 

@@ -23,7 +23,11 @@ Value = bool | int | float | str
 
 
 class CaseId(msgspec.Struct, frozen=True, order=True):
-    """One case's address. `variant` is sorted and holds only what differs from the preset."""
+    """One case's address. `variant` is sorted and holds only what differs from the preset.
+
+    As it is written, `device` may be `auto` and `nproc` 0, which is written `auto`: what the site has. A case that was
+    settled names both.
+    """
 
     workload: str
     framework: str
@@ -53,7 +57,7 @@ class CaseId(msgspec.Struct, frozen=True, order=True):
             version=version,
             device=device,
             nnodes=_count(text, "nnodes", fields[3]),
-            nproc=_count(text, "nproc", fields[4]),
+            nproc=0 if fields[4] == AUTO else _count(text, "nproc", fields[4]),
             repeat=AUTO if fields[5] == AUTO else _count(text, "repeat", fields[5]),
             variant=_parse_variant(text, tail) if tail else (),
         )
@@ -86,7 +90,8 @@ class CaseId(msgspec.Struct, frozen=True, order=True):
         return cls.parse(name.replace("%2F", "/").replace("+", ":"))
 
     def _text(self, repeat: str) -> str:
-        head = f"{self.workload}:{self.framework_text}:{self.device}:{self.nnodes}:{self.nproc}:{repeat}"
+        processes = self.nproc or AUTO
+        head = f"{self.workload}:{self.framework_text}:{self.device}:{self.nnodes}:{processes}:{repeat}"
         if not self.variant:
             return head
         # `+`, `:`, `,`, `=`, `@` and `%` are escaped, `/` is not: dir_name relies on both.
@@ -124,7 +129,7 @@ def value_text(value: Value) -> str:
 
 def _count(text: str, what: str, found: str) -> int:
     if not (found.isascii() and found.isdigit() and len(found) < 10 and int(found) > 0):
-        allowed = "a whole number from 1" + (" or `auto`" if what == "repeat" else "")
+        allowed = "a whole number from 1" + (" or `auto`" if what != "nnodes" else "")
         raise UserError(f"case `{text}`: {what} is `{found}`, allowed is {allowed}")
     return int(found)
 

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from trainmark.agent.secrets import looks_secret
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec.case_id import CaseId, Value, is_name, value_text
 from trainmark.spec.log_lines import find_pattern
 from trainmark.spec.scaling import Scaling
-from trainmark.spec.secrets import looks_secret
 from trainmark.spec.site import LogLevel
 from trainmark.spec.workload import EXEC, Deadlines, Found, Parameter, Workload
 

@@ -128,7 +128,7 @@ def load(path: Path) -> Peaks | None:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     try:
         found = msgspec.json.decode(content, type=Peaks)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: broken: {error}; remove it and run `trainmark peaks` again") from None
     if found.schema != SCHEMA:
         raise UserError(f"{path}: written with schema {found.schema}; this trainmark reads {SCHEMA}")

@@ -11,6 +11,8 @@ from trainmark.spec.case_id import Value
 
 # The size of the model itself.
 MODEL = ("layers", "width", "heads", "inner", "patch", "vocabulary", "classes", "rows", "bottom", "top")
+# How many updates of the weights there are.
+STEPS = ("steps", "max_steps")
 _SEQUENCE = ("context", "max_seq_length")
 _IMAGE = ("image_size",)
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from trainmark.agent.secrets import looks_secret
 from trainmark.cache import cache_dir
 from trainmark.errors import UserError
 from trainmark.plugins import Registry
 from trainmark.spec import fabric as fabrics
 from trainmark.spec import notation, yamlfile
 from trainmark.spec.case_id import is_name
-from trainmark.spec.secrets import looks_secret
+from trainmark.spec.inputs import expanded, read_text
 from trainmark.spec.yamlfile import Location, convert
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -77,6 +79,13 @@ class VendorPeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 
+class Accelerators(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What each host has to train on: a vendor, or a model that `devices` maps to one, and how many of them."""
+
+    device: str
+    count: int = 1
+
+
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`site.yaml`, checked."""
 
@@ -110,6 +119,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # A file on the hosts that lists all devices and their addresses, as Ascend's libraries read it.
     rank_table: str | None = None
     devices: dict[str, str] = {}
+    # What `auto` stands for in cases; this machine is looked at when it is not said.
+    accelerators: Accelerators | None = None
     # Device as the case names it → number format → peak. Goes before what trainmark itself knows.
     vendor_peaks: dict[str, dict[str, VendorPeak]] = {}
     # Addresses of the devices themselves, by host; rank tables are made of them.
@@ -127,7 +138,7 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def peaks_file(path: Path | None, host: str) -> Path:
     """Where a site's peaks are kept; this machine without a site file has them in the user's cache folder."""
     if path is None:
-        return cache_dir() / PEAKS / f"{host}.{PEAKS}.json"
+        return cache_dir(PEAKS) / f"{host}.{PEAKS}.json"
     return path.with_name(f"{path.name.removesuffix('.yaml').removesuffix('.yml')}.{PEAKS}.json")
 
 
@@ -148,7 +159,9 @@ def of_content(content: Any, where: Location, launchers: Registry) -> Site:
     site = convert(_with_launcher(content, where, launchers), Site, where)
     hosts = notation.expand_hosts(site.hosts, where.file)
     if site.hosts_file is not None:
-        hosts += notation.read_host_file(Path(where.file).parent / Path(site.hosts_file).expanduser())
+        hosts += notation.read_host_file(
+            Path(where.file).parent / expanded(site.hosts_file, str(where.at("hosts_file")))
+        )
     if "" in hosts:
         raise UserError(f"{where.at('hosts', hosts.index(''))}: found '', allowed is a host name or an address")
     return _resolved(msgspec.structs.replace(site, hosts=hosts), where)
@@ -187,7 +200,7 @@ def options_location(site: Site, where: Location) -> Location:
 
 def beside(where: Location, name: str) -> str:
     """A file of this machine that the site names, from the folder the site lies in."""
-    return str(Path(where.file).parent.resolve() / Path(name).expanduser())
+    return str(Path(where.file).parent.resolve() / expanded(name, str(where)))
 
 
 def of_older_version(raw: dict[str, Any]) -> dict[str, Any]:
@@ -223,10 +236,7 @@ def _resolved(site: Site, where: Location) -> Site:
 def _read_env(path: Path) -> dict[str, str]:
     """NAME=VALUE on each line; empty lines and comments are passed over. No shell reads it."""
     found = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
+    lines = read_text(path).splitlines()
     for number, line in enumerate(lines, 1):
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if not line.strip() or line.lstrip().startswith("#"):
@@ -247,7 +257,7 @@ def complete(site: Site, where: Location, *, this_machine: bool) -> Site:
     """The last checks, once the launcher has completed its part; and the Python by its path."""
     _check(site, where, this_machine)
     python = site.python or (f"{site.venv.rstrip('/')}/bin/python" if site.venv else None)
-    if python is not None and "/" in python and not Path(python).expanduser().is_absolute():
+    if python is not None and "/" in python and not expanded(python, str(where.at("python"))).is_absolute():
         if not this_machine:
             raise UserError(
                 f"{where.at('python')}: found {python!r}, allowed is a name or an absolute path on the hosts"
@@ -270,6 +280,11 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
                     f"{where.at('vendor_peaks', device, dtype)}: found {peak.flops:g} FLOP/s from {peak.source!r}, "
                     "allowed is a positive number and where it is written"
                 )
+    if site.accelerators is not None and not (site.accelerators.count > 0 and is_name(site.accelerators.device)):
+        raise UserError(
+            f"{where.at('accelerators')}: found {site.accelerators.count} x {site.accelerators.device!r}, allowed is a "
+            "device and a whole number from 1"
+        )
     for position, host in enumerate(site.hosts):
         if host and not is_name(host.replace(":", "")):
             raise UserError(f"{where.at('hosts', position)}: found {host!r}, allowed is a host name or an address")
@@ -280,9 +295,10 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
         )
     if site.fabric:
         fabrics.check(site.fabric, site.hosts, where.file)
-    twice = sorted({host for host in site.hosts if host and site.hosts.count(host) > 1})
+    twice = [host for host, count in Counter(site.hosts).items() if host and count > 1]
     if twice:
-        raise UserError(f"{where.at('hosts')}: {', '.join(twice)} named twice")
+        more = f" and {len(twice) - 5} more" if len(twice) > 5 else ""
+        raise UserError(f"{where.at('hosts')}: {', '.join(sorted(twice)[:5])}{more} named twice")
     if not 0 <= site.master_port <= 65535:
         raise UserError(f"{where.at('master_port')}: found {site.master_port}, allowed is 0 (any free port) to 65535")
     tuning, place = site.tuning, where.at("tuning")

@@ -9,12 +9,14 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import scaling, yamlfile
+from trainmark.spec import inputs, scaling, yamlfile
+from trainmark.spec import workload as workloads
 from trainmark.spec.case_id import CaseId, Value, is_name
+from trainmark.spec.length import check_seconds
 from trainmark.spec.rules import FixedWindow, RepeatAuto, check_repeat_auto, check_window
 from trainmark.spec.scaling import Scaling
 from trainmark.spec.site import LogLevel
-from trainmark.spec.workload import check_deadlines
+from trainmark.spec.workload import Workload, check_deadlines
 from trainmark.spec.yamlfile import Location, convert
 
 BUILT_IN = Path(__file__).resolve().parent.parent / "suites"
@@ -44,6 +46,10 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_level: LogLevel | None = None
     # Which steps count, for comparison with other benchmarks; without it the steady ones are looked for.
     window: FixedWindow | None = None
+    # Seconds that each round shall measure; without it what the preset does.
+    seconds: float | None = None
+    # Seconds for the whole run: when they are used up, a case that has a result gets no further round.
+    within: float | None = None
     # Every case is studied over a grid of nodes and processes; a case may say otherwise for itself.
     scaling: Scaling | None = None
 
@@ -58,6 +64,8 @@ class Loaded(msgspec.Struct, frozen=True):
     where: Location
     folders: tuple[Path, ...] = ()
     cwd: Path | None = None
+    # As `Suite.seconds`, from the command line: stands above what the suite and its cases say.
+    seconds: float | None = None
     # Largest batches that were found, where a study asks for them.
     fits: dict[str, scaling.Fitted] = {}
 
@@ -73,11 +81,21 @@ def find(name: str) -> Path:
     file = BUILT_IN / f"{name}.yaml"
     if not file.is_file():
         known = built_in_names()
+        if (workload := _workload(name)) is not None:
+            raise UserError(
+                f"`{name}` is a workload, not a suite; one case of it is "
+                f"`{name}:{workload.frameworks[0]}:cpu:1:1:3` (framework, device, nodes, processes, rounds)"
+            )
         raise UserError(
             f"no built-in suite `{name}`{did_you_mean(name, known)}; there is {one_of(known)}, "
             "or give the path of a YAML file"
         )
     return file
+
+
+def _workload(name: str) -> Workload | None:
+    folder = workloads.BUILT_IN / name
+    return workloads.read(folder).workload if is_name(name) and (folder / "workload.yaml").is_file() else None
 
 
 def built_in_names() -> list[str]:
@@ -97,6 +115,10 @@ def of_content(content: Any, where: Location, name: str) -> Loaded:
         suite = msgspec.structs.replace(suite, name=name)
     check_deadlines(suite.deadlines, str(where.at("deadlines")))
     check_window(suite.window, str(where.at("window")))
+    for name in ("seconds", "within"):
+        check_seconds(getattr(suite, name), str(where.at(name)))
+    if suite.seconds is not None and suite.window is not None:
+        raise UserError(f"{where.at('seconds')}: a suite with a fixed `window` makes its steps; leave one of them out")
     if suite.scaling is not None:
         scaling.check(suite.scaling, str(where.at("scaling")))
     if not is_name(suite.name) or len(suite.name) > LONGEST_NAME:
@@ -106,16 +128,25 @@ def of_content(content: Any, where: Location, name: str) -> Loaded:
     if suite.retries < 0:
         raise UserError(f"{where.at('retries')}: found {suite.retries}, allowed is 0 and more")
     check_repeat_auto(suite.repeat_auto, str(where.at("repeat_auto")))
-    folders = tuple((Path(where.file).parent / folder).resolve() for folder in suite.workloads)
+    named = [inputs.expanded(name, str(where.at("workloads", at))) for at, name in enumerate(suite.workloads)]
+    folders = tuple((Path(where.file).parent / folder).resolve() for folder in named)
     for position, folder in enumerate(folders):
-        if not folder.is_dir():
-            raise UserError(f"{where.at('workloads', position)}: no such folder `{folder}`")
+        if not inputs.is_folder(folder):
+            raise UserError(f"{where.at('workloads', position)}: no such folder {inputs.shown(folder, 200)}")
     return Loaded(suite, where, folders)
 
 
 def _name_of(file: Path) -> str:
     """A name for a suite that has none: its file's, in the letters that a name may have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-.")[:LONGEST_NAME] or "suite"
+
+
+def measured_for(loaded: Loaded, seconds: float) -> Loaded:
+    """The suite with `seconds` of measurement in each round, whatever it says itself."""
+    check_seconds(seconds, "--seconds")
+    if loaded.suite.window is not None:
+        raise UserError(f"--seconds: suite `{loaded.suite.name}` has a fixed `window` and makes its steps")
+    return msgspec.structs.replace(loaded, seconds=seconds)
 
 
 def single(case_text: str, preset: str) -> Loaded:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import scaling
+from trainmark.spec import auto, scaling
 from trainmark.spec import workload as workloads
-from trainmark.spec.case import Case, Layer, resolve
+from trainmark.spec.case import PRESET_KEY, Case, Layer, resolve
 from trainmark.spec.case_id import AUTO, SHAPE, CaseId, Value, value_text
+from trainmark.spec.length import check_seconds
 from trainmark.spec.scaling import Cell, Scaling
 from trainmark.spec.site import LogLevel, Site
 from trainmark.spec.suite import Loaded
@@ -36,6 +37,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Value] = {}
     deadlines: dict[str, float] = {}
     log_level: LogLevel | None = None
+    seconds: float | None = None
     scaling: Scaling | None = None
 
 
@@ -48,7 +50,12 @@ def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Cas
         if own is None and case_id.workload not in found_cache:
             found_cache[case_id.workload] = workloads.find(case_id.workload, loaded.folders, place)
         found = own or found_cache[case_id.workload]
-        for cell in _cells(loaded, overrides, place, case_id, entry):
+        here = auto.named(case_id, site, place)
+        if here.device != case_id.device and case_id.device == AUTO and own is None:
+            vendor = site.devices.get(here.device, here.device)
+            preset = auto.preset_for(entry.preset or loaded.suite.preset, vendor, found.workload)
+            entry = msgspec.structs.replace(entry, preset=preset)
+        for cell in _cells(loaded, overrides, place, here, entry):
             case = _settle(loaded, site, overrides, found, place, cell, entry)
             identity = case.id.identity
             if identity in places:
@@ -60,6 +67,8 @@ def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Cas
     made = list(cases.values())
     _check_used(made, {name: f"{loaded.where.at('set', name)}" for name in loaded.suite.set})
     _check_used(made, {name: f"--set {name}" for name in overrides})
+    if loaded.seconds is not None and not any(case.length for case in made):
+        raise UserError("--seconds: no case of the suite runs by time")
     return made
 
 
@@ -111,11 +120,13 @@ def _settle(
     entry: Entry,
 ) -> Case:
     suite, case_id = loaded.suite, cell.case
+    variant = dict(case_id.variant)
+    in_id = None if PRESET_KEY in found.workload.parameters else variant.pop(PRESET_KEY, None)
     known = {"data", *found.workload.parameters, *found.workload.aliases}
     layers = [
         # What the suite and the command line say is for every case that has such a parameter.
         Layer("suite", {k: v for k, v in suite.set.items() if k in known}, str(loaded.where.at("set"))),
-        Layer("case", dict(case_id.variant), f"{place} `{case_id}`"),
+        Layer("case", variant, f"{place} `{case_id}`"),
         Layer("case", entry.set, f"{place}.set"),
         Layer("--set", {k: v for k, v in overrides.items() if k in known}, "--set"),
     ]
@@ -123,7 +134,7 @@ def _settle(
         case_id,
         found,
         site.devices.get(case_id.device, case_id.device),
-        entry.preset or suite.preset,
+        in_id or entry.preset or suite.preset,
         suite.division,
         layers,
         place=place,
@@ -131,10 +142,14 @@ def _settle(
         checkpoint=entry.checkpoint,
         deadlines={**suite.deadlines, **entry.deadlines},
         auto=suite.repeat_auto if case_id.repeat == AUTO else None,
+        window=suite.window,
+        seconds=next((one for one in (loaded.seconds, entry.seconds, suite.seconds) if one is not None), None),
     )
+    if entry.seconds is not None and case.length is None:
+        raise UserError(f"{place}: `seconds` is for workloads that run by time; `{found.workload.name}` does not")
     level = entry.log_level or suite.log_level or site.log_level
     studies = () if cell.series is None else (cell.series,)
-    return msgspec.structs.replace(case, window=suite.window, log_level=level, studies=studies, memory=cell.memory)
+    return msgspec.structs.replace(case, log_level=level, studies=studies, memory=cell.memory)
 
 
 # Where a case stands, its id, what else is said there, and its workload if that is said there too.
@@ -193,6 +208,7 @@ def _from_item(where: Location, item: Any) -> Iterator[_Item]:
         return
     entry = convert(item, Entry, where)
     check_deadlines(entry.deadlines, f"{place}.deadlines")
+    check_seconds(entry.seconds, f"{place}.seconds")
     if entry.scaling is not None:
         scaling.check(entry.scaling, f"{place}.scaling")
     if (entry.case is None) == (entry.matrix is None):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import yamlfile
+from trainmark.spec import inputs, yamlfile
 from trainmark.spec.case_id import Value, value_text
 from trainmark.spec.yamlfile import convert
 
@@ -106,6 +106,7 @@ class Deadlines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop: float = 10.0
 
 
+USUAL_PRESET = "quick"
 # The framework of every workload that is a command.
 EXEC = "exec"
 
@@ -119,10 +120,14 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     unit: str
     entry: dict[str, str] = {}
     presets: dict[str, dict[str, Value]]
+    # Presets that go on after their own steps until there is enough to measure; its programs can, if there are any.
+    by_time: list[str] = []
     parameters: dict[str, Parameter] = {}
     # Other names that people know parameters by; results carry a parameter's own name.
     aliases: dict[str, str] = {}
     path: list[str] = []
+    # Modules that its program for a framework imports beside the framework: looked for before anything is started.
+    modules: dict[str, list[str]] = {}
     probe: bool = True
     flops_per_sample: float | None = None
     data: Data | None = None
@@ -136,6 +141,11 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     cwd: str | None = None
     env: dict[str, str] = {}
     pattern: str | None = None
+
+    @property
+    def usual_preset(self) -> str:
+        """The preset that an id means when it names none: `quick`, where there is one."""
+        return USUAL_PRESET if USUAL_PRESET in self.presets else next(iter(self.presets), "")
 
     @property
     def frameworks(self) -> list[str]:
@@ -171,10 +181,13 @@ def read(folder: Path) -> Found:
             for name, value in values.items():
                 parameter = named_parameter(workload, name, f"{file}: {layer}.{key}.{name}")
                 parameter.accept(value, f"{file}: {layer}.{key}.{name}")
+    for name in workload.by_time:
+        if name not in workload.presets:
+            raise UserError(f"{file}: by_time: no preset `{name}`{did_you_mean(name, workload.presets)}")
     if bool(workload.command) == bool(workload.entry):
         raise UserError(f"{file}: give either `entry:` or `command:`")
     for framework, script in workload.entry.items():
-        if not (folder / script).is_file():
+        if not inputs.is_file(folder / script):
             raise UserError(f"{file}: entry.{framework}: no such file `{script}`")
     return Found(workload, folder)
 

@@ -9,11 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.spec import inputs
 
 T = TypeVar("T")
 Key = str | int
 
 _MOST_VALUES = 1_000_000
+_MOST_LEVELS = 64
+_MOST_BITS = 256  # of a whole number
 
 
 class Location(msgspec.Struct, frozen=True):
@@ -51,13 +54,7 @@ def load(path: Path) -> Any:
 
 def read(path: Path) -> Source:
     """The content of a YAML file. A key given twice is an error instead of a silent loss."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse(path, data)
+    return parse(path, inputs.read(path))
 
 
 def parse(path: Path, data: bytes) -> Source:
@@ -85,7 +82,9 @@ def _parse(path: Path, data: bytes) -> tuple[Any, dict[tuple[Key, ...], int]]:
     import yaml
 
     try:
-        loader = _loader(path, yaml)(data.decode("utf-8"))
+        text = data.decode("utf-8")
+        _check_depth(path, text, yaml)
+        loader = _loader(path, yaml)(text)
         node = loader.get_single_node()
         if node is None:
             return None, {}
@@ -96,10 +95,23 @@ def _parse(path: Path, data: bytes) -> tuple[Any, dict[tuple[Key, ...], int]]:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark else ""
         problem = getattr(error, "problem", None) or str(error)
-        raise UserError(f"{path}:{line} not valid YAML: {problem}") from None
+        raise UserError(f"{path}:{line} not valid YAML: {inputs.shown(problem, 200)[1:-1]}") from None
     lines: dict[tuple[Key, ...], int] = {}
     _collect_lines(node, (), lines, set())
     return content, lines
+
+
+def _check_depth(path: Path, text: str, yaml: Any) -> None:
+    """Before anything is built of it: building calls itself for each level, in C, without a limit of its own."""
+    depth = 0
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MOST_LEVELS:
+                line = event.start_mark.line + 1
+                raise UserError(f"{path}: line {line}: nested more than {_MOST_LEVELS} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _collect_lines(node: Any, keys: tuple[Key, ...], lines: dict[tuple[Key, ...], int], seen: set[int]) -> None:
@@ -137,7 +149,26 @@ def _loader(path: Path, yaml: Any) -> Any:
         return found
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+    for kind in ("bool", "int", "float", "binary", "timestamp"):
+        tag = f"tag:yaml.org,2002:{kind}"
+        Loader.add_constructor(tag, _careful(path, kind, base.yaml_constructors[tag]))
     return Loader
+
+
+def _careful(path: Path, kind: str, construct: Any) -> Any:
+    """Values that only look like one of their kind (`2001-13-45`, `!!int x`, a number of 5,000 digits) are named."""
+
+    def careful(loader: Any, node: Any) -> Any:
+        try:
+            found = construct(loader, node)
+            if isinstance(found, int) and found.bit_length() > _MOST_BITS:
+                raise ValueError
+            return found
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError):
+            line, text = node.start_mark.line + 1, inputs.shown(node.value)
+            raise UserError(f"{path}: line {line}: found {text}, which is no {kind} that can be used") from None
+
+    return careful
 
 
 _AT = r" - at `(?P<path>[^`]*)`\Z"

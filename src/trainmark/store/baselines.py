@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.store.files import write_json
+from trainmark.store.files import decode, write_json
 from trainmark.store.rundir import Manifest
 
 NAME = ".baselines.json"
@@ -30,11 +30,11 @@ def read(runs: Path) -> list[Baseline]:
     """All baselines of a folder of runs."""
     file = runs / NAME
     try:
-        return msgspec.json.decode(file.read_bytes(), type=list[Baseline])
+        return decode(file, list[Baseline])
     except FileNotFoundError:
         return []
-    except (OSError, msgspec.DecodeError) as error:
-        raise UserError(f"{file}: cannot be read: {error}; remove it and set the baselines again") from None
+    except UserError as error:
+        raise UserError(f"{error}; or remove it and set the baselines again") from None
 
 
 def put(runs: Path, manifest: Manifest) -> Baseline:

@@ -10,7 +10,7 @@ import msgspec
 
 from trainmark.plan.records import CasePlan
 from trainmark.spec.columns import NodeSamples, is_number
-from trainmark.store.files import read_json
+from trainmark.store.files import BROKEN, read_json
 from trainmark.store.rundir import CLAIM, FACTS, RESULT, SAMPLES, node_files, node_index, node_name
 
 
@@ -36,7 +36,7 @@ def _node(file: Path) -> NodeSamples:
     for line in file.read_bytes().split(b"\n"):
         try:
             record = _SAMPLE.decode(line) if line else None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except BROKEN:
             continue
         # The first line tells the units.
         if record is not None and type(record.get("t")) is int and is_number(record["t"]):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark.cache import cache_dir
+from trainmark import cache
 from trainmark.store import journal
 from trainmark.store.rundir import is_run, names
 
@@ -40,7 +40,7 @@ class Index:
     def __init__(self, runs: Path) -> None:
         self._runs = runs.resolve()
         name = hashlib.sha256(str(self._runs).encode()).hexdigest()[:16]
-        self.file = cache_dir() / "index" / f"{name}.db"
+        self.file = cache.cache_dir("index") / f"{name}.db"
 
     def put(self, rows: list[Row]) -> None:
         """The newest state of runs. Losing it is no harm, so failing to write it is none either."""
@@ -81,7 +81,7 @@ class Index:
         return len(self.rows(summarise))
 
     def _open(self) -> sqlite3.Connection:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
+        cache.make(self.file.parent)
         database = sqlite3.connect(self.file, timeout=5.0)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=NORMAL")

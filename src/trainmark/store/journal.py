@@ -19,7 +19,7 @@ import msgspec
 from trainmark.errors import UserError
 from trainmark.reasons import Reason
 from trainmark.spec.states import JobState
-from trainmark.store.files import write_all
+from trainmark.store.files import BROKEN, write_all
 
 NAME = "journal.jsonl"
 RESERVE = "reserve"
@@ -58,8 +58,12 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     failure: dict[str, Any] | None = None
     speed: float | None = None
     band: Reason | str | None = None
+    # An attempt that failed after its training was over, on every rank: what it measured is kept.
+    trained: bool = False
     host: str | None = None
     pid: int | None = None
+    # Of what an attempt left when it ended, and of the manifest that an owner found (`trainmark.store.digests`).
+    digest: str | None = None
 
 
 class Journal:
@@ -156,7 +160,7 @@ def highest_epoch(run_dir: Path) -> int:
 def _decode(line: bytes) -> Record | None:
     try:
         return _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except BROKEN:
         return None
 
 

@@ -9,19 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainmark.agent.secrets import may_keep
 from trainmark.devices.cpu import node as host
-from trainmark.spec.secrets import looks_secret
 
-# Values are kept only for variables that change how training runs; of all others only the name is.
-_TELLING = frozenset(("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LANG", "LC_ALL", "TZ", "HOSTNAME"))
-# fmt: off
-_TELLING_STARTS = (
-    "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "MALLOC_", "TCMALLOC_", "GLIBC_", "LD_",
-    "CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "UCX_", "FI_", "HIP_", "ROCR_", "HSA_", "ASCEND_", "HCCL_", "MLU_", "XPU_",
-    "MUSA_", "MACA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "TF_", "XLA_", "JAX_", "MS_", "GLOG_", "SLURM_",
-    "TRAINMARK_", "PYTHON",
-)
-# fmt: on
 _GIT_SECONDS = 5.0
 
 
@@ -42,13 +32,7 @@ def collect(folder: Path | None) -> dict[str, Any]:
 
 def environment(variables: Mapping[str, str]) -> dict[str, str | None]:
     """Names of all variables, values of the telling ones. None: a value that is not kept."""
-    return {name: value if _may_keep(name, value) else None for name, value in sorted(variables.items())}
-
-
-def _may_keep(name: str, value: str) -> bool:
-    if name not in _TELLING and not name.startswith(_TELLING_STARTS):
-        return False
-    return not looks_secret(name, value)
+    return {name: value if may_keep(name, value) else None for name, value in sorted(variables.items())}
 
 
 def packages(path: list[str]) -> dict[str, str]:
@@ -70,17 +54,35 @@ def git_state(directory: Path) -> dict[str, Any] | None:
     """Commit and whether tracked files differ from it; None outside a checkout."""
     if not any((parent / ".git").exists() for parent in (directory, *directory.parents)):
         return None
-    # Only looks: no lock is taken that somebody else's git would meet, and nothing is computed that is not kept.
-    argv = ["git", "--no-optional-locks", "-C", str(directory), "status", "--porcelain=v2", "--branch"]
-    argv += ["--untracked-files=no", "--no-ahead-behind", "--no-renames"]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_GIT_SECONDS, check=True)
+        filters = _git(directory, "config", "--name-only", "--get-regexp", _PROGRAMS, allowed=(0, 1)).split("\n")
+        if any("=" in name for name in filters):
+            return None  # cannot be switched off by its name
+        quiet = [word for name in filters if name for word in ("-c", f"{name}=")]
+        # Only looks: no lock is taken that somebody else's git would meet, and nothing is computed that is not kept.
+        what = ["status", "--porcelain=v2", "--branch", "--untracked-files=no", "--no-ahead-behind", "--no-renames"]
+        lines = _git(directory, *quiet, *what, "--ignore-submodules=dirty").splitlines()
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = done.stdout.decode(errors="replace").splitlines()
     head = {line.split()[1]: line.split(maxsplit=2)[2] for line in lines if line.startswith("# branch.")}
     return {
         "commit": head.get("branch.oid"),
         "branch": head.get("branch.head"),
         "dirty": any(not line.startswith("#") for line in lines),
     }
+
+
+# Programs that git would start for files that seem changed, as the repository's own configuration says.
+_PROGRAMS = r"^filter\..*\.(clean|process|smudge|required)$"
+
+
+def _git(directory: Path, *words: str, allowed: tuple[int, ...] = (0,)) -> str:
+    """Asks git without letting the repository start anything: no monitor, no hooks, no filters, no fetching of what a
+    partial clone lacks. The repository may be a stranger's that somebody has just unpacked."""
+    argv = ["git", "--no-optional-locks", "-C", str(directory), "-c", "core.fsmonitor=false"]
+    argv += ["-c", "core.hooksPath=/dev/null", "-c", "core.sshCommand=false", *words]
+    env = {**os.environ, "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    done = subprocess.run(argv, env=env, capture_output=True, timeout=_GIT_SECONDS, check=False)
+    if done.returncode not in allowed:
+        raise subprocess.CalledProcessError(done.returncode, argv)
+    return done.stdout.decode(errors="replace")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from trainmark.agent import private
 from trainmark.errors import UserError, did_you_mean
 from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
 from trainmark.spec import site as sites
-from trainmark.store.files import read_json, write_json
+from trainmark.store.files import BROKEN, Damaged, decode, make_folders, read_json, write_json
+from trainmark.store.series import Place
 
 MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
@@ -31,6 +34,8 @@ CLOCK = "clock.json"
 IMAGE = "image.json"
 
 SCHEMA = 1
+# `group`: new runs may be read by the group of their folder.
+SHARE = "TRAINMARK_SHARE"
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -64,6 +69,8 @@ class Manifest(msgspec.Struct, frozen=True):
     provenance: dict[str, Any]
     # False for a run of trainmark's own.
     imported: Imported | bool = False
+    # None in runs of older versions.
+    series: Place | None = None
 
 
 class RunDir:
@@ -89,20 +96,33 @@ class RunDir:
     def _read_manifest(self) -> Manifest:
         file = self.path / MANIFEST
         try:
-            data = file.read_bytes()
-        except FileNotFoundError:
-            raise UserError(f"{self.path}: no run here ({MANIFEST} is missing)") from None
-        except OSError as error:
-            raise UserError(f"{file}: cannot be read: {error.strerror}") from None
-        try:
-            head = msgspec.json.decode(data, type=_Head)
+            head = decode(file, _Head)
             if head.schema != SCHEMA:
                 raise UserError(f"{file}: written with schema {head.schema}; this trainmark reads {SCHEMA}")
             if head.plan.kind:
-                return msgspec.json.decode(data, type=Manifest)
-            return _with_kind(msgspec.convert(_of_older_version(msgspec.json.decode(data)), Manifest))
-        except msgspec.DecodeError as error:
-            raise UserError(f"{file}: broken: {error}") from None
+                return _usable(decode(file, Manifest))
+            return _usable(_with_kind(msgspec.convert(_of_older_version(read_json(file)), Manifest)))
+        except FileNotFoundError:
+            raise UserError(f"{self.path}: no run here ({MANIFEST} is missing)") from None
+        except UserError:
+            raise
+        except BROKEN as error:
+            raise Damaged(file, str(error) or type(error).__name__) from None
+
+
+def _usable(manifest: Manifest) -> Manifest:
+    """Fails where the parts of the plan do not fit together: everybody behind this may rely on them."""
+    if not 0 <= manifest.created < 1 << 63:
+        raise ValueError("created: not a time")
+    count = len(manifest.plan.cases)
+    for case in manifest.plan.cases:
+        folder = case.id.dir_name()  # the name of the case is one
+        if "/" in folder or folder.startswith("."):
+            raise ValueError(f"case {case.case!r} cannot be a folder")
+    for ref in manifest.plan.order:
+        if not 0 <= ref.case < count:
+            raise ValueError(f"the plan has no case number {ref.case}")
+    return manifest
 
 
 class _PlanHead(msgspec.Struct, frozen=True):
@@ -169,6 +189,12 @@ def node_files(attempt: Path, name: str) -> list[Path]:
     return [Path(file) for node in nodes if os.path.isfile(file := f"{attempt}/{node}/{name}")]
 
 
+def write_node_plan(folder: Path, plan: dict[str, Any]) -> None:
+    """A new node folder with its plan, which holds the attempt's key."""
+    make_folders(folder)
+    write_json(folder / NODE_PLAN, plan, mode=private.FILE)
+
+
 def rank_log(node: Path, rank: int) -> Path:
     return node / f"rank{rank}.out.log"
 
@@ -176,14 +202,16 @@ def rank_log(node: Path, rank: int) -> Path:
 def create(runs: Path, suite: str) -> RunDir:
     """A new, empty run folder with an id nobody else has."""
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        if not runs.is_dir():
+            make_folders(runs.absolute())
     except OSError as error:
         raise UserError(f"--runs {runs}: cannot be made: {error.strerror}") from None
+    _check_place(runs)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for _ in range(100):
         path = runs / f"{stamp}-{suite}-{os.urandom(2).hex()}"
         try:
-            path.mkdir()
+            make_private(path)
             return RunDir(path)
         except FileExistsError:
             continue
@@ -192,26 +220,75 @@ def create(runs: Path, suite: str) -> RunDir:
     raise UserError(f"--runs {runs}: no free run id")
 
 
+def make_private(path: Path) -> None:
+    """The folder of a run or a campaign. Nobody else can enter it, so that nobody reads the keys of its attempts or
+    changes what runs; with $TRAINMARK_SHARE=group the folder's group may read."""
+    if not path.parent.is_dir():
+        make_folders(path.parent)
+    path.mkdir(private.FOLDER)
+    share = os.environ.get(SHARE, "")
+    if share not in ("", "group"):
+        path.rmdir()
+        raise UserError(f"{SHARE}={share}: allowed is `group`, or nothing for runs that only this account reads")
+    if share:
+        path.chmod(0o750)
+
+
+def _check_place(runs: Path) -> None:
+    """Whoever owns the folder above a run can put another one in its place."""
+    found = runs.stat()
+    open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+    why = "everybody can write to it" if open_to_all else private.why_foreign_owner(found.st_uid)
+    if why is not None:
+        raise UserError(
+            f"--runs {runs}: no runs are made here: {why}; name a folder of your own, or, if you trust its owner, "
+            f"set {private.TRUSTED_OWNERS}={found.st_uid} (docs/security.md)"
+        )
+
+
+def check_own(folder: Path) -> None:
+    """UserError unless only this account can have written the run or campaign in `folder`: its plan says what to
+    start, on which hosts, and which processes to end."""
+    for name in ("", MANIFEST, "journal.jsonl", LEASE, "campaign.json"):
+        path = folder / name if name else folder
+        try:
+            why = private.why_foreign(str(path))
+        except OSError:
+            continue
+        if why is not None:
+            raise UserError(
+                f"{path}: {why}, so nothing is started or ended by it; import what it holds, or "
+                f"`chown -R` and `chmod -R go-w` it once you know what it does (docs/security.md)"
+            )
+
+
 def write_manifest(run: RunDir, manifest: Manifest) -> None:
     write_json(run.path / MANIFEST, manifest, durable=True)
     run._manifest = manifest
 
 
-def find(runs: Path, name: str | None) -> RunDir:
-    """A run by id, by the unique start or end of an id, by path, or the newest when no name is given. However it is
-    named, its path is whole: what is kept of it is found by that."""
+def find(runs: Path, name: str | None, *, own: bool = False) -> RunDir:
+    """A run by id, by the unique start or end of an id, by path, by its suite (the newest run of it), or the newest
+    when no name is given. However it is named, its path is whole: what is kept of it is found by that. `own`: other
+    accounts' are never the newest."""
     if name and (Path(name) / MANIFEST).is_file():
         return RunDir(Path(name).resolve())
     ids = run_ids(runs)
     if name == "":
         raise UserError("RUN is empty; leave it out for the newest run, or name one (`trainmark list`)")
     if name is None or name == "last":
+        if own:
+            ids = [one for one in ids if all(private.is_ours(f"{runs}/{one}/{name}") for name in ("", MANIFEST))]
         if not ids:
             raise UserError(f"{runs}: no runs here; start one with `trainmark run SUITE` or name another --runs")
         return RunDir(runs.resolve() / _newest(runs, ids))
     matches = [found for found in ids if found.startswith(name) or found.endswith(name)]
     if name in ids:
         matches = [name]
+    # The name of a suite is that of its newest run.
+    of_suite = [found for found in ids if found.split("-", 2)[-1].rpartition("-")[0] == name]
+    if of_suite:
+        return RunDir(runs.resolve() / _newest(runs, of_suite))
     if len(matches) == 1:
         return RunDir(runs.resolve() / matches[0])
     if matches:

@@ -34,6 +34,10 @@ class Attempt(msgspec.Struct):
     speed: float | None = None
     # How its loss lies to the reference band.
     band: Reason | str = ""
+    # Of its nodes' results.
+    digest: str | None = None
+    # It failed when its training was over: it has a measurement, and its state says what became of the rest.
+    trained: bool = False
 
     @property
     def retried(self) -> bool:
@@ -133,6 +137,8 @@ class RunState:
                     attempt.state = record.state or JobState.LOST
                     attempt.reason = as_reason(record.reason)
                     attempt.failure, attempt.speed, attempt.band = record.failure, record.speed, record.band or ""
+                    attempt.digest = record.digest
+                    attempt.trained = record.trained
                     crashed = self._restarts(ref) > 0 and attempt.crashed
                     self.rounds[ref].spoiled += self._retried(attempt) or crashed
                     self.rounds[ref].crashed += crashed
@@ -233,11 +239,12 @@ class RunState:
         return state, why
 
     def counted(self, case: int) -> list[tuple[RoundRef, Attempt]]:
-        """The attempts that count for a case: at most one per round, the succeeded one."""
+        """The attempts that count for a case: at most one per round, the succeeded one, or one that failed when its
+        training was over."""
         found = []
         for ref in sorted(self.refs(case)):
             last = self.rounds[ref].last()
-            if last is not None and last.state is JobState.SUCCEEDED:
+            if last is not None and (last.state is JobState.SUCCEEDED or last.trained):
                 found.append((ref, last))
         return found
 

@@ -11,6 +11,7 @@ import msgspec
 
 from trainmark.reasons import Reason, reason
 from trainmark.spec.columns import Collectives, Trace
+from trainmark.store.files import BROKEN
 
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats
@@ -145,7 +146,7 @@ def _sorted(events: list[_Event], device: bool) -> dict[str, list[_Event]]:
 def _args(event: _Event) -> _Args:
     try:
         return _ARGS.decode(event.args)
-    except msgspec.DecodeError:
+    except BROKEN:
         return _Args()
 
 

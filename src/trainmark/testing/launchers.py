@@ -55,6 +55,7 @@ class LauncherContract:
             round=1,
             attempt=attempt,
             token=os.urandom(16).hex(),
+            key=os.urandom(16).hex(),
             epoch=1,
             seed=1,
         )

@@ -80,7 +80,11 @@ class LineReader:
     def _read(self) -> bytes:
         if self._fd < 0 and not self._open():
             return b""
-        return os.read(self._fd, _READ)
+        data = os.read(self._fd, _READ)
+        if not data and os.fstat(self._fd).st_size < os.lseek(self._fd, 0, os.SEEK_CUR):
+            os.lseek(self._fd, 0, os.SEEK_SET)  # a log that has begun again
+            data = os.read(self._fd, _READ)
+        return data
 
     def _open(self) -> bool:
         if self.refused is not None:
@@ -122,6 +126,12 @@ def _compiled() -> Any:
     return _patterns
 
 
+_ENDING = "ending"
+_BEFORE_STEPS = ("starting", "importing", "loading")
+_WARM_UP_STEPS = 5
+_LONGEST_PHASE = 24
+
+
 class EventStream:
     """The events of one rank and the figures they gave so far."""
 
@@ -133,6 +143,7 @@ class EventStream:
         self.foreign = 0  # events in the name of another rank
         self.events = 0
         self.started = False  # the training loop was reached
+        self.phase = "starting"
         self.step = 0  # the number of the last step
         self.steps = 0  # how many steps ended here
         self.samples = 0
@@ -198,7 +209,24 @@ class EventStream:
         if b'"STEP_END"' in chunk or b'"LOSS"' in chunk:
             self._count_steps(chunk)
         self.started = self.started or bool(self.steps) or b'"TRAIN_START"' in chunk
+        self.phase = self._phase(chunk)
         self.ended_as_asked = self.ended_as_asked or b'"ended_after"' in chunk
+
+    def _phase(self, chunk: bytes) -> str:
+        """What the rank does after these events, for people who wait."""
+        begins, ends = chunk.rfind(b'"PHASE_BEGIN"'), chunk.rfind(b'"PHASE_END"')
+        if begins > ends:
+            name = parsed(chunk[chunk.rfind(b"\n", 0, begins) + 1 : chunk.find(b"\n", begins)]).get("name")
+            return str(name)[:_LONGEST_PHASE]
+        if b'"TRAIN_END"' in chunk or b'"FINISHED"' in chunk or self.phase == _ENDING:
+            return _ENDING
+        if self.started:
+            if begins == ends and self.phase not in _BEFORE_STEPS and b'"STEP_END"' not in chunk:
+                return self.phase  # in a phase still
+            return "training" if self.step > _WARM_UP_STEPS else "warming up"
+        if b'"imported"' in chunk or self.phase == "loading":
+            return "loading"
+        return "importing"
 
     def _count_steps(self, chunk: bytes) -> None:
         step_end, count, step, overflow, losses, exponent = _compiled()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Iterator
+from typing import Any, Dict, Iterator
 
 from trainmark.agent.events.reader import EventStream, LineReader, parsed
 from trainmark.agent.events.spools import SPOOL, make_spool, ranks_in, remove_spool, spool_file
@@ -19,14 +19,16 @@ _LOCK = "completing"
 class Shipper:
     """Appends the new events of all local ranks to events.jsonl, one write at a time."""
 
-    def __init__(self, folder: str, spool: str, ranks: list[int], is_open: bool = False) -> None:
-        make_spool(folder, spool)
+    def __init__(self, folder: str, spool: str, ranks: list[int], is_open: bool = False, token: str = "") -> None:
+        make_spool(folder, spool, token)
         self._folder = folder
         self._spool = spool if is_open else None  # ranks that the plan does not list may appear here
         self._events = Appender(os.path.join(folder, EVENTS))
         self.streams = {rank: EventStream(rank, spool_file(spool, rank)) for rank in ranks}
         self.shipped = 0
         self._lost = False  # a write failed: `complete` ships the rest later
+        self._bytes = 0
+        self._digest: Any = None  # of all that was shipped, from the first event on
 
     def ship(self, now_ns: int) -> bool:
         """Moves what is new. Returns whether there was anything, even a part of a line."""
@@ -42,7 +44,22 @@ class Shipper:
             self._events.append(data)
             self._lost = False
             self.shipped += data.count(b"\n")
+            self._add_up(data)
         return any(stream.moved for stream in self.streams.values())
+
+    def _add_up(self, data: bytes) -> None:
+        if self._digest is None:
+            import hashlib  # the ranks have started by now
+
+            self._digest = hashlib.sha256()
+        self._digest.update(data)
+        self._bytes += len(data)
+
+    def digests(self) -> Dict[str, Dict[str, object]]:
+        """Of events.jsonl, without reading it again; no digest where more events are to come from the spool."""
+        if self._digest is None and not self._lost:
+            return {}
+        return {EVENTS: {"bytes": self._bytes, "sha256": None if self._lost else self._digest.hexdigest()}}
 
     def finish(self) -> list[Reason]:
         """Ships the rest and removes the spool, unless events had to stay there. Warns of what was left out."""

@@ -10,8 +10,10 @@ import fcntl
 import os
 from typing import Iterable, Iterator
 
+from trainmark.agent import private
 from trainmark.agent.files import read_json, replace_json
 from trainmark.agent.node_plan import SPOOL_PREFIX
+from trainmark.agent.reasons import ReasonedError, reason
 
 SPOOL = "spool"
 OWNER = "owner.json"
@@ -24,14 +26,22 @@ def spool_file(spool: str, rank: int) -> str:
     return os.path.join(spool, "rank%d.jsonl" % rank)
 
 
-def make_spool(folder: str, spool: str) -> None:
+class SpoolTaken(ReasonedError):
+    """Something stands where the spool was to be made."""
+
+
+def make_spool(folder: str, spool: str, token: str) -> None:
     """A spool elsewhere is linked from the folder, so that `complete` finds it."""
     link = os.path.join(folder, SPOOL)
     if os.path.abspath(spool) == link:
         os.makedirs(spool, exist_ok=True)
         return
-    os.makedirs(spool, 0o700, exist_ok=True)
-    claim_spool(spool, folder)
+    os.makedirs(os.path.dirname(spool), 0o700, exist_ok=True)
+    try:
+        private.make_folder(spool)
+    except FileExistsError:  # nobody else knows this name before it is made
+        raise SpoolTaken(reason("spool-taken", path=spool)) from None
+    claim_spool(spool, folder, token)
     os.symlink(os.path.abspath(spool), link)
 
 
@@ -83,14 +93,14 @@ def shared_memory_folder(spool: str) -> str:
     return os.path.join(SHARED_MEMORY, os.path.basename(spool))
 
 
-def claim_spool(spool: str, folder: str) -> None:
+def claim_spool(spool: str, folder: str, token: str) -> None:
     """Locks the spool and writes down which attempt it belongs to. In this order: a spool without an owner is left
     alone, and one with an owner is locked while its agent lives."""
     try:
         lock_folder(spool)
     except OSError:
         pass  # a file system without locks: no other agent gets one either, so none clears it
-    replace_json(os.path.join(spool, OWNER), {"dir": folder})
+    replace_json(os.path.join(spool, OWNER), {"dir": folder, "token": token})
 
 
 def lock_folder(path: str) -> None:
@@ -150,7 +160,10 @@ def _clear_one(spool: str, folder: str) -> None:
 
     owner = read_json(os.path.join(spool, OWNER))
     home = owner.get("dir") if isinstance(owner, dict) else None
-    if not isinstance(home, str) or sweep(os.path.basename(spool)[len(SPOOL_PREFIX) :])["left"]:
+    if not isinstance(home, str):
+        return
+    token = owner.get("token") or os.path.basename(spool)[len(SPOOL_PREFIX) :]  # older agents used it as the name
+    if sweep(str(token))["left"]:
         return
     if os.path.realpath(os.path.join(home, SPOOL)) == os.path.realpath(spool):
         complete(home)

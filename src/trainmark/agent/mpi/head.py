@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 from trainmark.agent.mpi.messages import Connection, ConnectionLost, accept_member
-from trainmark.agent.mpi.node_setup import prepare_node
+from trainmark.agent.mpi.node_setup import NO_KEY, attempt_key, prepare_node
 from trainmark.agent.wakeup import Wakeup
 
 HEAD = "TRAINMARK_HEAD"  # the name of the socket that the command's `ssh` connects to
@@ -27,7 +27,12 @@ def head(*words: str) -> int:
     Returns the exit code of the command."""
     port, members, count = (int(word) for word in words[:3])
     command, program = list(words[3 : 3 + count]), list(words[3 + count :])
-    return Head(port, members, prepare_node(program)).run(command)
+    env = prepare_node(program)
+    key = attempt_key(env)
+    if members and not key:
+        sys.stderr.write(NO_KEY)
+        return _FAILED
+    return Head(port, members, env, key).run(command)
 
 
 class Client:
@@ -40,8 +45,9 @@ class Client:
 
 
 class Head:
-    def __init__(self, port: int, members: int, env: dict[str, str]) -> None:
+    def __init__(self, port: int, members: int, env: dict[str, str], key: str) -> None:
         self._env = env
+        self._key = key
         self._expected = members
         self._members: dict[str, Connection] = {}
         self._clients: dict[int, Client] = {}  # by descriptor
@@ -83,7 +89,7 @@ class Head:
         assert self._listener is not None  # noqa: S101 - only called when there is one
         raw, _ = self._listener.accept()
         try:
-            connection, host = accept_member(raw, self._env["TRAINMARK_TOKEN"])
+            connection, host = accept_member(raw, self._key)
         except ConnectionLost:
             raw.close()  # not a member: scanners try every port
             return

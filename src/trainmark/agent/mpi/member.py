@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from trainmark.agent.mpi.messages import Connection, ConnectionLost, join_head
-from trainmark.agent.mpi.node_setup import prepare_node
+from trainmark.agent.mpi.node_setup import NO_KEY, attempt_key, prepare_node
 from trainmark.agent.wakeup import Wakeup
 
 _LOOK_SECONDS, _RETRY_SECONDS = 5.0, 0.2
@@ -21,17 +21,21 @@ def member(*words: str) -> int:
     """Arguments: host and port of the head, the name of this node, and the program of each rank."""
     address, port, name = words[0], int(words[1]), words[2]
     env = prepare_node(list(words[3:]))
+    key = attempt_key(env)
+    if not key:
+        sys.stderr.write(NO_KEY)
+        return _FAILED
     wakeup = Wakeup()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    connection = _connect(address, port, name, env["TRAINMARK_TOKEN"], wakeup)
+    connection = _connect(address, port, name, key, wakeup)
     return Member(connection, env, wakeup).run() if connection is not None else _ASKED_TO_END
 
 
-def _connect(address: str, port: int, name: str, token: str, wakeup: Wakeup) -> Connection | None:
+def _connect(address: str, port: int, name: str, key: str, wakeup: Wakeup) -> Connection | None:
     """Tries until the head answers; None after a signal. The agent has the deadline."""
     while True:
         try:
-            return join_head(socket.create_connection((address, port), timeout=_LOOK_SECONDS), token, name)
+            return join_head(socket.create_connection((address, port), timeout=_LOOK_SECONDS), key, name)
         except (OSError, ConnectionLost):
             pass
         numbers, _ = wakeup.wait(_RETRY_SECONDS)

@@ -1,7 +1,7 @@
 """Messages between the nodes of a command that one of them starts: one connection from each member to the head.
 
 The head runs the command (mpirun, horovodrun, srun). A member does what the head asks, so both first prove that they
-know the token of the attempt.
+know the key of the attempt, which is in the plans of its nodes and nowhere else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANSWER_SECONDS = 20.0
 
 
 class ConnectionLost(Exception):
-    """The other side has ended, or does not know the token."""
+    """The other side has ended, or does not know the key."""
 
 
 class Connection:
@@ -65,25 +65,25 @@ class Connection:
         return header
 
 
-def accept_member(raw: socket.socket, token: str) -> tuple[Connection, str]:
+def accept_member(raw: socket.socket, key: str) -> tuple[Connection, str]:
     """The head's side of the handshake: the connection and the host name of the member."""
     connection = _prepared(raw)
     nonce = os.urandom(16).hex()
     connection.send({"op": "who", "nonce": nonce})
     answer = connection.expect("member")
-    _check(answer, token, "member", nonce)
-    connection.send({"op": "head", "proof": _proof(token, "head", str(answer.get("nonce")))})
+    said = (nonce, str(answer.get("nonce")), str(answer.get("host")))
+    _check(answer, key, "member", said)
+    connection.send({"op": "head", "proof": _proof(key, "head", said)})
     raw.settimeout(None)
     return connection, str(answer.get("host"))
 
 
-def join_head(raw: socket.socket, token: str, host: str) -> Connection:
+def join_head(raw: socket.socket, key: str, host: str) -> Connection:
     """The member's side of the handshake."""
     connection = _prepared(raw)
-    proof = _proof(token, "member", str(connection.expect("who").get("nonce")))
-    nonce = os.urandom(16).hex()
-    connection.send({"op": "member", "host": host, "nonce": nonce, "proof": proof})
-    _check(connection.expect("head"), token, "head", nonce)
+    said = (str(connection.expect("who").get("nonce")), os.urandom(16).hex(), host)
+    connection.send({"op": "member", "host": host, "nonce": said[1], "proof": _proof(key, "member", said)})
+    _check(connection.expect("head"), key, "head", said)
     raw.settimeout(None)
     return connection
 
@@ -97,10 +97,11 @@ def _prepared(raw: socket.socket) -> Connection:
     return Connection(raw)
 
 
-def _proof(token: str, role: str, nonce: str) -> str:
-    return hmac.new(token.encode(), ("%s %s" % (role, nonce)).encode(), "sha256").hexdigest()
+def _proof(key: str, role: str, said: tuple[str, ...]) -> str:
+    """Over what both sides have said so far, and of no use in the other role."""
+    return hmac.new(key.encode(), " ".join((role, *said)).encode(), "sha256").hexdigest()
 
 
-def _check(answer: dict[str, Any], token: str, role: str, nonce: str) -> None:
-    if not hmac.compare_digest(str(answer.get("proof")), _proof(token, role, nonce)):
+def _check(answer: dict[str, Any], key: str, role: str, said: tuple[str, ...]) -> None:
+    if not hmac.compare_digest(str(answer.get("proof")).encode(), _proof(key, role, said).encode()):
         raise ConnectionLost("the other side does not know this attempt")

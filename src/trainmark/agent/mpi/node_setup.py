@@ -9,15 +9,17 @@ import os
 import shlex
 import shutil
 import sys
-from typing import MutableMapping
+from typing import Mapping, MutableMapping
 
 from trainmark.agent.events.spools import SHARED_MEMORY, lock_folder, shared_memory_folder, unlocked_folders
-from trainmark.agent.files import replace_json
+from trainmark.agent.files import read_json, replace_json
+from trainmark.agent.node_plan import NODE_PLAN
 
 # In the spool: what `trainmark-rank` reads, and the folder of programs for the command's PATH.
 RANK_FILE, BIN = "rank.json", "bin"
 _SCRIPTS = {"ssh": "mpi-ssh", "trainmark-rank": "mpi-rank"}
 _SESSION = "session"
+NO_KEY = "trainmark: the plan of this node has no key, so its other nodes cannot be told from strangers\n"
 
 
 def prepare_node(program: list[str]) -> dict[str, str]:
@@ -40,6 +42,13 @@ def prepare_node(program: list[str]) -> dict[str, str]:
     set_openmpi_folders(spool, env)
     env["PATH"] = folder + os.pathsep + env.get("PATH", os.defpath)
     return env
+
+
+def attempt_key(env: Mapping[str, str]) -> str:
+    """The key of the attempt, from this node's plan: other accounts see neither that file nor this memory, and
+    no launcher passes it on with the environment."""
+    plan = read_json(os.path.join(os.path.dirname(env["TRAINMARK_CONFIG"]), NODE_PLAN))
+    return str(plan.get("key") or "") if isinstance(plan, dict) else ""
 
 
 def set_openmpi_folders(spool: str, env: MutableMapping[str, str]) -> None:

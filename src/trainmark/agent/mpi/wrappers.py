@@ -12,6 +12,7 @@ from trainmark.agent.files import read_json, write_all
 from trainmark.agent.mpi.head import HEAD
 from trainmark.agent.mpi.messages import Connection, ConnectionLost
 from trainmark.agent.mpi.node_setup import RANK_FILE
+from trainmark.agent.private import is_ours
 from trainmark.agent.ranks import make_rank_folder
 
 # The variables in which launchers give the rank, the local rank and how many there are.
@@ -40,7 +41,8 @@ def rank(*_: str) -> int:
     """Becomes the program of the case, as the rank that its launcher says it is."""
     env = dict(os.environ)
     spool = env.pop("TRAINMARK_SPOOLS", "")
-    here = read_json(os.path.join(spool, RANK_FILE))
+    # What it names is run here: only if this account alone can have written it.
+    here = read_json(os.path.join(spool, RANK_FILE)) if is_ours(spool) else None
     if not isinstance(here, dict):
         return _refuse("no agent of this attempt on %s: %s is not there" % (os.uname().nodename, spool or "its spool"))
     known = torchrun_variables(env)

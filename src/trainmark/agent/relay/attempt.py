@@ -120,7 +120,7 @@ class WatchedAttempt:
     def _file(self, name: str) -> str:
         return os.path.join(self.dir, name)
 
-    def _send_new(self) -> None:
+    def _send_new(self, final: bool = False) -> None:
         try:
             names = os.listdir(self.dir)
         except OSError:
@@ -129,7 +129,7 @@ class WatchedAttempt:
             if name in _REPLACED:
                 self._send_replaced(name)
             elif name.endswith(".jsonl") or name.endswith(".log"):
-                self._send_grown(name)
+                self._send_grown(name, final)
 
     def _send_replaced(self, name: str) -> None:
         try:
@@ -144,7 +144,7 @@ class WatchedAttempt:
         self._marks[name] = mark
         self._send({"op": "file", "dir": self.dir, "name": name}, data)
 
-    def _send_grown(self, name: str) -> None:
+    def _send_grown(self, name: str, final: bool = False) -> None:
         try:
             descriptor = open_plain(self._file(name))
         except OSError:
@@ -152,12 +152,14 @@ class WatchedAttempt:
         try:
             while True:
                 at = self._sent.get(name, 0)
+                again = at > os.fstat(descriptor).st_size  # a log that has begun again
+                at = 0 if again else at
                 data = os.pread(descriptor, _CHUNK, at)
-                if name.endswith(".jsonl") and len(data) < _CHUNK:
+                if name.endswith(".jsonl") and len(data) < _CHUNK and not final:
                     data = data[: data.rfind(b"\n") + 1]  # the rest of a torn line may still come
                 if not data:
                     return
-                self._send({"op": "file", "dir": self.dir, "name": name, "at": at}, data)
+                self._send({"op": "file", "dir": self.dir, "name": name, "at": at, "again": again}, data)
                 self._sent[name] = at + len(data)
         finally:
             os.close(descriptor)
@@ -166,14 +168,15 @@ class WatchedAttempt:
         """Kills what is left of the attempt, then sends all that it wrote."""
         self._send({"op": "ending", "dir": self.dir})
         result = read_json(self._file(_RESULT))
-        if self._container or not isinstance(result, dict) or result.get("containment", {}).get("left") != 0:
+        containment = result.get("containment") if isinstance(result, dict) else None
+        if self._container or not isinstance(containment, dict) or containment.get("left") != 0:
             self._sweep()
         why = None
         try:
             complete(self.dir)
         except OSError as error:  # a full disk: the events stay in the spool
             why = str(error)
-        self._send_new()
+        self._send_new(final=True)
         self._send_rank_files()
         self._send_replaced(_RESULT)
         code = self._process.returncode if self._process is not None else None
@@ -196,4 +199,4 @@ class WatchedAttempt:
                 if room < 0:
                     self._send({"op": "not-sent", "dir": self.dir, "name": inner})
                 else:
-                    self._send_grown(inner)
+                    self._send_grown(inner, final=True)

@@ -67,6 +67,12 @@ def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
     }
 
 
+def node_health(asked: dict[str, Any]) -> dict[str, Any]:
+    from trainmark.agent.health.collect import health  # few relays are asked for it
+
+    return {"facts": health(asked["paths"])}
+
+
 def _device(prefix: str, version: str) -> dict[str, Any]:
     """How many device files there are, and the version of the driver."""
     folder, start = os.path.split(prefix)

@@ -16,9 +16,10 @@ import threading
 import time
 from typing import Any, Callable
 
-from trainmark.agent import linux
+from trainmark.agent import linux, private
 from trainmark.agent.events.spools import remove_spool
 from trainmark.agent.files import read_json, replace_json, write_all
+from trainmark.agent.node_plan import NODE_PLAN
 from trainmark.agent.ports import Ports, PortTaken
 from trainmark.agent.relay import check, slurm_setup
 from trainmark.agent.relay.attempt import WatchedAttempt
@@ -28,11 +29,10 @@ from trainmark.agent.wakeup import Wakeup
 
 BEAT_SECONDS = 1.0
 _LONG = (
-    *("check", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
+    *("check", "health", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
     *("slurm_facts", "slurm_start", "slurm_states"),
 )
 _LEASE = "lease.json"
-_NODE_PLAN = "node.json"
 
 
 class Relay:
@@ -57,6 +57,7 @@ class Relay:
             "forget": self._forget,
             "end_relay": self._end_relay,
             "check": self._check,
+            "health": check.node_health,
             "clear_caches": check.clear_caches,
             "listen": check.listen,
             "reach": check.reach,
@@ -203,7 +204,7 @@ class Relay:
                 return {"ok": False, "why": problem["why"]}
         os.makedirs(folder)
         self._raise_lease(plan["lease"], header.get("lease"))
-        replace_json(os.path.join(folder, _NODE_PLAN), plan)
+        replace_json(os.path.join(folder, NODE_PLAN), plan, mode=private.FILE)
         self._release()
         watch = WatchedAttempt(self.send, header, {})
         watch.start(header["argv"])
@@ -287,7 +288,7 @@ def _own_name() -> dict[str, Any]:
 
 def serve(work: str) -> int:
     """The verb: serves on standard input and output until the controller closes them."""
-    os.makedirs(work, exist_ok=True)
+    private.keep_folder(work)
     write_all(1, b"\n" + GREETING + b"ready\n")
     try:
         return Relay(work).run()

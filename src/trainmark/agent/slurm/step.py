@@ -7,16 +7,17 @@ import sys
 import time
 from typing import Any
 
-from trainmark.agent import linux
+from trainmark.agent import linux, private
 from trainmark.agent.attempt import run
 from trainmark.agent.contain.sweep import sweep
 from trainmark.agent.events.shipper import complete
 from trainmark.agent.events.spools import TEMPORARY
 from trainmark.agent.files import read_json, replace_json
+from trainmark.agent.node_plan import NODE_PLAN
 from trainmark.agent.placeholders import agree_on, fill_hosts
 from trainmark.agent.ports import Ports
 
-NODE_PLAN, PORTS = "node.json", "ports.json"
+PORTS = "ports.json"
 _NOT_SHARED = 77
 _LOOK_SECONDS = 0.1
 
@@ -31,7 +32,7 @@ def run_step(order_file: str, nodes: str) -> int:
         order, index = _read_order(order_file, nodes)
         plan = _plan(order, index, nodes.split(","))
         path = os.path.join(plan["dir"], NODE_PLAN)
-        replace_json(path, plan)
+        replace_json(path, plan, mode=private.FILE)
         _redirect_output(plan["dir"])
     except NotShared as error:
         sys.stderr.write("trainmark: %s: %s\n" % (os.uname().nodename, error))

@@ -17,7 +17,7 @@ from trainmark.automl.experiment.config import Experiment, Hpo, Picture, Trainin
 from trainmark.automl.experiment.reading import check
 from trainmark.automl.experiment.schedule import EarlyStop
 from trainmark.errors import UserError, did_you_mean, one_of
-from trainmark.spec import yamlfile
+from trainmark.spec import inputs, yamlfile
 
 _MARK = re.compile(r"(?:^|\s)#\s*\d+\s*$")
 # AAH trains so many more times in a trial; AIPerf's `--maxTPEsearchNum` counts the first training, too.
@@ -32,19 +32,15 @@ _KEYS = (
 def is_theirs(path: Path) -> bool:
     """Whether the file is one of theirs: it names what no file of ours does."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = inputs.read(path).decode(errors="replace")
+    except UserError:
         return False
     return bool(re.search(r"^\s*(trialConcurrency|maxTrialNum|maxExecDuration)\s*:", text, re.MULTILINE))
 
 
 def read(path: Path) -> tuple[Experiment, list[str]]:
     """The experiment, and a line for everything that was cleaned, changed or dropped."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-    clean, notes = cleaned(text)
+    clean, notes = cleaned(inputs.read_text(path))
     raw = yamlfile.parse(path, clean.encode()).content
     experiment, more = translated(raw, str(path))
     return check(experiment, str(path), path.parent), notes + more

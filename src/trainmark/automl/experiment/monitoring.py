@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.store.files import read_json
+from trainmark.store.files import decode_line, read_json
 from trainmark.store.rundir import SAMPLES, STATUS, RunDir
 
 BINS = 240
@@ -71,10 +71,7 @@ def _is_number(value: Any) -> bool:
 def _samples(file: Path) -> list[dict[str, Any]]:
     found = []
     for line in file.read_bytes().splitlines()[1:]:
-        try:
-            sample = msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            continue
+        sample = decode_line(line)
         if isinstance(sample, dict):
             found.append(sample)
     return found
@@ -89,6 +86,7 @@ def _host(folder: Path) -> str:
 def _offset(folder: Path) -> float | None:
     """From the node's monotonic clock to Unix time."""
     status = read_json(folder / STATUS)
-    if not isinstance(status, dict) or "t" not in status or "wall" not in status:
+    wall, here = (status.get("wall"), status.get("t")) if isinstance(status, dict) else (None, None)
+    if not isinstance(wall, int) or not isinstance(here, int):
         return None
-    return float(status["wall"] - status["t"]) * 1e-9
+    return float(wall - here) * 1e-9

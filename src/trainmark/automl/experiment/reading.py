@@ -15,6 +15,7 @@ from trainmark.automl.search import policy
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec import yamlfile
 from trainmark.spec.case_id import is_name
+from trainmark.spec.inputs import expanded
 from trainmark.spec.yamlfile import convert
 
 MOST_WORKERS, MOST_TRIALS = 100_000, 1_000_000
@@ -153,7 +154,7 @@ def _resolved(given: Experiment, where: str, folder: Path) -> Experiment:
     """Files that the experiment names, from its own folder; those of this machine must be there."""
 
     def here(name: str) -> str:
-        return str((folder / Path(name).expanduser()).resolve())
+        return str((folder / expanded(name, str(folder))).resolve())
 
     changes: dict[str, Any] = {}
     if given.start.endswith(".json"):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from trainmark.reasons import Reason
+from trainmark.store.files import BROKEN
 from trainmark.store.rundir import EVENTS, RunDir, node_name
 
 _MARK = b'"automl_'
@@ -137,7 +138,7 @@ def _notes(file: Path, found: Record) -> Iterator[_Note]:
             if _MARK in line:
                 try:
                     yield msgspec.json.decode(line, type=_Note)
-                except msgspec.DecodeError:
+                except BROKEN:
                     found.unreadable += 1
 
 

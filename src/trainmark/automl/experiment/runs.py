@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainmark import extras
 from trainmark.automl.experiment import plan as plans
 from trainmark.automl.experiment import record, result
 from trainmark.automl.experiment.config import SYNTHETIC, Experiment
@@ -66,10 +67,11 @@ def create(
     folder: Path | None = None,
 ) -> RunDir:
     """A new experiment, whose clock runs from now on. Everything is looked at before anything is written."""
+    extras.need("automl", "an AutoML experiment", "optuna")
     plan = make_plan(experiment, site)
     launcher = launcher_of(site)
     launcher.check_runs(site, runs)
-    if check and not launcher.this_machine:
+    if check or launcher.this_machine:
         launcher.check_plan(plan)
     if experiment.ledger:
         # Better found out now than by all workers.

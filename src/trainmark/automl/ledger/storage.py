@@ -29,7 +29,7 @@ def connect(url: str) -> Any:
             return _Patient(optuna.storages.GrpcStorageProxy(host=host, port=int(port)))
     except ImportError as error:
         raise SiteError(
-            f"the ledger {kind} needs a package that is not here: {error}; get `trainmark[automl]`"
+            f"the ledger {kind} needs a package that is not here: {error}; `pip install 'trainmark[automl]'` adds it"
         ) from None
     return _database(url)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from trainmark.automl.experiment import runs
@@ -109,21 +108,20 @@ def _row(found: Result, trial: TrialRow) -> dict[str, Any]:
 def configure_report(parser: argparse.ArgumentParser) -> None:
     common.add_run(parser)
     parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where files are written (default: RUN/results)")
+    common.add_folder(parser, "where files are written (default: RUN/results)")
     parser.add_argument("--logs", action="store_true", help="also gather all logs into results/logs")
-    parser.add_argument("--language", choices=("en", "zh"), help="of the page (default: the reader's)")
 
 
 def report(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     found = runs.look(run)
     runs.check_reportable(found, experiment_of(run.manifest().plan).rule_set.report_after)
-    out = args.out or run.path / "results"
-    page = runs.write_results(run, found, out, args.language)
+    out = args.output or run.path / "results"
+    page = runs.write_results(run, found, out, args.lang)
     if args.json:
         terminal.out(reports.show(found, "json-line"))
     else:
-        terminal.out(reports.show(document(found)) + f"\n{page}\n")
+        terminal.out(reports.show(document(found), "text", args.language) + f"\n{page}\n")
     if args.logs:
         if found.state == "RUNNING":
             terminal.err("warning: the experiment still runs: copying its logs costs it disk and network\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean, one_of
@@ -13,14 +12,14 @@ from trainmark.errors import UserError, did_you_mean, one_of
 def configure_best(parser: argparse.ArgumentParser) -> None:
     common.add_run(parser)
     parser.add_argument("--trial", type=int, metavar="N", help="another than the best")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/results/best)")
+    common.add_folder(parser, "where to write (default: RUN/results/best)")
 
 
 def best(args: argparse.Namespace) -> int:
     from trainmark.automl.experiment import runs
 
     run = common.find_run(args)
-    out = args.out or run.path / "results" / "best"
+    out = args.output or run.path / "results" / "best"
     trial = runs.save_network(run, args.trial, out)
     terminal.out(f"trial {trial.number}, accuracy {100 * (trial.accuracy or 0):.2f} %: {out}\n")
     return 0

@@ -38,7 +38,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
     parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
     parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")
-    parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
+    common.add_no_check(parser)
     common.add_runs(parser)
     drive.add_options(parser)
 
@@ -69,7 +69,7 @@ def configure_resume(parser: argparse.ArgumentParser) -> None:
 
 
 def resume(args: argparse.Namespace) -> int:
-    found = common.find_run(args)
+    found = common.find_run(args, own=True)
     plan = found.manifest().plan
     experiment_of(plan)  # refuses any other run
     why = runs.nothing_left(found)
@@ -85,7 +85,7 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
     if args.json:
         terminal.out(reports.show(found, "json-line"))
     else:
-        terminal.out("\n" + reports.show(document(found)) + f"\n{page}\n")
+        terminal.out("\n" + reports.show(document(found), "text", args.language) + f"\n{page}\n")
     return OK if found.valid else CASE_FAILED
 
 

@@ -35,10 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         made = verbs.add_parser(
             verb,
             help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
+            description=summary,
             epilog=getattr(module, "EPILOGS", {}).get(verb) or getattr(module, "EPILOG", None),
-            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
-            allow_abbrev=False,
         )
         getattr(module, options)(made)
         made.set_defaults(verb_call=getattr(module, function))

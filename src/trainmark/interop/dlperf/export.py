@@ -12,14 +12,15 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.interop.dlperf.result import Speed, result
 from trainmark.interop.reading.records import clean
 from trainmark.interop.reading.writer import RAW
+from trainmark.interop.writing.runs import Done
 from trainmark.plan.records import CasePlan
 from trainmark.report.make.dlperf import table
 from trainmark.report.render.escape import flat
-from trainmark.score.figures.attempt import Question, score_run
-from trainmark.store import columns, events, journal
+from trainmark.store import events, journal
 from trainmark.store.files import write_whole
 from trainmark.store.rundir import RunDir, node_dir, rank_log
 from trainmark.store.state import RunState
@@ -97,11 +98,11 @@ def _logs(run: RunDir, left_out: list[str]) -> Iterator[_Log]:
             continue
         for ref, attempt in state.counted(index):
             folder = run.attempt(case, ref, attempt.number)
-            # What was seen counts here, be its window steady or not: DLPerf asks for no more.
-            asked = Question(world=case.world, window=case.window)
-            speed = score_run(columns.read(folder, case.world), (), asked).value("throughput")
+            done = Done(case, ref.round, attempt.state, say(attempt.reason), folder)
+            score = done.score()
+            speed = score.value("throughput")
             if speed is None:
-                left_out.append(f"{run.id} {case.id} round {ref.round}: it has no speed")
+                left_out.append(f"{run.id} {case.id} round {ref.round}: it has no speed: {say(score.reason)}")
                 continue
             # They become names of files: what came in with an import is not trusted to be one.
             model = clean(str(case.params.get("model", _MODELS.get(case.workload, case.workload))))

@@ -6,6 +6,7 @@ The files are Python; they are read, never run. What cannot be told without runn
 from __future__ import annotations
 
 import re
+import shlex
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from trainmark.devices.protocol import REGISTRY as DEVICES
 from trainmark.errors import UserError
 from trainmark.interop.flagperf import static
 from trainmark.interop.protocol import Option
-from trainmark.interop.reading.records import Counted, Flag, Item, Kept, Verbatim, tidy
+from trainmark.interop.reading.records import Counted, Flag, Item, Kept, Verbatim, printable, tidy
 from trainmark.spec import workload as workloads
 from trainmark.spec.case_id import CaseId, is_name
 from trainmark.spec.workload import Workload
@@ -35,8 +36,20 @@ _NAMES = {
     "target_acc1": "target_accuracy",
     "target_accuracy": "target_accuracy",
 }
-# Carried over, or known to trainmark by the vendor's name.
-_KNOWN = ("VENDOR", "CASES", "HOSTS", "SSH_PORT", "MASTER_PORT", "ACCE_VISIBLE_DEVICE_ENV_NAME", "ACCE_CONTAINER_OPT")
+# Always carried over, or refused with a message of its own.
+_CARRIED = ("VENDOR", "CASES", "HOSTS", "SSH_PORT", "MASTER_PORT")
+# Why others of FlagPerf's settings are not.
+_WHY = {
+    "ACCE_VISIBLE_DEVICE_ENV_NAME": "trainmark sets the variable that the vendor's device needs",
+    "FLAGPERF_PATH": "trainmark brings its programs to the hosts itself; `work_dir` of the site says where",
+    "FLAGPERF_LOG_PATH": "logs are in the folder of the run; `trainmark run --runs` says where",
+    "HOSTS_PORTS": "ports for the processes are found when they are needed",
+}
+_NO_SETTING = "trainmark has no such setting"
+# What its images are called, and the limits that its containers have.
+_IMAGE = "flagperf-{vendor}-{framework}:t_v0.1"
+_LIMITS = {"memlock": "-1", "stack": "67108864"}
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 class FlagPerfConfig:
@@ -79,7 +92,10 @@ class FlagPerfConfig:
         yield from flags
         if made.found:
             suite, site = made.suite(), made.site()
-            left = [f"{flag.place}: {flag.text}" for flag in flags]
+            if not made.cases:
+                why = "; ".join(f"{key}: {why}" for key, why in made.left[:5]) or "CASES is empty or could not be read"
+                raise UserError(f"no case of {_TEST} can be taken over: {why}")
+            left = [f"{flag.place}: {flag.text}" for flag in flags] + unread
             whole = {"suite": suite, "site": site, "not_read_statically": unread, "left_out": left}
             yield Verbatim("flagperf_config.json", tidy(whole))
             yield Verbatim("suite.yaml", *_yaml(suite, left))
@@ -105,8 +121,11 @@ class _Suite:
         self._test = self._values(_TEST)
         self.found = any(name.rpartition("/")[2] in (_CLUSTER, _TEST) for name in modules)
         self.cases: list[dict[str, Any]] = []
-        self._left: list[tuple[str, str]] = []
+        self.left: list[tuple[str, str]] = []
         self._open = False
+        self._images: list[str] = []
+        self._seeds: dict[str, int] = {}
+        self._used: set[str] = set()  # files of the configurations of cases
         vendor = self._test.get("VENDOR")
         self._vendor = vendor if isinstance(vendor, str) else ""
         self._devices: dict[str, str] = {}
@@ -133,10 +152,10 @@ class _Suite:
             if isinstance(hosts, list) and hosts and found.nnodes > len(hosts):
                 raise UserError(f"needs {found.nnodes} hosts, {_CLUSTER} has {len(hosts)}")
         except UserError as error:
-            self._left.append((key, str(error)))
+            self.left.append((key, str(error)))
             return
         if not DEVICES.knows(self._vendor):
-            self._left.append((key, f"VENDOR {self._vendor!r} is not known"))
+            self.left.append((key, f"VENDOR {self._vendor!r} is not known"))
             return
         if not DEVICES.knows(found.device):
             self._devices[found.device] = self._vendor
@@ -145,60 +164,155 @@ class _Suite:
             entry["data"] = data
         if values := self._parameters(found, known):
             entry["set"] = values
+            usual = {name: one.default for name, one in known.parameters.items()} | known.presets[self._preset]
+            try:
+                own = {name: value for name, value in values.items() if usual.get(name) != value}
+                CaseId.parse(str(found.with_variant(own)))
+            except UserError as error:
+                self.left.append((key, str(error)))
+                return
         self.cases.append(entry)
+        image = _IMAGE.format(vendor=self._vendor, framework=key.split(":")[1])
+        if image not in self._images:
+            self._images.append(image)
 
     def _parameters(self, found: CaseId, known: Workload) -> dict[str, Any]:
-        """What the vendor's configuration of the case sets and the workload has."""
+        """What the vendor's configuration of the case sets and the workload has. The rest is listed."""
         folder = f"{self._vendor}/{found.workload}-{found.framework}/config/"
         file = f"{folder}config_{found.device}x{found.nnodes}x{found.nproc}.py"
         name = next((name for name in sorted(self._modules) if f"/{name}".endswith(f"/{file}")), None)
         values: dict[str, Any] = {}
-        for theirs, value in (self._modules[name].values if name else {}).items():
-            ours = _NAMES.get(theirs, theirs)
+        if name is None:
+            self.left.append((str(found), f"{file} was not found: the values of preset `{self._preset}` stand"))
+            return values
+        self._used |= {name, f"{name.rpartition('/')[0]}/config_common.py"}
+        for theirs, value in self._modules[name].values.items():
+            # Some workloads have FlagPerf's own names.
+            ours = theirs if theirs in known.parameters else _NAMES.get(theirs, theirs)
             parameter = known.parameters.get(ours)
+            if theirs == "seed" and parameter is None and type(value) is int and 0 <= value < 1 << 31:
+                self._seeds[str(found)] = value
+                continue
             if parameter is None or value is None:
+                why = "it has no value" if value is None else f"workload `{known.name}` has no such parameter"
+                self.left.append((f"{found}: {theirs} = {value!r}", why))
+                continue
+            if parameter.only and found.framework not in parameter.only:
+                self.left.append((f"{found}: {theirs} = {value!r}", f"it is for {', '.join(parameter.only)}"))
                 continue
             if ours == "target_accuracy" and isinstance(value, int | float) and value > 1:
                 value = value / 100  # FlagPerf has percents here and fractions there.
             try:
                 values[ours] = parameter.accept(value, f"{name}: {theirs}")
             except UserError as error:
-                self._left.append((f"{found}: {theirs}", str(error)))
+                self.left.append((f"{found}: {theirs}", str(error)))
                 continue
             self._open = self._open or parameter.locked
         return values
 
     def flags(self) -> Iterator[Flag]:
-        for key, why in self._left:
+        site, suite = self.site(), self.suite()
+        for key, why in self.left:
             yield Flag("left out", key, why)
+        for name in sorted(self._modules):
+            last = name.rpartition("/")[2]
+            if last not in (_CLUSTER, _TEST) and name not in self._used and self._modules[name].values:
+                yield Flag("left out", name, f"no case of {_TEST} that was taken over uses it")
+        if "seed" not in suite:
+            for case, seed in self._seeds.items():
+                yield Flag("not carried over", f"{case}: seed = {seed}", "the cases have different seeds")
+        for host in self._odd_hosts():
+            yield Flag("left out", f"{_CLUSTER}: HOSTS", f"found {host!r}, allowed is a host name or an address")
+        if "HOSTS" in self._cluster and not isinstance(self._cluster["HOSTS"], list):
+            yield Flag("left out", f"{_CLUSTER}: HOSTS", "found no list of hosts")
+        for image in self._images[1:]:
+            yield Flag(
+                "left out", f"image {image}", "a site has one image: write a site for each, and run them in turn"
+            )
         for name, values in ((_CLUSTER, self._cluster), (_TEST, self._test)):
             for key in sorted(values):
-                if key.isupper() and key not in _KNOWN:
-                    yield Flag("not carried over", f"{name}: {key}", "trainmark has no such setting")
+                why = self._not_carried(key, values[key], site)
+                if key.isupper() and why:
+                    yield Flag("not carried over", f"{name}: {key} = {values[key]!r}", why)
+
+    def _not_carried(self, key: str, value: Any, site: Mapping[str, Any]) -> str:
+        """Why a setting is not in the suite or the site; empty when it is."""
+        container = site.get("container", {})
+        held = {
+            "CLEAR_CACHES": "clear_caches" in site,
+            "FLAGPERF_LOG_LEVEL": "log_level" in site,
+            "PIP_SOURCE": "prepare" in site,
+            "SHM_SIZE": "shm_size" in container,
+            "ACCE_CONTAINER_OPT": "options" in container or not value,
+            "SSH_PORT": "ssh" in site,
+            "MASTER_PORT": "master_port" in site,
+        }
+        if held.get(key, key in _CARRIED):
+            return ""
+        if key in ("SHM_SIZE", "ACCE_CONTAINER_OPT", "PIP_SOURCE", "SSH_PORT", "CLEAR_CACHES") and not site.get(
+            "hosts"
+        ):
+            return "only this machine is named, where trainmark starts no container; name hosts to use it"
+        return _WHY.get(key, f"found {value!r}, which is not allowed" if key in held else _NO_SETTING)
 
     def suite(self) -> dict[str, Any]:
         suite: dict[str, Any] = {"schema": 1, "name": "flagperf", "title": "From FlagPerf's test_conf.py"}
         suite["preset"] = self._preset
+        if len(set(self._seeds.values())) == 1 and len(self._seeds) == len(self.cases):
+            suite["seed"] = next(iter(self._seeds.values()))
         if self._open:
             # Its vendors may change what our closed division locks.
             suite["division"] = "open"
         suite["cases"] = self.cases
         return suite
 
-    def site(self) -> dict[str, Any]:
+    def _hosts(self) -> list[str]:
         raw = self._cluster.get("HOSTS")
-        hosts = [str(host) for host in raw if is_name(str(host).replace(":", ""))] if isinstance(raw, list) else []
-        hosts = [host for host in hosts if host not in ("localhost", "127.0.0.1")] if len(hosts) == 1 else hosts
+        hosts = [str(host) for host in raw if _is_host(host)] if isinstance(raw, list) else []
+        return [host for host in hosts if host not in ("localhost", "127.0.0.1")] if len(hosts) == 1 else hosts
+
+    def _odd_hosts(self) -> list[Any]:
+        raw = self._cluster.get("HOSTS")
+        return [host for host in raw if not _is_host(host)] if isinstance(raw, list) else []
+
+    def site(self) -> dict[str, Any]:
+        hosts = self._hosts()
         site: dict[str, Any] = {"schema": 1, "name": "flagperf", "launcher": "ssh" if hosts else "local"}
         if hosts:
             site["hosts"] = hosts
-        if hosts and (entrance := _port(self._cluster.get("SSH_PORT"))) not in (None, 22):
-            site["ssh"] = {"port": entrance}
+            if (entrance := _port(self._cluster.get("SSH_PORT"))) is not None:
+                site["ssh"] = {"port": entrance}
+            if self._images:
+                site["container"] = self._container()
+            if isinstance(self._test.get("CLEAR_CACHES"), bool):
+                site["clear_caches"] = self._test["CLEAR_CACHES"]
+            if isinstance(source := self._test.get("PIP_SOURCE"), str) and source:
+                site["prepare"] = {"index": source}
         if (port := _port(self._cluster.get("MASTER_PORT"))) is not None:
             site["master_port"] = port
+        if (level := self._test.get("FLAGPERF_LOG_LEVEL")) in _LEVELS:
+            site["log_level"] = level
         if self._devices:
             site["devices"] = dict(sorted(self._devices.items()))
         return site
+
+    def _container(self) -> dict[str, Any]:
+        """As FlagPerf starts its containers, but for the rights that trainmark does not need."""
+        container: dict[str, Any] = {"image": self._images[0], "ulimits": dict(_LIMITS)}
+        if isinstance(size := self._test.get("SHM_SIZE"), str) and re.fullmatch(r"\d+[bkmgBKMG]?", size):
+            container["shm_size"] = size.lower()
+        options = self._test.get("ACCE_CONTAINER_OPT")
+        try:
+            words = shlex.split(options) if isinstance(options, str) else []
+        except ValueError:  # an open quote
+            words = []
+        if words:
+            container["options"] = words
+        return container
+
+
+def _is_host(host: Any) -> bool:
+    return isinstance(host, str) and is_name(host.replace(":", ""))
 
 
 def _yaml(content: dict[str, Any], remarks: Sequence[str]) -> tuple[bytes, str]:
@@ -206,7 +320,7 @@ def _yaml(content: dict[str, Any], remarks: Sequence[str]) -> tuple[bytes, str]:
 
     text = yaml.safe_dump(tidy(content), sort_keys=False, allow_unicode=True, width=120)
     # A remark is one line, whatever a foreign file put into it.
-    text += "".join("# " + " ".join(remark.split())[:400] + "\n" for remark in remarks)
+    text += "".join("# " + printable(" ".join(remark.split()))[:400] + "\n" for remark in remarks)
     return text.encode(), text
 
 

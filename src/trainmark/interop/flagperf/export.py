@@ -11,9 +11,12 @@ from typing import Any
 
 from trainmark.interop.flagperf.monitors import CARDS, MIB
 from trainmark.interop.writing.runs import Clock, Done, Heard, Losses, Output, real, rounds
+from trainmark.report.figures import flag_codes
+from trainmark.score.figures.attempt import RunScore
 from trainmark.store.rundir import RunDir
 
 _NS = 1e-9
+_AGENT_LOG = "agent.log"
 # All that FINISHED holds in FlagPerf's own cases; what a run does not tell is null.
 FINISHED_KEYS = (
     "e2e_time",
@@ -44,21 +47,35 @@ def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
 
 def _round(out: Output, top: str, done: Done) -> None:
     samples, world = _samples_by_step(done), done.case.world or 1
+    score = done.score()
     for index, host, folder in done.nodes():
         lead = index * max(1, world // max(1, len(done.case.nodes)))
-        writer = _Rank(done, lead, samples)
         clock, losses = Clock(), Losses()
-        lines: list[str] = []
+        writers: dict[int, _Rank] = {}
+        lines: dict[int, list[str]] = {lead: []}
         for event in done.heard(folder):
             losses.hear(event)
         for event in done.heard(folder):
             clock.hear(event)
-            if event.rank == lead:
-                lines += writer.lines(event, clock, losses)
+            if event.rank not in writers:
+                writers[event.rank] = _Rank(done, event.rank, samples, score)
+            lines.setdefault(event.rank, []).extend(writers[event.rank].lines(event, clock, losses))
         where = f"{top}/{host}_noderank{index}"
-        out.write(f"{where}/rank{lead}.out.log", "".join(lines).encode())
+        for rank, told in sorted(lines.items()):
+            out.write(f"{where}/rank{rank}.out.log", "".join(told).encode())
+        out.write(f"{where}/start_{done.case.id.framework}_task.log", _start_log(done, index, folder))
         for name, text in _monitors(done, folder, clock, lead):
             out.write(f"{where}/{name}_monitor.log", text.encode())
+
+
+def _start_log(done: Done, index: int, folder: Path) -> bytes:
+    """FlagPerf's log of how a node's ranks were started: here what the agent of the node wrote, and how it ended."""
+    head = f"case {done.case.id} round {done.round} node_rank {index}\n"
+    try:
+        said = (folder / _AGENT_LOG).read_bytes()
+    except OSError:
+        said = b""
+    return head.encode() + said + f"{done.state}: {done.reason}\n".encode()
 
 
 def _samples_by_step(done: Done) -> dict[int, int]:
@@ -78,8 +95,8 @@ def _samples_by_step(done: Done) -> dict[int, int]:
 class _Rank:
     """Writes the log of one rank, and adds up what FINISHED needs."""
 
-    def __init__(self, done: Done, rank: int, samples: dict[int, int]) -> None:
-        self._done, self._rank, self._samples = done, rank, samples
+    def __init__(self, done: Done, rank: int, samples: dict[int, int], score: RunScore) -> None:
+        self._done, self._rank, self._samples, self._score = done, rank, samples, score
         self._at: dict[str, int] = {}
         self._phase: dict[str, int] = {}
         self._spent: Counter[str] = Counter()
@@ -141,6 +158,8 @@ class _Rank:
         rest = (self._spent["data"] + self._spent["checkpoint"]) * _NS
         pure = no_eval - rest if no_eval is not None and self._spent["data"] else None
         samples = self._samples.get(self._step)
+        # What a report withholds, no log tells.
+        given = self._score.reason is None
         figures = (
             self._between("INIT_START", "FINISHED"),
             said.get("converged"),
@@ -148,7 +167,7 @@ class _Rank:
             train,
             no_eval,
             pure,
-            *(samples / spent if samples and spent else None for spent in (train, no_eval, pure)),
+            *(samples / spent if given and samples and spent else None for spent in (train, no_eval, pure)),
             samples,
             self._step or None,
             losses.by_step.get(self._step),
@@ -159,11 +178,17 @@ class _Rank:
             metrics.pop("final_loss", None)
         unit = self._done.case.unit
         rate = {f"training_{unit}_per_second": known["throughput(ips)_raw"]} if unit != "steps" else {}
-        return {**known, **rate, **metrics, **{key: value for key, value in said.items() if value is not None}}
+        told = {key: value for key, value in said.items() if value is not None and (given or not _is_rate(key))}
+        flags = {"trainmark_flags": flag_codes(self._score.flags)} if self._score.flags else {}
+        return {**known, **rate, **metrics, **told, **flags}
 
     def _evaluated(self) -> dict[str, Any]:
         told = self._evaluation
         return {name: value for name, value in told.items() if name != "time" and real(value) is not None}
+
+
+def _is_rate(key: str) -> bool:
+    return key.startswith("throughput") or key.endswith("_per_second")
 
 
 def _plain(value: Any) -> Any:

@@ -153,6 +153,11 @@ def clean(text: str) -> str:
     return kept[:80] if is_name(kept[:80]) else UNKNOWN
 
 
+def printable(text: str) -> str:
+    """What foreign lines hold is shown on terminals, which obey control characters."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def number(value: float) -> float | str:
     """A number as events spell it: what is not finite is a text."""
     if value != value:

@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from trainmark.i18n.speaker import say
 from trainmark.interop.protocol import WriteOnly
+from trainmark.report.figures import flag_codes
 from trainmark.report.records import CaseReport, Report
+from trainmark.report.trained import COLUMNS, fields
 from trainmark.spec.case_id import CaseId
 
 # fmt: off
 HEAD = (
     "run", "suite", "case", "workload", "framework", "device", "nnodes", "nproc", "state", "reason", "rounds",
-    "counted", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "note",
+    "counted", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "note", "flags", *COLUMNS,
 )
 # fmt: on
 
@@ -36,11 +38,13 @@ def rows(report: Report, case: CaseReport) -> Iterator[Sequence[object]]:
     found = CaseId.parse(case.case)
     head = (report.run, report.suite, case.case, found.workload, found.framework_text, found.device)
     size = (found.nnodes, found.nproc, str(case.state), say(case.reason), case.rounds, case.counted)
+    trained = fields(case).values()
     if not case.measurements:
-        yield (*head, *size, *[None] * 7, say(case.notes))
+        yield (*head, *size, *[None] * 7, say(case.notes), "", *trained)
     for one in case.measurements.values():
         note = say([*one.reason, *case.notes])
-        yield (*head, *size, one.name, one.value, one.unit, one.n, one.ci_low, one.ci_high, say(one.method), note)
+        figure = (one.name, one.value, one.unit, one.n, one.ci_low, one.ci_high, say(one.method), note)
+        yield (*head, *size, *figure, flag_codes(one.flags), *trained)
 
 
 def _safe(cell: object) -> object:

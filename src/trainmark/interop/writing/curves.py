@@ -21,7 +21,8 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def points(done: Done) -> Iterator[Point]:
-    """Of the first rank, which speaks for the round; speed is of all ranks."""
+    """Of the first rank, which speaks for the round; speed is of all ranks, and left out where reports withhold it."""
+    shown = done.score().reason is None
     for _, _, folder in done.nodes()[:1]:
         clock, times = Clock(), dict[int, int]()
         speed = _Speed(done)
@@ -33,7 +34,8 @@ def points(done: Done) -> Iterator[Point]:
             if event.k == "STEP_END" and event.step is not None:
                 times[event.step] = t_ms
                 yield from _loss(event.step, event.loss, t_ms)
-                yield from speed.hear(event, t_ms)
+                if shown:
+                    yield from speed.hear(event, t_ms)
             elif event.k == "LOSS" and isinstance(event.values, list):
                 for step, loss in zip(event.steps, event.values, strict=False):
                     yield from _loss(step, loss, times.get(step, t_ms))

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from trainmark.i18n.speaker import say
 from trainmark.interop.protocol import WriteOnly
+from trainmark.report.figures import flag_text
 from trainmark.report.records import CaseReport, Report
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
@@ -63,8 +64,9 @@ def _case(suite: ElementTree.Element, case: CaseReport) -> None:
             element, kind, message=_text(say(case.reason) or str(case.state)), type=str(case.state)
         )
         outcome.text = _text("\n".join((case.failure or {}).get("last_lines", [])))
-    if case.notes:
-        ElementTree.SubElement(element, "system-out").text = _text("\n".join(map(say, case.notes)))
+    said = [*map(flag_text, case.flags), *case.notes]
+    if said:
+        ElementTree.SubElement(element, "system-out").text = _text("\n".join(map(say, said)))
 
 
 def _text(text: str) -> str:

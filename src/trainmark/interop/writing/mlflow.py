@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.errors import UserError
-from trainmark.interop.extras import load
+from trainmark.extras import load
 from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.curves import points
 from trainmark.interop.writing.runs import rounds
@@ -26,8 +26,8 @@ class MLflow(WriteOnly):
     summary = "MLflow: a file store with an experiment for each suite and a run for each round"
 
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
-        tracking = load("mlflow.tracking", "mlflow-skinny", "mlflow")
-        entities = load("mlflow.entities", "mlflow-skinny", "mlflow")
+        tracking = load("mlflow.tracking", "export mlflow")
+        entities = load("mlflow.entities", "export mlflow")
         try:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
@@ -57,9 +57,10 @@ def _files_allowed() -> Iterator[None]:
 
 def _run(client: Any, entities: Any, run: RunDir) -> None:
     from trainmark.report.build import build
+    from trainmark.report.figures import flag_codes
 
     report = build(run)
-    figures = {case.case: case.measurements for case in report.cases}
+    cases = {case.case: case for case in report.cases}
     known = client.get_experiment_by_name(report.suite)
     experiment = known.experiment_id if known else client.create_experiment(report.suite)
     for done in rounds(run):
@@ -68,13 +69,14 @@ def _run(client: Any, entities: Any, run: RunDir) -> None:
         name = f"{done.case.case} round {done.round}"
         tags = {"mlflow.runName": name, "trainmark.run": run.id, "trainmark.case": done.case.case}
         tags |= {"trainmark.state": str(done.state), "trainmark.reason": done.reason[:5000]}
+        tags["trainmark.flags"] = flag_codes(cases[done.case.case].flags)[:5000]
         made = client.create_run(experiment, start_time=min(times), tags=tags).info.run_id
         params = {**done.case.params, "framework": done.case.framework, "device": done.case.device}
         logged = [entities.Param(key, str(value)[:500]) for key, value in params.items()]
         logged += [entities.Param("nnodes", str(len(done.case.nodes))), entities.Param("world", str(done.case.world))]
         client.log_batch(made, params=logged)
         metrics = [entities.Metric(point.name, point.value, point.t_ms, point.step) for point in found]
-        for key, figure in figures.get(done.case.case, {}).items():
+        for key, figure in cases[done.case.case].measurements.items():
             if figure.value is not None:
                 metrics.append(entities.Metric(f"case/{key}", figure.value, max(times), 0))
         for at in range(0, len(metrics), _METRICS):

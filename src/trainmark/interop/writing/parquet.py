@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.errors import UserError
-from trainmark.interop.extras import load
+from trainmark.extras import load
 from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.csv_table import HEAD, rows
 from trainmark.interop.writing.runs import Heard, real, rounds
 from trainmark.store.rundir import RunDir
 
 _NUMBERS = {"nnodes": int, "nproc": int, "rounds": int, "counted": int, "n": int}
+_NUMBERS |= dict.fromkeys(("parameters", "batch_per_rank", "global_batch", "sequence_length", "image_size"), int)
 _REALS = ("value", "ci_low", "ci_high")
 _STEP = ("run", "case", "round", "rank", "step", "t_ns", "samples", "loss")
 _ROWS = 1 << 16
@@ -25,7 +26,7 @@ class Parquet(WriteOnly):
     summary = "two Parquet tables: every figure, and every step of every rank"
 
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
-        arrow, parquet = load("pyarrow", "pyarrow", "parquet"), load("pyarrow.parquet", "pyarrow", "parquet")
+        arrow, parquet = load("pyarrow", "export parquet"), load("pyarrow.parquet", "export parquet")
         types = {name: arrow.int64() for name in _NUMBERS} | dict.fromkeys(_REALS, arrow.float64())
         figures = arrow.schema([(name, types.get(name, arrow.string())) for name in HEAD])
         whole = dict.fromkeys(("round", "rank", "step", "t_ns", "samples"), arrow.int64())

@@ -16,6 +16,7 @@ Sample = tuple[str, dict[str, str], float]
 _HELP = {
     "trainmark_case_succeeded": "1 when every round of the case succeeded, else 0.",
     "trainmark_case_rounds": "Rounds of the case that count.",
+    "trainmark_case_flag": "Rounds with something wrong that does not take away the figure; what, its label says.",
     "trainmark_measurement": "A figure of the case, in the unit that its label names.",
     "trainmark_measurement_ci_low": "Lower end of its 95 % interval.",
     "trainmark_measurement_ci_high": "Upper end of its 95 % interval.",
@@ -47,6 +48,9 @@ def _samples(report: Report, case: CaseReport) -> Iterator[Sample]:
     }
     yield "trainmark_case_succeeded", {**labels, "state": str(case.state)}, float(case.state is JobState.SUCCEEDED)
     yield "trainmark_case_rounds", labels, float(case.counted)
+    for flag in case.flags:
+        rounds = case.counted if flag.rounds is None else flag.rounds
+        yield "trainmark_case_flag", {**labels, "flag": flag.reason.code, "severity": flag.severity}, float(rounds)
     for one in case.measurements.values():
         yield from _figure({**labels, "measurement": one.name, "unit": one.unit}, one)
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
+from trainmark.reasons import reason
 from trainmark.spec.columns import Event
 from trainmark.spec.states import JobState
 from trainmark.store import journal
-from trainmark.store.files import write_whole
+from trainmark.store.files import BROKEN, decode_line, read_json, write_whole
 from trainmark.store.rundir import EVENTS, FACTS, SAMPLES, RunDir, node_dir
 from trainmark.store.state import RunState
+
+if TYPE_CHECKING:
+    from trainmark.score.figures.attempt import RunScore
 
 
 class Heard(Event, frozen=True):
@@ -49,7 +53,7 @@ class Done(msgspec.Struct, frozen=True):
                 for line in lines:
                     try:
                         yield _HEARD.decode(line)
-                    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    except BROKEN:
                         continue
         except FileNotFoundError:
             return
@@ -58,22 +62,29 @@ class Done(msgspec.Struct, frozen=True):
         try:
             with (node / SAMPLES).open("rb") as lines:
                 for line in lines:
-                    try:
-                        found = msgspec.json.decode(line)
-                    except (msgspec.DecodeError, UnicodeDecodeError):
-                        continue
+                    found = decode_line(line)
                     if isinstance(found, dict) and isinstance(found.get("t"), int):
                         yield found
         except FileNotFoundError:
             return
 
+    def score(self) -> RunScore:
+        """Its figures by the rules of every report. Those of a round that computed wrongly are withheld."""
+        from trainmark.score.figures.attempt import Question, score_run, withheld
+        from trainmark.store import columns
+
+        found = score_run(
+            columns.read(self.folder, self.case.world), (), Question(world=self.case.world, window=self.case.window)
+        )
+        if self.state is not JobState.INVALID:
+            return found
+        why = reason("text", text=self.reason or str(self.state))
+        return msgspec.structs.replace(found, figures={**found.figures, **withheld(found.figures, why)}, reason=why)
+
     def facts(self) -> dict[str, Any]:
         """What the first node is made of; empty where nobody survey."""
         for _, _, folder in self.nodes():
-            try:
-                found = msgspec.json.decode((folder / FACTS).read_bytes())
-            except (OSError, msgspec.DecodeError):
-                continue
+            found = read_json(folder / FACTS)
             if isinstance(found, dict):
                 return found
         return {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.errors import UserError
-from trainmark.interop.extras import load
+from trainmark.extras import load
 from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.curves import points
 from trainmark.interop.writing.runs import Done, rounds
@@ -23,9 +23,9 @@ class TensorBoard(WriteOnly):
     def write(self, runs: Sequence[RunDir], path: Path, options: Mapping[str, Any]) -> list[Path]:  # noqa: ARG002
         from trainmark.report.build import build
 
-        proto = load("tensorboardX.proto.event_pb2", "tensorboardX", "tensorboard")
-        summaries = load("tensorboardX.summary", "tensorboardX", "tensorboard")
-        records = load("tensorboardX.record_writer", "tensorboardX", "tensorboard")
+        proto = load("tensorboardX.proto.event_pb2", "export tensorboard")
+        summaries = load("tensorboardX.summary", "export tensorboard")
+        records = load("tensorboardX.record_writer", "export tensorboard")
         written = []
         for run in runs:
             figures = {case.case: case.measurements for case in build(run).cases}

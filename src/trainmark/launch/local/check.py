@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
+from trainmark import extras
 from trainmark.cache import cache_dir
 from trainmark.devices.cpu import node as node_host
 from trainmark.devices.protocol import device_of
 from trainmark.errors import SiteError
 from trainmark.launch import node_zip
 from trainmark.launch.protocol import Finding
-from trainmark.plan.records import Plan
+from trainmark.plan.records import CasePlan, Plan
 from trainmark.spec.site import Site
 
 _SECONDS = 60.0
@@ -44,7 +45,7 @@ def findings(site: Site, plan: Plan | None) -> list[Finding]:
 def check_plan(plan: Plan) -> None:
     """SiteError for what would make a run on this machine useless."""
     _check_devices(plan)
-    _check_torch(plan)
+    _check_modules(plan)
     if plan.rank_table is not None:
         found = rank_table(plan.rank_table, plan.site.hosts[0])
         if not found.good:
@@ -59,17 +60,31 @@ def _check_devices(plan: Plan) -> None:
             raise SiteError(f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here")
 
 
-def _check_torch(plan: Plan) -> None:
-    """Frameworks that have environments were looked for when their Python was chosen; this one has none."""
-    cases = [case for case in plan.cases if case.id.framework == "pytorch" and not case.open]
-    for python, case in {case.nodes[0].ranks[0].argv[0]: case for case in cases}.items():
+def _check_modules(plan: Plan) -> None:
+    """Frameworks that have environments were looked for when their Python was chosen; PyTorch has none. Of the modules
+    that programs import, each is looked for once in each Python."""
+    wanted: dict[tuple[str, str], CasePlan] = {}
+    for case in plan.cases:
+        if not case.open:
+            first = ("torch",) if case.id.framework == "pytorch" else ()
+            for module in (*first, *case.modules):
+                wanted.setdefault((_python_of(case), module), case)
+    for (python, module), case in wanted.items():
         from trainmark import environments
 
-        if not environments.has(python, "torch", case.env):
+        if not environments.has(python, module, case.env):
+            name = "pytorch" if module == "torch" else module
             raise SiteError(
-                f"case `{case.case}`: pytorch is not installed in {python}; `pip install 'trainmark[torch]'` adds it "
+                f"case `{case.case}`: {name} is not installed in {python}; `{extras.command(module)}` adds it "
                 "to trainmark's own Python, or name one that has it in the site: `python: /path/to/python`"
             )
+
+
+def _python_of(case: CasePlan) -> str:
+    """That of its ranks; where a launcher starts them, its command ends in Python and the program."""
+    argv = case.nodes[0].ranks[0].argv
+    words = [word for word in argv if os.path.basename(word).startswith("python")] if case.launched else []
+    return words[0] if words else argv[0]
 
 
 def _all(site: Site, name: str) -> Iterator[Finding]:
@@ -94,9 +109,6 @@ def _machine(facts: dict[str, Any], name: str) -> Iterator[Finding]:
     yield Finding(name, "cores", True, f"{cores} usable, {facts['cpu']['model'] or 'unknown model'}")
     if facts["memory_bytes"] is not None:
         yield Finding(name, "memory", True, f"{facts['memory_bytes'] / 2**30:.1f} GiB")
-    governor = facts["cpu"]["governor"]
-    if governor and governor != "performance":
-        yield Finding(name, "governor", None, governor, "clock speeds may wander; `performance` is steadier")
     load = os.getloadavg()[0]
     busy = load > 0.5 * cores
     yield Finding(
@@ -117,14 +129,14 @@ def _python(python: str, name: str) -> Iterator[Finding]:
     if "torch" in found:
         yield Finding(name, "pytorch", True, f"{found['torch']}, {found['threads']} threads")
     else:
-        cure = "pip install -c constraints.txt 'trainmark[torch]', or name another `python:` in the site"
+        cure = f"{extras.command('torch')}, or name another `python:` in the site"
         yield Finding(name, "pytorch", None, found.get("error", "not found"), cure)
 
 
 def _node_side(name: str) -> Finding:
     """The zip that other machines would get, tried on this one."""
     try:
-        file = node_zip.write(cache_dir() / "node")
+        file = node_zip.write(cache_dir("node"))
     except OSError as error:
         where = f"the cache {cache_dir()} cannot be written: {error.strerror}"
         return Finding(name, "node side", False, where, "set TRAINMARK_CACHE to a folder that can be")

@@ -27,8 +27,8 @@ from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site, options_location
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
-from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT
+from trainmark.store.files import read_json
+from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT, write_node_plan
 
 _AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 
@@ -74,6 +74,12 @@ class LocalLauncher(Launcher):
 
         return local_check.findings(site, plan)
 
+    def health(self, site: Site) -> dict[str, dict[str, Any]]:
+        from trainmark.agent.health.collect import health
+
+        paths = sorted({str(Path.cwd()), *(path for path in site.data.values() if path.startswith("/"))})
+        return {os.uname().nodename: health(paths)}
+
     def check_plan(self, plan: Plan) -> None:
         from trainmark.launch.local import check as local_check
 
@@ -87,8 +93,7 @@ class LocalLauncher(Launcher):
     def submit(self, request: Request) -> StartedAttempt:
         (node,) = request.nodes
         try:
-            node.dir.mkdir(parents=True)
-            write_json(node.dir / NODE_PLAN, node.plan)
+            write_node_plan(node.dir, node.plan)
             agent = start_agent(node.dir)
         except OSError as error:
             raise SiteError(f"{node.dir}: the agent could not be started: {error}") from None
@@ -100,8 +105,12 @@ class LocalLauncher(Launcher):
         claim = _claim(attempt_dir)
         if claim is None or claim.get("token") != token:
             return None
-        ticks = claim["start_ticks"] if claim.get("boot_id") == process.boot_id() else None
-        return StartedAttempt(_handle(int(claim["pid"]), ticks), attempt_dir, token)
+        # Of a damaged claim, what is no number is as good as missing: no process has it.
+        said = [claim.get(name) for name in ("pid", "start_ticks")]
+        pid, ticks = (one if isinstance(one, int) and 0 <= one < 1 << 62 else 0 for one in said)
+        return StartedAttempt(
+            _handle(pid, ticks if claim.get("boot_id") == process.boot_id() else None), attempt_dir, token
+        )
 
     def poll(self, jobs: Sequence[StartedAttempt], seconds: float) -> dict[str, Ended]:
         waiting = select.poll()
@@ -148,6 +157,17 @@ class LocalLauncher(Launcher):
             with contextlib.suppress(OSError):
                 shipper.complete(str(folder))
 
+    def release(self, run_dir: Path) -> list[str]:
+        """Events that stayed in a spool when the disk was full are shipped as soon as there is room."""
+        left = []
+        for spool in run_dir.glob("*/round*/attempt*/*/spool"):
+            try:
+                if (spool.parent / RESULT).exists():
+                    shipper.complete(str(spool.parent))
+            except OSError as error:
+                left.append(f"{spool.parent} keeps events in its spool: {error.strerror}; make room and resume the run")
+        return left
+
     def _state(self, job: StartedAttempt) -> Ended:
         handle = self._open(job)
         if handle is not None:
@@ -185,7 +205,7 @@ class LocalLauncher(Launcher):
             return None
         try:
             handle = os.pidfd_open(pid)
-        except OSError:
+        except (OSError, OverflowError):
             return None
         if str(process.start_ticks(pid)) != job.handle.rpartition(".")[2]:
             os.close(handle)
@@ -204,7 +224,8 @@ def start_agent(folder: Path) -> subprocess.Popen[bytes]:
 def _left_nothing(folder: Path) -> bool:
     """Whether the agent has proven it."""
     result = read_json(folder / RESULT)
-    return isinstance(result, dict) and bool(result.get("containment", {}).get("left") == 0)
+    containment = result.get("containment") if isinstance(result, dict) else None
+    return isinstance(containment, dict) and bool(containment.get("left") == 0)
 
 
 def _options(site: Site) -> LocalOptions:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from trainmark.errors import SiteError
+from trainmark.launch import node_zip
 from trainmark.launch.local import check as local_check
 from trainmark.launch.protocol import Finding
 from trainmark.launch.slurm import on_nodes
@@ -121,3 +126,34 @@ def _rank_table(site: Site, plan: Plan | None, here: str) -> Iterator[Finding]:
     table = plan.rank_table if plan else site.rank_table
     if table and Path(table).is_relative_to(Path(site.shared_dir or "").expanduser()):
         yield local_check.rank_table(table, here)
+
+
+def health(site: Site) -> dict[str, dict[str, Any]]:
+    """Facts of the nodes, by a small job; of none if Slurm does not start one at once."""
+    shared = Path(site.shared_dir or "").expanduser()
+    if shutil.which("srun") is None or not shared.is_dir():
+        return {}
+    inside = covering(site.hosts) if slurm_options.of(site).reuse else None
+    try:
+        with tempfile.TemporaryDirectory(dir=shared, prefix=".trainmark-") as folder:
+            program = node_zip.write(Path(folder))
+            argv = [
+                *on_nodes.on_every_node(site, inside),
+                *([] if inside else ["--mem=100"]),
+                site.node_python,
+                "-I",
+                "-S",
+                str(program),
+                "health",
+                str(shared),
+            ]
+            slurm = dict(os.environ) if inside else environment(slurm_options.of(site).conf)
+            done = subprocess.run(argv, capture_output=True, env=slurm, timeout=_LOOK_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    found = {}
+    for line in done.stdout.splitlines():
+        with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
+            facts = msgspec.json.decode(line)
+            found[str(facts["node"])] = facts
+    return found

@@ -33,7 +33,7 @@ from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import NODE_PLAN
+from trainmark.store.rundir import write_node_plan
 
 RECORD = "slurm.json"
 _LOOK_SECONDS = 0.1
@@ -69,6 +69,11 @@ class SlurmLauncher(Launcher):
 
         return findings(site, plan)
 
+    def health(self, site: Site) -> dict[str, dict[str, Any]]:
+        from trainmark.launch.slurm.check import health
+
+        return health(site)
+
     def check_runs(self, site: Site, runs: Path) -> None:
         slurm_plan.check_runs(site, runs)
 
@@ -97,8 +102,7 @@ class SlurmLauncher(Launcher):
         try:
             self._write_programs(run_dir, about)
             for node in request.nodes:
-                node.dir.mkdir(parents=True)
-                write_json(node.dir / NODE_PLAN, node.plan)
+                write_node_plan(node.dir, node.plan)
             allocation = self._allocation(run_dir, about)
             order = self._leave(allocation, request, about)
         except OSError as error:

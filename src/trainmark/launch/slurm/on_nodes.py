@@ -29,7 +29,8 @@ def look(site: Site, inside: Inherited | None, here: str) -> list[Finding]:
     """`inside`: the job whose nodes are used; without one, nodes that are free now are asked for a moment."""
     shared = Path(site.shared_dir or "").expanduser()
     with tempfile.NamedTemporaryFile(dir=shared, prefix=".trainmark-") as token:
-        argv = _command(site, inside, token.name)
+        memory = [] if inside else ["--mem=50"]
+        argv = [*on_every_node(site, inside), *memory, site.node_python, "-c", _LOOK, token.name]
         env = dict(os.environ) if inside else environment(slurm_options.of(site).conf)
         try:
             done = subprocess.run(
@@ -40,18 +41,18 @@ def look(site: Site, inside: Inherited | None, here: str) -> list[Finding]:
     return judge(done.stdout, done.stderr, len(site.hosts), str(shared), site.node_python, here)
 
 
-def _command(site: Site, inside: Inherited | None, token: str) -> list[str]:
+def on_every_node(site: Site, inside: Inherited | None) -> list[str]:
+    """The beginning of a command line that starts a program on each node, if Slurm has them free at once."""
     slurm = slurm_options.of(site)
     count = len(site.hosts)
     argv = ["srun", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--mpi=none", "--input=none"]
     argv += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
     if inside is not None:
-        argv.append("--overlap")
-    else:
-        argv += [f"--immediate={_NOW_SECONDS}", "--job-name=trainmark-check", "--mem=50"]
-        for name in ("partition", "account", "qos", "constraint", "reservation"):
-            argv += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
-    return [*argv, site.node_python, "-c", _LOOK, token]
+        return [*argv, "--overlap"]
+    argv += [f"--immediate={_NOW_SECONDS}", "--job-name=trainmark-check"]
+    for name in ("partition", "account", "qos", "constraint", "reservation"):
+        argv += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
+    return argv
 
 
 def judge(out: str, err: str, count: int, shared: str, node_python: str, here: str) -> list[Finding]:

@@ -51,7 +51,7 @@ def reached_by_ssh(name: str, nodes: list[str], node_python: str, **options: Any
 @contextlib.contextmanager
 def connected(site: Site, addresses: list[str]) -> Iterator[Hosts]:
     connections = Connections(ssh_options.of(site).fan_out)
-    file = node_zip.write(cache_dir() / "node")
+    file = node_zip.write(cache_dir("node"))
     links = {address: connections.link(reach(site, address), file) for address in addresses}
     for link in links.values():
         link.users += 1

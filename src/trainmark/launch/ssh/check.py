@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,33 @@ _SECONDS = 120.0
 def findings(connections: Connections, node_zip: Path, site: Site, plan: Plan | None) -> list[Finding]:
     """`plan`: only what its cases need, and quickly; without one everything is looked at."""
     hosts = needed(site, plan)
+    with _reached(connections, node_zip, site, hosts) as links:
+        return _ordered(hosts, list(_all(connections, links, site, plan, node_zip.name)))
+
+
+def health(connections: Connections, node_zip: Path, site: Site) -> dict[str, dict[str, Any]]:
+    """Facts of the hosts that answer; `findings` says of the others why they do not."""
+    paths = [path for path in (site.work_dir, site.shared_dir, *site.data.values()) if path]
+    with _reached(connections, node_zip, site, site.hosts) as links:
+        connections.reach(list(links.values()))
+        known = sorted({path for path in paths if path.startswith(("/", "~"))})
+        asked = {host: link.ask("health", paths=known) for host, link in links.items() if link.ready}
+        connections.wait(asked.values(), _SECONDS)
+        told = {host: (reply.value or {}).get("facts") for host, reply in asked.items() if reply.ok}
+        return {host: facts for host, facts in told.items() if facts}
+
+
+@contextmanager
+def _reached(
+    connections: Connections, node_zip: Path, site: Site, hosts: Sequence[str]
+) -> Iterator[dict[str, Connection]]:
+    """Links to the hosts, given up again when nobody else needs them."""
     links = {host: connections.link(ssh_plan.reach(site, host), node_zip) for host in hosts}
     connections.limit = ssh_options.of(site).fan_out
     for link in links.values():
         link.users += 1
     try:
-        return _ordered(hosts, list(_all(connections, links, site, plan, node_zip.name)))
+        yield links
     finally:
         for link in links.values():
             link.users -= 1

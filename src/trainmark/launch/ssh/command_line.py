@@ -15,18 +15,32 @@ from trainmark.agent.relay.frames import GREETING
 _ALIVE, _MISSED = 5, 2
 
 # Runs before anything of trainmark is there: takes the node side if it is missing, then becomes the relay. Old Pythons
-# must get as far as saying that they are too old.
+# must get as far as saying that they are too old. What it runs is checked by its hash, and the folder must be
+# this account's own; files in one that others could write to are not used any more.
 _BOOTSTRAP = """\
-import os, sys
-work, name, size = os.path.expanduser(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+import hashlib, os, sys
+work, name, size, digest = os.path.expanduser(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
 say = lambda word: os.write(1, ("\\n" + {greeting!r} + word + "\\n").encode())
 if sys.version_info < (3, 7):
     say("old " + sys.version.split()[0])
     sys.exit(0)
 path = os.path.join(work, "node", name)
+def whole(file):
+    if not os.path.isfile(file):
+        return False
+    with open(file, "rb") as content:
+        return hashlib.sha256(content.read()).hexdigest() == digest
 try:
-    if not (os.path.exists(path) and os.path.getsize(path) == size):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(work, 0o700, exist_ok=True)
+    found = os.stat(work)
+    if found.st_uid not in (0, os.geteuid()):
+        raise OSError(work + " belongs to another account; name another `work_dir` in the site")
+    if found.st_mode & 0o022:
+        os.chmod(work, 0o700)
+        if os.path.isdir(os.path.join(work, "trees")):
+            os.rename(os.path.join(work, "trees"), os.path.join(work, "trees.%d.old" % os.getpid()))
+    if not whole(path):
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         say("need")
         draft = "%s.%s.%d.part" % (path, os.uname()[1], os.getpid())
         with open(draft, "wb") as out:
@@ -37,6 +51,9 @@ try:
                     sys.exit(0)
                 out.write(data)
                 size -= len(data)
+        if not whole(draft):
+            os.unlink(draft)
+            raise OSError("the node side arrived damaged")
         os.rename(draft, path)
     os.execv(sys.executable, [sys.executable, "-I", "-S", path, "relay", os.path.abspath(work)])
 except OSError as error:
@@ -57,11 +74,12 @@ class SshTarget(msgspec.Struct, frozen=True):
     lost_seconds: float = 120.0
 
 
-def command_line(reach: SshTarget, node_zip: str, size: int) -> list[str]:
+def command_line(reach: SshTarget, node_zip: str, size: int, sha256: str) -> list[str]:
     """The ssh that becomes the relay of this host. The user's own configuration applies, with checked host keys."""
     source = _BOOTSTRAP.format(greeting=GREETING.decode())
     # On one line: not every login shell takes a line break inside quotes.
     remote = [reach.node_python, "-I", "-S", "-c", f"exec({source!r})", reach.work_dir, node_zip, str(size)]
+    remote += [sha256]
     return [*_entry(reach, {"ClearAllForwardings": "yes"}), "--", reach.host, shlex.join(remote)]
 
 

@@ -68,6 +68,11 @@ class SshLauncher(Launcher):
 
         return findings(self.connections, self.zip(), site, plan)
 
+    def health(self, site: Site) -> dict[str, dict[str, Any]]:
+        from trainmark.launch.ssh.check import health
+
+        return health(self.connections, self.zip(), site)
+
     def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
         return tunnel_line(ssh_plan.reach(site, host), there, here)
 
@@ -186,7 +191,7 @@ class SshLauncher(Launcher):
     def zip(self) -> Path:
         """The node side as one file, made once."""
         if self._zip is None:
-            self._zip = node_zip.write(cache_dir() / "node")
+            self._zip = node_zip.write(cache_dir("node"))
         return self._zip
 
     def _node(self, folder: Path, plan: dict[str, Any]) -> SshNode:

@@ -20,12 +20,11 @@ from trainmark.launch.ssh.connection import Connection, Reply
 from trainmark.launch.ssh.plan import REACH
 from trainmark.reasons import Reason, reason
 from trainmark.spec.states import JobState
+from trainmark.store.digests import LEFT_THERE
 from trainmark.store.files import read_json, write_all, write_json
 from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN, STATUS
 
 AGENT_LOG = "agent.log"
-# Names the files of a node that stayed where they were.
-LEFT_THERE = "left_on_host.txt"
 # How long a host without contact may keep somebody waiting who has asked for the end.
 _PATIENCE = 10.0
 # An agent speaks every second, and on a busy host a little later.
@@ -102,6 +101,8 @@ class RelayTransport:
         mode = 0o600 if path.name == ENV_LOG else 0o644  # as on its host
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
         try:
+            if header.get("again"):
+                os.ftruncate(handle, 0)
             size = os.fstat(handle).st_size
             if at > size:
                 self.link.lose(f"{name}: a piece is missing between {size} and {at}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from trainmark import extras
 from trainmark.environments import Environment, catalogue
 from trainmark.errors import one_of
 from trainmark.launch import agent_command
@@ -61,10 +62,23 @@ def questions(site: Site, plan: Plan | None, pythons: FrameworksByPython) -> dic
     }
     asked = {}
     for python, frameworks in pythons.items():
-        modules = sorted({module for framework in frameworks if (module := _module(framework))})
+        modules = sorted(
+            {module for framework in frameworks if (module := _module(framework))} | _own(site, plan, python)
+        )
         deep = plan is None and python == (site.python or "python3")
         asked[python] = {"argv": _argv(site, python), "question": {**common, "modules": modules, "deep": deep}}
     return asked
+
+
+def _own(site: Site, plan: Plan | None, python: str) -> set[str]:
+    """What the programs of the plan import in this Python beside their framework."""
+    cases = [case for case in plan.cases if not case.open] if plan else []
+    return {
+        module
+        for case in cases
+        if site.pythons.get(case.id.framework, site.python or "python3") == python
+        for module in case.modules
+    }
 
 
 def _argv(site: Site, python: str) -> list[str]:
@@ -110,11 +124,16 @@ def _version(host: str, python: str, version: str, *, needed: bool) -> Iterator[
 
 
 def _frameworks(host: str, python: str, found: dict[str, Any], frameworks: set[str], site: Site) -> Iterator[Finding]:
+    # What `prepare` installs is not there yet.
+    good = None if site.prepare else False
+    known = {_module(framework) for framework in frameworks}
+    for module in found["without"]:
+        if module not in known:
+            cure = f"install it there: `{extras.command(module)}`"
+            yield Finding(host, module, good, f"not in {python}", cure)
     for framework in sorted(frameworks):
         if _module(framework) not in found["without"]:
             continue
-        # What `prepare` installs is not there yet.
-        good = None if site.prepare else False
         yield Finding(host, framework, good, f"not in {python}", _install(framework, found["python"]))
 
 

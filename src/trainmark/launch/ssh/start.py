@@ -19,7 +19,7 @@ from trainmark.launch.ssh.node import SshNode
 from trainmark.launch.ssh.plan import REACH
 from trainmark.launch.trees import Tree
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import CLOCK, IMAGE, NODE_PLAN, RUN_LOG
+from trainmark.store.rundir import CLOCK, IMAGE, NODE_PLAN, RUN_LOG, write_node_plan
 
 # For one question to a host that answers; reaching it has a time of its own.
 _ANSWER_SECONDS = 90.0
@@ -136,8 +136,7 @@ class Starter:
 def _write_down(nodes: list[SshNode], clocks: list[ClockOffset]) -> None:
     """Before anything starts, so that a controller that takes over knows where to look."""
     for node, clock in zip(nodes, clocks, strict=True):
-        node.folder.mkdir(parents=True)
-        write_json(node.folder / NODE_PLAN, node.plan)
+        write_node_plan(node.folder, node.plan)
         write_json(node.folder / CLOCK, {"start": clock.record()})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from statistics import median
 
@@ -27,6 +28,7 @@ class Axis(msgspec.Struct, frozen=True):
     suffix: str = ""
     unit: str = ""
     log: bool = False
+    dates: bool = False
 
     def line(self, start: float, end: float) -> tuple[float, float]:
         """a and b of pixel = a · value + b, value in the data's units (its logarithm on a log axis)."""
@@ -42,6 +44,8 @@ class Axis(msgspec.Struct, frozen=True):
 
     def shown(self, value: float) -> str:
         """A value in the data's units as the axis would write it."""
+        if self.dates:
+            return numbers.moment(value)
         return f"{numbers.number(value / self.divisor)}{self.suffix} {self.unit}".rstrip()
 
 
@@ -87,6 +91,27 @@ def make(
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     places = [index * step for index in range(first, last + 1)]
     return Axis(low, high, places, [numbers.tick(place, step) + suffix for place in places], divisor, suffix, shown)
+
+
+# Seconds between two ticks of a date axis, and how a tick is written.
+_TIMES = (
+    *((60.0 * minutes, "%H:%M") for minutes in (1, 5, 15, 30)),
+    *((3600.0 * hours, "%m-%d %H:%M") for hours in (1, 3, 6, 12)),
+    *((86400.0 * days, "%Y-%m-%d") for days in (1, 2, 7, 14, 30, 91, 182, 365)),
+)
+
+
+def dates(values: Sequence[float], ticks: int = 5) -> Axis:
+    """An axis of moments in seconds since 1970, in UTC, with some room at both ends."""
+    low, high = min(values), max(values)
+    room = 0.04 * (high - low) or 3600.0
+    low, high = low - room, high + room
+    step, written = next((one for one in _TIMES if (high - low) / one[0] <= ticks), _TIMES[-1])
+    first, last = math.ceil(low / step), math.floor(high / step)
+    every = max(1, -(-(last - first + 1) // (ticks + 1)))
+    places = [index * step for index in range(first, last + 1, every)] or [(low + high) / 2]
+    labels = [time.strftime(written, time.gmtime(place)) for place in places]
+    return Axis(low, high, places, labels, unit="UTC", dates=True)
 
 
 def nice_step(rough: float) -> float:

@@ -9,8 +9,31 @@ import msgspec
 from trainmark.i18n.texts import Text, label
 from trainmark.report.charts import axes
 from trainmark.report.charts.axes import Axis, thin
-from trainmark.report.charts.records import Band, Curve, Histogram, Line, LineChart, LogChart, Node, Trail, TreeChart
-from trainmark.report.charts.svg import Frame, colour, figure, fine, frame, grid, path, plot, stairs
+from trainmark.report.charts.records import (
+    Band,
+    Curve,
+    Histogram,
+    Line,
+    LineChart,
+    LogChart,
+    Node,
+    Trail,
+    TreeChart,
+    Whisker,
+)
+from trainmark.report.charts.svg import (
+    WIDE,
+    WIDTH,
+    Frame,
+    colour,
+    figure,
+    fine,
+    frame,
+    grid,
+    path,
+    plot,
+    stairs,
+)
 from trainmark.report.render.markup import Markup
 
 # More lines than this in one chart cannot be told apart.
@@ -34,18 +57,33 @@ def line_chart(page: Markup, chart: LineChart) -> str:
     log = window is not None and axes.wants_log(heights)
     if band is not None:
         heights += axes.known(band.low.y) + axes.known(band.high.y)
+    heights += [end for one in chart.whiskers for end in axes.known([one.low, one.high])]
     along = [value for line in shown for value in (line.curve.x[0], line.curve.x[-1])]
     unit = shown[0].curve.unit if chart.y_unit is None else chart.y_unit
-    x = axes.make(along, chart.x_unit, tight=True, whole=not chart.x_unit)
     y = axes.make(heights, unit, zero=chart.zero, log=log)
-    place = frame(y, x)
-    body = _window(window, place, x) + grid(page, place, x, y, chart.x_title, chart.y_title)
-    drawn = (_line(index, line, place, x, y, most) for index, line in enumerate(shown))
-    body += fine(_band(band, place, x, y, most) + "".join(drawn))
-    svg = plot(page, chart.title, len(shown), body, place, x, y)
+
+    def draw(width: float) -> tuple[str, Axis]:
+        x = _along(along, chart, width)
+        place = frame(y, x, width)
+        body = _window(window, place, x) + grid(page, place, x, y, chart.x_title, chart.y_title)
+        drawn = (_line(index, line, place, x, y, most) for index, line in enumerate(shown))
+        body += fine(_band(band, place, x, y, most) + _whiskers(chart.whiskers, place, x, y) + "".join(drawn))
+        return plot(page, chart.title, len(shown), body, place, x, y, width), x
+
+    svg, x = draw(WIDTH)
+    if chart.wide:
+        svg = f'<div class="wide">{draw(WIDE)[0]}</div><div class="narrow">{svg}</div>'
     cut = any(value is not None and value > y.high * y.divisor for line in shown for value in line.curve.y)
-    remarks = [("", label(key)) for key, holds in (("chart.log", log), ("chart.cut", cut)) if holds]
+    remarks = [("", label(key)) for key, holds in (("chart.log", log or x.log), ("chart.cut", cut)) if holds]
     return figure(page, chart.title, svg, [*_legend(chart, shown), *remarks])
+
+
+def _along(values: Sequence[float], chart: LineChart, width: float) -> Axis:
+    """The horizontal axis."""
+    if chart.x_kind == "dates":
+        return axes.dates(values, 8 if width > WIDTH else 3)
+    log = chart.x_kind == "log" and min(values) > 0
+    return axes.make(values, chart.x_unit, tight=True, whole=not chart.x_unit, log=log)
 
 
 def _inside(curve: Curve, window: tuple[float, float] | None) -> Sequence[float | None]:
@@ -57,7 +95,11 @@ def _inside(curve: Curve, window: tuple[float, float] | None) -> Sequence[float 
 
 def _legend(chart: LineChart, shown: Sequence[Line]) -> list[tuple[str, Text]]:
     marks: list[tuple[str, Text]] = []
-    marks += [(f"line {colour(index)}", line.name) for index, line in enumerate(shown) if line.name]
+    marks += [
+        (f"{'point' if line.dots else 'line'} {_tone(index, line)}", line.name)
+        for index, line in enumerate(shown)
+        if line.name
+    ]
     if chart.window is not None:
         marks.append(("area window", label("chart.window")))
     if chart.band is not None:
@@ -67,12 +109,31 @@ def _legend(chart: LineChart, shown: Sequence[Line]) -> list[tuple[str, Text]]:
     return marks
 
 
+def _tone(index: int, line: Line) -> str:
+    return colour(index if line.tone is None else line.tone)
+
+
 def _line(index: int, line: Line, place: Frame, x: Axis, y: Axis, most: int) -> str:
+    tone = _tone(index, line)
+    if line.level:
+        return f'<path class="level {tone}" d="{_levels(line.curve, place, x, y)}"/>'
     xs, ys = thin(line.curve.x, line.curve.y, most)
-    drawn = f'<path class="line {colour(index)}" d="{path(xs, ys, place, x, y)}"/>'
-    if len(xs) > _FEW:
+    # A line that is not shown still tells the pointer its values.
+    drawn = f'<path class="line {tone}{" none" if line.dots else ""}" d="{path(xs, ys, place, x, y)}"/>'
+    if len(xs) > _FEW and not line.dots:
         return drawn
-    return f'{drawn}<path class="dots {colour(index)}" d="{path(xs, ys, place, x, y, joined=False)}"/>'
+    return f'{drawn}<path class="dots {tone}" d="{path(xs, ys, place, x, y, joined=False)}"/>'
+
+
+def _levels(curve: Curve, place: Frame, x: Axis, y: Axis) -> str:
+    """Each two points are the ends of a stretch."""
+    ends = zip(curve.x[::2], curve.x[1::2], curve.y[::2], curve.y[1::2], strict=True)
+    return "".join(path([a, b], [low, high], place, x, y) for a, b, low, high in ends)
+
+
+def _whiskers(whiskers: Sequence[Whisker], place: Frame, x: Axis, y: Axis) -> str:
+    drawn = "".join(path([one.x, one.x], [one.low, one.high], place, x, y) for one in whiskers)
+    return f'<path class="whisker" d="{drawn}"/>' if drawn else ""
 
 
 def _window(window: tuple[float, float] | None, place: Frame, x: Axis) -> str:
@@ -87,6 +148,8 @@ def _band(band: Band | None, place: Frame, x: Axis, y: Axis, most: int) -> str:
     """Edges there and back; what lies outside the plot is cut at its edge."""
     if band is None or not axes.known(band.low.y) or not axes.known(band.high.y):
         return ""
+    if band.boxes:
+        return f'<path class="band" d="{_boxes(band, place, x, y)}"/>'
     inside = [
         [
             (min(x.high, max(x.low, at / x.divisor)) * x.divisor, value)
@@ -98,6 +161,18 @@ def _band(band: Band | None, place: Frame, x: Axis, y: Axis, most: int) -> str:
     points = inside[0] + inside[1][::-1]
     d = path([at for at, _ in points], [value for _, value in points], place, x, y)
     return f'<path class="band" d="{d}Z"/>'
+
+
+def _boxes(band: Band, place: Frame, x: Axis, y: Axis) -> str:
+    """A box for each stretch, cut at the edges of the plot; a stretch of one step is as wide as half a step."""
+    drawn = []
+    for at in range(0, len(band.low.x) - 1, 2):
+        first, last = band.low.x[at], band.low.x[at + 1]
+        left, right = (min(x.high, max(x.low, edge / x.divisor)) * x.divisor for edge in (first - 0.4, last + 0.4))
+        low, high = band.low.y[at], band.high.y[at]
+        if low is not None and high is not None and left < right:
+            drawn.append(path([left, right, right, left], [low, low, high, high], place, x, y) + "Z")
+    return "".join(drawn)
 
 
 def histogram(page: Markup, chart: Histogram) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -22,21 +23,40 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
+    """`dots`: the points alone, not joined. `level`: flat stretches, each between two
+    points, drawn bold."""
+
     name: Text
     curve: Curve
+    dots: bool = False
+    level: bool = False
+    # Which colour, where that is not its place among the lines.
+    tone: int | None = None
+
+
+class Whisker(msgspec.Struct, frozen=True):
+    """The interval of one point."""
+
+    x: float
+    low: float
+    high: float
 
 
 class Band(msgspec.Struct, frozen=True):
-    """Shaded between two curves, which need not have their points at the same places."""
+    """Shaded between two curves, which need not have their points at the same places. `boxes`: each two points are the
+    ends of a box of its own."""
 
     name: Text
     low: Curve
     high: Curve
+    boxes: bool = False
 
 
 class LineChart(msgspec.Struct, frozen=True):
     """Lines over steps or time. `window` is shaded, and the vertical axis is made for what is inside. `y_unit` in
-    place of the curves' own; `zero`: the vertical axis begins there."""
+    place of the curves' own; `zero`: the vertical axis begins there. `x_kind`: the horizontal axis counts, counts on a
+    logarithmic scale, or is made of dates, in seconds since 1970. `wide`: over the whole page, where
+    there is room."""
 
     title: Text
     lines: Sequence[Line]
@@ -48,6 +68,9 @@ class LineChart(msgspec.Struct, frozen=True):
     band: Band | None = None
     zero: bool = False
     most: int = MOST_POINTS
+    x_kind: Literal["", "log", "dates"] = ""
+    whiskers: Sequence[Whisker] = ()
+    wide: bool = False
 
 
 class Bins(msgspec.Struct, frozen=True):
@@ -125,8 +148,8 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class RowChart(msgspec.Struct, frozen=True):
-    """Rows of dots: each run a point, the mean and its interval behind them. `wide`: over the whole page, where there
-    is room. `legend`: class of the mark, and its name."""
+    """Rows of dots: each round a point, the mean and its interval behind them. `wide`: over the whole page, where there
+    is room. `legend`: class of the mark, and its name. `zone`: shaded behind all rows, with a line in its middle."""
 
     title: Text
     rows: Sequence[Row]
@@ -134,6 +157,7 @@ class RowChart(msgspec.Struct, frozen=True):
     x_title: Text
     caption: Text = ""
     wide: bool = False
+    zone: tuple[float, float] | None = None
     legend: Sequence[tuple[str, Text]] = ()
 
 

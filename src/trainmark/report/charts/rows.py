@@ -9,6 +9,7 @@ from trainmark.report.charts.axes import Axis
 from trainmark.report.charts.records import Bar, BarChart, Row, RowChart
 from trainmark.report.charts.svg import (
     COLOURS,
+    WIDE,
     WIDTH,
     Frame,
     colour,
@@ -25,7 +26,7 @@ from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
 
 # In a narrow drawing a row's name stands above its dots, in a wide one beside them.
-_NARROW, _WIDE = 400, 1120
+_NARROW, _WIDE = 400, WIDE
 _TOP, _BOTTOM = 10, 40
 # A drawing with more rows has its axis at both ends, and one with still more scrolls in its own box.
 _LONG, _TALL = 15, 30
@@ -49,6 +50,7 @@ def rows_svg(page: Markup, chart: RowChart, *, wide: bool) -> str:
     """A drawing as high as its rows need."""
     rows = chart.rows
     values = [value for row in rows for value in axes.known([*row.points, row.mean, row.low, row.high])]
+    values += chart.zone or ()
     log = bool(values) and min(values) > 0 and max(values) > 20 * min(values)
     if values and not log:
         # Runs that differ by a hair must not look far apart.
@@ -60,13 +62,27 @@ def rows_svg(page: Markup, chart: RowChart, *, wide: bool) -> str:
     edge = max(14.0, notes, width_of(x.labels[-1]) / 2 + 2)
     top = _TOP + 16 if len(rows) > _LONG else _TOP
     place = Frame(left, width - edge, top, top + pitch * len(rows))
-    parts = [upright_grid(place, x), titled(page, place.right, place.bottom + 34, chart.x_title, x.unit, "end")]
+    parts = [_zone(chart.zone, place, x), upright_grid(place, x)]
+    parts.append(titled(page, place.right, place.bottom + 34, chart.x_title, x.unit, "end"))
     if top > _TOP:
         parts.append(ticks(place, x, _TOP + 2))
     for index, row in enumerate(rows):
         parts.append(_row(page, row, place, x, top + pitch * index, pitch, wide))
     desc = _desc(len(rows), x, x.low)
     return drawing(page, chart.title, desc, "".join(parts), (width, place.bottom + _BOTTOM))
+
+
+def _zone(zone: tuple[float, float] | None, place: Frame, x: Axis) -> str:
+    """From edge to edge, and the line that stands for no difference: the middle on a logarithm."""
+    if zone is None:
+        return ""
+    low, high = (x.place(edge, place.left, place.right) for edge in zone)
+    middle = x.place((zone[0] * zone[1]) ** 0.5 if zone[0] > 0 else sum(zone) / 2, place.left, place.right)
+    size = f'width="{high - low:.1f}" height="{place.bottom - place.top:.1f}"'
+    return (
+        f'<rect class="zone" x="{low:.1f}" y="{place.top:.1f}" {size}/>'
+        f'<path class="even" d="M{middle:.1f} {place.top:.0f}V{place.bottom:.0f}"/>'
+    )
 
 
 def _desc(rows: int, x: Axis, low: float) -> Text:

@@ -13,6 +13,8 @@ from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
 
 WIDTH, HEIGHT = 400, 230
+# Of a drawing over the whole page.
+WIDE = 1120
 COLOURS = 6
 # Average width of a character of chart text, in the units of the drawing.
 _CHARACTER = 6.4
@@ -64,13 +66,24 @@ def ticks(place: Frame, x: Axis, y: float) -> str:
 def drawing(page: Markup, title: Text, desc: Text, body: str, size: tuple[float, float], more: str = "") -> str:
     """A drawing that says what it shows, also to those who cannot see it."""
     said = page.element("title", title) + page.element("desc", desc)
-    return f'<svg viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="img"{more}>{said}{body}</svg>'
+    # A picture is one thing to a screen reader, and would hide the links in it.
+    role = "group" if "<a " in body else "img"
+    return f'<svg viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" role="{role}"{more}>{said}{body}</svg>'
 
 
-def plot(page: Markup, title: Text, series: int, body: str, place: Frame, x: Axis, y: Axis) -> str:
+def plot(
+    page: Markup,
+    title: Text,
+    series: int,
+    body: str,
+    place: Frame,
+    x: Axis,
+    y: Axis,
+    width: float = WIDTH,
+) -> str:
     """A drawing over two axes, from which a pointer can read values."""
     ends = (axis.shown(end * axis.divisor) for axis in (x, y) for end in (axis.low, axis.high))
-    return drawing(page, title, label("chart.desc", str(series), *ends), body, (WIDTH, HEIGHT), readable(place, x, y))
+    return drawing(page, title, label("chart.desc", str(series), *ends), body, (width, HEIGHT), readable(place, x, y))
 
 
 def colour(index: int) -> str:
@@ -135,7 +148,9 @@ def readable(place: Frame, x: Axis, y: Axis) -> str:
     """What a pointer needs to read values back from paths; see page.js."""
 
     def one(axis: Axis, start: float, end: float) -> str:
-        ends = f"{axis.low:.9g},{axis.high:.9g},{start:.1f},{end:.1f},{int(axis.log)}"
+        digits = 12 if axis.dates else 9
+        kind = 2 if axis.dates else int(axis.log)
+        ends = f"{axis.low:.{digits}g},{axis.high:.{digits}g},{start:.1f},{end:.1f},{kind}"
         return escape.html(f"{ends},{axis.suffix},{axis.unit}")
 
     return f' data-x="{one(x, place.left, place.right)}" data-y="{one(y, place.bottom, place.top)}"'

@@ -6,24 +6,28 @@ from trainmark.i18n.texts import Joined, Text, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.make.acceptance import Acceptance
+from trainmark.run.campaign import Step
+from trainmark.run.progress import duration
 from trainmark.score.accept.nodes import NodeResult, percent
 
-_TONES: dict[str, doc.Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn"}
+_TONES: dict[str, doc.Tone] = {"good": "good", "bad": "bad", "suspect": "warn", "untested": "warn", "unsure": "warn"}
 
 
 def document(found: Acceptance) -> doc.Document:
     rule = label("accept.rule", percent(found.margin), percent(found.link_margin), percent(found.level))
+    said = verdict(found)
     blocks: list[doc.Block] = [
-        doc.Paragraph(
-            Joined((label("accept.line", found.site, found.verdict.upper()), found.case), "\n"), shown_in=doc.TEXT
-        ),
+        doc.Paragraph(Joined((label("accept.line", found.site, said), found.case), "\n"), shown_in=doc.TEXT),
+        doc.Paragraph(said, shown_in=doc.NOT_TEXT),
+        *_drain(found),
         doc.Paragraph(doc.Code(found.case), shown_in=doc.NOT_TEXT),
+        doc.Notes(_demands(found)),
         doc.Paragraph(rule),
         doc.Group([_nodes(found)], style="flush"),
         doc.Paragraph(_link_line(found)),
         *_links(found),
         doc.Notes(_remarks(found)),
-        *_drain(found),
+        *_not_tested(found),
         doc.Paragraph(label("accept.runs", ", ".join(found.runs)), shown_in=doc.TEXT),
     ]
     return doc.Document(
@@ -35,6 +39,46 @@ def document(found: Acceptance) -> doc.Document:
     )
 
 
+def verdict(found: Acceptance) -> Text:
+    """The word with what could be found: good, blind below 47 %."""
+    word: Text = label("accept.unsure") if found.verdict == "unsure" else found.verdict.upper()
+    return word if found.findable is None else label("accept.blind", word, percent(found.findable))
+
+
+def so_far(found: Acceptance, step: Step) -> Text:
+    """An answer on the way: what is known, and what comes next."""
+    arguments = step.arguments
+    coming = {
+        "links": label("accept.next.links"),
+        "more": label("accept.next.more", str(arguments.get("blocks"))),
+        "again": label("accept.next.again", ", ".join(arguments.get("suspects", ()))),
+    }[step.what]
+    took = found.seconds or 0.0
+    left = numbers.NONE if found.time is None else duration(max(0.0, found.time - took))
+    return label("accept.so_far", duration(took), verdict(found), coming, left)
+
+
+def _demands(found: Acceptance) -> list[Text]:
+    """What was to be found, and how long it took."""
+    counts = sorted({one.blocks for one in found.nodes if one.blocks})
+    lines: list[Text] = (
+        [label("accept.measured", "–".join(map(str, counts[:: len(counts) - 1 or 1])))] if counts else []
+    )
+    if found.find is not None:
+        met = found.findable is not None and found.findable <= found.find
+        said = label("accept.demand_met") if met else label("accept.demand_missed")
+        lines.append(label("accept.demand", percent(found.find), said))
+    if found.seconds is not None and found.time is not None:
+        lines.append(label("accept.took", duration(found.seconds), duration(found.time)))
+    return lines
+
+
+def _not_tested(found: Acceptance) -> list[doc.Block]:
+    if not found.not_tested:
+        return []
+    return [doc.Heading(label("accept.not_tested"), 4), doc.Notes(list(found.not_tested))]
+
+
 def _nodes(found: Acceptance) -> doc.Table:
     """With a column for peaks where the site's are known."""
     peaks = any(one.peak is not None for one in found.nodes)
@@ -42,10 +86,8 @@ def _nodes(found: Acceptance) -> doc.Table:
         "node",
         "verdict",
         "loss",
-        "interval",
         "findable",
         "speed",
-        "blocks",
         *(["peak"] if peaks else []),
         "reason",
     ]
@@ -54,15 +96,12 @@ def _nodes(found: Acceptance) -> doc.Table:
 
 
 def _node(one: NodeResult, unit: str, peaks: bool) -> list[doc.Inline]:
-    known = one.ci_low is not None and one.ci_high is not None
     return [
         one.node,
         doc.Badge(one.word, _TONES[one.word]),
-        _share(one.loss),
-        f"{_share(one.ci_low)} … {_share(one.ci_high)}" if known else numbers.NONE,
+        _interval(one.loss, one.ci_low, one.ci_high),
         _share(one.findable),
         f"{one.speed:,.4g} {unit}/s" if one.speed is not None else numbers.NONE,
-        str(one.blocks),
         *([_peak(one)] if peaks else []),
         one.reason,
     ]
@@ -73,6 +112,14 @@ def _peak(one: NodeResult) -> Text:
         return numbers.NONE
     reached = numbers.quantity(one.peak, "FLOP/s")
     return reached if one.used is None else label("accept.peak_used", reached, f"{100 * one.used:.0f}")
+
+
+def _interval(loss: float | None, low: float | None, high: float | None) -> str:
+    """`15 (14 … 16) %`"""
+    if loss is None:
+        return numbers.NONE
+    shown = f"{100 * loss:.2g}"
+    return f"{shown} ({100 * low:.2g} … {100 * high:.2g}) %" if low is not None and high is not None else f"{shown} %"
 
 
 def _share(value: float | None) -> str:
@@ -89,21 +136,24 @@ def _link_line(found: Acceptance) -> Text:
     ends = (f"{speeds[0] / 1e6:,.4g}", f"{speeds[-1] / 1e6:,.4g}")
     slow = str(bad) if bad else label("accept.none")
     why: Text = label("accept.why", found.links.reason) if found.links.reason else ""
-    return label("accept.links", str(len(speeds)), *ends, slow, why)
+    count = str(len(speeds))
+    line = label("accept.links", count, *ends, slow, why, str(found.links.possible or count))
+    if found.links.findable is None:
+        return line
+    return Joined((line, label("accept.links_blind", percent(found.links.findable))), "")
 
 
 def _links(found: Acceptance) -> list[doc.Block]:
     effects = found.links.effects if found.links else []
     if not effects:
         return []
-    names = ("link", "verdict", "loss", "interval", "reason")
+    names = ("link", "verdict", "loss", "reason")
     columns = doc.columns(*(f"accept.{name}" for name in names), text=2, after=1)
     rows: list[list[doc.Inline]] = [
         [
             one.name,
             doc.Badge(one.word, _TONES[one.word]),
-            percent(one.loss),
-            f"{percent(one.ci_low)} … {percent(one.ci_high)}",
+            _interval(one.loss, one.ci_low, one.ci_high),
             one.reason,
         ]
         for one in effects

@@ -7,13 +7,19 @@ from collections.abc import Iterator
 from trainmark.i18n.catalogues import LABELS
 from trainmark.i18n.texts import Text, joined, label, named
 from trainmark.report import document as doc
-from trainmark.report import figures, numbers
+from trainmark.report import figures, numbers, remarks
 from trainmark.report.charts import records as charts
 from trainmark.report.records import CaseReport, RunReport
+from trainmark.report.trained import describe
 from trainmark.score.records import Measurement
 
 _PERCENTILES = ("p50", "p90", "p99", "max")
 _MOST_INPUTS = 50
+# A chart has room for the means of so few rounds.
+_MOST_LEVELS = 4
+# More of them are folded away.
+_FEW_ROUNDS = 10
+_SLIVER = 4
 # In the order of their colours.
 _PHASES = ("train", "evaluate", "checkpoint", "init", "other", "data")
 
@@ -21,13 +27,11 @@ _PHASES = ("train", "evaluate", "checkpoint", "init", "other", "data")
 def case_details(case: CaseReport, anchor: str, most: int, opened: bool) -> doc.Details:
     """`most`: points of a curve."""
     found = figures.throughput(case)
-    # Disturbances stand beside their rounds.
-    remarks = [remark for remark in figures.remarks(case) if not figures.about_a_disturbance(remark)]
     return doc.Details(
         summary=case.case,
         blocks=[
             _facts(case),
-            doc.Notes(remarks),
+            doc.Notes(remarks.of_case(case)),
             doc.Figures(_charts(case, most)),
             *_rounds(case),
             *_measurements(case),
@@ -35,15 +39,16 @@ def case_details(case: CaseReport, anchor: str, most: int, opened: bool) -> doc.
         anchor=anchor,
         open=opened,
         style="case",
-        marks=[figures.state_badge(case.state), *figures.outcome_badges(case)],
-        figure=doc.Strong(numbers.value(found)) if found is not None else "",
+        marks=[figures.state_badge(case.state), *remarks.worst(case.flags)],
+        figure=doc.Strong(numbers.value(found)) if found is not None and found.value is not None else "",
     )
 
 
 def _facts(case: CaseReport) -> doc.Facts:
     band = doc.Several((figures.band_badge(case), figures.band_reason(case)), " ")
     facts: list[tuple[str, doc.Inline]] = [
-        ("preset", case.preset),
+        ("trained", describe(case)),
+        ("rounds", f"{case.counted}/{case.rounds}"),
         ("division", named("division", case.division)),
         ("band", band if case.band else ""),
         ("variance", case.variance_level),
@@ -88,11 +93,10 @@ def _runs(case: CaseReport) -> Iterator[charts.Chart]:
     runs = [run for run in case.runs if run.throughput is not None]
     if found is None or not runs:
         return
-    result = found.value is not None
-    rows = [charts.Row(_round(run), [run.throughput or 0.0], note=_note(run, found), result=result) for run in runs]
-    if result and found.ci_low is not None:
+    rows = [charts.Row(_round(run), [run.throughput or 0.0], note=_note(run, found)) for run in runs]
+    if found.value is not None and found.ci_low is not None:
         rows.insert(0, charts.Row(label("chart.legend_interval"), [], found.value, found.ci_low, found.ci_high))
-    flagged = any(run.disturbed or run.outlier for run in runs)
+    flagged = any(_flagged(run) for run in runs)
     yield charts.RowChart(
         label("chart.runs"),
         rows=rows,
@@ -103,7 +107,11 @@ def _runs(case: CaseReport) -> Iterator[charts.Chart]:
 
 
 def _note(run: RunReport, found: Measurement) -> str:
-    return numbers.quantity(run.throughput, found.unit) + (" ⚑" if run.disturbed or run.outlier else "")
+    return numbers.quantity(run.throughput, found.unit) + (" ⚑" if _flagged(run) else "")
+
+
+def _flagged(run: RunReport) -> bool:
+    return bool(run.flags or run.changed)
 
 
 def _step_times(case: CaseReport, most: int) -> charts.LineChart:
@@ -122,21 +130,30 @@ def _step_times(case: CaseReport, most: int) -> charts.LineChart:
 
 
 def _loss(case: CaseReport, most: int) -> charts.LineChart:
-    lines, band = [], None
+    """The band judges means over stretches of the first steps, so these are drawn: boxes, and a bar for each mean."""
+    lines, levels, band = list[charts.Line](), list[charts.Line](), None
     for run in case.runs:
         if run.series is None or run.series.loss is None:
             continue
+        if run.series.band_means is not None:
+            levels.append(charts.Line("", run.series.band_means, level=True, tone=len(lines)))
         lines.append(charts.Line(_round(run), run.series.loss))
-        if run.series.band_low is not None and run.series.band_high is not None:
-            band = charts.Band(label("chart.band"), run.series.band_low, run.series.band_high)
+        low, high = run.series.band_low, run.series.band_high
+        if low is not None and high is not None:
+            name = label("chart.band", f"{low.x[0]:,.0f}", f"{low.x[-1]:,.0f}")
+            band = charts.Band(name, low, high, boxes=True)
+    judged = band.low.x[-1] if band is not None else 0.0
+    last = max((line.curve.x[-1] for line in lines), default=0.0)
     return charts.LineChart(
         label("chart.loss"),
-        lines=lines,
+        lines=[*lines, *levels] if len(lines) <= _MOST_LEVELS else lines,
         x_title=label("axis.step"),
         y_title=label("axis.loss"),
         y_unit="",
         band=band,
         most=most,
+        # A run that went on for long would leave the judged steps a sliver.
+        x_kind="log" if 0 < _SLIVER * judged < last else "",
     )
 
 
@@ -188,17 +205,18 @@ def _rounds(case: CaseReport) -> list[doc.Block]:
         *(doc.Column(name) for name in _PERCENTILES),
         *doc.columns("end_to_end", "notes", text=0, after=1),
     ]
-    return [doc.Heading(label("rounds"), 4), doc.Table(columns, [_round_row(run, found) for run in case.runs])]
+    table = doc.Table(columns, [_round_row(run, found) for run in case.runs])
+    return [doc.Details(label("rounds_n", str(len(case.runs))), [table], open=len(case.runs) <= _FEW_ROUNDS)]
 
 
 def _round_row(run: RunReport, found: Measurement | None) -> list[doc.Inline]:
     steps = numbers.NONE if run.window_first is None else f"{run.window_first:,}–{run.window_last or 0:,}"
-    remarks: list[Text] = [*run.disturbed, run.reason]
-    remarks += [label("outlier")] if run.outlier else []
-    remarks += [label("attempt_n", str(run.attempt))] if run.attempt > 1 else []
+    said: list[Text] = [flag.reason for flag in run.flags if flag.reason.code != "disturbed"]
+    said += [*run.changed, *run.disturbed, run.reason]
+    said += [label("attempt_n", str(run.attempt))] if run.attempt > 1 else []
     # A case without a measured throughput, as one that computed wrongly, has no speeds at all.
     unit = found.unit if found else ""
-    speeds = [_speed(value if found else None, unit, run) for value in (run.throughput, run.sustained)]
+    speeds = [numbers.quantity(value if found else None, unit) for value in (run.throughput, run.sustained)]
     return [
         _round(run),
         ", ".join(run.hosts) or numbers.NONE,
@@ -207,14 +225,8 @@ def _round_row(run: RunReport, found: Measurement | None) -> list[doc.Inline]:
         *speeds,
         *(numbers.quantity(run.step_time.get(name), "s") for name in _PERCENTILES),
         numbers.quantity(run.end_to_end, "s"),
-        joined(*remarks) if any(remarks) else numbers.NONE,
+        joined(*said) if any(said) else numbers.NONE,
     ]
-
-
-def _speed(value: float | None, unit: str, run: RunReport) -> str:
-    """In brackets when it was seen but is no result."""
-    text = numbers.quantity(value, unit)
-    return text if value is None or run.outcome in ("steady", "fixed") else f"({text})"
 
 
 def _measurements(case: CaseReport) -> list[doc.Block]:
@@ -225,7 +237,8 @@ def _measurements(case: CaseReport) -> list[doc.Block]:
         for one in case.measurements.values()
     ]
     columns = doc.columns("measurement", "value", "interval", "runs")
-    return [doc.Heading(label("measurements"), 4), doc.Table(columns, rows, style="how")]
+    table = doc.Table(columns, rows, style="how")
+    return [doc.Details(label("measurements_n", str(len(rows))), [table])]
 
 
 def _how(found: Measurement) -> list[tuple[Text, Text]]:

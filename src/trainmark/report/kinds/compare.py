@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from trainmark.i18n.texts import Joined, Text, joined, label, named
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row, RowChart
 from trainmark.report.make.compare import Compared, Comparison, ratio_text
+from trainmark.score.stats.variation import Variation
 
 _TONES: dict[str, doc.Tone] = {
     "faster": "good",
@@ -35,7 +38,26 @@ def document(found: Sequence[Comparison]) -> doc.Document:
     ]
     blocks = [block for index, one in enumerate(found) for block in _sections(one, "summary" if index == 0 else "")]
     title = f"{first.a} · {', '.join(one.b for one in found)}"
-    return doc.Document(title, label("compare.title"), first.a, blocks, facts=facts, headed=False)
+    lead = doc.Lead(joined(*(_sentence(one) for one in found), joint=" "), _tone(found))
+    others = ", ".join(one.b for one in found)
+    heading = label("compare.heading", others, first.a)
+    return doc.Document(title, label("compare.title"), heading, blocks, facts=facts, headed=False, lead=lead)
+
+
+def _sentence(found: Comparison) -> Text:
+    """The verdict on one side, and what it lost."""
+    overall, lost = found.overall, len(found.past_threshold)
+    ratio = ratio_text(overall.verdict) if overall.verdict is not None else numbers.NONE
+    said = label(f"compare.lead.{overall.word}", found.b, found.a, ratio, _percent(found.margin), str(len(found.cases)))
+    return joined(said, label("compare.lead.lost", str(lost), _percent(found.threshold)) if lost else None, joint=" ")
+
+
+def _tone(found: Sequence[Comparison]) -> doc.Tone:
+    """That of the worst."""
+    if any(one.past_threshold for one in found):
+        return "bad"
+    tones = [_TONES[one.overall.word] for one in found]
+    return next((tone for tone in ("bad", "warn", "good") if tone in tones), "calm")
 
 
 def _percent(share: float) -> str:
@@ -79,15 +101,18 @@ def _sections(found: Comparison, anchor: str) -> list[doc.Block]:
 
 
 def _chart(found: Comparison) -> doc.Figures:
-    # A itself is where nothing changed.
-    rows = [Row(f"A  {found.a}", [], 1.0)]
+    rows: list[Row] = []
     for one in found.cases:
         verdict = one.verdict
         word = named("verdict", verdict.word)
         rows.append(Row(one.name, [], verdict.ratio, verdict.ci_low, verdict.ci_high, note=word))
     title = label("compare.ratio")
-    legend = [("mark span", label("chart.legend_interval"))]
-    chart = RowChart(title, rows=rows, unit="", x_title=title, wide=True, legend=legend)
+    legend = [
+        ("mark span", label("compare.legend_ratio")),
+        ("area zone", label("compare.legend_margin", _percent(found.margin))),
+    ]
+    zone = (1 / (1 + found.margin), 1 + found.margin)
+    chart = RowChart(title, rows=rows, unit="", x_title=title, wide=True, legend=legend, zone=zone)
     return doc.Figures([chart], "full", card=True)
 
 
@@ -123,7 +148,7 @@ def _row(one: Compared) -> list[doc.Inline]:
         numbers.quantity(one.b, one.unit),
         ratio_text(verdict),
         f"{verdict.n_a}/{verdict.n_b}",
-        named("verdict", verdict.word),
+        doc.Badge(named("verdict", verdict.word), _TONES[verdict.word]),
         str(verdict.needed) if verdict.needed else numbers.NONE,
         verdict.reason,
     ]
@@ -134,12 +159,22 @@ def _flags(one: Compared, found: Comparison) -> list[Text]:
     return [*lost, *([label("compare.forced")] if one.forced else [])]
 
 
+def _variation(found: Variation | None) -> list[Text]:
+    if found is None:
+        return []
+    shares = [
+        numbers.NONE if share is None else f"{100 * share:.1f} %"
+        for share in (found.step, found.round, found.occasion, found.host)
+    ]
+    return [label("compare.variation", *shares[:3], str(found.occasions), shares[3], str(found.hosts))]
+
+
 def _notes(found: Comparison) -> list[doc.Block]:
     """Beside each case, then what was not compared: folded away in Markdown."""
     blocks: list[doc.Block] = []
     for one in found.cases[:_MOST_ROWS]:
         why = label("compare.because", one.verdict.reason, one.verdict.method)
-        items = [*_flags(one, found), why, *one.notes]
+        items = [*_flags(one, found), why, *one.notes, *_variation(one.variation)]
         blocks += [doc.Heading(one.name, 4), doc.Notes(items, "small")]
     if found.left:
         left = [Joined((one.case, one.reason), ": ") for one in found.left[:_MOST_ROWS]]
@@ -151,8 +186,13 @@ def _notes(found: Comparison) -> list[doc.Block]:
     return [
         doc.Group(blocks, shown_in=doc.TEXT),
         doc.Details(label("notes"), blocks, shown_in=doc.MARKDOWN),
-        doc.Group([doc.Heading(label("notes"), 3), *blocks], style="card", shown_in=doc.PAGE),
+        doc.Group([doc.Details(label("notes"), _deeper(blocks))], style="card", shown_in=doc.PAGE),
     ]
+
+
+def _deeper(blocks: Sequence[doc.Block]) -> list[doc.Block]:
+    """On a page, headings within a section are of the third level."""
+    return [msgspec.structs.replace(one, level=3) if isinstance(one, doc.Heading) else one for one in blocks]
 
 
 def _in_all(found: Comparison) -> Text:
@@ -160,7 +200,9 @@ def _in_all(found: Comparison) -> Text:
     parts: list[Text] = [named("verdict", overall.word)]
     if overall.verdict is not None:
         parts += [Joined((overall.verdict.method, ratio_text(overall.verdict)), " "), overall.verdict.reason]
-    said = label("compare.in_all", joined(*parts, joint=", "))
+    said: Text = label("compare.in_all", joined(*parts, joint=", "))
+    if not found.judged:
+        said = Joined((said, label("compare.nothing")), "\n  ")
     if not overall.missing:
         return said
     return Joined((said, label("compare.missing", ", ".join(overall.missing))), "\n  ")

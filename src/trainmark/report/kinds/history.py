@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from trainmark.i18n.texts import Text, joined, label
 from trainmark.report import document as doc
@@ -15,23 +16,30 @@ _WIDTH = 40
 
 
 def document(found: Sequence[History]) -> doc.Document:
-    blocks = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found)]
-    return doc.Document(found[0].case, label("history.title"), found[0].case, blocks)
+    # What the first one has to say first stands on top.
+    blocks = [_section(one, "summary" if index == 0 else "", int(index == 0)) for index, one in enumerate(found)]
+    said = _remarks(found[0])
+    lead = doc.Lead(said[0], "warn" if found[0].changes else "calm") if said else None
+    return doc.Document(found[0].case, label("history.title"), found[0].case, blocks, lead=lead)
 
 
-def _section(found: History, anchor: str) -> doc.Group:
-    columns = doc.columns("run", "when", "m.throughput", "interval", "runs", text=2)
-    columns.append(doc.Column("", figures=False, shown_in=doc.TEXT))
-    blocks: list[doc.Block] = [doc.Figures([_chart(found)], "single"), doc.Notes(_remarks(found), "small")]
+def _section(found: History, anchor: str, said: int) -> doc.Group:
+    columns = [
+        doc.Column(label("run"), figures=False),
+        doc.Column(label("when"), figures=False, shown_in=doc.NOT_TEXT),
+        *doc.columns("m.throughput", "interval", "runs", text=0),
+        doc.Column(label("flags"), figures=False),
+    ]
+    blocks: list[doc.Block] = [doc.Figures([_chart(found)], "full"), doc.Notes(_remarks(found)[said:], "small")]
     if found.entries:
         blocks.insert(1, doc.Table(columns, _rows(found)))
+        blocks.insert(2, doc.Verbatim(_plots(found), shown_in=doc.TEXT))
     return doc.Group(
         [doc.Heading(label("history.of", found.case, ", ".join(found.hosts))), doc.Group(blocks, style="card")], anchor
     )
 
 
 def _rows(found: History) -> list[list[doc.Inline]]:
-    ends = [end for one in found.entries for end in (one.ci_low, one.value, one.ci_high) if end is not None]
     changed = {one.index for one in found.changes}
     return [
         [
@@ -40,9 +48,21 @@ def _rows(found: History) -> list[list[doc.Inline]]:
             numbers.quantity(entry.value, found.unit),
             numbers.span(entry.ci_low, entry.ci_high),
             str(entry.n),
-            joined(_plot(entry, min(ends), max(ends)), label("history.mark") if index in changed else "", joint=" "),
+            joined(
+                label("history.mark") if index in changed else "",
+                label("history.flagged") if any(flag.severity != "note" for flag in entry.flags) else "",
+                joint=" ",
+            ),
         ]
         for index, entry in enumerate(found.entries)
+    ]
+
+
+def _plots(found: History) -> list[str]:
+    """All runs below each other, with their dates, on one scale."""
+    ends = [end for one in found.entries for end in (one.ci_low, one.value, one.ci_high) if end is not None]
+    return [
+        f"  {numbers.moment(one.created).ljust(22)}{_plot(one, min(ends), max(ends))}".rstrip() for one in found.entries
     ]
 
 
@@ -65,6 +85,9 @@ def _remarks(found: History) -> list[Text]:
     for one in found.changes:
         change = (found.entries[one.index].run, f"{100 * (one.ratio - 1):+.1f}", f"{one.p:.3f}")
         said.append(label("history.changed", *change, _cause(found, one.index)))
+    if found.last is not None:
+        off, expected = f"{100 * (found.last.ratio - 1):+.1f}", f"{100 * found.last.expected:.1f}"
+        said.append(label("history.last", found.entries[-1].run, off, str(found.last.runs), expected))
     if len(found.entries) < LEAST:
         said.append(label("history.few", str(len(found.entries)), str(LEAST)))
     elif not found.changes:
@@ -82,29 +105,34 @@ def _cause(found: History, index: int) -> Text:
     return ""
 
 
+def _levels(found: History) -> charts.Curve:
+    """The mean between changes: from the first run of each stretch to its last."""
+    edges = [0, *(one.index for one in found.changes), len(found.entries)]
+    x, y = list[float](), list[float | None]()
+    for first, end in pairwise(edges):
+        x += [found.entries[first].created, found.entries[end - 1].created]
+        y += [found.levels[first]] * 2
+    return charts.Curve("level", found.unit, x, y)
+
+
 def _chart(found: History) -> charts.LineChart:
-    along = [float(number) for number in range(1, len(found.entries) + 1)]
-    lines = [
-        charts.Line(
-            label("m.throughput"), charts.Curve("speed", found.unit, along, [one.value for one in found.entries])
-        )
-    ]
+    """Over dates: what changed at once and what crept in over months must not look alike."""
+    along = [one.created for one in found.entries]
+    speeds = charts.Curve("speed", found.unit, along, [one.value for one in found.entries])
+    lines = [charts.Line(label("history.one"), speeds, dots=True)]
     if found.changes:
-        lines.append(charts.Line(label("history.level"), charts.Curve("level", found.unit, along, list(found.levels))))
-    known = [(at, entry) for at, entry in zip(along, found.entries, strict=True) if entry.ci_low is not None]
-    band = None
-    if len(known) > 1:
-        places = [at for at, _ in known]
-        low, high = ([getattr(entry, name) for _, entry in known] for name in ("ci_low", "ci_high"))
-        band = charts.Band(
-            label("interval"),
-            charts.Curve("low", found.unit, places, low),
-            charts.Curve("high", found.unit, places, high),
-        )
+        lines.append(charts.Line(label("history.level"), _levels(found), level=True))
+    whiskers = [
+        charts.Whisker(one.created, one.ci_low, one.ci_high)
+        for one in found.entries
+        if one.ci_low is not None and one.ci_high is not None
+    ]
     return charts.LineChart(
         label("history.chart"),
         lines=lines,
         x_title=label("history.axis"),
         y_title=label("m.throughput"),
-        band=band,
+        x_kind="dates",
+        whiskers=whiskers,
+        wide=True,
     )

@@ -1,125 +1,144 @@
-"""The report of a run: a row per case, what did not succeed, then every case and what stands around them."""
+"""The report of a run: the verdict, a row per case, what did not succeed, then every case and what is around them."""
 
 from __future__ import annotations
 
 from trainmark.i18n.texts import Joined, Text, joined, label, named
 from trainmark.report import document as doc
-from trainmark.report import figures, numbers
+from trainmark.report import figures, numbers, remarks, summary
 from trainmark.report.charts.records import MOST_POINTS, Row, RowChart
 from trainmark.report.kinds.case import case_details
-from trainmark.report.records import CaseReport, Report, RunSeries
+from trainmark.report.records import CaseReport, Change, Report, RunSeries, Summary
+from trainmark.report.trained import describe
+from trainmark.score.records import Measurement
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
 
 # Points of all curves together: a page of many cases stays one that can be sent around.
 _ALL_POINTS = 240_000
 _LEAST_POINTS = 50
-# Up to so many cases all sections are open from the start.
-_OPEN = 6
 _WELL = (JobState.SUCCEEDED, JobState.PENDING, JobState.RUNNING)
+# Asks for a page.
+_PAGE = "--format html"
+_TRUST: dict[str, doc.Tone] = {"good": "good", "fair": "warn", "weak": "warn", "none": "bad"}
+_CHANGES: dict[str, doc.Tone] = {"faster": "good", "slower": "bad", "equivalent": "calm"}
 
 
 def document(report: Report) -> doc.Document:
     places = {case.case: f"case-{number}" for number, case in enumerate(report.cases, 1)}
-    moment = numbers.moment(report.created)
-    opening: list[doc.Block] = [
-        doc.Paragraph(label("run.line", report.run, report.suite, str(report.state)), shown_in=doc.TEXT),
-        doc.Paragraph(
-            doc.Several(
-                (doc.Several((label("run"), doc.Code(report.run)), " "), figures.machine(report), moment), " · "
-            ),
-            shown_in=doc.MARKDOWN,
-        ),
-    ]
+    told = report.summary or summary.of(report)
+    facts = _facts(report, told)
     return doc.Document(
         title=f"{report.suite} · {report.run}",
         kind=label("title"),
         heading=report.suite,
         badges=[figures.state_badge(report.state)],
-        facts=[
-            (label("run"), doc.Code(report.run)),
-            (label("machine"), figures.machine(report)),
-            (label("when"), moment),
-            (label("kept_in"), doc.Code(report.dir or numbers.NONE)),
-        ],
+        lead=doc.Lead(told.verdict, _TRUST[told.trust]),
+        facts=facts,
         blocks=[
-            *opening,
-            _summary(report, places),
+            doc.Facts(facts, shown_in=doc.NOT_PAGE),
+            doc.Commands(label("next"), told.next, shown_in=doc.MARKDOWN),
+            # This is the page that the others would be sent to.
+            doc.Commands(label("next"), [one for one in told.next if _PAGE not in one], shown_in=doc.PAGE),
+            _results(report, places),
             *_failures(report, places),
             *_remarks(report),
             *_studies(report, places),
-            *_overview(report, places),
+            *_spread(report, places),
             *_peaks(report),
             *_cases(report, places),
-            *_disturbed(report),
             *_imported(report.imported),
             *_warnings(report),
             *_environment(report),
-            doc.Paragraph(label("run.kept_in", report.dir), shown_in=doc.TEXT),
+            doc.Facts(_commands(told), shown_in=doc.TEXT),
         ],
     )
 
 
-def _summary(report: Report, places: dict[str, str]) -> doc.Group:
+def _facts(report: Report, told: Summary) -> list[tuple[Text, doc.Inline]]:
+    results = label("of", str(told.results), str(told.cases))
+    facts: list[tuple[Text, doc.Inline]] = [
+        (label("results"), results),
+        (label("machine"), figures.machine(report)),
+        *((label("trained"), one) for one in _same(report)),
+        *((label("change"), _change(change)) for change in [told.change] if change is not None),
+        (label("run"), doc.Several((doc.Code(report.run), numbers.moment(report.created)), ", ")),
+        (label("kept_in"), doc.Code(report.dir or numbers.NONE)),
+    ]
+    return facts
+
+
+def _same(report: Report) -> list[Text]:
+    """What was trained, where all cases trained the same; else each row says it."""
+    found = [describe(case) for case in report.cases]
+    return found[:1] if found and found[0] and all(one == found[0] for one in found) else []
+
+
+def _change(change: Change) -> doc.Inline:
+    """Against the baseline, in a few words."""
+    if change.word is None:
+        return joined(label("change.none", change.baseline), change.reason, joint=": ")
+    ends = "" if change.ci_low is None else f" ({change.ci_low:.3f} … {change.ci_high:.3f})"
+    ratio = numbers.NONE if change.ratio is None else f"{change.ratio:.3f}{ends}"
+    word = doc.Badge(named("verdict", change.word), _CHANGES.get(change.word, "warn"))
+    lost = label("change.lost", str(len(change.lost))) if change.lost else None
+    return doc.Several((word, joined(label("change.is", ratio, change.baseline), lost, joint="; ")), " ")
+
+
+def _commands(told: Summary) -> list[tuple[Text, doc.Inline]]:
+    """What to type next."""
+    if not told.next:
+        return []
+    return [(label("next") if number == 0 else "", doc.Code(command)) for number, command in enumerate(told.next)]
+
+
+def _results(report: Report, places: dict[str, str]) -> doc.Group:
     head = doc.Heading(label("summary"), shown_in=doc.PAGE)
     if not report.cases:
         return doc.Group([head, doc.Paragraph(label("no_cases"), card=True)], "summary")
     columns = [
         doc.Column(label("case"), figures=False),
-        doc.Column(label("state"), figures=False, shown_in=doc.NOT_TEXT),
-        doc.Column(label("state"), figures=False, shown_in=doc.TEXT),
+        doc.Column(label("m.throughput")),
+        doc.Column(label("interval"), shown_in=doc.MARKDOWN),
+        doc.Column(label("interval"), shown_in=doc.TEXT),
         doc.Column(label("runs")),
-        doc.Column(label("m.throughput"), shown_in=doc.PAGE),
-        doc.Column(label("m.throughput"), shown_in=doc.NOT_PAGE),
-        doc.Column(label("interval"), shown_in=doc.NOT_PAGE),
-        doc.Column(label("outcome"), figures=False, shown_in=doc.NOT_TEXT),
+        doc.Column(label("flags"), figures=False),
         doc.Column(label("fraction"), shown_in=doc.NOT_TEXT),
         doc.Column(label("memory"), shown_in=doc.NOT_TEXT),
         doc.Column(label("band"), figures=False, shown_in=doc.NOT_TEXT),
-        doc.Column(label("disturbed"), figures=False, shown_in=doc.NOT_TEXT),
     ]
-    table = doc.Table(columns, [_row(case, places[case.case]) for case in report.cases])
-    return doc.Group([head, _totals(report), doc.Group([table], style="flush")], "summary")
+    told = not _same(report)
+    rows = [_row(case, places[case.case], describe(case) if told else None) for case in report.cases]
+    table = doc.Table(columns, rows)
+    return doc.Group([head, doc.Group([table], style="flush")], "summary")
 
 
-def _totals(report: Report) -> doc.Facts:
-    cases, rounds = report.cases, sum(case.rounds for case in report.cases)
-    good = sum(case.state is JobState.SUCCEEDED for case in cases)
-    counted = sum(case.counted for case in cases)
-    disturbed = sum(len(figures.disturbed(case)) for case in cases)
-    tiles: list[tuple[str, int, int, doc.Tone]] = [
-        ("cases_succeeded", good, len(cases), "good" if good == len(cases) else "bad"),
-        ("rounds_counted", counted, rounds, ""),
-        ("rounds_disturbed", disturbed, counted, "warn" if disturbed else ""),
-    ]
-    pairs = [(label(key), doc.Badge(label("of", str(count), str(total)), tone)) for key, count, total, tone in tiles]
-    return doc.Facts(pairs, "tiles", shown_in=doc.PAGE)
-
-
-def _row(case: CaseReport, place: str) -> list[doc.Inline]:
+def _row(case: CaseReport, place: str, trained: Text) -> list[doc.Inline]:
     found, fraction = figures.throughput(case), figures.fraction(case)
-    speed, interval = numbers.value(found), numbers.interval(found)
-    main: doc.Inline = doc.Strong(speed) if speed != numbers.NONE else speed
+    interval = numbers.interval(found)
+    main: doc.Inline = remarks.speed(case)
     share: doc.Inline = numbers.NONE
     if fraction is not None:
         # Never without its name: the two have different denominators.
         share = doc.Stack(numbers.value(fraction), named("short", fraction.name), in_line=True)
-    why = figures.band_reason(case)
-    disturbed = figures.disturbed_text(case)
     return [
-        doc.Link(case.case, place),
-        figures.state_badge(case.state),
-        str(case.state),
-        f"{case.counted}/{case.rounds}",
+        doc.Stack(doc.Link(case.case, place), trained, keeps=True) if trained else doc.Link(case.case, place),
         doc.Stack(main, interval) if interval != numbers.NONE else main,
-        speed,
         interval,
-        doc.Several(tuple(figures.outcome_badges(case)) or (numbers.NONE,)),
+        _ends(found),
+        f"{case.counted}/{case.rounds}",
+        remarks.flags(case.flags),
         share,
         numbers.value(figures.memory(case)),
-        doc.Stack(figures.band_badge(case), why) if why else figures.band_badge(case),
-        doc.Badge(disturbed, "warn") if disturbed != numbers.NONE else disturbed,
+        figures.band_badge(case),
     ]
+
+
+def _ends(found: Measurement | None) -> str:
+    """A terminal has room for these alone."""
+    if found is None or found.value is None or found.ci_low is None or found.ci_high is None:
+        return numbers.NONE
+    by, _ = numbers.scale(found.unit, abs(found.value))
+    return numbers.span(found.ci_low / by, found.ci_high / by)
 
 
 def _failures(report: Report, places: dict[str, str]) -> list[doc.Block]:
@@ -138,7 +157,8 @@ def _failure(case: CaseReport, place: str) -> doc.Group:
         if failure.get(name) is not None
     ]
     name = doc.Several((doc.Link(case.case, place), figures.state_badge(case.state)), " ")
-    blocks = [doc.Heading(name, 3), doc.Paragraph(case.reason), doc.Facts(facts), *_last_lines(case)]
+    tries = doc.Notes(remarks.tries(case), "small")
+    blocks = [doc.Heading(name, 3), doc.Paragraph(case.reason), tries, doc.Facts(facts), *_last_lines(case)]
     return doc.Group(blocks, style="plain" if case.state is JobState.SKIPPED else "bad")
 
 
@@ -150,25 +170,22 @@ def _last_lines(case: CaseReport) -> list[doc.Block]:
 
 
 def _remarks(report: Report) -> list[doc.Block]:
-    """A page has them beside the case. What disturbed a round stands in its own record; text has room for the first."""
+    """A page has them beside the case. What every case has is said once, for all of them."""
+    said = {case.case: remarks.of_case(case) for case in report.cases}
+    shared = remarks.shared(said)
     blocks: list[doc.Block] = []
+    if shared:
+        blocks += [doc.Heading(label("all_cases"), 4), doc.Notes(shared)]
     for case in report.cases:
-        said = figures.remarks(case)
-        beside = [remark for remark in said if not figures.about_a_disturbance(remark)]
-        beside += [
-            Joined((label("round_n", str(run.round)), reason), ": ")
-            for run in figures.disturbed(case)
-            for reason in run.disturbed
+        own = [remark for remark in said[case.case] if remark not in shared]
+        if not own:
+            continue
+        blocks += [
+            doc.Heading(case.case, 4, shown_in=doc.TEXT),
+            doc.Heading(doc.Code(case.case), 4, shown_in=doc.MARKDOWN),
+            doc.Notes(own),
+            *_last_lines(case),
         ]
-        if said:
-            blocks += [doc.Heading(case.case, 4, shown_in=doc.TEXT), doc.Notes(said, shown_in=doc.TEXT)]
-        if beside:
-            blocks += [
-                doc.Heading(doc.Code(case.case), 4, shown_in=doc.MARKDOWN),
-                doc.Notes(beside, shown_in=doc.MARKDOWN),
-            ]
-        if said or beside:
-            blocks += _last_lines(case)
     return [doc.Group(blocks, shown_in=doc.NOT_PAGE)]
 
 
@@ -202,39 +219,39 @@ def _peaks(report: Report) -> list[doc.Block]:
     return peaks.sections(report)
 
 
-def _overview(report: Report, places: dict[str, str]) -> list[doc.Block]:
-    """A chart per unit: only figures of one unit share an axis."""
-    if not report.cases:
-        return []
-    units: dict[str, list[Row]] = {}
+def _spread(report: Report, places: dict[str, str]) -> list[doc.Block]:
+    """How far rounds lie from the result of their case: one axis fits all cases, whatever their units."""
+    rows = []
     for case in report.cases:
         found = figures.throughput(case)
-        if found is not None and found.inputs:
-            units.setdefault(found.unit, []).append(figures.speed_row(case, case.case, places[case.case]))
-    charts = [
-        RowChart(
-            label("m.throughput"),
-            rows=rows,
-            unit=unit,
-            x_title=label("m.throughput"),
-            caption=unit,
-            wide=True,
-            legend=[
-                (mark, label(key))
-                for mark, key, holds in (
-                    ("mark dot", "chart.legend_run", any(row.result for row in rows)),
-                    ("mark span", "chart.legend_interval", any(row.low is not None for row in rows)),
-                    ("mark dot loose", "chart.legend_loose", not all(row.result for row in rows)),
-                )
-                if holds
-            ],
+        if found is None or not found.value or len(found.inputs) < 2:
+            continue
+        by = found.value
+        rows.append(
+            Row(
+                case.case,
+                [value / by - 1 for value in found.inputs],
+                0.0,
+                None if found.ci_low is None else found.ci_low / by - 1,
+                None if found.ci_high is None else found.ci_high / by - 1,
+                link=places[case.case],
+                note=numbers.value(found),
+            )
         )
-        for unit, rows in units.items()
-    ]
-    shown: doc.Block = (
-        doc.Figures(charts, "full", card=True) if charts else doc.Paragraph(label("no_throughput"), card=True)
+    # A single case draws its rounds itself.
+    if len(rows) < 2:
+        return []
+    chart = RowChart(
+        label("chart.spread"),
+        rows=rows,
+        unit="fraction",
+        x_title=label("axis.from_mean"),
+        caption=label("chart.spread_caption"),
+        wide=True,
+        legend=[("mark dot", label("chart.legend_run")), ("mark span", label("chart.legend_interval"))],
     )
-    return [doc.Group([doc.Heading(label("throughput_by_case")), shown], shown_in=doc.PAGE)]
+    head = doc.Heading(label("chart.spread"))
+    return [doc.Group([head, doc.Figures([chart], "full", card=True)], "spread", shown_in=doc.PAGE)]
 
 
 def _cases(report: Report, places: dict[str, str]) -> list[doc.Block]:
@@ -242,27 +259,14 @@ def _cases(report: Report, places: dict[str, str]) -> list[doc.Block]:
         return []
     curves = sum(_curves(run.series) for case in report.cases for run in case.runs if run.series is not None)
     most = min(MOST_POINTS, max(_LEAST_POINTS, _ALL_POINTS // max(1, curves)))
-    opened = len(report.cases) <= _OPEN
+    opened = len(report.cases) == 1
     shown = [case_details(case, places[case.case], most, opened) for case in report.cases]
-    return [doc.Group([doc.Heading(label("cases")), *shown], shown_in=doc.PAGE)]
+    return [doc.Group([doc.Heading(label("cases")), *shown], "cases", shown_in=doc.PAGE)]
 
 
 def _curves(series: RunSeries) -> int:
     single = (series.step_time, series.loss, series.band_low, series.band_high)
     return sum(one is not None for one in single) + len(series.evaluations) + len(series.utilisation)
-
-
-def _disturbed(report: Report) -> list[doc.Block]:
-    rows: list[list[doc.Inline]] = [
-        [case.case, str(run.round), ", ".join(run.hosts), joined(*run.disturbed)]
-        for case in report.cases
-        for run in figures.disturbed(case)
-    ]
-    if not rows:
-        return []
-    columns = doc.columns("case", "round", "hosts", "reason", after=2)
-    card = doc.Group([doc.Table(columns, rows)], style="card")
-    return [doc.Group([doc.Heading(label("disturbances")), card], "disturbed", shown_in=doc.PAGE)]
 
 
 def _imported(found: Imported | None) -> list[doc.Block]:
@@ -293,7 +297,6 @@ def _environment(report: Report) -> list[doc.Block]:
         doc.Details(
             doc.Stack(named("env", name), str(len(group))),
             [doc.Facts([(key, str(value)) for key, value in group.items()], "list")],
-            open=name == "host",
         )
         for name, group in report.environment.items()
     ]

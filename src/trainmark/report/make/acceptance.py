@@ -7,14 +7,16 @@ from typing import Literal
 
 import msgspec
 
-from trainmark.reasons import TEXT, Reason, reason
-from trainmark.report.make.acceptance_rounds import Measured
+from trainmark.launch.protocol import Finding
+from trainmark.reasons import TEXT, Reason, listed, reason
+from trainmark.report.make.acceptance_rounds import Measured, Seen
 from trainmark.score.accept import contract as promise
 from trainmark.score.accept import links
 from trainmark.score.accept import nodes as accept
 from trainmark.score.accept.contract import FirstStep, PromiseCheck
 from trainmark.score.accept.links import LinksResult, PairSpeed
-from trainmark.score.accept.nodes import NodeResult, NodeWord, Rule, SpeedBlock
+from trainmark.score.accept.nodes import NodeResult, NodeWord, SpeedBlock
+from trainmark.score.accept.noise import LEAST_BLOCKS, Rule
 from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 
@@ -27,7 +29,7 @@ class Stage(msgspec.Struct, frozen=True):
     """One run of an acceptance. `references`: the nodes beside which suspects ran again."""
 
     run: str
-    what: Literal["nodes", "again", "links"]
+    what: Literal["nodes", "more", "again", "links"]
     references: tuple[str, ...] = ()
 
 
@@ -54,7 +56,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     link_case: str = ""
     link_fingerprint: str = ""
     link_margin: float = 0.1
+    link_find: float | None = None
     one_at_a_time: bool = False
+    # It goes on until a loss of this much would be found, or so many seconds are over; None: no limit.
+    aim: float = 0.1
+    seconds: float | None = None
+    # Whether the case computes on made-up data.
+    synthetic: bool = False
+    # What was not as it should be on nodes before the start, or differed between them.
+    findings: list[Finding] = []
     # Nodes that could not be used from the start, and why.
     unusable: dict[str, str] = {}
     stages: list[Stage] = []
@@ -72,6 +82,12 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     case: str
     unit: str
     verdict: NodeWord
+    # The smallest loss of speed that would have been found on every node that is not bad, and the one demanded.
+    findable: float | None = None
+    find: float | None = None
+    # How long it took, in seconds, and how long it might have.
+    seconds: float | None = None
+    time: float | None = None
     margin: float
     level: float
     link_margin: float
@@ -79,6 +95,8 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     links: LinksResult | None = None
     held: list[PromiseCheck] = []
     notes: list[Reason] = []
+    # What the verdict says nothing of.
+    not_tested: list[Reason] = []
     drain: list[str] = []
     scontrol: str = ""
     runs: list[str] = []
@@ -104,11 +122,14 @@ class Gathered(msgspec.Struct):
     looks: list[list[SpeedBlock]] = []
     nodes: list[Measured] = []
     links: list[Measured] | None = None
+    seconds: float = 0.0
 
 
-def gather(stages: Sequence[tuple[Stage, Sequence[Measured]]]) -> Gathered:
+def gather(stages: Sequence[tuple[Stage, Seen]]) -> Gathered:
     found = Gathered()
-    for stage, measured in stages:
+    for stage, seen in stages:
+        found.seconds += seen.seconds
+        measured = seen.rounds
         if stage.what == "links":
             found.links = [*(found.links or []), *measured]
             continue
@@ -129,10 +150,13 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
         verdicts[node] = NodeResult(node, "untested", [Reason(TEXT, {"text": unusable})])
     speeds = _speeds(gathered.nodes)
     held = _held(promises.limits, promises.criterion, speeds, setting.unit, setting.rule)
-    verdicts = _weighed(verdicts, held, few=len(usable) < 3)
+    verdicts = _weighed(verdicts, held, setting.rule, few=len(usable) < 3)
     for node, (sure, why) in _odd(setting, gathered.nodes).items():
         verdicts[node] = _worse(verdicts[node], "bad" if sure else "suspect", why)
-    found, link_held = _links(setting, gathered.links, promises)
+    for one in setting.findings:
+        if one.good is False and one.host in verdicts:
+            verdicts[one.host] = _worse(verdicts[one.host], "suspect", _worded(one.found))
+    found, link_held = _links(setting, gathered.links, promises, len(usable))
     for effect in found.effects if found else []:
         if effect.kind == "node":
             verdicts[effect.nodes[0]] = _worse(
@@ -144,14 +168,19 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
         site=setting.site,
         case=setting.case,
         unit=setting.unit,
-        verdict=_overall(ordered, found, [*held, *link_held]),
+        verdict=_overall(ordered, found, [*held, *link_held], setting),
+        findable=max((one.findable for one in ordered if one.findable and one.word != "bad"), default=None),
+        find=setting.rule.find,
+        seconds=gathered.seconds,
+        time=setting.seconds,
         margin=setting.rule.margin,
         level=setting.rule.level,
         link_margin=setting.link_margin,
         nodes=ordered,
         links=found,
         held=[*held, *link_held],
-        notes=[*_notes(gathered.nodes, ordered), *_low_peaks(ordered, setting.rule)],
+        notes=[*_findings(setting), *_notes(gathered.nodes), *_low_peaks(ordered, setting.rule)],
+        not_tested=_not_tested(setting, ordered, found),
         drain=drain,
         scontrol=_scontrol(drain),
         runs=[stage.run for stage in setting.stages],
@@ -181,20 +210,23 @@ def _held(
     return [*found, *(promise.criterion(speeds, known, rule) if known else [])]
 
 
-def _weighed(verdicts: dict[str, NodeResult], held: Sequence[PromiseCheck], *, few: bool) -> dict[str, NodeResult]:
+def _weighed(
+    verdicts: dict[str, NodeResult], held: Sequence[PromiseCheck], rule: Rule, *, few: bool
+) -> dict[str, NodeResult]:
     """With what was promised of single nodes. Of one node or two, only that decides."""
     found = dict(verdicts)
     for node, verdict in verdicts.items():
         mine = [one for one in held if one.who == node]
-        if few and mine and verdict.blocks >= accept.LEAST_BLOCKS:
-            found[node] = msgspec.structs.replace(verdict, word="good", reason=[mine[0].reason])
+        if few and mine and verdict.blocks >= LEAST_BLOCKS:
+            kept = msgspec.structs.replace(verdict, word="good", reason=[mine[0].reason])
+            found[node] = accept.sure(kept, rule)
         for one in mine:
             if not one.kept:
                 found[node] = _worse(found[node], "bad", one.reason)
     return found
 
 
-_ORDER: tuple[NodeWord, ...] = ("good", "untested", "suspect", "bad")
+_ORDER: tuple[NodeWord, ...] = ("good", "unsure", "untested", "suspect", "bad")
 
 
 def _worse(verdict: NodeResult, word: NodeWord, why: Reason) -> NodeResult:
@@ -216,35 +248,68 @@ def _odd(setting: Setting, measured: Sequence[Measured]) -> dict[str, tuple[bool
 
 
 def _links(
-    setting: Setting, measured: Sequence[Measured] | None, promises: Promises
+    setting: Setting, measured: Sequence[Measured] | None, promises: Promises, nodes: int
 ) -> tuple[LinksResult | None, list[PromiseCheck]]:
     if measured is None:
         return None, []
     trials = [PairSpeed(one.hosts[0], one.hosts[1], one.round, one.speed) for one in measured if one.speed is not None]
-    rule = msgspec.structs.replace(setting.rule, margin=setting.link_margin, looks=1)
+    rule = msgspec.structs.replace(setting.rule, margin=setting.link_margin, looks=1, find=setting.link_find)
     found = links.judge(trials, rule)
     lost = dict.fromkeys(reason("on-host", host="–".join(one.hosts), why=one.why) for one in measured if not one.speed)
     held = _held(promises.link_limits, promises.link_criterion, _speeds(measured), "bytes", rule)
-    return msgspec.structs.replace(found, untested=sorted(lost, key=lambda one: str(one.arguments["host"]))), held
+    failed = sorted(lost, key=lambda one: str(one.arguments["host"]))
+    return msgspec.structs.replace(found, untested=failed, possible=nodes * (nodes - 1) // 2), held
 
 
-def _overall(nodes: Sequence[NodeResult], found: LinksResult | None, held: Sequence[PromiseCheck]) -> NodeWord:
+def _overall(
+    nodes: Sequence[NodeResult], found: LinksResult | None, held: Sequence[PromiseCheck], setting: Setting
+) -> NodeWord:
     found_words: list[NodeWord] = [one.word for one in nodes]
     found_words += [effect.word for effect in found.effects] if found else []
     found_words += ["untested"] if found and found.untested else []
     found_words += ["bad"] if any(not one.kept for one in held) else []
+    if setting.link_find is not None:
+        seen = found.findable if found else None
+        found_words += [] if seen is not None and seen <= setting.link_find else ["unsure"]
     return max(found_words, key=_ORDER.index)
 
 
-def _notes(measured: Sequence[Measured], nodes: Sequence[NodeResult]) -> list[Reason]:
-    notes = []
+def _notes(measured: Sequence[Measured]) -> list[Reason]:
     disturbed = sum(one.disturbed for one in measured)
-    if disturbed:
-        notes.append(reason("disturbed-rounds-count", count=disturbed, rounds=len(measured)))
-    weak = [one for one in nodes if one.findable is not None and one.findable > 0.2]
-    if weak:
-        percent = 100 * max(one.findable or 0 for one in weak)
-        notes.append(reason("noisy-nodes", percent=percent, count=len(weak), nodes=len(nodes)))
+    return [reason("disturbed-rounds-count", count=disturbed, rounds=len(measured))] if disturbed else []
+
+
+def _findings(setting: Setting) -> list[Reason]:
+    """What several nodes have in common is one line."""
+    hosts: dict[tuple[str, Reason], list[str]] = {}
+    for one in setting.findings:
+        hosts.setdefault((one.what, _worded(one.found)), []).append(one.host)
+    return [
+        reason("on-host", host=listed(who), why=reason("on-host", host=what, why=why))
+        for (what, why), who in hosts.items()
+    ]
+
+
+def _worded(found: str | Reason) -> Reason:
+    return Reason(TEXT, {"text": found}) if isinstance(found, str) else found
+
+
+def _not_tested(setting: Setting, nodes: Sequence[NodeResult], found: LinksResult | None) -> list[Reason]:
+    """What nobody may take for good because of this verdict."""
+    missing = [one.node for one in nodes if one.word == "untested"]
+    notes = [reason("not-tested-nodes", nodes=missing)] if missing else []
+    if found is None:
+        notes += [reason("not-tested-links")] if len(nodes) > 1 else []
+    elif len(found.bandwidth) < found.possible:
+        left = found.possible - len(found.bandwidth)
+        notes.append(reason("not-tested-pairs", count=left, possible=found.possible))
+    if setting.one_at_a_time and len(nodes) > 1:
+        notes.append(reason("not-tested-together"))
+    promises = setting.promises
+    if promises.limits is None and promises.criterion is None:
+        notes.append(reason("not-tested-fleet"))
+    if setting.synthetic:
+        notes.append(reason("not-tested-storage"))
     return notes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 from trainmark.plan.fleet import hosts_of
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.make.attempt import question
+from trainmark.run import budget
 from trainmark.score.accept.contract import FirstStep
 from trainmark.score.figures.attempt import score_run
 from trainmark.spec.columns import Columns, is_number
@@ -19,6 +21,13 @@ from trainmark.store import columns, events, journal
 from trainmark.store.files import read_json
 from trainmark.store.rundir import FACTS, RunDir
 from trainmark.store.state import RunState
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What one run of an acceptance showed, and how long was worked on it."""
+
+    rounds: list[Measured]
+    seconds: float = 0.0
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -36,15 +45,22 @@ class Measured(msgspec.Struct, frozen=True):
     used: float | None = None
 
 
-def read(run: RunDir, what: str) -> list[Measured]:
-    """Every round of a run, in the plan's order."""
+def read(run: RunDir, what: str) -> Seen:
+    """Every round of a run, in the plan's order, but for those that its time did not allow."""
+    records = journal.read(run.path).records
+    return Seen(_rounds(run, what, records), budget.seconds_worked(records))
+
+
+def _rounds(run: RunDir, what: str, records: Sequence[journal.Record]) -> list[Measured]:
     plan = run.manifest().plan
-    state = RunState.replay(plan, journal.read(run.path).records)
+    state = RunState.replay(plan, records)
     found = []
     for ref in plan.order:
         case = plan.cases[ref.case]
         outcome, why_not = state.outcome(ref)
         attempt = state.rounds[ref].last()
+        if why_not is not None and why_not.code == budget.TIME_IS_UP:
+            continue
         if outcome is not JobState.SUCCEEDED or attempt is None:
             found.append(
                 Measured(

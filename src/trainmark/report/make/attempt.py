@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark import __version__
-from trainmark.cache import cache_dir
+from trainmark import __version__, cache
 from trainmark.devices.protocol import dense_peak
 from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, as_reason, reason
@@ -22,7 +21,7 @@ from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.records import SCORER_VERSION
 from trainmark.spec.columns import Columns
 from trainmark.store import columns, events
-from trainmark.store.files import write_json
+from trainmark.store.files import BROKEN, write_json
 from trainmark.store.rundir import EVENTS, FACTS, SAMPLES, node_files
 
 # Below this many bytes of events, scoring again is as fast as looking it up.
@@ -62,10 +61,10 @@ def _of_events(folder: Path, case: CasePlan, series: bool) -> Scored:
     if size < CACHE_FROM:
         return _score(columns.read(folder, case.world), folder, case, series)
     content = _content(folder)
-    cached = cache_dir() / "scores" / f"{_key(content, folder, case, series)}.json"
+    cached = cache.cache_dir("scores") / f"{_key(content, folder, case, series)}.json"
     try:
         return msgspec.json.decode(cached.read_bytes(), type=Scored)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *BROKEN):
         pass
     import hashlib
 
@@ -76,7 +75,7 @@ def _of_events(folder: Path, case: CasePlan, series: bool) -> Scored:
     if digest.digest() == content:
         # A cache that cannot be written is no cache, and no error.
         with contextlib.suppress(OSError):
-            cached.parent.mkdir(parents=True, exist_ok=True)
+            cache.make(cached.parent)
             write_json(cached, found)
     return found
 
@@ -119,7 +118,7 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
         warnings=read.warnings,
         unfinished=[rank.rank for rank in read.ranks if rank.mark("FINISHED") is None],
         resumed=sorted(resumed),
-        remarks=hook_reports.remarks(read.ranks),
+        remarks=[*hook_reports.remarks(read.ranks), *trained.capped(read.ranks)],
         series=curves,
         model=trained.noted(read.ranks),
     )

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from trainmark import __version__
-from trainmark.cache import cache_dir
+from trainmark import __version__, cache
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.figures.case import HEADLINES
 from trainmark.score.records import SCORER_VERSION
@@ -26,7 +25,7 @@ from trainmark.store.rundir import CLAIM, EVENTS, FACTS, MANIFEST, RESULT, SAMPL
 # Below so many rounds, making the report again is as fast as looking at all its files.
 LEAST_ROUNDS = 200
 _SOURCES = frozenset((EVENTS, SAMPLES, FACTS, RESULT, CLAIM))
-_FORMAT = 4
+_FORMAT = 5
 _FILES, _WHOLE, _SHORT = "files", "report", "headlines"
 
 
@@ -50,7 +49,7 @@ def store(run: RunDir, report: Report, sources: list[str], before: str) -> None:
     """`before`: the stamp of the sources when the report was begun."""
     # A cache that cannot be written is no cache, and no error.
     with contextlib.suppress(OSError):
-        _place(run, _FILES).parent.mkdir(parents=True, exist_ok=True)
+        cache.make(_place(run, _FILES).parent)
         write_whole(_place(run, _WHOLE), msgspec.json.encode(_Cached(before, report)))
         write_whole(_place(run, _SHORT), msgspec.json.encode(_Cached(before, _headlines(report))))
         write_whole(_place(run, _FILES), "\n".join(sources).encode())
@@ -76,7 +75,7 @@ def stamp(run: RunDir, sources: list[str]) -> str:
 
 def _place(run: RunDir, what: str) -> Path:
     name = hashlib.sha256(str(run.path).encode()).hexdigest()
-    return cache_dir() / "reports" / f"{name}.{what}"
+    return cache.cache_dir("reports") / f"{name}.{what}"
 
 
 def _walk(folder: str, inside: str, depth: int = 0) -> Iterator[str]:
@@ -103,4 +102,4 @@ def _headline(case: CaseReport) -> CaseReport:
 
 
 def _round(one: RunReport) -> RunReport:
-    return msgspec.structs.replace(one, phases={}, step_time={}, histogram_edges=[], histogram_counts=[])
+    return msgspec.structs.replace(one, phases={}, histogram_edges=[], histogram_counts=[])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -11,12 +13,17 @@ from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
 from trainmark.reasons import Reason, reason
-from trainmark.report.records import CaseReport, Report
-from trainmark.score.records import Measurement, Verdict, VerdictWord
+from trainmark.report.make import occasions
+from trainmark.report.records import CaseReport, Report, RunReport
+from trainmark.score.records import Flag, Measurement, Verdict, VerdictWord
+from trainmark.score.stats import variation as variations
 from trainmark.score.stats import verdict as verdicts
-from trainmark.score.stats.confidence import mean_per_set
+from trainmark.score.stats.confidence import mean_per_set, t_limit
+from trainmark.score.stats.variation import Variation
 from trainmark.score.stats.verdict import Pair, geometric_mean
+from trainmark.spec.case import PRESET_KEY
 from trainmark.spec.states import JobState
+from trainmark.store import baselines
 from trainmark.store.rundir import Manifest
 
 METRICS = ("throughput", "sustained_throughput")
@@ -42,6 +49,11 @@ class Compared(msgspec.Struct, frozen=True):
     notes: list[Reason] = []
     # Versions of the workload differ, and that was not to matter.
     forced: bool = False
+    # What is wrong with the figures of either side, though they are compared.
+    flags_a: list[Flag] = []
+    flags_b: list[Flag] = []
+    # Where the speed's variation comes from, as far as A, B and other runs of the case tell.
+    variation: Variation | None = None
 
     @property
     def name(self) -> str:
@@ -80,6 +92,11 @@ class Comparison(msgspec.Struct, frozen=True):
     def past_threshold(self) -> list[Compared]:
         return [one for one in self.cases if one.verdict.past_threshold]
 
+    @property
+    def judged(self) -> list[Compared]:
+        """Cases with enough rounds on both sides for any claim."""
+        return [one for one in self.cases if one.verdict.ci_low is not None]
+
 
 class _Seen(msgspec.Struct, frozen=True):
     """A case of one side, with its plan."""
@@ -101,7 +118,8 @@ class _Seen(msgspec.Struct, frozen=True):
     @property
     def nodes(self) -> list[tuple[str, ...]]:
         """The nodes of each run, where each value is known to be of one."""
-        return [tuple(run.hosts) for run in self.report.runs] if len(self.report.runs) == len(self.speeds) else []
+        runs = with_speed(self.report)
+        return [tuple(run.hosts) for run in runs] if len(runs) == len(self.speeds) else []
 
     @property
     def obstacle(self) -> Reason | None:
@@ -116,15 +134,24 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 def compare_many(
-    sides: Sequence[Side], metric: str, margin: float, threshold: float, *, force: bool = False
+    sides: Sequence[Side],
+    metric: str,
+    margin: float,
+    threshold: float,
+    *,
+    force: bool = False,
+    runs: Path | None = None,
 ) -> list[Comparison]:
     """Every other side against the first. Cases are matched by identity, or are the ones that the sides name. All
-    verdicts on cases are one family."""
-    tables = [_prepare(sides[0], other, metric, force) for other in sides[1:]]
+    verdicts on cases are one family. `runs`: a folder whose other runs tell how much occasions differ."""
+    tables = [_prepare(sides[0], other, metric, force, runs) for other in sides[1:]]
     decided = iter(verdicts.decide([one for table in tables for one in table.estimates], margin, threshold))
     found = []
     for other, table in zip(sides[1:], tables, strict=True):
-        cases = [_compared(one, two, next(decided)) for one, two in table.usable]
+        cases = [
+            _compared(one, two, next(decided), beside)
+            for (one, two), beside in zip(table.usable, table.beside, strict=True)
+        ]
         whole = verdicts.decide([verdicts.combine(table.estimates)], margin, threshold)[0] if cases else None
         found.append(
             Comparison(
@@ -149,16 +176,27 @@ class _Table(msgspec.Struct, frozen=True):
     left: list[NotCompared]
     missing: list[str]
     estimates: list[verdicts.Estimate]
+    # How much occasions differ, for each pair.
+    beside: list[_Beside]
 
 
-def _prepare(a: Side, b: Side, metric: str, force: bool) -> _Table:
+class _Beside(msgspec.Struct, frozen=True):
+    """What is known of the occasions of a pair; and what to say of it."""
+
+    variation: Variation | None = None
+    notes: list[Reason] = []
+
+
+def _prepare(a: Side, b: Side, metric: str, force: bool, runs: Path | None) -> _Table:
     if not force:
         _check_finished(a, b)
     matches, left, missing = _match(a, b, metric)
     usable = []
     for one, other in matches:
         without = [seen for seen in (one, other) if seen.obstacle]
-        changed = None if force or a.case is not None else _other_workload(one, other)
+        changed = None if force else _other_model(one, other)
+        if not force and not changed and a.case is None:
+            changed = _other_workload(one, other)
         if without:
             left.append(NotCompared(without[0].plan.id.identity, [seen.obstacle for seen in without if seen.obstacle]))
             missing += [seen.plan.id.identity for seen in without] if len(without) == 1 else []
@@ -167,24 +205,81 @@ def _prepare(a: Side, b: Side, metric: str, force: bool) -> _Table:
             missing.append(one.plan.id.identity)
         else:
             usable.append((one, other))
-    refused = [why for one in left for why in one.reason if why.code == _OTHER_WORKLOAD]
+    refused = [why for one in left for why in one.reason if why.code in _REFUSED]
     if refused and not usable:
         raise UserError(f"{a.report.run} and {b.report.run}: {say(refused[0])}")
     same_run = a.report.dir == b.report.dir
-    return _Table(usable, left, missing, [verdicts.estimate(_pair(one, other, same_run)) for one, other in usable])
+    estimates = [verdicts.estimate(_pair(one, other, same_run)) for one, other in usable]
+    if same_run:
+        return _Table(usable, left, missing, estimates, [_Beside()] * len(usable))
+    judged = _over_occasions(a, b, usable, estimates, metric, runs)
+    return _Table(usable, left, missing, [one for one, _ in judged], [beside for _, beside in judged])
+
+
+def _over_occasions(
+    a: Side,
+    b: Side,
+    usable: Sequence[tuple[_Seen, _Seen]],
+    estimates: Sequence[verdicts.Estimate],
+    metric: str,
+    runs: Path | None,
+) -> list[tuple[verdicts.Estimate, _Beside]]:
+    """A and B are of different occasions: errors by the history of the case, else what they might be."""
+    keys = {key for pair in usable for key in map(_key, pair)}
+    known = occasions.others(runs, keys, (a.report.run, b.report.run), metric) if runs is not None and keys else {}
+    found = []
+    for pair, estimate in zip(usable, estimates, strict=True):
+        history = [one for key in dict.fromkeys(map(_key, pair)) for one in known.get(key, [])]
+        own = [
+            occasions.occasion(seen.report, baselines.hosts_of(side.manifest), metric)
+            for seen, side in zip(pair, (a, b), strict=True)
+        ]
+        variation = variations.decompose([*history, *(one for one in own if one is not None)])
+        # Those of A and B themselves are what is in question.
+        between = variations.history(history, variations.LEAST_OCCASIONS)
+        if between is None:
+            found.append((estimate, _Beside(variation, _unknown(estimate))))
+            continue
+        note = reason("occasions-known", runs=len(history), percent=100 * math.sqrt(between.variance))
+        found.append((verdicts.with_occasions(estimate, between), _Beside(variation, [note])))
+    return found
+
+
+def _key(seen: _Seen) -> tuple[str, str]:
+    return seen.plan.id.identity, seen.plan.fingerprint
+
+
+def _unknown(one: verdicts.Estimate) -> list[Reason]:
+    if one.error is None:
+        return []
+    wider, wrong = variations.if_supposed(one.df, one.n_a, one.n_b)
+    half = wider * t_limit(one.df) * one.error
+    return [
+        reason(
+            "occasions-unknown",
+            least=variations.LEAST_OCCASIONS,
+            times=variations.SUPPOSED,
+            low=math.exp(one.log_ratio - half),
+            high=math.exp(one.log_ratio + half),
+            percent=100 * wrong,
+        )
+    ]
 
 
 _UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.LOST, JobState.CANCELLED, JobState.PREEMPTED)
-_OTHER_WORKLOAD = "other-workload"
+_REFUSED = ("other-workload", "other-model", "other-preset")
 
 
 def _check_finished(*sides: Side) -> None:
     for side in sides:
         if side.report.state in _UNFINISHED:
-            raise UserError(
-                f"{side.report.run} is not finished ({side.report.state}): no verdict; "
-                f"`trainmark resume {side.report.run}` finishes it, --force compares what is there"
+            run, state = side.report.run, side.report.state
+            # One that runs needs no help; the others go on when somebody asks for it.
+            working = state in (JobState.PENDING, JobState.RUNNING)
+            cure = (
+                f"`trainmark status {run}` says how far it is" if working else f"`trainmark resume {run}` finishes it"
             )
+            raise UserError(f"{run} is not finished ({state}): no verdict; {cure}, --force compares what is there")
 
 
 def _not_finished(a: Side, b: Side) -> list[Reason]:
@@ -195,6 +290,25 @@ def _not_finished(a: Side, b: Side) -> list[Reason]:
         for name, side in named
         if side.report.state in _UNFINISHED
     ]
+
+
+def _other_model(a: _Seen, b: _Seen) -> Reason | None:
+    """Why the two train different models or sizes of one, so that no word of speed holds; None when they do not."""
+    one, other = a.report.trained, b.report.trained
+    names = [a.plan.workload, b.plan.workload]
+    # Of a user's own program nothing is known but its name.
+    if one is not None and other is not None and one.model and other.model:
+        if names[0] != names[1]:
+            return reason("other-model", before=names[0], after=names[1])
+        if one.model != other.model:
+            return reason("other-model", before=_sizes(one.model), after=_sizes(other.model))
+    if names[0] == names[1] and a.report.preset != b.report.preset:
+        return reason("other-preset", before=a.report.preset, after=b.report.preset)
+    return None
+
+
+def _sizes(model: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in model.items()) or "–"
 
 
 def _other_workload(a: _Seen, b: _Seen) -> Reason | None:
@@ -221,14 +335,31 @@ def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], li
         return [pair], [], []
     shared = [identity for identity in ours if identity in theirs]
     if not shared:
+        why = _presets(ours, theirs)
         raise UserError(
-            f"{a.report.run} and {b.report.run} have no case in common; RUN:CASE compares cases that differ"
+            f"{a.report.run} and {b.report.run} have no case in common{': ' + why if why else ''}; "
+            "RUN:CASE compares cases that differ"
         )
     alone = [seen for identity, seen in ours.items() if identity not in theirs]
     alone += [seen for identity, seen in theirs.items() if identity not in ours]
     left = [NotCompared(seen.plan.id.identity, [reason("only-in", side=seen.side)]) for seen in alone]
     missing = [seen.plan.id.identity for seen in alone if not seen.obstacle]
     return [(ours[identity], theirs[identity]) for identity in shared], left, missing
+
+
+def _presets(ours: dict[str, _Seen], theirs: dict[str, _Seen]) -> str:
+    """That a case is there in another preset, which makes it another case; empty when none is."""
+    others = {_without_preset(seen): seen.plan.preset for seen in theirs.values()}
+    for seen in ours.values():
+        name = _without_preset(seen)
+        if name in others:
+            return f"`{name}` was trained with preset {seen.plan.preset} in A and {others[name]} in B"
+    return ""
+
+
+def _without_preset(seen: _Seen) -> str:
+    found = seen.plan.id
+    return found.with_variant({key: value for key, value in found.variant if key != PRESET_KEY}).identity
 
 
 def _by_identity(side: Side, name: Literal["A", "B"], metric: str) -> dict[str, _Seen]:
@@ -247,12 +378,18 @@ def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
 
 def rounds_of(case: CaseReport, values: int) -> list[int] | None:
     """The round of each value; None when that cannot be told."""
-    if len(case.runs) == values:
-        return [run.round for run in case.runs]
+    runs = with_speed(case)
+    if len(runs) == values:
+        return [run.round for run in runs]
     return list(range(1, values + 1)) if case.rounds == case.counted == values else None
 
 
-def _compared(a: _Seen, b: _Seen, verdict: Verdict) -> Compared:
+def with_speed(case: CaseReport) -> list[RunReport]:
+    """The rounds that a speed is made of."""
+    return [run for run in case.runs if run.throughput is not None]
+
+
+def _compared(a: _Seen, b: _Seen, verdict: Verdict, beside: _Beside) -> Compared:
     notes = [note for seen in (a, b) for note in _cautions(seen)]
     if a.nodes and b.nodes and not set(a.nodes) & set(b.nodes):
         notes.append(reason("never-same-nodes"))
@@ -263,8 +400,11 @@ def _compared(a: _Seen, b: _Seen, verdict: Verdict) -> Compared:
         b=geometric_mean(b.speeds),
         unit=f"{a.plan.unit}/s",
         verdict=verdict,
-        notes=_fingerprints(a, b) + notes,
-        forced=a.report.case == b.report.case and bool(_other_workload(a, b)),
+        notes=[*beside.notes, *_fingerprints(a, b), *notes],
+        forced=a.report.case == b.report.case and bool(_other_model(a, b) or _other_workload(a, b)),
+        flags_a=a.report.flags,
+        flags_b=b.report.flags,
+        variation=beside.variation,
     )
 
 
@@ -281,9 +421,11 @@ def _cautions(seen: _Seen) -> Iterator[Reason]:
     if case.state is not JobState.SUCCEEDED:
         known = {"side": seen.side, "state": str(case.state), "counted": case.counted, "rounds": case.rounds}
         yield reason("side-weak-why", why=case.reason, **known) if case.reason else reason("side-weak", **known)
-    for run in case.runs:
-        if run.disturbed:
-            yield reason("side-disturbed", side=seen.side, round=run.round, why=run.disturbed)
+    for flag in case.flags:
+        if flag.severity != "note":
+            yield reason(
+                "side-flagged", side=seen.side, why=flag.reason, count=flag.rounds or case.counted, of=case.counted
+            )
 
 
 def _configuration(plan: CasePlan) -> dict[str, Any]:

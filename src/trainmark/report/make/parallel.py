@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.report.records import Share
+from trainmark.store.files import BROKEN
 from trainmark.store.rundir import RunDir
 
 # Rounds that are worth another process, which has to read the plan and the journal first.
@@ -43,7 +44,7 @@ def _elsewhere(run: RunDir, first: int, last: int) -> Share | None:
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
         return msgspec.json.decode(done.stdout, type=Share)
-    except msgspec.DecodeError:
+    except BROKEN:
         return None
 
 

@@ -22,12 +22,14 @@ _SAMPLED = (("cpu", "fraction"), ("mem_used", "bytes"), ("power_w", "W"))
 def curves_of(read: Columns, nodes: Sequence[NodeSamples], band: Sequence[Stretch]) -> RunSeries:
     ranks = read.ranks
     made = [rank for rank in ranks if rank.steps is not None]
+    steps, losses = _losses(made) if made else ([], [])
     return RunSeries(
         step_time=_step_time(ranks) if made else None,
-        loss=_loss(made) if made else None,
+        loss=_curve("loss", "loss", steps, losses) if steps else None,
         evaluations=_evaluations(ranks),
         band_low=_edge("lowest", band, [part.low for part in band]),
         band_high=_edge("highest", band, [part.high for part in band]),
+        band_means=_means(band, dict(zip(steps, losses, strict=True))),
         utilisation=[curve for samples in nodes for curve in _sampled(samples, ranks)],
     )
 
@@ -38,6 +40,17 @@ def _edge(name: str, band: Sequence[Stretch], values: Sequence[float]) -> Curve 
         return None
     x = [float(step) for part in band for step in (part.first, part.last)]
     return Curve(name, "", x, [value for value in values for _ in range(2)])
+
+
+def _means(band: Sequence[Stretch], losses: dict[float, float]) -> Curve | None:
+    """As the correctness gate takes them; a stretch without losses is left out."""
+    x, y = list[float](), list[float | None]()
+    for part in band:
+        seen = [losses[step] for step in range(part.first, part.last + 1) if step in losses]
+        if seen:
+            x += [float(part.first), float(part.last)]
+            y += [sum(seen) / len(seen)] * 2
+    return Curve("mean", "", x, y) if x else None
 
 
 def _curve(name: str, unit: str, x: Sequence[float], y: Sequence[float | None]) -> Curve:
@@ -54,8 +67,8 @@ def _step_time(ranks: Sequence[RankColumns]) -> Curve | None:
     return _curve("step time", "s", found.edges[1:].tolist(), values.tolist())
 
 
-def _loss(ranks: Sequence[RankColumns]) -> Curve | None:
-    """The mean over ranks, at the steps of the rank that made most."""
+def _losses(ranks: Sequence[RankColumns]) -> tuple[list[float], list[float]]:
+    """Steps, and the mean loss over ranks at each, at the steps of the rank that made most."""
     import numpy as np
 
     parts = [rank.steps for rank in ranks if rank.steps is not None]
@@ -69,9 +82,7 @@ def _loss(ranks: Sequence[RankColumns]) -> Curve | None:
         total[at[same]] += part.loss[known_loss][same]
         count[at[same]] += 1
     known = np.flatnonzero(count)
-    if not len(known):
-        return None
-    return _curve("loss", "loss", base[known].tolist(), (total[known] / count[known]).tolist())
+    return base[known].astype(float).tolist(), (total[known] / count[known]).tolist()
 
 
 def _evaluations(ranks: Sequence[RankColumns]) -> list[Curve]:

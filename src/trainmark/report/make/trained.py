@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainmark.plan.records import CasePlan
+from trainmark.reasons import Reason, reason
 from trainmark.report.records import Trained
 from trainmark.spec.band import batch_per_rank, global_batch
 from trainmark.spec.case import SYNTHETIC
@@ -29,6 +30,15 @@ def noted(ranks: Sequence[RankColumns]) -> dict[str, int]:
         if values:
             found[name] = values[-1]
     return found
+
+
+def capped(ranks: Sequence[RankColumns]) -> list[Reason]:
+    """That a training by time was cut off before it had measured what it was to measure, if it was."""
+    for rank in ranks:
+        for told in rank.notes("trained"):
+            if isinstance(told, dict) and told.get("capped") is True:
+                return [reason("training-capped", steps=told.get("steps"), planned=told.get("planned"))]
+    return []
 
 
 def of_case(case: CasePlan, notes: dict[str, int]) -> Trained:

@@ -12,10 +12,13 @@ import msgspec
 from trainmark.i18n.speaker import say
 from trainmark.i18n.texts import Text
 from trainmark.reasons import Reason
+from trainmark.report.figures import flag_codes
 from trainmark.report.records import CaseReport, Report
 from trainmark.report.render import escape
+from trainmark.report.trained import COLUMNS, fields
 
-HEAD = ("case", "state", "measurement", "value", "unit", "n", "ci_low", "ci_high", "method", "reason")
+_FIGURE = ("value", "unit", "n", "ci_low", "ci_high", "method", "reason", "flags")
+HEAD = ("case", "state", "measurement", *_FIGURE, *COLUMNS)
 # A spreadsheet takes a cell that begins with one of these for a formula, and runs it.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -56,7 +59,7 @@ def to_csv(report: Report) -> str:
 def _rows(case: CaseReport) -> list[list[str]]:
     """A case without measurements has a row too: that it has none is a result."""
     if not case.measurements:
-        return [[cell(case.case), str(case.state), "", "", "", "", "", "", "", cell(case.reason)]]
+        return [[cell(case.case), str(case.state), "", "", "", "", "", "", "", cell(case.reason), "", *_trained(case)]]
     return [
         [
             cell(case.case),
@@ -69,9 +72,15 @@ def _rows(case: CaseReport) -> list[list[str]]:
             _number(one.ci_high),
             cell(one.method),
             cell(one.reason),
+            flag_codes(one.flags),
+            *_trained(case),
         ]
         for one in case.measurements.values()
     ]
+
+
+def _trained(case: CaseReport) -> list[str]:
+    return ["" if value is None else cell(str(value)) for value in fields(case).values()]
 
 
 def cell(value: Text) -> str:

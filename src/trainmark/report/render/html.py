@@ -17,6 +17,8 @@ from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
 
 _FORMAT = "html"
+# A shorter page is seen at a glance.
+_LEAST_CONTENTS = 3
 
 
 def render(document: doc.Document, language: str | None = None) -> str:
@@ -24,13 +26,15 @@ def render(document: doc.Document, language: str | None = None) -> str:
     page = Markup(language or "en")
     facts = _facts(page, doc.Facts(document.facts)) if document.facts else ""
     badges = "".join(f" {inline(page, badge)}" for badge in document.badges)
+    lead = _block(page, document.lead) if document.lead is not None else ""
     header = (
         f'<header><div class="top">{page.element("p", document.kind, " class=eyebrow")}{_switches(page)}</div>'
-        f"<h1><span>{inline(page, document.heading)}</span>{badges}</h1>{facts}</header>"
+        f"<h1><span>{inline(page, document.heading)}</span>{badges}</h1>{lead}{facts}</header>"
     )
     body = (
         f'{page.element("a", label("skip"), " class=skip href=#main")}\n<div class="page">{header}'
-        f"<main id=main>{_blocks(page, document.blocks)}</main>{page.element('footer', label('made_by'))}</div>"
+        f"{_contents(page, document.blocks)}<main id=main>{_blocks(page, document.blocks)}</main>"
+        f"{page.element('footer', label('made_by'))}</div>"
     )
     return _wrapped(page, document.title, body, forced=language is not None)
 
@@ -81,6 +85,19 @@ def _switches(page: Markup) -> str:
     )
 
 
+def _contents(page: Markup, blocks: Iterable[doc.Block]) -> str:
+    """Links to the sections, where there are enough of them."""
+    found = []
+    for block in blocks:
+        if isinstance(block, doc.Group) and block.anchor and block.style == "section" and _FORMAT in block.shown_in:
+            head = next((one for one in block.blocks if isinstance(one, doc.Heading) and _FORMAT in one.shown_in), None)
+            if head is not None:
+                found.append(f'<li><a href="#{escape.html(block.anchor)}">{inline(page, head.text)}</a></li>')
+    if len(found) < _LEAST_CONTENTS:
+        return ""
+    return f'<nav class="contents"{page.named(label("contents"))}><ul>{"".join(found)}</ul></nav>'
+
+
 def _blocks(page: Markup, blocks: Iterable[doc.Block]) -> str:
     return "".join(_block(page, block) for block in blocks if _FORMAT in block.shown_in)
 
@@ -93,6 +110,8 @@ def _block(page: Markup, block: doc.Block) -> str:
             return _details(page, block)
         case doc.Heading():
             return f"<h{block.level}>{inline(page, block.text)}</h{block.level}>"
+        case doc.Lead():
+            return page.element("p", block.text, f' class="lead {block.tone or "calm"}"')
         case doc.Paragraph():
             kind = " ".join(name for name, holds in (("small", block.small), ("card", block.card)) if holds)
             return f"<p{_class(kind)}>{inline(page, block.text)}</p>"
@@ -102,6 +121,10 @@ def _block(page: Markup, block: doc.Block) -> str:
             return _facts(page, block)
         case doc.Table():
             return _table(page, block)
+        case doc.Commands():
+            shown = "".join(f"<li><code>{escape.html(command)}</code></li>" for command in block.commands)
+            title = page.element("p", block.title)
+            return f'<div class="commands">{title}<ul>{shown}</ul></div>' if shown else ""
         case doc.Log():
             lines = escape.html("\n".join(block.lines))
             return f'{page.element("p", block.title, " class=small")}<pre tabindex="0">{lines}</pre>'
@@ -170,7 +193,12 @@ def _table(page: Markup, block: doc.Table) -> str:
     """On a narrow screen rows become lists, for which every cell carries its heading; small tables stay tables."""
     shown = [(index, column) for index, column in enumerate(block.columns) if _FORMAT in column.shown_in]
     top = "".join(
-        page.element("th", column.head, f' scope="col"{" class=n" if column.figures else ""}') for _, column in shown
+        page.element(
+            "th",
+            column.head,
+            f' scope="col"{" class=n" if column.figures else ""}{" data-filter=1" if column.filter else ""}',
+        )
+        for _, column in shown
     )
     (first, _), *others = shown
     heads = [(index, "" if block.small else page.element("b", column.head), column) for index, column in others]
@@ -180,13 +208,16 @@ def _table(page: Markup, block: doc.Table) -> str:
         body += f'<tr><th scope="row">{inline(page, row[first])}</th>{cells}</tr>'
     kind = " ".join(filter(None, ("small" if block.small else "cards", block.style)))
     table = f"<table{_class(kind)}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll">{table}</div>'
+    filters = any(column.filter for _, column in shown)
+    choices = f'<div class="filters">{page.element("span", label("filter.all"), " hidden")}</div>' if filters else ""
+    # Whoever has no pointer scrolls with the keyboard.
+    return f'{choices}<div class="scroll" tabindex="0">{table}</div>'
 
 
 def _cell(page: Markup, head: str, column: doc.Column, value: doc.Inline) -> str:
     """The heading is seen only where a row is shown as a list, and an empty cell only elsewhere."""
     shown = inline(page, value)
-    kind = " ".join(name for name, holds in (("n", column.figures), ("e", shown == numbers.NONE)) if holds)
+    kind = " ".join(name for name, holds in (("n", column.figures), ("e", shown in ("", numbers.NONE))) if holds)
     return f"<td{_class(kind)}>{head}{f'<span>{shown}</span>' if '<' in shown else shown}</td>"
 
 
@@ -200,6 +231,8 @@ def inline(page: Markup, value: doc.Inline) -> str:
             return f"<code>{_breakable(value.text)}</code>"
         case doc.Link():
             return f'<a href="#{escape.html(value.anchor)}">{_breakable(value.text)}</a>'
+        case doc.Reference():
+            return page.element("a", value.text, f' href="{escape.html(value.href)}"')
         case doc.Stack():
             return inline(page, value.main) + page.element("span", value.below, ' class="muted"')
         case doc.Several():

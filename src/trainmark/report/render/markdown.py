@@ -11,12 +11,14 @@ from trainmark.report.render import escape
 
 _FORMAT = "md"
 _MOST_LINES = 20
+_MARKS: dict[doc.Tone, str] = {"": "⚪", "calm": "⚪", "good": "🟢", "warn": "🟡", "bad": "🔴"}
 
 
 def render(document: doc.Document, language: str = "en") -> str:
     heading = ": ".join(inline(part, language) for part in (document.heading, *document.badges))
     parts = [f"## {heading}"] if document.headed else []
-    return "\n\n".join([*parts, *_parts(document.blocks, language)]) + "\n"
+    lead = [document.lead] if document.lead is not None else []
+    return "\n\n".join([*parts, *_parts([*lead, *document.blocks], language)]) + "\n"
 
 
 def _parts(blocks: Iterable[doc.Block], language: str) -> Iterator[str]:
@@ -35,6 +37,8 @@ def _part(block: doc.Block, language: str) -> Iterator[str]:
         case doc.Heading():
             text = inline(block.text, language)
             yield f"### {text}" if block.level < 4 else f"**{text}**"
+        case doc.Lead():
+            yield f"{_MARKS[block.tone]} **{escape.markdown(say(block.text, language))}**"
         case doc.Paragraph():
             yield inline(block.text, language)
         case doc.Notes() if block.items:
@@ -44,6 +48,9 @@ def _part(block: doc.Block, language: str) -> Iterator[str]:
             yield "\n".join(f"- {name}: {value}" for name, value in pairs)
         case doc.Table():
             yield _table(block, language)
+        case doc.Commands() if block.commands:
+            shown = " · ".join(escape.markdown_code(command) for command in block.commands)
+            yield f"{escape.markdown(say(block.title, language))}: {shown}"
         case doc.Log():
             lines = "\n".join(_fenced(block.lines[-_MOST_LINES:]))
             yield folded(escape.markdown(say(block.title, language)), lines)
@@ -62,6 +69,8 @@ def _table(block: doc.Table, language: str) -> str:
 
 def inline(value: doc.Inline, language: str) -> str:
     match value:
+        case doc.Reference():
+            return escape.markdown(say(value.text, language))
         case doc.Link(code=False):
             return escape.markdown(value.text)
         case doc.Code() | doc.Link():
@@ -69,7 +78,8 @@ def inline(value: doc.Inline, language: str) -> str:
         case doc.Strong() | doc.Badge() | doc.Fold():
             return escape.markdown(say(value.text, language))
         case doc.Stack():
-            below = f" {escape.markdown(say(value.below, language))}" if value.in_line else ""
+            joint = "<br>" if value.keeps else " "
+            below = joint + escape.markdown(say(value.below, language)) if value.in_line or value.keeps else ""
             return inline(value.main, language) + below
         case doc.Several():
             return value.joint.join(inline(part, language) for part in value.parts)

@@ -42,6 +42,33 @@
     for (const node of all("details")) node.open = true;
   });
 
+  // Above a table: a choice for each column that has several values.
+  for (const bar of all(".filters")) {
+    const table = bar.nextElementSibling.querySelector("table");
+    const rows = [...table.tBodies[0].rows];
+    const every = bar.firstElementChild;
+    const chosen = new Map();
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const value = (row) => (row.cells[column].querySelector("span") || row.cells[column].lastChild).textContent;
+      const values = [...new Set(rows.map(value))].sort();
+      if (!head.dataset.filter || values.length < 2) return;
+      const name = document.createElement("label");
+      const text = document.createElement("span");
+      text.textContent = head.textContent;
+      if (head.dataset.t) text.dataset.t = head.dataset.t;
+      const select = document.createElement("select");
+      const first = new Option(every.textContent, "");
+      if (every.dataset.t) first.dataset.t = every.dataset.t;
+      select.append(first, ...values.map((one) => new Option(one, one)));
+      select.addEventListener("change", () => {
+        chosen.set(column, [select.value, value]);
+        for (const row of rows) row.hidden = [...chosen.values()].some(([want, of]) => want && of(row) !== want);
+      });
+      name.append(text, select);
+      bar.append(name);
+    });
+  }
+
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
@@ -51,6 +78,10 @@
   // "low,high,start,end,log,suffix,unit": where an axis lies in the drawing and what it counts.
   function axis(text) {
     const [low, high, start, end, log, suffix, ...unit] = text.split(",");
+    if (log === "2") {
+      const place = (at) => +low + ((at - start) / (end - start)) * (high - low);
+      return (at) => new Date(1000 * place(at)).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+    }
     const ends = [+low, +high].map((value) => (log === "1" ? Math.log10(value) : value));
     // No more digits than a drawing can hold.
     const digits = Math.min(20, Math.max(0, 2 - Math.floor(Math.log10(ends[1] - ends[0]))));

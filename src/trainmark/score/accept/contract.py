@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.accept.nodes import Rule, Sample, rejected, sample
+from trainmark.score.accept.noise import Rule, Sample, rejected, sample
 from trainmark.score.stats.confidence import median
 from trainmark.spec.contract import Criterion, Limits
 

@@ -3,6 +3,7 @@
 A slow node makes all its links slow and must not be reported as so many slow links. So every bandwidth is explained by
 its block, and by as few losses of nodes and of single links as will do: least squares, effects added one by one, the
 one that explains most first. Each is then tested in the whole model against the margin, Holm over all there could be.
+What is left unexplained is noise: it says how slow a link must have been to be found.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.accept.nodes import NodeWord, Rule, rejected, share
+from trainmark.score.accept.nodes import NodeWord
+from trainmark.score.accept.noise import NORMAL_POWER, Rule, distance, rejected, share
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import t_limit
 
@@ -61,6 +63,10 @@ class LinksResult(msgspec.Struct, frozen=True):
     bandwidth: dict[str, float]
     untested: list[Reason] = []
     reason: Reason | None = None
+    # The smallest loss of a single link that would have been found with a chance of noise.POWER.
+    findable: float | None = None
+    # How many links there are between the nodes; 0: not known, in records of older versions.
+    possible: int = 0
 
 
 def tournament(nodes: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -85,7 +91,8 @@ def judge(trials: Sequence[PairSpeed], rule: Rule) -> LinksResult:
     bandwidth = {f"{a}–{b}": math.exp(sum(logs[a, b]) / len(logs[a, b])) for a, b in pairs}
     if len(pairs) < 3:
         return LinksResult([], bandwidth, reason=reason("few-links"))
-    return LinksResult(_Fit(trials, pairs).effects(rule), bandwidth)
+    fit = _Fit(trials, pairs)
+    return LinksResult(fit.effects(rule), bandwidth, findable=fit.findable(rule))
 
 
 class _Fit:
@@ -112,6 +119,34 @@ class _Fit:
             pass
         return self._tested(rule) if self.chosen else []
 
+    def findable(self, rule: Rule) -> float | None:
+        """The loss of the link known least that would be added to this model, and proven in it, nine times of ten."""
+        import numpy as np
+
+        count = len(self.y)
+        freedom = count - self.basis.shape[1] - 1
+        if freedom < 1:
+            return None
+        rest = self.y - self.basis @ (self.basis.T @ self.y)
+        squares = max(float(rest @ rest), _NOTHING)
+        alone = self._alone(np.ones(count))
+        free = [value for place, value in enumerate(alone) if place >= len(self.nodes) and value > _NOTHING]
+        if not free:
+            return None
+        weight, chance = min(free), rule.level / (len(self.nodes) + len(self.pairs))
+        error = math.sqrt(squares / (freedom + 1) / weight)
+        noticed = math.sqrt(squares * math.expm1(self._price(len(alone)) / count) / weight) + NORMAL_POWER * error
+        return share(max(noticed, rule.limit + distance(freedom, chance) * error))
+
+    def _alone(self, ones: Floats) -> Floats:
+        """What is left of each candidate's column beside those that are in the model: Σ of its squares."""
+        found: Floats = self._sums(ones) - sum(self._sums(column) ** 2 for column in self.basis.T)
+        return found
+
+    def _price(self, candidates: int) -> float:
+        """Of a parameter that was chosen from so many (extended Bayesian criterion)."""
+        return math.log(len(self.y)) + 2 * math.log(candidates)
+
     def _sums(self, values: Floats) -> Floats:
         """Σ over the trials of each node, then of each link: what any candidate's column gives with `values`."""
         import numpy as np
@@ -137,7 +172,7 @@ class _Fit:
         squares = float(rest @ rest)
         if squares < _NOTHING or self.basis.shape[1] + 2 > count:
             return False
-        alone = self._sums(np.ones(count)) - sum(self._sums(column) ** 2 for column in self.basis.T)
+        alone = self._alone(np.ones(count))
         gives = -self._sums(rest)
         free = alone > _NOTHING
         loss = np.divide(gives, alone, out=np.zeros_like(gives), where=free)
@@ -145,9 +180,7 @@ class _Fit:
         gain[self.chosen] = 0.0
         best = int(np.argmax(gain))
         left = max(squares - float(gain[best]), _NOTHING)
-        # The price of a parameter that was chosen from so many (extended Bayesian criterion).
-        price = math.log(count) + 2 * math.log(len(gain))
-        if gain[best] <= 0 or count * math.log(squares / left) <= price:
+        if gain[best] <= 0 or count * math.log(squares / left) <= self._price(len(gain)):
             return False
         column = self._column(best)
         self.chosen.append(best)

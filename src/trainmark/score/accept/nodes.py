@@ -2,7 +2,8 @@
 
 A node's loss in a block is the logarithm of the median speed of the others over its own, so whatever all nodes had in
 common in that block is gone. It is `bad` only if its loss exceeds the margin by a one-sided t test, Holm over the
-nodes. Nodes that look slow and are not proven to be get further blocks; the error is split over these looks.
+nodes. Nodes that look slow and are not proven to be get further blocks; the error is split over these looks. What the
+noise allowed to be found stands beside every verdict; where that was demanded and not reached, a node is `unsure`.
 """
 
 from __future__ import annotations
@@ -14,31 +15,26 @@ from typing import Literal
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.score.stats import student
-from trainmark.score.stats.confidence import OUTLIER, median, t_limit
-from trainmark.score.stats.verdict import holm
+from trainmark.score.accept.noise import (
+    LEAST_BLOCKS,
+    Rule,
+    Sample,
+    blocks_needed,
+    findable,
+    pooled,
+    rejected,
+    sample,
+    share,
+)
+from trainmark.score.stats.confidence import OUTLIER, median
 
-NodeWord = Literal["good", "bad", "suspect", "untested"]
+NodeWord = Literal["good", "bad", "suspect", "untested", "unsure"]
 # Median and deviation of fewer nodes say too little even to point at one.
 LEAST_FOR_DEVIATION = 8
-# Fewer blocks with a speed do not make a verdict.
-LEAST_BLOCKS = 3
-POWER = 0.9
+# The chance to call any good node suspect in the end.
+DOUBT = 0.02
 # Two nodes beside which suspects run again.
 REFERENCES = 2
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """Losses up to `margin` do not matter; `level` is the chance to blame any good node, over all `looks` together."""
-
-    margin: float = 0.03
-    level: float = 0.01
-    looks: int = 3
-
-    @property
-    def limit(self) -> float:
-        """The margin as a loss, which is a logarithm."""
-        return -math.log1p(-self.margin)
 
 
 class SpeedBlock(msgspec.Struct, frozen=True):
@@ -66,39 +62,6 @@ class NodeResult(msgspec.Struct, frozen=True):
     # FLOP/s that its ranks reach in matrix products by the site's peaks, and the share that the case made of it.
     peak: float | None = None
     used: float | None = None
-
-
-class Sample(msgspec.Struct, frozen=True):
-    """Mean and spread of a few numbers."""
-
-    n: int
-    mean: float
-    sd: float
-
-    def p_above(self, limit: float, more: float = 0.0) -> float:
-        """One-sided t test: the chance of such a mean if the true one is `limit` or less. `more` is a further
-        standard error, of what the numbers were held against."""
-        error = math.hypot(self.sd / math.sqrt(self.n), more)
-        if self.n < 2:
-            return 1.0
-        if error == 0:
-            return 0.0 if self.mean > limit else 1.0
-        return student.below(self.n - 1, (limit - self.mean) / error)
-
-    def half_width(self, level: float = 0.95) -> float:
-        return t_limit(self.n - 1, level) * self.sd / math.sqrt(self.n) if self.n > 1 else math.inf
-
-
-def sample(values: Sequence[float]) -> Sample:
-    n = len(values)
-    mean = sum(values) / n
-    variance = sum((value - mean) ** 2 for value in values) / (n - 1) if n > 1 else 0.0
-    return Sample(n, mean, math.sqrt(variance))
-
-
-def rejected(chances: Mapping[str, float], level: float, family: int) -> set[str]:
-    """Names whose hypothesis is rejected. `family` counts those, too, that are not tested this time."""
-    return {name for name, p in zip(chances, holm(list(chances.values()), family), strict=True) if p <= level}
 
 
 def losses(blocks: Sequence[SpeedBlock]) -> dict[str, list[float]]:
@@ -148,89 +111,105 @@ def judge(
     failed = failed or {}
     seen = [block for look in looks for block in look]
     if len(nodes) < 3:
-        return _too_few(seen, nodes, rule, failed)
+        return [sure(one, rule) for one in _too_few(seen, nodes, rule, failed)]
     blamed = _blamed(looks, nodes, rule)
-    samples = {node: sample(values) for node, values in losses(seen).items()}
-    spread = _common_spread(samples)
-    return [
-        _verdict(node, samples.get(node), node in blamed, rule, failed.get(node, ()), seen, (spread, len(nodes)))
-        for node in nodes
-    ]
+    samples = _samples(looks)
+    doubted = _doubted(samples, nodes, rule)
+    found = []
+    for node in nodes:
+        one = samples.get(node)
+        if one is None or one.n < LEAST_BLOCKS:
+            why = (failed.get(node) or [reason("did-not-run")])[0]
+            few = reason("few-blocks", blocks=one.n if one else 0, why=why)
+            found.append(NodeResult(node, "untested", [few], blocks=one.n if one else 0))
+            continue
+        word, why = _word(one, node in blamed, node in doubted, rule, failed.get(node, ()))
+        half = one.half_width()
+        result = NodeResult(
+            node=node,
+            word=word,
+            reason=[why],
+            loss=share(one.mean),
+            ci_low=share(one.mean - half),
+            ci_high=share(one.mean + half),
+            blocks=one.n,
+            p=one.p_above(rule.limit),
+            findable=findable(one, len(nodes), rule, _look(looks, rule)),
+            speed=speed(node, seen),
+        )
+        found.append(sure(result, rule))
+    return found
+
+
+def _samples(looks: Sequence[Sequence[SpeedBlock]]) -> dict[str, Sample]:
+    """The losses of each node in all looks, with the noise that it is held to."""
+    return pooled({node: sample(values) for node, values in losses([b for look in looks for b in look]).items()})
+
+
+def _look(looks: Sequence[object], rule: Rule) -> int:
+    """The number of the last look; none counts as more than the last that was planned for."""
+    return max(1, min(len(looks), rule.looks))
 
 
 def _blamed(looks: Sequence[Sequence[SpeedBlock]], nodes: Sequence[str], rule: Rule) -> set[str]:
     """Nodes proven bad at any look, each look taking its share of the error and everything seen so far."""
     found: set[str] = set()
-    so_far: list[SpeedBlock] = []
-    for look in looks:
-        so_far += look
-        again = {node for block in look for node in block.speeds}
+    for number in range(1, len(looks) + 1):
+        again = {node for block in looks[number - 1] for node in block.speeds}
         chances = {
-            node: sample(values).p_above(rule.limit)
-            for node, values in losses(so_far).items()
-            if node in again and len(values) >= LEAST_BLOCKS
+            node: one.p_above(rule.limit)
+            for node, one in _samples(looks[:number]).items()
+            if node in again and one.n >= LEAST_BLOCKS
         }
-        found |= rejected(chances, rule.level / rule.looks, len(nodes))
+        found |= rejected(chances, rule.spent(min(number, rule.looks)), len(nodes))
     return found
 
 
-def _common_spread(samples: Mapping[str, Sample]) -> float:
-    """The spread of a node's losses from block to block, over all nodes."""
-    freedom = sum(one.n - 1 for one in samples.values())
-    return math.sqrt(sum((one.n - 1) * one.sd**2 for one in samples.values()) / freedom) if freedom else 0.0
+def _doubted(samples: Mapping[str, Sample], nodes: Sequence[str], rule: Rule) -> set[str]:
+    """Nodes that all blocks together make likely to be slow."""
+    chances = {node: one.p_above(rule.limit) for node, one in samples.items() if one.n >= LEAST_BLOCKS}
+    return rejected(chances, DOUBT, len(nodes))
 
 
-def findable(spread: float, n: int, nodes: int, rule: Rule) -> float | None:
-    """The smallest share of speed whose loss would have been proven with a chance of POWER."""
-    if n < LEAST_BLOCKS:
-        return None
-    from scipy.special import nctdtrinc, stdtrit
-
-    needed = stdtrit(n - 1, 1 - rule.level / rule.looks / nodes)
-    distance = float(nctdtrinc(n - 1, 1 - POWER, needed))
-    return -math.expm1(-(rule.limit + distance * spread / math.sqrt(n)))
-
-
-def _verdict(
-    node: str,
-    found: Sample | None,
-    blamed: bool,
-    rule: Rule,
-    failed: Sequence[Reason],
-    seen: Sequence[SpeedBlock],
-    common: tuple[float, int],
-) -> NodeResult:
-    if found is None or found.n < LEAST_BLOCKS:
-        why = failed[0] if failed else reason("did-not-run")
-        return NodeResult(node, "untested", [reason("few-blocks", blocks=found.n if found else 0, why=why)])
-    half = found.half_width()
-    low, high = share(found.mean - half), share(found.mean + half)
-    word, why = _word(found, blamed, rule, failed)
-    return NodeResult(
-        node=node,
-        word=word,
-        reason=[why],
-        loss=share(found.mean),
-        ci_low=low,
-        ci_high=high,
-        blocks=found.n,
-        p=found.p_above(rule.limit),
-        findable=findable(common[0], found.n, common[1], rule),
-        speed=speed(node, seen),
-    )
-
-
-def _word(found: Sample, blamed: bool, rule: Rule, failed: Sequence[Reason]) -> tuple[NodeWord, Reason]:
+def _word(found: Sample, blamed: bool, doubted: bool, rule: Rule, failed: Sequence[Reason]) -> tuple[NodeWord, Reason]:
     loss, margin = 100 * share(found.mean), 100 * rule.margin
     if blamed:
         return "bad", reason("node-slow", percent=loss, margin=margin)
     if failed:
         return "suspect", reason("rounds-failed", rounds=len(failed), why=failed[0])
-    if found.mean > rule.limit and found.mean - found.half_width(0.9) > 0:
+    if doubted:
         return "suspect", reason("node-maybe-slow", percent=loss, margin=margin)
     if found.mean > rule.limit:
         return "good", reason("node-slow-by-noise", percent=loss)
     return "good", reason("node-not-slow", margin=margin)
+
+
+def sure(found: NodeResult, rule: Rule) -> NodeResult:
+    """Good only if the loss that must be found would have been."""
+    if found.word != "good" or rule.find is None or (found.findable is not None and found.findable <= rule.find):
+        return found
+    if found.findable is None:
+        why = reason("find-unknown", find=100 * rule.find)
+    else:
+        why = reason("find-missed", find=100 * rule.find, findable=100 * found.findable)
+    return msgspec.structs.replace(found, word="unsure", reason=[*found.reason, why])
+
+
+def more_blocks(looks: Sequence[Sequence[SpeedBlock]], nodes: Sequence[str], rule: Rule, find: float) -> int:
+    """How many further blocks of all nodes would find a loss of `find` on every node that is not proven bad; 0 when it
+    would be found already, or all looks were taken. At most as many as there were: noise is known only roughly."""
+    if len(nodes) < 2 or len(looks) >= rule.looks:
+        return 0
+    blamed = _blamed(looks, nodes, rule) if len(nodes) > 2 else set()
+    samples = {node: one for node, one in _samples(looks).items() if node not in blamed and one.n >= LEAST_BLOCKS}
+    if not samples:
+        return 0
+    now = [findable(one, len(nodes), rule, _look(looks, rule)) for one in samples.values()]
+    if max(value or 1.0 for value in now) <= find:
+        return 0
+    so_far = max(one.n for one in samples.values())
+    needed = max(blocks_needed(one, len(nodes), rule, find, len(looks) + 1) - one.n for one in samples.values())
+    return max(LEAST_BLOCKS, min(needed, so_far))
 
 
 def suspects(
@@ -240,7 +219,7 @@ def suspects(
     or when all looks were taken."""
     if len(nodes) < 3 or len(looks) >= rule.looks:
         return [], ()
-    samples = {node: sample(v) for node, v in losses([b for look in looks for b in look]).items() if len(v) > 1}
+    samples = {node: one for node, one in _samples(looks).items() if one.n > 1}
     blamed = _blamed(looks, nodes, rule)
     apart = _apart({node: one.mean for node, one in samples.items()})
     slow = [
@@ -282,6 +261,7 @@ def _too_few(
             continue
         one = sample(values)
         differ = min(one.p_above(rule.limit), Sample(one.n, -one.mean, one.sd).p_above(rule.limit)) < rule.level / 2
+        known["findable"] = findable(one, 2, msgspec.structs.replace(rule, looks=1))
         agreed = reason("two-nodes-agree", margin=100 * rule.margin)
         said = reason("two-nodes-differ", margin=100 * rule.margin) if differ else agreed
         half = one.half_width()
@@ -293,11 +273,6 @@ def _too_few(
 def speed(node: str, blocks: Sequence[SpeedBlock]) -> float | None:
     logs = [math.log(block.speeds[node]) for block in blocks if node in block.speeds]
     return math.exp(sum(logs) / len(logs)) if logs else None
-
-
-def share(loss: float) -> float:
-    """A loss, which is a logarithm, as the share of speed that is missing."""
-    return -math.expm1(-loss)
 
 
 def percent(value: float) -> str:

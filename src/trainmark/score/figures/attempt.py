@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,8 +12,8 @@ from trainmark.score.figures import compute, contention, convergence, hook_repor
 from trainmark.score.figures import energy as energies
 from trainmark.score.figures.compute import PeakFlops
 from trainmark.score.figures.convergence import Reach
-from trainmark.score.figures.definitions import EVALUATION, PERCENTILES
-from trainmark.score.records import Figure, Window, known, ratio
+from trainmark.score.figures.definitions import EVALUATION, GATED, PERCENTILES
+from trainmark.score.records import Figure, Flag, Window, known, ratio
 from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
 from trainmark.spec.rules import FixedWindow
 from trainmark.spec.workload import Target
@@ -43,8 +43,10 @@ class RunScore(msgspec.Struct, frozen=True):
 
     figures: dict[str, Figure]
     window: Window | None = None
-    # Why there is no headline, if there is none.
+    # Why no speed is given, if none is: it would be a false one.
     reason: Reason | None = None
+    # What is wrong with the figures that are given.
+    flags: list[Flag] = []
     # What a reader must know of this run.
     notes: list[Reason] = []
     disturbed: list[Reason] = []
@@ -55,9 +57,8 @@ class RunScore(msgspec.Struct, frozen=True):
     reach: Reach | None = None
 
     def value(self, name: str) -> float | None:
-        """What was seen, be it a result or not."""
         figure = self.figures.get(name)
-        return None if figure is None else figure.value if figure.value is not None else figure.seen
+        return None if figure is None else figure.value
 
 
 def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Question | None = None) -> RunScore:
@@ -66,18 +67,18 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     ranks = columns.ranks
     made = [rank for rank in ranks if rank.steps is not None]
     grid, found = _window(ranks, asked.window) if made else (None, _no_grid(ranks))
-    window, flaw = (None, found) if isinstance(found, Reason) else (found.window, found.window.reason)
-    flaw = _flaws(ranks, asked.world) or flaw
+    window, none = (None, found) if isinstance(found, Reason) else (found.window, None)
+    flaw = _flaws(ranks, asked.world) or none
     samples = sum(int(rank.steps.n.sum()) for rank in made if rank.steps is not None)
-    throughput = _rate(window, window.seconds if window else None, flaw)
+    throughput = _rate(window, window.seconds if window else None)
     times = _times(ranks, grid, found)
     energy = energies.energy(list(nodes), times if window else {})
     lives = phases.longest(ranks)
     figures = {
-        "steps": Figure(float(min((_count(rank) for rank in ranks), default=0))),
+        "steps": Figure(float(min((_steps(rank) for rank in ranks), default=0))),
         "samples": Figure(float(samples)) if samples or not made else Figure(None, hook_reports.NO_SAMPLES),
         "throughput": throughput,
-        "sustained_throughput": _rate(window, window.sustained_seconds if window else None, flaw),
+        "sustained_throughput": _rate(window, window.sustained_seconds if window else None),
         **_in_window(grid, found, ranks),
         **_durations(lives, samples),
         **compute.figures(ranks, throughput, asked.flops_per_sample, asked.peak, asked.reachable),
@@ -88,11 +89,16 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     }
     evaluated = convergence.last_values(convergence.evaluations(ranks))
     figures.update({EVALUATION + name: Figure(value) for name, value in evaluated.items()})
-    spread = _histogram(found, ranks)
+    if flaw is not None:
+        figures.update(withheld(figures, flaw))
+        # Without a window the samples may well have been counted right.
+        figures["samples"] = figures["samples"] if flaw is none else Figure(None, flaw)
+    spread = _histogram(found, ranks) if flaw is None else ([], [])
     return RunScore(
         figures=figures,
         window=window,
         reason=flaw,
+        flags=window.flags if window else [],
         notes=_uneven(made),
         disturbed=contention.disturbed(list(nodes), times),
         phases=lives[0].parts() if lives else {},
@@ -131,6 +137,14 @@ def _count(rank: RankColumns) -> int:
     return len(rank.steps.step) if rank.steps is not None else 0
 
 
+def _steps(rank: RankColumns) -> int:
+    """How many steps were made. A record of a foreign log may tell of several: those since the one before it."""
+    if rank.steps is None or rank.timing in ("host", "host-enqueue") or len(rank.steps.step) < 2:
+        return _count(rank)
+    first, second, last = (int(rank.steps.step[at]) for at in (0, 1, -1))
+    return last - first + min(first, second - first)
+
+
 def _no_grid(ranks: Sequence[RankColumns]) -> Reason:
     least = min((_count(rank) for rank in ranks), default=0)
     return reason("steps-make-no-window", steps=least) if least else NO_STEPS
@@ -158,11 +172,13 @@ def _uneven(ranks: Sequence[RankColumns]) -> list[Reason]:
     return [reason("ranks-stopped-early", ranks=listed(early), step=min(ends.values()), last=last)]
 
 
-def _rate(window: Window | None, seconds: float | None, flaw: Reason | None) -> Figure:
-    if window is None or not seconds:
-        return Figure(None, flaw)
-    rate = window.samples / seconds
-    return Figure(None, flaw, rate) if flaw else Figure(rate)
+def withheld(figures: Mapping[str, Figure], flaw: Reason) -> dict[str, Figure]:
+    """The one gate: where a speed would be a false one, so would every figure that is made of steps and samples."""
+    return {name: Figure(None, flaw) for name in figures if name in GATED}
+
+
+def _rate(window: Window | None, seconds: float | None) -> Figure:
+    return Figure(window.samples / seconds) if window is not None and seconds else Figure(None, NO_WINDOW)
 
 
 def _times(ranks: Sequence[RankColumns], grid: Grid | None, found: FoundWindow | Reason) -> dict[str, tuple[int, int]]:

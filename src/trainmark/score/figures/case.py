@@ -11,9 +11,9 @@ import msgspec
 from trainmark.reasons import Reason, reason
 from trainmark.score.figures.attempt import RunScore
 from trainmark.score.figures.convergence import Reach
-from trainmark.score.figures.definitions import DEFINITIONS, Definition, Kind, definition
-from trainmark.score.records import Figure, Measurement
-from trainmark.score.stats.confidence import log_t, mean_per_set, median, outliers, plain_t
+from trainmark.score.figures.definitions import DEFINITIONS, GATED, Definition, Kind, definition
+from trainmark.score.records import Figure, Flag, Measurement
+from trainmark.score.stats.confidence import log_t, mean_per_set, median, plain_t
 from trainmark.spec.workload import Target
 
 # Cutting an interval at what cannot be keeps its coverage.
@@ -25,48 +25,54 @@ def measure(
     runs: Sequence[RunScore],
     unit: str,
     seed: int,
-    rounds: int | None = None,
+    flags: Sequence[Flag] = (),
     target: Target | None = None,
     sets: Sequence[object] = (),
 ) -> dict[str, Measurement]:
-    """What the case shows. A figure that a run lacks has no value for the case; what was seen stays in `inputs`.
+    """What the case shows. A figure that a run lacks has no value for the case; but runs whose speed is withheld are
+    left out of all figures that are made of steps, and those carry the `flags` of the case.
+
     `sets`: the nodes of each run; rounds on several sets of nodes are averaged by set before they are pooled."""
     names = [*DEFINITIONS, *sorted({name for run in runs for name in run.figures} - set(DEFINITIONS))]
     missing = Figure(None, reason("not-in-every-run"))
+    valid = [run for run in runs if run.reason is None] or runs
+    nodes = [one for one, run in zip(sets, runs, strict=True) if run in valid] if sets else []
     found = {}
     for name in names:
-        figures = [_disturbed(run) if name == "disturbed_rounds" else run.figures.get(name, missing) for run in runs]
-        found[name] = _over_runs(definition(name), figures, unit, seed, sets)
+        gated = name in GATED
+        counted = valid if gated else runs
+        figures = [_disturbed(run) if name == "disturbed_rounds" else run.figures.get(name, missing) for run in counted]
+        one = _over_runs(definition(name), figures, unit, seed, nodes if gated else sets)
+        found[name] = msgspec.structs.replace(one, flags=list(flags)) if gated and one.value is not None else one
     for name in HEADLINES:
-        found[name] = _with_remarks(found[name], runs, rounds)
+        found[name] = _widened(_with_method(found[name], valid), valid)
     return {**found, **to_target([run.reach for run in runs], target, unit, seed)}
-
-
-def outlier_runs(runs: Sequence[RunScore]) -> list[bool]:
-    """Which runs lie far from the others in throughput."""
-    values = [run.value("throughput") for run in runs]
-    flags = iter(outliers([value for value in values if value is not None]))
-    return [next(flags) if value is not None else False for value in values]
 
 
 def _disturbed(run: RunScore) -> Figure:
     return Figure(float(bool(run.disturbed)))
 
 
-def _with_remarks(found: Measurement, runs: Sequence[RunScore], rounds: int | None) -> Measurement:
-    """The headline says what stands behind it: rounds that failed, were disturbed, or lie apart."""
-    remarks = list(found.reason)
-    if rounds is not None and len(runs) < rounds:
-        remarks.append(reason("rounds-succeeded", count=len(runs), rounds=rounds))
-    disturbed = sum(bool(run.disturbed) for run in runs)
-    if disturbed:
-        remarks.append(reason("rounds-disturbed", count=disturbed, rounds=len(runs)))
-    apart = sum(outlier_runs(runs))
-    if apart:
-        remarks.append(reason("rounds-apart", count=apart, rounds=len(runs)))
+def _with_method(found: Measurement, runs: Sequence[RunScore]) -> Measurement:
     windows = dict.fromkeys(run.window.method for run in runs if run.window is not None)
     method = [*found.method, *(reason("window-method", method=method) for method in windows)]
-    return msgspec.structs.replace(found, reason=remarks, method=method)
+    return msgspec.structs.replace(found, method=method)
+
+
+def _widened(found: Measurement, runs: Sequence[RunScore]) -> Measurement:
+    """The interval, widened by the levels that were seen inside rounds: which of them the machine would have kept is
+    not known. Its ends are those of rounds that stay at their slowest or at their fastest level."""
+    if found.ci_low is None or found.ci_high is None:
+        return found
+    windows = [run.window for run in runs if run.window is not None]
+    slow, fast = (
+        math.exp(math.fsum(math.log(level) for level in levels) / len(runs))
+        for levels in ([one.slowest for one in windows], [one.fastest for one in windows])
+    )
+    if slow == fast:
+        return found
+    method = [*found.method, reason("widened-by-levels", slow=100 * (1 - slow), fast=100 * (fast - 1))]
+    return msgspec.structs.replace(found, ci_low=found.ci_low * slow, ci_high=found.ci_high * fast, method=method)
 
 
 def to_target(found: Sequence[Reach | None], aim: Target | None, unit: str, seed: int) -> dict[str, Measurement]:
@@ -102,8 +108,7 @@ def _reached(blank: Measurement, reached: list[bool], runs: int) -> dict[str, An
 def _over_runs(
     what: Definition, figures: Sequence[Figure], unit: str, seed: int, sets: Sequence[object]
 ) -> Measurement:
-    inputs = [figure.value if figure.value is not None else figure.seen for figure in figures]
-    known = [value for value in inputs if value is not None]
+    known = [figure.value for figure in figures if figure.value is not None]
     blank = Measurement(
         what.name, None, what.unit.format(unit=unit), len(known), formula=what.formula, inputs=known, seed=seed
     )

@@ -59,9 +59,8 @@ def _times(throughput: Figure, flops: float | None, otherwise: Reason) -> Figure
 
 def _share(found: Figure) -> Figure:
     """More than everything is an error, not a record."""
-    value = found.value if found.value is not None else found.seen
-    if value is not None and value > 1:
-        return Figure(None, reason("over-everything", percent=100 * value))
+    if found.value is not None and found.value > 1:
+        return Figure(None, reason("over-everything", percent=100 * found.value))
     return found
 
 

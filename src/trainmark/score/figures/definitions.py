@@ -72,6 +72,14 @@ _ALL = (
 )
 DEFINITIONS = {definition.name: definition for definition in _ALL}
 EVALUATION = "evaluation_"
+# Made of steps and samples: they are given together, or withheld together.
+GATED = frozenset(
+    (
+        *("throughput", "sustained_throughput", "straggler", "data_wait", "p_whole", "p_train", "p_core"),
+        *("achieved_flops", "mfu", "hfu", "matmul_fraction", "energy_per_sample"),
+        *(f"step_time_{name}" for name in PERCENTILES),
+    )
+)
 
 
 def definition(name: str) -> Definition:

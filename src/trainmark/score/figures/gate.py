@@ -23,14 +23,18 @@ class Judgement(msgspec.Struct, frozen=True):
     band: Reason
 
 
-def in_band(losses: Mapping[int, float], stretches: Sequence[Stretch], since: int = 0) -> Judgement:
+def in_band(
+    losses: Mapping[int, float], stretches: Sequence[Stretch], since: int = 0, ended_at: int | None = None
+) -> Judgement:
     """Whether the mean loss over each stretch of steps lies in its band. `losses`: by step, the mean over ranks.
 
-    Steps up to `since` were made by an earlier attempt, of which not everything need be known."""
+    Steps up to `since` were made by an earlier attempt, of which not everything need be known. A machine that is too
+    slow for the recipe stopped at `ended_at`: what it did not reach cannot be judged."""
     wrong = _not_finite(losses)
     if wrong:
         return Judgement(wrong, OUTSIDE)
-    for part in stretches:
+    reached = [part for part in stretches if ended_at is None or part.last <= ended_at]
+    for part in reached:
         seen = [losses[step] for step in range(part.first, part.last + 1) if step in losses]
         if not seen and part.first <= since:
             continue
@@ -42,6 +46,8 @@ def in_band(losses: Mapping[int, float], stretches: Sequence[Stretch], since: in
                 "loss-outside-band", first=part.first, last=part.last, mean=mean, low=part.low, high=part.high
             )
             return Judgement(fault, OUTSIDE)
+    if stretches and not reached:
+        return falling(losses, reason("ended-before-band", last=ended_at, wanted=stretches[0].last), since)
     return Judgement(None, INSIDE)
 
 

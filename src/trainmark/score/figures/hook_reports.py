@@ -10,6 +10,7 @@ from trainmark.spec.columns import RankColumns
 
 COUNTED = "counted"
 SKIPPED = "skipped"
+BESIDE = "beside"
 # Two ways to count samples may differ by so much.
 TOLERANCE = 0.01
 NO_SAMPLES = reason("samples-unknown")
@@ -24,11 +25,17 @@ def doubt(ranks: Sequence[RankColumns]) -> Reason | None:
 
 def _doubt(rank: int, counted: Mapping[str, Any]) -> Reason | None:
     steps, batch, loaders = counted.get("steps", 0), counted.get("batch"), counted.get("loaders", [])
+    if counted.get("others"):
+        return reason("other-processes-of-rank", rank=rank, count=counted["others"])
+    if counted.get("uneven"):
+        return reason("optimizers-uneven", rank=rank, updates=_each(counted))
     if not loaders:
         return None
     batches, samples = sum(loader[0] for loader in loaders), sum(loader[1] for loader in loaders)
     if batch is None:
-        updates = counted.get("updates", steps)
+        updates, unsure = counted.get("updates", steps), counted.get("unsure", 0)
+        if samples and not _agree(samples, samples + unsure):
+            return reason("batches-unsure", rank=rank, unsure=unsure, samples=samples)
         if _agree(updates, steps):
             return None
         return reason(
@@ -36,6 +43,8 @@ def _doubt(rank: int, counted: Mapping[str, Any]) -> Reason | None:
         )
     expected = steps * batch
     if any(_agree(expected, given) for given in (samples, *(loader[1] for loader in loaders))):
+        return None
+    if counted.get("unsure"):  # then the user's word is all there is
         return None
     return reason(
         "batch-and-loaders-differ",
@@ -70,7 +79,9 @@ def remarks(ranks: Sequence[RankColumns]) -> list[Reason]:
     found = []
     for counted in _counted(ranks).values():
         used = counted.get("optimizers", 1)
-        if used > 1:
+        if used > 1 and "each" in counted:
+            found.append(reason("several-optimizers", count=used, updates=_each(counted)))
+        elif used > 1:  # as older hooks counted
             name, parameters = counted.get("optimizer"), counted.get("parameters")
             found.append(reason("largest-optimizer", optimizer=name, parameters=parameters, count=used))
         if counted.get("trainings", 1) > 1:
@@ -79,6 +90,14 @@ def remarks(ranks: Sequence[RankColumns]) -> list[Reason]:
         shares = [str(samples) for batches, samples in counted.get("loaders", []) if 2 * batches >= counted["steps"]]
         if len(shares) > 1 and counted.get("batch") is None:
             found.append(reason("several-loaders", samples=" + ".join(shares)))
+        by_loader, by_rows = counted.get("first_sizes") or (0, 0)
+        if by_loader and counted.get("batch") is None:
+            found.append(reason("sampler-and-rows-differ", samples=by_loader, rows=by_rows))
+        if 2 * counted.get("quiet_steps", 0) > counted.get("steps", 0):
+            found.append(reason("quiet-in-steps"))
+    beside = sum(bool(rank.notes(BESIDE)) for rank in ranks)
+    if beside:
+        found.append(reason("processes-beside", count=beside + 1))
     for rank in ranks:
         skipped = sum(len(value) for value in rank.notes(SKIPPED) if isinstance(value, list))
         if skipped:
@@ -88,6 +107,12 @@ def remarks(ranks: Sequence[RankColumns]) -> list[Reason]:
     return found + [
         reason("ended-after-steps", steps=end) for end in sorted(end for end in ends if isinstance(end, int))
     ]
+
+
+def _each(counted: Mapping[str, Any]) -> str:
+    """The updates of the largest optimizers."""
+    rows = [row for row in counted.get("each", []) if isinstance(row, list) and len(row) == 3]
+    return ", ".join(f"{name} ({size:,}): {updates:,}" for name, size, updates in rows)
 
 
 def _counted(ranks: Sequence[RankColumns]) -> dict[int, dict[str, Any]]:

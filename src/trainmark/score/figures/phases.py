@@ -58,7 +58,8 @@ def pauses(rank: RankColumns) -> list[tuple[str, int, int]]:
 
 
 def rank_times(rank: RankColumns) -> RankTimes:
-    begin = _or(rank.mark("INIT_START"), rank.first)
+    # The first event may tell of a moment before its own: no part of a life is negative.
+    begin = min(_or(rank.mark("INIT_START"), rank.first), _or(rank.mark("TRAIN_START"), rank.first))
     end = _or(rank.mark("FINISHED"), rank.last)
     started = rank.mark("TRAIN_START")
     ended = rank.mark("TRAIN_END")

@@ -31,13 +31,18 @@ ALPHA = 0.01
 CHANGE_LIMIT = 70.0
 # Changes smaller than this, over the whole window, do not matter to anybody.
 TOLERANCE = 0.02
-# Tenths of a window that differ by more than this (in logarithms) are not one level, in whatever order they come.
-LEVELS_LIMIT = 0.25
+# Pieces of a window that are held against each other: at least so long, at least BATCHES
+# and at most so many.
+PIECE, MOST_PIECES = 10, 30
+# Noise that remembers for longer than this share of a piece cannot be told from levels.
+MOST_SHARE = 0.35
+# A change of level is placed no nearer to the ends of a window than this share of it.
+TRIM = 0.05
 # Single stalls, further out than this many scaled median deviations, do not make a trend.
 CLIP = 5.0
 MAD_SCALE = 1.4826
 
-Outcome = Literal["steady", "drifting", "two-level"]
+Outcome = Literal["steady", "drifting", "two-level", "unsteady"]
 
 
 class Trend(msgspec.Struct, frozen=True):
@@ -45,8 +50,13 @@ class Trend(msgspec.Struct, frozen=True):
 
     outcome: Outcome
     change: float = 0.0
+    # Half of the 95 % interval of `change`.
+    error: float = 0.0
     # Position of the level change in the series, for two-level.
     at: int | None = None
+    # The speed at its slowest and fastest level ÷ the speed of the whole series.
+    slowest: float = 1.0
+    fastest: float = 1.0
 
 
 def start(series: Floats) -> int:
@@ -96,25 +106,86 @@ def _memory(rest: Floats) -> float:
 
 
 def judge(series: Floats) -> Trend:
-    """Slope, change point and half against half, on the logarithm, with single stalls clipped."""
+    """Slope, change point, half against half and the range of levels, each held against the noise of the series, on
+    the logarithm, with single stalls clipped."""
     import numpy as np
 
     logs = _logs(series)
     batches = batch_means(logs, BATCHES)
-    slope = _slope(batches)
-    halves = _halves(batches)
+    slope, halves = _slope(batches), _halves(batches)
     at, shift = _change(logs)
     sudden = at is not None and abs(shift) > TOLERANCE
-    restless = len(logs) >= 2 * BATCHES and float(np.ptp(batches)) > LEVELS_LIMIT
-    if not any(abs(change) > TOLERANCE for change in (slope, halves)) and not sudden and not restless:
+    trending = any(abs(change) > TOLERANCE for change in (slope, halves))
+    pieces = _restless(logs)
+    if not trending and not sudden and pieces is None:
         return Trend("steady")
-    cut, step = best_split(logs)
-    line = np.polyval(np.polyfit(np.arange(len(logs)), logs, 1), np.arange(len(logs)))
-    stepped = np.where(np.arange(len(logs)) < cut, logs[:cut].mean(), logs[cut:].mean())
-    if ((logs - stepped) ** 2).sum() < ((logs - line) ** 2).sum():
-        return Trend("two-level", float(np.expm1(step)), cut)
-    change = float(line[-1] - line[0])
-    return Trend("drifting", float(np.expm1(change)))
+    cut, _ = best_split(logs)
+    places = np.arange(len(logs))
+    line: Floats = np.polyval(np.polyfit(places, logs, 1), places).astype(np.float64)
+    if float(((logs - line) ** 2).sum()) > float(((logs - _levels(logs, cut)) ** 2).sum()):
+        # Stalls are clipped around each level: around both they would pull the levels together.
+        own = np.concatenate((_logs(series[:cut]), _logs(series[cut:])))
+        levels = _levels(own, cut)
+        step, error = float(levels[-1] - levels[0]), _error(own - levels) * math.sqrt(1 / cut + 1 / (len(own) - cut))
+        if abs(step) > START_LIMIT * error:
+            return _trend("two-level", step, error, own, levels, cut)
+    elif slope or halves:
+        # Of a line over n values: twelve times the variance of a mean.
+        return _trend(
+            "drifting", float(line[-1] - line[0]), _error(logs - line) * math.sqrt(12 / len(logs)), logs, line
+        )
+    return _trend("unsteady", 0.0, 0.0, logs, batches if pieces is None else pieces)
+
+
+def _levels(logs: Floats, cut: int) -> Floats:
+    import numpy as np
+
+    return np.where(np.arange(len(logs)) < cut, mean(logs[:cut]), mean(logs[cut:]))
+
+
+def _trend(outcome: Outcome, change: float, error: float, logs: Floats, levels: Floats, at: int | None = None) -> Trend:
+    middle = mean(logs)
+    return Trend(
+        outcome,
+        change=math.expm1(change),
+        error=1.96 * error,
+        at=at,
+        slowest=min(1.0, math.exp(middle - float(levels.max()))),
+        fastest=max(1.0, math.exp(middle - float(levels.min()))),
+    )
+
+
+def _error(rest: Floats) -> float:
+    """Standard deviation of what is left, widened by its memory: ÷ √n it is the error of a mean of n."""
+    return math.sqrt(mean(rest**2) * _memory(rest))
+
+
+def _restless(logs: Floats) -> Floats | None:
+    """The means of equal pieces, if one lies further from all than noise explains, in whatever order they come.
+
+    The noise is that inside a typical piece, so that levels are not taken for noise. Means of few values take some of
+    it away, from its variance as from its memory; both are put back."""
+    pieces = min(max(len(logs) // PIECE, BATCHES), MOST_PIECES)
+    size = len(logs) // pieces
+    if size < PIECE:
+        return None
+    means = batch_means(logs, pieces)
+    inside = logs[len(logs) - pieces * size :].reshape(pieces, size) - means[:, None]
+    squares = (inside**2).sum(axis=1)
+    if squares.min() <= 0:
+        return means if float(means.max() - means.min()) > TOLERANCE else None
+    lags = (inside[:, 1:] * inside[:, :-1]).sum(axis=1) / squares
+    lag = min(max((median(lags) + 1 / size) / (1 - 3 / size), 0.0), MOST_MEMORY)
+    share = (1 + lag) / (1 - lag) / size
+    if share >= MOST_SHARE:
+        return None
+    # The median of χ² lies below its mean.
+    typical = median(squares) / (1 - 2 / (9 * (size - 1))) ** 3 / size
+    spread = math.sqrt(typical * share / (1 - share))
+    furthest = float(abs(means - mean(means)).max())
+    # Stricter than the other tests: the noise's memory is itself a guess.
+    limit = t_limit(len(logs) - pieces, 1 - ALPHA / 10 / pieces) * spread
+    return means if furthest > max(TOLERANCE, limit) else None
 
 
 def _logs(series: Floats) -> Floats:
@@ -215,12 +286,13 @@ def _around(sums: Floats, k: Floats, squares: Floats) -> Floats:
 
 
 def best_split(logs: Floats) -> tuple[int, float]:
-    """Where two levels fit best, and the second less the first."""
+    """Where two levels fit best, and the second less the first. A few values at an end are no level."""
     import numpy as np
 
     n = len(logs)
-    k = np.arange(1, n)
+    trim = max(2, int(TRIM * n))
+    k = np.arange(trim, n - trim + 1)
     sums = np.cumsum(logs)
-    gain = (sums[:-1] - k / n * sums[-1]) ** 2 / (k * (n - k))
-    cut = int(gain.argmax()) + 1
+    gain = (sums[k - 1] - k / n * sums[-1]) ** 2 / (k * (n - k))
+    cut = int(k[gain.argmax()])
     return cut, float(logs[cut:].mean() - logs[:cut].mean())

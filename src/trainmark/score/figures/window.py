@@ -1,5 +1,5 @@
-"""Which steps count, whether the run was steady over them, and what single steps in that window show. Only steady steps
-give a headline."""
+"""Which steps count, what is wrong with them, and what single steps in that window show. A window that is not steady
+gives its figures all the same, with flags."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from trainmark.reasons import Reason, reason
 from trainmark.score.figures import steady, steps
 from trainmark.score.figures.definitions import PERCENTILES
 from trainmark.score.figures.steps import NS, Grid
-from trainmark.score.records import Figure, Outcome, Window
+from trainmark.score.records import Figure, Flag, Outcome, Window
 from trainmark.spec.rules import FixedWindow
 
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats, RankColumns
 
-LEAST_STEPS = 30
-LEAST_SECONDS = 10.0
+# A shorter window is flagged as short; one shorter than this share of it is a severe flaw.
+LEAST_STEPS = 100
+LEAST_SECONDS = 15.0
+FAR_TOO_SHORT = 0.1
+# Levels of a window that differ by more than this are a severe flaw.
+FAR_APART = 0.25
 # Of the histogram of step times.
 BINS = 30
 NOT_EXACT = reason("steps-not-timed")
@@ -63,12 +67,16 @@ def _measure(grid: Grid, first: int, last: int, fixed: FixedWindow | None) -> Fo
         return reason("steps-took-no-time")
     before, end = int(grid.edges[first]), int(grid.edges[last])
     series = grid.series(row)[first:last]
-    outcome: Outcome = "fixed"
+    trend = steady.judge(series) if len(series) >= steady.LEAST_INTERVALS else None
+    outcome: Outcome = trend.outcome if trend is not None else "too short"
+    flags = [] if trend is None else _unsteady(trend, before, end, grid, first)
     if fixed is None:
         method = reason("repeated-split")
-        outcome, flaw = _judge(before, end, seconds, grid, first, series)
+        short = _short(end - before, seconds, len(series))
+        outcome = "too short" if short else outcome
+        flags = [*short, *flags]
     else:
-        method, flaw = reason("fixed-window", skip=fixed.skip, steps=fixed.steps), None
+        method, outcome = reason("fixed-window", skip=fixed.skip, steps=fixed.steps), "fixed"
     window = Window(
         before=before,
         last=end,
@@ -78,37 +86,45 @@ def _measure(grid: Grid, first: int, last: int, fixed: FixedWindow | None) -> Fo
         samples=int((grid.n[:, last] - grid.n[:, first]).sum()),
         outcome=outcome,
         method=method,
-        reason=flaw,
+        flags=flags,
+        slowest=trend.slowest if trend else 1.0,
+        fastest=trend.fastest if trend else 1.0,
     )
     return FoundWindow(window, first, last, row, series)
 
 
-def _judge(
-    before: int, end: int, seconds: float, grid: Grid, first: int, series: Floats
-) -> tuple[Outcome, Reason | None]:
-    if end - before < LEAST_STEPS or seconds < LEAST_SECONDS:
-        # Rounded down: 9.97 s must not read as the 10 s that are asked for.
-        return "too short", reason(
+def _short(steps: int, seconds: float, intervals: int) -> list[Flag]:
+    found = []
+    if steps < LEAST_STEPS or seconds < LEAST_SECONDS:
+        far = steps < FAR_TOO_SHORT * LEAST_STEPS or seconds < FAR_TOO_SHORT * LEAST_SECONDS
+        why = reason(
             "window-too-short",
-            steps=end - before,
+            steps=steps,
+            # Rounded down: 14.97 s must not read as the 15 s that are asked for.
             seconds=int(10 * seconds) / 10,
             least_steps=LEAST_STEPS,
             least_seconds=LEAST_SECONDS,
         )
-    if len(series) < steady.LEAST_INTERVALS:
-        return "too short", reason("few-edges", count=len(series), least=steady.LEAST_INTERVALS)
-    found = steady.judge(series)
-    percent, slower = 100 * abs(found.change), found.change > 0
+        found.append(Flag("severe" if far else "warning", why))
+    if intervals < steady.LEAST_INTERVALS:
+        found.append(Flag("warning", reason("few-edges", count=intervals, least=steady.LEAST_INTERVALS)))
+    return found
+
+
+def _unsteady(found: steady.Trend, before: int, end: int, grid: Grid, first: int) -> list[Flag]:
+    """What the tests of a window found, with how well the change is known."""
+    if found.outcome == "steady":
+        return []
+    slower, sizes = found.change > 0, {"percent": 100 * abs(found.change), "error": 100 * found.error}
     if found.outcome == "drifting":
-        if slower:
-            return "drifting", reason("drifting-slower", percent=percent, first=before + 1, last=end)
-        return "drifting", reason("drifting-faster", percent=percent, first=before + 1, last=end)
-    if found.outcome == "two-level" and found.at is not None:
-        since = int(grid.edges[first + found.at]) + 1
-        if slower:
-            return "two-level", reason("two-level-slower", percent=percent, step=since)
-        return "two-level", reason("two-level-faster", percent=percent, step=since)
-    return "steady", None
+        code = "drifting-slower" if slower else "drifting-faster"
+        why = reason(code, **sizes, first=before + 1, last=end)
+    elif found.outcome == "two-level" and found.at is not None:
+        code = "two-level-slower" if slower else "two-level-faster"
+        why = reason(code, **sizes, step=int(grid.edges[first + found.at]) + 1)
+    else:
+        why = reason("unsteady", percent=100 * (found.fastest / found.slowest - 1))
+    return [Flag("severe" if found.fastest / found.slowest > 1 + FAR_APART else "warning", why)]
 
 
 def step_figures(grid: Grid, found: FoundWindow, ranks: Sequence[RankColumns]) -> dict[str, Figure]:

@@ -22,6 +22,7 @@ from trainmark.score.records import Verdict, VerdictWord
 from trainmark.score.stats import student
 from trainmark.score.stats.confidence import t_limit
 from trainmark.score.stats.power import POWER, needed
+from trainmark.score.stats.variation import Between, over_occasions
 
 LEVEL = 0.05
 MARGIN = 0.03
@@ -50,6 +51,8 @@ class Estimate(msgspec.Struct, frozen=True):
     n_b: int
     # Of ln(throughput) per run: of each side, or of the paired differences. Tells how many runs would do.
     variances: tuple[float, ...] = ()
+    # The part of `error` that the occasions of A and B have in it: cases of the same runs share it.
+    occasion: float = 0.0
 
 
 def judge(pairs: Sequence[Pair], margin: float = MARGIN, threshold: float = THRESHOLD) -> list[Verdict]:
@@ -80,17 +83,32 @@ def estimate(pair: Pair) -> Estimate:
     return Estimate(log_ratio, error, df, method, len(a), len(b), known)
 
 
+def with_occasions(one: Estimate, between: Between) -> Estimate:
+    """For runs of different occasions, whose variation a history tells. More rounds would not settle it."""
+    if one.error is None:
+        return one
+    error, df = over_occasions(one.error, between)
+    occasion = math.sqrt(max(0.0, error**2 - one.error**2))
+    method = reason("over-occasions", df=round(between.df))
+    return msgspec.structs.replace(one, error=error, df=df, method=method, variances=(), occasion=occasion)
+
+
 def combine(estimates: Sequence[Estimate]) -> Estimate:
-    """The geometric mean of ratios. Its error is that of the runs; the cases are taken as they are."""
+    """The geometric mean of ratios. Its error is that of the runs; the cases are taken as they are. A slow day is one
+    for all of them: errors of occasions are added, those of rounds cancel out."""
     n = len(estimates)
     log_ratio = _mean([one.log_ratio for one in estimates])
     n_a, n_b = (sum(one.n_a for one in estimates), sum(one.n_b for one in estimates))
     method = reason("mean-of-ratios", count=n)
-    parts = [(one.error**2, one.df) for one in estimates if one.error is not None]
+    parts = [(one.error**2 - one.occasion**2, one.df) for one in estimates if one.error is not None]
     if len(parts) < n:
         return Estimate(log_ratio, None, 0.0, method, n_a, n_b)
     error, df = pooled(parts)
-    return Estimate(log_ratio, error / n, df, method, n_a, n_b)
+    occasion = _mean([one.occasion for one in estimates])
+    if occasion:
+        # Of the occasions no more is known than the history of one case tells.
+        df = min(one.df for one in estimates)
+    return Estimate(log_ratio, math.hypot(error / n, occasion), df, method, n_a, n_b, occasion=occasion)
 
 
 def decide(estimates: Sequence[Estimate], margin: float = MARGIN, threshold: float = THRESHOLD) -> list[Verdict]:

@@ -10,6 +10,8 @@ def main() -> None:
     config = job.begin("bytes", {"bytes": 4194304, "steps": 1000})
     params = config["params"]
     numpy, mpi = _libraries()
+    from trainmark_loop import Pace  # needs NumPy, like this program
+
     world = mpi.COMM_WORLD
     size, rank = world.Get_size(), world.Get_rank()
     if size != config["nnodes"] * config["nproc"]:
@@ -23,13 +25,17 @@ def main() -> None:
     world.Barrier()
     probe.init_end()
     probe.train_start()
-    for _ in range(params["steps"]):
+    pace = Pace(config, 0, params["steps"], size, world.bcast)
+    done = 0
+    while pace.goes_on(done):
         world.Allreduce(own, total)
+        done += 1
         probe.step(own.nbytes)
         if total[0] != expected or total[-1] != expected:
             raise job.InputError(
                 f"the sum over {size} ranks is {total[0]}, not {expected}: the network cannot be trusted"
             )
+    pace.note(done)
     probe.train_end()
     world.Barrier()
     probe.finish()

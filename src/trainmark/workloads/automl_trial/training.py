@@ -211,7 +211,8 @@ class Trainer:
         finally:
             batches.close()
         probe.epoch_end(epoch + 1)
-        mean = float(total) / steps
+        # Over all ranks: they go on together or not at all.
+        mean = self._ranks.total(float(total))[0] / (steps * self._ranks.world)
         if not math.isfinite(mean):
             raise NotFinite
         return mean

@@ -13,7 +13,7 @@ LAMB_EPSILON = 1e-6
 class Lamb(nn.Optimizer):
     """Gradients have the norm `clip` at most, weights of one dimension do not decay."""
 
-    def __init__(self, weights: list[Any], rates: list[float], params: dict[str, Any]) -> None:
+    def __init__(self, weights: list[Any], rates: Any, params: dict[str, Any]) -> None:
         super().__init__(rates, weights)
         self.beta1, self.beta2 = params["opt_lamb_beta_1"], params["opt_lamb_beta_2"]
         self.decay, self.clip, self.lamb = params["weight_decay_rate"], params["clip"], params["optimizer"] == "lamb"

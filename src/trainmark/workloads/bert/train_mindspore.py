@@ -35,7 +35,7 @@ def main() -> None:
     # Optimizer, and its learning rate at each step.
     length, peak_lr = shared.steps(params, ranks.world), params["learning_rate"]
     rates = [learning_rate(peak_lr, step, params["max_steps"], length.warmup, "linear") for step in range(length.steps)]
-    optimizer = Lamb(list(net.trainable_params()), rates, params)
+    optimizer = Lamb(list(net.trainable_params()), lib.Rates(rates), params)
 
     def evaluate() -> dict[str, float]:
         found = ((*guesses, counts.astype(np.float32)) for guesses, counts in text.evaluation())

@@ -87,9 +87,10 @@ class ArrayLoop(TimedLoop):
             time.sleep(LINGER_SECONDS)
 
     def _resume(self) -> int:
-        found = dict(_found(self.checkpoints))
-        if not self._checkpoint_every and not found:
+        # Not by what this node has: all ranks must ask, or none.
+        if not self._checkpoint_every:
             return 0
+        found = dict(_found(self.checkpoints))
         step = int(min(self.ranks.total(*self._one_hot(max(found, default=0)))))
         if not step or self.ranks.total(float(step in found))[0] < self.ranks.world:
             return 0

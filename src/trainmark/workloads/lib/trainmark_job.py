@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +18,8 @@ CPU_UNITS = {
     "bf16": {"avx512_bf16", "amx_bf16", "bf16", "svebf16"},
     "fp16": {"avx512_fp16", "amx_fp16", "asimdhp"},
 }
+# When the program began to count, before any framework was imported.
+began = time.monotonic()
 # Calls that wait for the accelerator, of frameworks other than PyTorch.
 waits: list[Callable[[], Any]] = []
 

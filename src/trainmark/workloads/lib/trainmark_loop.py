@@ -8,6 +8,8 @@ sees what an uninterrupted one sees.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -16,11 +18,15 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import trainmark_job
+import trainmark_length
 import trainmark_probe as probe
 from trainmark_job import InputError
 
 # During a long evaluation the agent hears this often that the process lives.
 SIGN_OF_LIFE_SECONDS = 10.0
+# Steps of a training whose end is decided as it goes.
+ENDLESS = 1 << 40
 
 
 class Rank(Protocol):
@@ -85,8 +91,58 @@ class Target:
         return bool(found >= self.value if self.direction == "up" else found <= self.value)
 
 
+class Pace:
+    """Whether there is another step, the same answer on all ranks.
+
+    A training by time is looked at by rank 0, at steps that all ranks know, and every rank makes the steps that rank 0
+    says: no rank goes by its own clock. `agree` gives all ranks the number of rank 0.
+    """
+
+    def __init__(
+        self, config: dict[str, Any], first: int, planned: int, world: int, agree: Callable[[float], float]
+    ) -> None:
+        self._first, self._planned, self._several, self._agree = first, planned, world > 1, agree
+        length = trainmark_length.of_config(config)
+        self._begin = time.monotonic()
+        self._looks = length and trainmark_length.Measured(length, planned - first, self._begin - trainmark_job.began)
+        self._until = first if length else planned
+        self._paused, self._capped = 0.0, False
+
+    @contextlib.contextmanager
+    def pause(self, name: str) -> Generator[None, None, None]:
+        """Around what is no training."""
+        begin = time.monotonic()
+        with probe.phase(name):
+            yield
+        self._paused += time.monotonic() - begin
+
+    def goes_on(self, done: int) -> bool:
+        """Whether a step follows after `done` steps."""
+        if done < self._until or self._looks is None:
+            return done < self._until
+        if not self._several:
+            ahead = self._look(done)
+        else:
+            # Out of the time of the steps, as far as waiting for each other is not their time.
+            with self.pause("agree"):
+                ahead = int(self._agree(float(self._look(done))))
+        self._until, self._capped = done + ahead, ahead == trainmark_length.CAPPED
+        return ahead > 0
+
+    def note(self, done: int) -> None:
+        """The steps are made; what comes now may fail without any harm to them."""
+        probe.note("trained", {"steps": done, "planned": self._planned, "capped": self._capped})
+
+    def _look(self, done: int) -> int:
+        passed = time.monotonic() - self._begin
+        return self._looks.steps_ahead(done - self._first, passed - self._paused, passed) if self._looks else 0
+
+
 class TimedLoop:
     """`for step in loop:` runs from the first step, or the one after the last checkpoint, to the last or the target.
+
+    Where trainmark asks for a length (`trainmark_length`), training goes on after the recipe's last step until there is
+    enough to measure: those steps are timed and nothing else, without evaluations and checkpoints.
 
     `batches(numbers)` gives this rank's batches of these numbers, counted from 0 over the whole training; a step has
     `accumulate` of them. `evaluate()` gives what the model reaches on the test data, by name. Parameters of the program
@@ -114,7 +170,7 @@ class TimedLoop:
         self._batches, self._evaluate, self._target = batches, evaluate, target
         self._eval_every = (params["eval_every"] if eval_every is None else eval_every) or steps_per_epoch
         self._eval_from, self._checkpoint_every = eval_from, params["checkpoint_every"]
-        self._stop_at_target = params["stop_at_target"]
+        self._may_stop = bool(params["stop_at_target"] and evaluate and target.value)
         self.checkpoints = Path(config["checkpoints"])
         self.step = 0
         # The last evaluation, and the number of steps that were done then.
@@ -132,8 +188,13 @@ class TimedLoop:
         probe.init_end()
         probe.train_start()
         begin = time.monotonic()
-        self._source = self._batches(range(first * self.accumulate, self.steps * self.accumulate))
-        for step in range(first, self.steps):
+        self._pace = pace = Pace(self.config, first, self.steps, self.ranks.world, self._agreed)
+        by_time = bool(self.config.get("length"))
+        last = ENDLESS if by_time else self.steps
+        self._source = self._batches(range(first * self.accumulate, last * self.accumulate))
+        for step in itertools.count(first):
+            if not pace.goes_on(step):
+                break
             self.step = step
             epoch, position = divmod(step, self.steps_per_epoch)
             if step == first or position == 0:
@@ -143,18 +204,23 @@ class TimedLoop:
             done = step + 1
             if position + 1 == self.steps_per_epoch:
                 probe.epoch_end(epoch + 1)
-            if done % self._eval_every == 0 and done >= self._eval_from:
+            if done > self.steps:
+                continue
+            due = (done % self._eval_every == 0 and done >= self._eval_from) or (by_time and done == self.steps)
+            if due:
                 self._evaluation(done)
             if self._checkpoint_every and done % self._checkpoint_every == 0:
-                with probe.phase("checkpoint"):
+                with pace.pause("checkpoint"):
                     self._save(done)
-            if self._stop_at_target and self._target.reached(self._values):
+            if due and self._may_stop and self._agreed(bool(self._target.reached(self._values))):
                 break
         self._source.close()
-        if self._evaluated != done:
+        pace.note(done)
+        # What was cut short is no result of the recipe, and is not evaluated.
+        if self._evaluated < 0 <= done - self.steps or (not by_time and self._evaluated != done):
             self._evaluation(done)
         probe.train_end()
-        self.step, self._trained = done, time.monotonic() - begin
+        self.step, self._trained = done, self._agreed(time.monotonic() - begin)
 
     def batch(self) -> Any:
         """The next one; the time until it is there is part of the step's event."""
@@ -176,13 +242,20 @@ class TimedLoop:
     def _evaluation(self, done: int) -> None:
         if self._evaluate is None:
             return
-        with probe.phase("evaluate"):
+        with self._pace.pause("evaluate"):
             self._values = self._evaluated_by(self._evaluate)
         self._evaluated = done
         probe.evaluate(**self._values)
         if self.ranks.rank == 0:
             text = ", ".join(f"{name} {value:.4f}" for name, value in self._values.items())
             print(f"step {done}: {text}", flush=True)
+
+    def _agreed(self, value: float) -> float:
+        """The value of rank 0, on every rank: what is decided before ranks wait for each other must be one decision."""
+        if self.ranks.world == 1:
+            return value
+        agreed: float = self.ranks.total(float(value) if self.ranks.rank == 0 else 0.0)[0]
+        return agreed
 
     # -- for each framework
 
@@ -203,7 +276,7 @@ class TimedLoop:
         raise NotImplementedError
 
     def _last_notes(self, trained: float) -> None:
-        """What is known of the weights, after `trained` seconds of training."""
+        """What is known of the weights, after `trained` seconds of training, the same number on all ranks."""
         raise NotImplementedError
 
     def _leave(self) -> None:

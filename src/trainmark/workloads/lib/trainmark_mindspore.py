@@ -16,6 +16,7 @@ import trainmark_job
 import trainmark_probe as probe
 from mindspore import Tensor, nn, ops
 from mindspore.communication import init, release
+from mindspore.nn.learning_rate_schedule import LearningRateSchedule
 from trainmark_arrays import ArrayLoop, check, from_first
 from trainmark_job import InputError
 
@@ -131,6 +132,17 @@ def set_first_weights(net: nn.Cell, first: dict[str, Any], dtype: str) -> nn.Cel
     return ms.amp.auto_mixed_precision(net, "O2") if dtype == "fp16" else net
 
 
+class Rates(LearningRateSchedule):
+    """The learning rate at each step of the recipe; further steps have the last one."""
+
+    def __init__(self, rates: list[float]) -> None:
+        super().__init__()
+        self.rates, self.last = Tensor(np.array(rates, np.float32)), Tensor(len(rates) - 1, ms.int32)
+
+    def construct(self, global_step):  # type: ignore[no-untyped-def]
+        return ops.gather(self.rates, ops.minimum(global_step.reshape(()), self.last), 0)
+
+
 class _Gradients(nn.Cell):
     """Gradients averaged over the ranks, in one piece."""
 
@@ -220,7 +232,7 @@ class _Later:
 
 class MindSporeLoop(ArrayLoop):
     """The timed loop on MindSpore. `loss` makes the loss of a batch with the `net`; the optimizer knows all learning
-    rates, one for each step."""
+    rates, one for each step of the recipe (`Rates`)."""
 
     ranks: Ranks
 

@@ -367,7 +367,8 @@ def matmul_flops(precision: Precision, ranks: Ranks) -> float:
     with torch.no_grad(), precision.autocast():
         left @ right
         wait(ranks.device)
-        while time.perf_counter() < begin + MATMUL_SECONDS:
+        # At least once, however slow: no speed of 0 is noted.
+        while not best or time.perf_counter() < begin + MATMUL_SECONDS:
             start = time.perf_counter()
             for _ in range(MATMUL_REPEATS):
                 left @ right

@@ -40,7 +40,7 @@ def main() -> None:
     rates = [learning_rate(peak_lr, step, steps, warmup, params["schedule"]) for step in range(steps)]
     # A group of its own: without one, scales and shifts would not decay as they do elsewhere.
     weights = [{"params": list(net.trainable_params()), "weight_decay": params["weight_decay"]}]
-    optimizer = nn.Momentum(weights, rates, params["momentum"])
+    optimizer = nn.Momentum(weights, lib.Rates(rates), params["momentum"])
 
     def evaluate() -> dict[str, float]:
         correct, loss, count = loop.sums(judge, test_feed.evaluation(params["batch"]))

@@ -1,0 +1,180 @@
+"""What must not be written down: the one list of names and values that look like secrets, for control and node side.
+
+Of an environment only values are kept that are known to change how training runs. Words of a command are kept unless
+they are secrets by their shape or by the option before them.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Sequence, Tuple
+
+HIDDEN = "***"
+# Of all other variables only the names are kept.
+_TELLING = frozenset(
+    "PATH VIRTUAL_ENV CONDA_PREFIX LANG LC_ALL TZ HOSTNAME PWD RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK "
+    "GROUP_RANK MASTER_ADDR MASTER_PORT".split()
+)
+_TELLING_STARTS = tuple(
+    "OMP_ KMP_ GOMP_ MKL_ OPENBLAS_ BLIS_ NUMEXPR_ MALLOC_ TCMALLOC_ GLIBC_ LD_ CUDA_ NVIDIA_ NCCL_ GLOO_ UCX_ FI_ "
+    "HIP_ ROCR_ HSA_ ASCEND_ HCCL_ MLU_ XPU_ MUSA_ MACA_ PYTORCH_ TORCH_ TORCHINDUCTOR_ TF_ XLA_ JAX_ MS_ GLOG_ SLURM_ "
+    "TRAINMARK_ PYTHON PMI_ PMIX_ OMPI_ MPI_ HOROVOD_ TP_SOCKET_".split()
+)
+_NAMES = (
+    *(
+        "TOKEN",
+        "SECRET",
+        "PASSW",
+        "PASSPHRASE",
+        "CREDENTIAL",
+        "AUTH",
+        "COOKIE",
+        "SESSION",
+        "SIGNATURE",
+        "JWT",
+        "BEARER",
+    ),
+    *("WEBHOOK", "CONNECTIONSTRING", "CONNECTION_STRING", "ACCOUNTKEY", "APIKEY"),
+)
+_NAME = r"(^|[_-])(API|ACCESS|PRIVATE|SIGNING|SSH|ACCOUNT)?[_-]?KEY|(^|[_-])(PASS|PWD|DSN|SAS)$|^(PG|MYSQL_?)(PASS|PWD)"
+_NO_SECRETS = ("PWD", "OLDPWD")
+_VALUE = (
+    r"://[^/\s:@]*:[^/\s@]+@|\b(gh[pousr]_|github_pat_|glpat-|A[KS]IA|xox[abpr]-|sk-|hf_|dop_v1_|AIza|npm_|pypi-)"
+    r"[A-Za-z0-9_-]{8,}|\beyJ[A-Za-z0-9_-]{8,}|-----BEGIN|(?i:\b(password|passwd|pwd|accountkey|sharedaccesskey|secret)=[^\s;&]+)"
+)
+# One of these is in every such value. Making the pattern costs a thousand times as much as looking for them.
+_HINTS = (
+    *(
+        "://",
+        "gh",
+        "glpat-",
+        "AKIA",
+        "ASIA",
+        "xox",
+        "sk-",
+        "hf_",
+        "dop_v1_",
+        "AIza",
+        "npm_",
+        "pypi-",
+        "eyJ",
+        "-----BEGIN",
+    ),
+    *("=",),
+)
+_SECRET_WORDS = ("password", "passwd", "passphrase", "pwd", "secret", "credential", "credentials", "jwt", "apikey")
+_TEXT_TOKENS = (
+    "pad",
+    "eos",
+    "bos",
+    "unk",
+    "sep",
+    "cls",
+    "mask",
+    "special",
+    "image",
+    "start",
+    "end",
+    "stop",
+    "new",
+    "per",
+)
+# Options of programs that are followed by a secret, whatever their spelling: --password, --api-key, -p=…
+_OPTION = r"-{1,2}([A-Za-z][\w.-]*)"
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether the name or the value of a variable looks like a secret."""
+    return secret_name(name) or secret_value(value)
+
+
+def secret_name(name: str) -> bool:
+    upper = name.upper()
+    if upper in _NO_SECRETS:
+        return False
+    if any(word in upper for word in _NAMES):
+        return True
+    if not any(word in upper for word in ("KEY", "PASS", "PWD", "DSN", "SAS")):
+        return False
+    import re  # nearly all names get by without
+
+    return re.search(_NAME, upper) is not None
+
+
+def secret_option(name: str) -> bool:
+    """Whether an option of a program is followed by a secret. Stricter than for variables: `--tokenizer`,
+    `--max-tokens` and `--pad-token` are what training programs are about."""
+    words = name.lower().replace("-", "_").replace(".", "_").split("_")
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last == "token":
+        return before not in _TEXT_TOKENS
+    return last in _SECRET_WORDS or (last == "key" and before in ("api", "access", "secret", "private", "account"))
+
+
+def secret_value(value: str) -> bool:
+    if not any(hint in value for hint in _HINTS):
+        return False
+    import re
+
+    return re.search(_VALUE, value) is not None
+
+
+def may_keep(name: str, value: str) -> bool:
+    """Whether the value of a variable is written down: it is known to matter, and is no secret."""
+    if name not in _TELLING and not name.startswith(_TELLING_STARTS):
+        return False
+    return not looks_secret(name, value)
+
+
+def environment_text(env: Mapping[str, str]) -> str:
+    """One variable a line, sorted, with the values that may be kept."""
+    lines = []
+    for name in sorted(env):
+        shown = env[name].replace("\n", "\\n") if may_keep(name, env[name]) else HIDDEN
+        lines.append("%s=%s\n" % (name.replace("\n", "\\n"), shown))
+    return "".join(lines)
+
+
+def masked(words: Sequence[str], known: Dict[str, str]) -> List[str]:
+    """The words of a command as they are written down. What stands for a secret, `***1***`, is added to `known`."""
+    import re
+
+    found: List[str] = []
+    option = ""
+    for word in words:
+        name, equals, value = word.partition("=")
+        named = re.fullmatch(_OPTION, name)
+        if named and equals and secret_option(named[1]) and value:
+            found.append("%s=%s" % (name, _mask(value, known)))
+        elif option and not word.startswith("-"):
+            found.append(_mask(word, known))
+        elif secret_value(word) or (equals and not named and name.isidentifier() and secret_option(name)):
+            found.append(_mask(word, known) if secret_value(word) else "%s=%s" % (name, _mask(value, known)))
+        else:
+            found.append(word)
+        option = named[1] if named and not equals and secret_option(named[1]) else ""
+    return found
+
+
+def _mask(value: str, known: Dict[str, str]) -> str:
+    for mask, secret in known.items():
+        if secret == value:
+            return mask
+    mask = "***%d***" % (len(known) + 1)
+    known[mask] = value
+    return mask
+
+
+def filled(word: str, known: Mapping[str, str]) -> str:
+    """A word with what stands for secrets replaced by them."""
+    for mask, secret in known.items():
+        if mask in word:
+            word = word.replace(mask, secret)
+    return word
+
+
+def without(word: str, known: Mapping[str, str]) -> str:
+    """The other way round."""
+    pairs: List[Tuple[str, str]] = sorted(known.items(), key=lambda pair: -len(pair[1]))
+    for mask, secret in pairs:
+        word = word.replace(secret, mask)
+    return word

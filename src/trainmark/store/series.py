@@ -1,0 +1,107 @@
+"""How often a suite was run: every run has a number in the series of runs of the same cases on the same hosts.
+
+`runs/.series.jsonl` has a line for each run, which holds the hash of the line before it. Whoever shows three runs
+of twenty shows by their numbers that there are twenty. The file proves nothing against somebody who rewrites all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from trainmark.plan.records import Plan
+
+NAME = ".series.jsonl"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a run stands in its series, which `name` identifies. `previous`: SHA-256 of the line before, or empty."""
+
+    name: str
+    number: int
+    previous: str = ""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of the file."""
+
+    run: str
+    created: int
+    series: Place
+
+
+def name_of(plan: Plan) -> str:
+    """The same for runs of the same cases with the same settings on the same hosts."""
+    cases = sorted(f"{case.id.identity} {case.fingerprint}" for case in plan.cases)
+    hosts = sorted({node.host for case in plan.cases for node in case.nodes})
+    return hashlib.sha256("\n".join([plan.suite, *cases, *hosts]).encode()).hexdigest()[:16]
+
+
+def join(runs: Path, run: str, plan: Plan, created: int) -> Place | None:
+    """Gives the run its number. None where the folder cannot be locked or written: a run needs no number to be made."""
+    name = name_of(plan)
+    with contextlib.suppress(OSError), _locked(runs / NAME) as handle:
+        lines = _read(handle)
+        mine = [line for line, found in lines if found.series.name == name]
+        before = hashlib.sha256(lines[-1][0]).hexdigest() if lines else ""
+        place = Place(name, len(mine) + 1, before)
+        os.write(handle, msgspec.json.encode(Line(run, created, place)) + b"\n")
+        return place
+    return None
+
+
+def chain(runs: Path, run: str) -> list[bytes]:
+    """The lines up to that of a run; empty when it has none."""
+    try:
+        content = (runs / NAME).read_bytes().split(b"\n")
+    except OSError:
+        return []
+    found = _decoded(content)
+    at = next((index for index, (_, line) in enumerate(found) if line.run == run), None)
+    return [] if at is None else [line for line, _ in found[: at + 1]]
+
+
+def broken_at(lines: list[bytes]) -> int | None:
+    """The first line that does not hold the hash of the one before it, from 0; None when all do."""
+    before = ""
+    for index, line in enumerate(lines):
+        try:
+            found = msgspec.json.decode(line, type=Line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return index
+        if found.series.previous != before:
+            return index
+        before = hashlib.sha256(line).hexdigest()
+    return None
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _read(handle: int) -> list[tuple[bytes, Line]]:
+    size = os.fstat(handle).st_size
+    content = os.pread(handle, size, 0)
+    if content and not content.endswith(b"\n"):
+        os.write(handle, b"\n")  # the torn line of a process that was killed
+    return _decoded(content.split(b"\n"))
+
+
+def _decoded(lines: list[bytes]) -> list[tuple[bytes, Line]]:
+    found = []
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            found.append((line, msgspec.json.decode(line, type=Line)))
+    return found

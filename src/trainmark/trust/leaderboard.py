@@ -1,0 +1,275 @@
+"""A static site of verified bundles: who is fastest at what, with intervals, ties, and the proof beside each row.
+
+index.html          tables by workload, with filters; needs no server
+verified/NAME.html  what verifying each bundle said
+bundles/NAME.tmk    the bundles themselves
+feed.json, feed.xml what is new, for programs and readers of news
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from trainmark.errors import UserError
+from trainmark.i18n.texts import Text, label
+from trainmark.report import build, numbers
+from trainmark.report import document as doc
+from trainmark.report.records import CaseReport
+from trainmark.report.show import show
+from trainmark.score.stats import verdict
+from trainmark.store.rundir import Manifest
+from trainmark.trust import document, verify
+from trainmark.trust.bundle import opened
+from trainmark.trust.records import Verification
+
+BUNDLES, VERIFIED = "bundles", "verified"
+TITLE = "trainmark leaderboard"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One case of one bundle. Rows are compared within the same `question`: workload, preset and unit."""
+
+    question: str
+    unit: str
+    system: str
+    framework: str
+    device: str
+    nodes: int
+    procs: int
+    division: str
+    dtype: str
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    inputs: list[float]
+    efficiency: float | None
+    energy: float | None
+    price: float | None
+    flags: int
+    remarks: int
+    case: str
+    preset: str
+    bundle: str
+    run: str
+    created: int
+
+
+def write(bundles: Sequence[Path], folder: Path, title: str = "") -> list[Verification]:
+    """Makes the site. A folder that is there must be empty or an older site: nothing else is overwritten."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "feed.json").is_file():
+        raise UserError(f"-o {folder}: there is something else in this folder; name a new one")
+    names = [path.name for path in bundles]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise UserError(f"two bundles are called {min(twice)}; give one of them another name")
+    found, rows = [], []
+    with tempfile.TemporaryDirectory(prefix="trainmark-site-") as made:
+        site = Path(made)
+        for part in (BUNDLES, VERIFIED):
+            (site / part).mkdir()
+        for path in bundles:
+            checked = verify.verify(path)
+            found.append(checked)
+            if checked.verified:
+                rows += _rows(path, len(checked.findings))
+                shutil.copyfile(path, site / BUNDLES / path.name)
+                page = show(document.document(checked), "html")
+                (site / VERIFIED / f"{path.stem}.html").write_text(page, encoding="utf-8")
+        (site / "index.html").write_text(show(page_of(rows, title or TITLE), "html"), encoding="utf-8")
+        (site / "feed.json").write_bytes(_json_feed(rows, title or TITLE))
+        (site / "feed.xml").write_text(_rss(rows, title or TITLE), encoding="utf-8")
+        for part in (BUNDLES, VERIFIED):
+            shutil.rmtree(folder / part, ignore_errors=True)
+        shutil.copytree(site, folder, dirs_exist_ok=True)
+    return found
+
+
+def _rows(path: Path, remarks: int) -> list[Row]:
+    with opened(path) as bundle:
+        return [
+            row
+            for run in bundle.runs()
+            for report in [build.build(run)]
+            for case in report.cases
+            for row in _row(case, run.manifest(), path, remarks)
+        ]
+
+
+def _row(case: CaseReport, manifest: Manifest, path: Path, remarks: int) -> list[Row]:
+    """None for a case that has no speed."""
+    speed = case.measurements.get("throughput")
+    plan = next(one for one in manifest.plan.cases if one.case == case.case)
+    if speed is None or speed.value is None:
+        return []
+    per_sample = case.measurements.get("energy_per_sample")
+    return [
+        Row(
+            question=f"{plan.workload} {case.preset}",
+            unit=speed.unit,
+            system=_system(manifest),
+            framework=plan.framework,
+            device=plan.device,
+            nodes=plan.id.nnodes,
+            procs=plan.id.nproc,
+            division=case.division,
+            dtype=str(plan.params.get("dtype", numbers.NONE)),
+            value=speed.value,
+            ci_low=speed.ci_low,
+            ci_high=speed.ci_high,
+            inputs=list(speed.inputs),
+            efficiency=_value(case, "mfu") or _value(case, "matmul_fraction"),
+            energy=None if per_sample is None else per_sample.value,
+            price=_price(manifest, speed.value),
+            flags=len(case.notes),
+            remarks=remarks,
+            case=case.case,
+            preset=case.preset,
+            bundle=path.name,
+            run=manifest.run,
+            created=manifest.created,
+        )
+    ]
+
+
+def _value(case: CaseReport, name: str) -> float | None:
+    found = case.measurements.get(name)
+    return None if found is None else found.value
+
+
+def _system(manifest: Manifest) -> str:
+    """The machine by its processor; a site of several hosts by its name."""
+    facts = manifest.provenance.get("facts")
+    cpu = facts.get("cpu") if isinstance(facts, dict) else None
+    model = cpu.get("model") if isinstance(cpu, dict) else None
+    threads = cpu.get("threads") if isinstance(cpu, dict) else None
+    if len(manifest.plan.site.hosts) > 1 or not model:
+        return manifest.plan.site.name
+    return f"{model} × {threads}"
+
+
+def _price(manifest: Manifest, speed: float) -> float | None:
+    """Samples for one unit of money, where the site says what an hour of it costs."""
+    cost = getattr(manifest.plan.site, "price_per_hour", None)
+    return 3600 * speed / cost if cost else None
+
+
+def places(rows: Sequence[Row]) -> list[int]:
+    """Of rows of one question, fastest first: one more than those that are beyond doubt faster. Who is not beyond doubt
+    slower than another shares its place."""
+    found = []
+    for row in rows:
+        others = [one for one in rows if one is not row and one.value > row.value]
+        pairs = [verdict.Pair(row.inputs, one.inputs) for one in others]
+        words = [made.word for made in verdict.judge(pairs)] if pairs else []
+        found.append(1 + words.count("faster"))
+    return found
+
+
+def page_of(rows: Sequence[Row], title: str) -> doc.Document:
+    questions = sorted({(row.question, row.unit) for row in rows})
+    blocks: list[doc.Block] = [doc.Paragraph(label("board.how"))]
+    for question, unit in questions:
+        mine = sorted((row for row in rows if (row.question, row.unit) == (question, unit)), key=lambda row: -row.value)
+        table = doc.Table(_COLUMNS, [_cells(row, place) for row, place in zip(mine, places(mine), strict=True)])
+        blocks.append(doc.Group([doc.Heading(question), table], anchor=question.replace(" ", "-")))
+    if not rows:
+        blocks.append(doc.Paragraph(label("board.empty")))
+    return doc.Document(title, label("board.kind"), title, blocks)
+
+
+_COLUMNS = [
+    doc.Column(label("board.place")),
+    doc.Column(label("m.throughput")),
+    doc.Column(label("interval")),
+    doc.Column(label("board.system"), figures=False, filter=True),
+    doc.Column(label("board.framework"), figures=False, filter=True),
+    doc.Column(label("board.device"), figures=False, filter=True),
+    doc.Column(label("board.shape"), figures=False, filter=True),
+    doc.Column(label("board.dtype"), figures=False, filter=True),
+    doc.Column(label("board.division"), figures=False, filter=True),
+    doc.Column(label("board.efficiency")),
+    doc.Column(label("board.energy")),
+    doc.Column(label("board.price")),
+    doc.Column(label("board.proof"), figures=False),
+    doc.Column(label("board.again"), figures=False),
+]
+
+
+def _cells(row: Row, place: int) -> list[doc.Inline]:
+    stem = Path(row.bundle).stem
+    return [
+        str(place),
+        doc.Strong(numbers.quantity(row.value, row.unit)),
+        numbers.NONE if row.ci_low is None or row.ci_high is None else f"{row.ci_low:,.4g} – {row.ci_high:,.4g}",
+        row.system,
+        row.framework,
+        row.device,
+        f"{row.nodes} × {row.procs}",
+        row.dtype,
+        row.division,
+        _optional(row.efficiency, "fraction"),
+        _optional(row.energy, "J"),
+        _optional(row.price, ""),
+        doc.Several(
+            (
+                doc.Reference(label("board.bundle"), f"{BUNDLES}/{row.bundle}"),
+                doc.Reference(_verified(row), f"{VERIFIED}/{stem}.html"),
+            )
+        ),
+        doc.Code(f"trainmark run {row.case} --preset {row.preset}"),
+    ]
+
+
+def _verified(row: Row) -> Text:
+    return label("board.remarks", str(row.remarks)) if row.remarks else label("board.verified")
+
+
+def _optional(value: float | None, unit: str) -> str:
+    return numbers.NONE if value is None else numbers.quantity(value, unit)
+
+
+def _json_feed(rows: Sequence[Row], title: str) -> bytes:
+    """JSON Feed 1.1, newest first; each item has the whole row."""
+    items: list[dict[str, Any]] = [
+        {
+            "id": f"{row.run} {row.case}",
+            "url": f"{VERIFIED}/{Path(row.bundle).stem}.html",
+            "title": _headline(row),
+            "content_text": _headline(row),
+            "date_published": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.created * 1e-9)),
+            "_trainmark": msgspec.to_builtins(row),
+        }
+        for row in _newest(rows)
+    ]
+    feed = {"version": "https://jsonfeed.org/version/1.1", "title": title, "items": items}
+    return msgspec.json.format(msgspec.json.encode(feed), indent=1) + b"\n"
+
+
+def _rss(rows: Sequence[Row], title: str) -> str:
+    items = "".join(
+        f"<item><title>{escape(_headline(row))}</title><link>{escape(f'{VERIFIED}/{Path(row.bundle).stem}.html')}</link>"
+        f'<guid isPermaLink="false">{escape(f"{row.run} {row.case}")}</guid>'
+        f"<pubDate>{time.strftime('%a, %d %b %Y %H:%M:%S +0000', time.gmtime(row.created * 1e-9))}</pubDate></item>\n"
+        for row in _newest(rows)
+    )
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n<rss version="2.0"><channel>'
+        f"<title>{escape(title)}</title><link>index.html</link><description>{escape(title)}</description>\n"
+        f"{items}</channel></rss>\n"
+    )
+
+
+def _newest(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (-row.created, row.case))
+
+
+def _headline(row: Row) -> str:
+    return f"{row.case} ({row.preset}): {numbers.quantity(row.value, row.unit)} on {row.system}"

@@ -1,0 +1,209 @@
+"""Whether what a run shows can have happened: its ranks' events against each other, and against what the agents saw.
+
+Pure functions on columns and samples. What a careful liar can still do is said in docs/trust.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from trainmark.reasons import Reason, reason
+from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
+
+if TYPE_CHECKING:
+    from trainmark.spec.columns import Floats
+
+NS = 1e9
+# Fewer steps say nothing about noise.
+LEAST_STEPS = 50
+# Real step times vary: by less than this share of their mean, or with so many equal ones, they do not.
+LEAST_NOISE = 2e-5
+MOST_EQUAL = 0.5
+# Of the logarithms of step times of two rounds, their outliers cut off.
+MOST_ALIKE = 0.98
+# The agents' account of speed may differ from that of the events by this, or by four standard errors if that is more.
+SPEED_TOLERANCE = 0.02
+LEAST_ACCOUNTS = 10
+# Processors that ranks which compute on them use at least, all together.
+LEAST_LOAD = 0.02
+# Events may begin and end this many seconds outside of what was sampled.
+CLOCK_SLACK = 5.0
+# A measured peak is itself uncertain by about this much.
+PEAK_TOLERANCE = 1.10
+# Of the power outside training; a machine that trains does not use less than one that waits.
+LEAST_POWER = 0.9
+
+
+def of_attempt(columns: Columns, samples: Sequence[NodeSamples], vendor: str) -> Iterator[Reason]:
+    """What cannot be true of one attempt."""
+    nodes = {one.node: one for one in samples}
+    for rank in columns.ranks:
+        node = nodes.get(rank.node)
+        yield from _noise(rank)
+        yield from _smooth_loss(rank)
+        if node is not None and node.records:
+            yield from _clock(rank, node)
+            yield from _speed(rank, node)
+    for node in samples:
+        here = [rank for rank in columns.ranks if rank.node == node.node and rank.steps is not None]
+        if here:
+            yield from _load(here, node, vendor)
+            yield from _power(here, node)
+
+
+def of_rounds(rounds: Sequence[tuple[str, Columns]], same_seed: bool) -> Iterator[Reason]:
+    """What cannot be true of several rounds of a case together. Their names come with them."""
+    series = [(name, _logs(columns), _losses(columns)) for name, columns in rounds]
+    for (a, times_a, losses_a), (b, times_b, losses_b) in combinations(series, 2):
+        alike = _alike(times_a, times_b)
+        if alike is not None and alike > MOST_ALIKE:
+            yield reason("rounds-alike", a=a, b=b, percent=round(100 * alike, 1))
+        if not same_seed and len(losses_a) >= LEAST_STEPS and losses_a.tolist() == losses_b.tolist():
+            yield reason("losses-copied", a=a, b=b, steps=len(losses_a))
+
+
+def over_peak(achieved: float | None, peak: float | None, source: str) -> Iterator[Reason]:
+    """Faster than the hardware was measured, or is published, to be."""
+    if achieved is not None and peak and achieved > PEAK_TOLERANCE * peak:
+        yield reason("over-peak", achieved=achieved, peak=peak, source=source)
+
+
+def _durations(rank: RankColumns) -> Floats:
+    import numpy as np
+
+    if rank.steps is None or len(rank.steps.t) < 2:
+        return np.empty(0)
+    return np.diff(rank.steps.t) / NS
+
+
+def _noise(rank: RankColumns) -> Iterator[Reason]:
+    import numpy as np
+
+    times = _durations(rank)
+    if len(times) < LEAST_STEPS or rank.timing != "host":
+        return
+    middle = float(np.median(times))
+    if middle <= 0:
+        return
+    spread = float(np.median(np.abs(times - middle))) / middle
+    equal = 1 - len(np.unique(times)) / len(times)
+    if spread < LEAST_NOISE or equal > MOST_EQUAL:
+        yield reason("no-noise", rank=rank.rank, spread=spread, equal=round(100 * equal, 1))
+
+
+def _smooth_loss(rank: RankColumns) -> Iterator[Reason]:
+    """Losses of batches scatter around their course; those of a formula do not."""
+    import numpy as np
+
+    if rank.steps is None:
+        return
+    losses = rank.steps.loss[np.isfinite(rank.steps.loss)]
+    if len(losses) < LEAST_STEPS:
+        return
+    reach = float(np.ptp(losses))
+    third = np.diff(losses, 3)
+    if reach > 0 and float(np.median(np.abs(third))) < 1e-7 * reach:
+        yield reason("loss-too-smooth", rank=rank.rank, steps=len(losses))
+
+
+def _clock(rank: RankColumns, node: NodeSamples) -> Iterator[Reason]:
+    """Events and samples of a node have one clock."""
+    first, last = node.records[0]["t"], node.records[-1]["t"]
+    before, after = (first - rank.first) / NS, (rank.last - last) / NS
+    if before > CLOCK_SLACK + 60 or after > CLOCK_SLACK or rank.last < first - CLOCK_SLACK * NS:
+        yield reason("events-outside-samples", rank=rank.rank, before=round(before, 1), after=round(after, 1))
+
+
+def _speed(rank: RankColumns, node: NodeSamples) -> Iterator[Reason]:
+    """The agent noted each second how far the rank was. Its clock and the rank's events must tell the same speed."""
+    import numpy as np
+
+    if rank.steps is None:
+        return
+    accounts: dict[int, int] = {}
+    for record in node.records:
+        steps = record.get("steps")
+        step = steps.get(str(rank.rank)) if isinstance(steps, dict) else None
+        if isinstance(step, int):
+            accounts.setdefault(step, record["t"])  # later ones with the same step saw it waiting
+    known = {int(step): int(at) for step, at in zip(rank.steps.step, rank.steps.t, strict=True)}
+    pairs = [(seen, known[step]) for step, seen in accounts.items() if step in known]
+    if len(pairs) < LEAST_ACCOUNTS:
+        return
+    x, y = (np.asarray(values, float) / NS for values in zip(*pairs, strict=True))
+    x, y = x - x.mean(), y - y.mean()
+    squares = float((x**2).sum())
+    slope = float((x * y).sum()) / squares
+    rest = y - slope * x
+    error = math.sqrt(float((rest**2).sum()) / (len(x) - 2) / squares)
+    if abs(slope - 1) > max(SPEED_TOLERANCE, 4 * error):
+        yield reason("speed-differs-from-agent", rank=rank.rank, percent=round(100 * (slope - 1), 1))
+
+
+def _load(ranks: Sequence[RankColumns], node: NodeSamples, vendor: str) -> Iterator[Reason]:
+    """A rank that trains on a CPU uses it."""
+    if vendor != "cpu":
+        return
+    begin, end = _training(ranks)
+    if (end - begin) / NS < 5:
+        return
+    found = [
+        sum(
+            float(one["cpu"]) for one in record["ranks"].values() if isinstance(one, dict) and is_number(one.get("cpu"))
+        )
+        for record in node.within(begin, end)
+        if isinstance(record.get("ranks"), dict)
+    ]
+    if found and sum(found) / len(found) < LEAST_LOAD:
+        yield reason("no-load", node=node.host, cores=round(sum(found) / len(found), 4))
+
+
+def _power(ranks: Sequence[RankColumns], node: NodeSamples) -> Iterator[Reason]:
+    begin, end = _training(ranks)
+    inside = node.mean("power_w", begin, end)
+    outside = [
+        float(record["power_w"])
+        for record in node.records
+        if is_number(record.get("power_w")) and not begin < record["t"] <= end
+    ]
+    if inside is None or len(outside) < 3:
+        return
+    idle = min(outside)
+    if inside < LEAST_POWER * idle:
+        yield reason("power-below-idle", node=node.host, training=round(inside, 1), idle=round(idle, 1))
+
+
+def _training(ranks: Sequence[RankColumns]) -> tuple[int, int]:
+    found = [rank.steps for rank in ranks if rank.steps is not None]
+    return min(int(steps.t[0]) for steps in found), max(int(steps.t[-1]) for steps in found)
+
+
+def _logs(columns: Columns) -> Floats:
+    """Of rank 0's step times, without its level, outliers cut off."""
+    import numpy as np
+
+    times = _durations(columns.ranks[0]) if columns.ranks else np.empty(0)
+    if len(times) < LEAST_STEPS or (times <= 0).any():
+        return np.empty(0)
+    logs = np.log(times)
+    low, high = np.quantile(logs, (0.02, 0.98))
+    return np.asarray(np.clip(logs, low, high) - np.clip(logs, low, high).mean())
+
+
+def _losses(columns: Columns) -> Floats:
+    import numpy as np
+
+    steps = columns.ranks[0].steps if columns.ranks else None
+    return np.empty(0) if steps is None else steps.loss[np.isfinite(steps.loss)]
+
+
+def _alike(a: Floats, b: Floats) -> float | None:
+    """Correlation of what both have."""
+    n = min(len(a), len(b))
+    if n < LEAST_STEPS:
+        return None
+    a, b = a[:n] - a[:n].mean(), b[:n] - b[:n].mean()
+    scale = math.sqrt(float((a**2).sum()) * float((b**2).sum()))
+    return float((a * b).sum()) / scale if scale > 0 else 1.0

@@ -1,0 +1,1 @@
+"""What other accounts, and hostile files, must not achieve."""

@@ -1,0 +1,241 @@
+"""Bundles: packed with the same bytes each time, without secrets, signed, and taken like runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.trust.honest import honest_run, nodes, packed
+from tests.trust.test_forgeries import members_of
+from trainmark import api, api_trust
+from trainmark.cli.main import main
+from trainmark.errors import UserError
+from trainmark.store import rundir
+from trainmark.store.rundir import RunDir
+from trainmark.trust import bundle as bundles
+from trainmark.trust import keys, leaderboard, verify
+from trainmark.trust.records import PACKAGES
+
+SECRETS = {
+    "token": "ghp_" + "a1B2" * 9,
+    "assigned": "hunter2-and-more",
+    "url-password": "alice:pa55word",
+    "random": "qX7vR2mZ9kL4wT8pB3nY6cJ1",
+}
+
+
+def test_the_same_run_gives_the_same_bytes(run: RunDir, tmp_path: Path) -> None:
+    first, second = (packed(run, tmp_path / name).read_bytes() for name in ("a.tmk", "b.tmk"))
+    assert first == second
+
+
+def test_secrets_are_taken_out_and_listed(run: RunDir, tmp_path: Path) -> None:
+    node = nodes(run)[0]
+    (node / "rank0.out.log").write_text(
+        f"using {SECRETS['token']}\nAPI password={SECRETS['assigned']} ok\nfetch http://{SECRETS['url-password']}@host/x\n"
+    )
+    (node / "rank0" / "env.log").write_text(f"WANDB={SECRETS['random']}\nOMP_NUM_THREADS=2\n")
+    made = packed(run, tmp_path / "x.tmk")
+    content = b"".join(members_of(made).values())
+    for kind, secret in SECRETS.items():
+        assert secret.encode() not in content
+        assert f"[removed:{kind}]".encode() in content
+    assert b"OMP_NUM_THREADS=2" in content
+    found = verify.verify(made)
+    assert found.verified
+    assert sum(one.reason.arguments["count"] for one in found.findings if one.reason.code == "bytes-removed") == 4
+
+
+def test_a_file_that_its_agent_did_not_write_so_is_found(run: RunDir, tmp_path: Path) -> None:
+    from tests.trust.honest import change_json
+    from trainmark.agent.digests import of_folder
+
+    for node in nodes(run):
+        change_json(node / rundir.RESULT, files=of_folder(str(node), {}))
+    secret = nodes(run)[0] / "rank0.out.log"
+    assert verify.verify(packed(run, tmp_path / "a.tmk")).verified
+    with (nodes(run)[1] / rundir.EVENTS).open("a") as file:
+        file.write("\n")
+    secret.write_text(secret.read_text() + "more\n")
+    found = verify.verify(packed(run, tmp_path / "b.tmk"))
+    assert {one.place.rpartition("/")[2] for one in found.faults()} == {"rank0.out.log", "events.jsonl"}
+    assert {one.reason.code for one in found.faults()} == {"not-what-agent-wrote"}
+
+
+def test_what_was_taken_out_is_held_against_the_original(run: RunDir, tmp_path: Path) -> None:
+    from tests.trust.honest import change_json
+    from trainmark.agent.digests import of_folder
+
+    (nodes(run)[0] / "rank0.out.log").write_text(f"using {SECRETS['token']}\n")
+    for node in nodes(run):
+        change_json(node / rundir.RESULT, files=of_folder(str(node), {}))
+    assert verify.verify(packed(run, tmp_path / "x.tmk")).verified
+    assert verify.verify(packed(run, tmp_path / "y.tmk", logs=False)).verified
+
+
+def test_a_secret_across_the_edge_of_two_pieces_is_taken_out(
+    run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainmark.trust.removal._BLOCK", 64)
+    log = nodes(run)[0] / "rank0.out.log"
+    log.write_text("".join(f"line {number}: {SECRETS['token']}\n" for number in range(50)))
+    assert SECRETS["token"].encode() not in b"".join(members_of(packed(run, tmp_path / "x.tmk")).values())
+
+
+def test_anonymous_takes_out_the_home_folder(run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/eve")
+    (nodes(run)[0] / "rank0.out.log").write_text("data in /home/eve/data\n")
+    assert b"/home/eve" in b"".join(members_of(packed(run, tmp_path / "a.tmk")).values())
+    assert b"/home/eve" not in b"".join(members_of(packed(run, tmp_path / "b.tmk", anonymous=True)).values())
+
+
+def test_without_logs_it_says_what_cannot_be_checked(run: RunDir, tmp_path: Path) -> None:
+    found = verify.verify(packed(run, tmp_path / "x.tmk", logs=False))
+    assert found.verified
+    left_out = {one.place.rpartition("/")[2] for one in found.findings if one.reason.code == "file-left-out"}
+    assert left_out == {"rank0.out.log", "env.log"}
+
+
+def test_packages_are_listed_as_cyclonedx(bundle: Path) -> None:
+    listed = json.loads(members_of(bundle)[PACKAGES])
+    assert (listed["bomFormat"], listed["specVersion"]) == ("CycloneDX", "1.6")
+    assert listed["components"][0]["purl"] == "pkg:pypi/msgspec@0.0.1"
+
+
+def test_the_signature_is_an_in_toto_statement_of_what_was_run(bundle: Path, run: RunDir) -> None:
+    import base64
+
+    members = members_of(bundle)
+    envelope = json.loads(next(content for name, content in members.items() if name.startswith("signatures/")))
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
+    (made,) = statement["predicate"]["buildDefinition"]["externalParameters"]["runs"]
+    assert made["run"] == run.id
+    sources = {one["name"] for one in statement["predicate"]["buildDefinition"]["resolvedDependencies"]}
+    assert "sources/resnet50/0/pytorch.py" in sources
+
+
+def test_several_sign_one_bundle(bundle: Path) -> None:
+    keys.create("eve") if "eve" not in {one.name for one in keys.listed()} else None
+    bundles.add_signature(bundle, bundle, "eve", "auditor")
+    found = verify.verify(bundle)
+    assert found.verified
+    assert {(one.role, one.name) for one in found.signatures} == {("maker", "maker"), ("auditor", "eve")}
+
+
+def test_a_key_is_closed_to_others_and_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    before = os.umask(0)
+    try:
+        made = keys.create("mine")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path(made.path).stat().st_mode) == 0o600
+    with pytest.raises(UserError, match="already"):
+        keys.create("mine")
+    Path(made.path).chmod(0o640)
+    with pytest.raises(UserError, match="chmod 600"):
+        keys.load("mine")
+
+
+def test_a_key_with_a_passphrase_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    keys.create("mine", "open sesame")
+    assert keys.has_passphrase("mine")
+    keys.load("mine", "open sesame")
+    for wrong in (None, "wrong"):
+        with pytest.raises(UserError):
+            keys.load("mine", wrong)
+
+
+def test_a_public_key_travels_as_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "alice"))
+    made = keys.create("default")
+    line = keys.public_line("default")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "bob"))
+    assert keys.trust("alice", line).fingerprint == made.fingerprint
+    assert keys.names() == {made.fingerprint: "alice"}
+    with pytest.raises(UserError, match="another key"):
+        keys.trust("alice", f"trainmark-ed25519 {'00' * 32} mallory")
+    for name in ("../x", "", "a/b"):
+        with pytest.raises(UserError):
+            keys.trust(name, line)
+
+
+def test_a_bundle_is_imported_once(bundle: Path, tmp_path: Path, run: RunDir) -> None:
+    (first,) = api_trust.unpack(bundle, runs=tmp_path / "mine")
+    (again,) = api_trust.unpack(bundle, runs=tmp_path / "mine")
+    assert first.path == again.path
+    mine = first.report().cases[0].measurements["throughput"]
+    assert mine == api.open(run.path).report().cases[0].measurements["throughput"]
+
+
+def test_a_bundle_with_faults_is_not_imported(run: RunDir, tmp_path: Path) -> None:
+    from trainmark.trust import pack
+
+    pack.pack([run], tmp_path / "x.tmk")
+    with pytest.raises(UserError, match="nobody has signed it"):
+        api_trust.unpack(tmp_path / "x.tmk", runs=tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_bundle_is_opened_and_compared_like_a_run(bundle: Path, tmp_path: Path) -> None:
+    other = packed(honest_run(tmp_path / "other", seed=50), tmp_path / "other.tmk")
+    assert api.open(bundle).state == "SUCCEEDED"
+    (comparison,) = api.compare(str(bundle), str(other)).record
+    assert comparison.cases[0].verdict.word in ("equivalent", "inconclusive")
+
+
+def test_ties_share_a_place(tmp_path: Path) -> None:
+    from tests.trust.honest import SHAPE
+    from trainmark.testing.synthetic import Shape
+
+    slow = Shape(**{name: getattr(SHAPE, name) for name in SHAPE.__struct_fields__} | {"seconds": 0.3})
+    made = [
+        packed(honest_run(tmp_path / name, seed=seed, shape=shape), tmp_path / f"{name}.tmk")
+        for name, seed, shape in (("a", 1, SHAPE), ("b", 2, SHAPE), ("c", 3, slow))
+    ]
+    rows = sorted((row for path in made for row in leaderboard._rows(path, 0)), key=lambda row: -row.value)
+    assert leaderboard.places(rows) == [1, 1, 3]
+
+
+def test_the_command_line_from_key_to_leaderboard(
+    run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    file, runs = str(tmp_path / "x.tmk"), str(run.path.parent)
+    assert main(["pack", run.id, "--runs", runs, "-o", file]) == 2
+    assert "trainmark key create" in capsys.readouterr().err
+    assert main(["key", "create"]) == 0
+    assert main(["pack", run.id, "--runs", runs, "-o", file]) == 0
+    assert main(["verify", file]) == 0
+    assert "verified" in capsys.readouterr().out
+    assert main(["verify", file, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verified"] is True
+    assert main(["verify", file, "--cite"]) == 0
+    assert "@misc{" in capsys.readouterr().out
+    assert main(["report", file]) == 0
+    assert "images/s" in capsys.readouterr().out
+    assert main(["import", "bundle", file, "--runs", str(tmp_path / "mine")]) == 0
+    site = tmp_path / "site"
+    assert main(["leaderboard", file, "-o", str(site)]) == 0
+    assert {one.name for one in site.iterdir()} == {"index.html", "feed.json", "feed.xml", "bundles", "verified"}
+    assert "bundles/x.tmk" in (site / "index.html").read_text()
+    assert main(["pack", run.id, "--runs", runs, "-o", str(tmp_path / "u.tmk"), "--unsigned"]) == 0
+    assert main(["verify", str(tmp_path / "u.tmk")]) == 4
+    assert main(["verify", str(run.path / rundir.MANIFEST)]) == 2
+    assert main(["leaderboard", str(tmp_path / "u.tmk"), "-o", str(site)]) == 1
+
+
+FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.tmk"))
+
+
+@pytest.mark.parametrize("path", FROZEN, ids=lambda path: path.stem)
+def test_bundles_of_older_versions_still_verify(path: Path) -> None:
+    found = verify.verify(path)
+    assert found.verified
+    assert found.figures[0]["value"] == pytest.approx(53.4, rel=0.05)

@@ -1,0 +1,50 @@
+"""Messages of errors, read from the source: `messages.py` lists those that have no Chinese yet."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1] / "src" / "trainmark"
+_RAISED = ("UserError", "SiteError")
+
+
+def templates(folder: Path = ROOT) -> Iterator[tuple[str, str]]:
+    """(place, template): what is filled in stands as {0}, {1} …"""
+    for file in sorted(folder.rglob("*.py")):
+        if "workloads" in file.parts or "testing" in file.parts:
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _RAISED and node.args:
+                text = _template(node.args[0])
+                if text is not None:
+                    yield f"{file.relative_to(ROOT)}:{node.lineno}", text
+
+
+def _template(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if not isinstance(node, ast.JoinedStr):
+        return None
+    text, number = "", 0
+    for value in node.values:
+        if isinstance(value, ast.Constant):
+            text += str(value.value)
+        else:
+            text += f"{{{number}}}"
+            number += 1
+    return text
+
+
+def main() -> None:
+    from trainmark.i18n.words import error
+
+    for place, text in templates():
+        if error(text, "zh") == text:
+            sys.stdout.write(f"{place}: {text}\n")
+
+
+if __name__ == "__main__":
+    main()
