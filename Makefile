@@ -6,7 +6,7 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: docs bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
+.PHONY: docs gallery bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
 	sbom perf lint clean
 
 bench: $(VENV)/.bench
@@ -44,6 +44,11 @@ fuzz: $(VENV)/.dev
 docs: $(VENV)/.docs
 	$(BIN)/python tools/reference_pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# Reports of this machine as pages and pictures, in docs/gallery; a quarter of an hour, on a machine with nothing else to do.
+gallery: $(VENV)/.dev
+	$(BIN)/trainmark data get fashion-mnist state-of-the-union
+	$(BIN)/python tools/gallery.py
 
 # What is published: dist/*.tar.gz and dist/*.whl, the same bytes whenever and wherever they are built.
 package: $(VENV)/.package
