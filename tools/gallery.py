@@ -1,4 +1,4 @@
-"""Makes `docs/gallery`: reports of this machine as pages, and pictures of them. `gallery.py NAME …` makes only those."""
+"""Makes `docs/gallery`: reports of this machine as pages and pictures. `gallery.py NAME …` makes those only."""
 
 from __future__ import annotations
 
