@@ -158,7 +158,7 @@ class Loop:
         passed = self._clock() - self._began
         if passed + self._lasted.get(ref.case, 0.0) <= self._plan.within:
             return False
-        why = reason("out-of-time", rounds=done, wanted=case.repeat, seconds=self._plan.within)
+        why = reason("out-of-time", rounds=done, wanted=case.repeat, seconds=f"{self._plan.within:g}")
         self._record(journal.ENOUGH, case=ref.case, round=ref.round - 1, reason=why)
         self._observer.note(reason("of-case", case=case.case, why=why))
         return True
