@@ -25,6 +25,7 @@ from scipy.stats import t as student
 
 from trainmark import __version__
 from trainmark.spec import band, workload
+from trainmark.spec.shape import STEPS
 from trainmark.store.rundir import RunDir
 
 SEEDS = 5
@@ -79,7 +80,12 @@ def make(name: str, preset: str, folder: Path) -> band.Band:
         raise SystemExit(f"{name} {preset}: {(report['cases'][0]['reason'] or {}).get('text')}")
     run = RunDir(Path(report["dir"]))
     (plan,) = run.manifest().plan.cases
-    seen = [losses(path) for path in sorted(run.path.glob("*/round*/attempt1"))]
+    # Of the recipe's own steps: a preset that runs by time goes on after them, as long as the machine makes it.
+    steps = next(int(plan.params[one]) for one in STEPS if one in plan.params)
+    seen = [
+        {step: loss for step, loss in losses(path).items() if step <= steps}
+        for path in sorted(run.path.glob("*/round*/attempt1"))
+    ]
     return band.Band(
         preset=preset,
         framework=FRAMEWORK,

@@ -116,12 +116,19 @@ def plan(
     set: Settings = None,
     seed: int | None = None,
     preset: str | None = None,
+    seconds: float | None = None,
 ) -> Plan:
-    """What `run` would do, without doing it. `set`: parameters for every case that has them.
+    """What `run` would do, without doing it. `set`: parameters for every case that has them; `seconds`: how long each
+    round shall measure.
 
     >>> [case.case for case in tm.plan("quick").cases]
     """
-    return _planned(suite, site, set, seed, preset)
+    return _planned(_lasting(suite, preset, seconds), site, set, seed, None)
+
+
+def _lasting(source: SuiteLike, preset: str | None, seconds: float | None) -> Loaded:
+    loaded = suite(source, preset=preset)
+    return loaded if seconds is None else suites.measured_for(loaded, seconds)
 
 
 def _planned(source: SuiteLike, where: SiteLike, changed: Settings, seed: int | None, preset: str | None) -> Plan:
@@ -148,22 +155,25 @@ def run(
     set: Settings = None,
     seed: int | None = None,
     preset: str | None = None,
+    seconds: float | None = None,
     check: bool = True,
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> Run:
     """Runs a suite or a case to its end, and returns the run.
 
-    `runs`: the folder that runs are kept in (default: $TRAINMARK_RUNS, else `runs`). `check`: look at the hosts of a
-    site before the start. `on_progress` is called in this thread with a `ProgressUpdate`, about twice a second.
-    `stop`: an event by which another thread may ask the run to stop.
+    `runs`: the folder that runs are kept in (default: $TRAINMARK_RUNS, else `runs`). `seconds`: how long each round
+    shall measure (default: as its preset does). `check`: look at the hosts of a site before the start. `on_progress` is
+    called in this thread with a `ProgressUpdate`, about twice a second. `stop`: an event by which another thread may
+    ask the run to stop.
 
     >>> tm.run("noop:none:cpu:1:1:1", runs="/tmp/runs").state
     """
     command = f"trainmark.run({_name(suite)})"
-    made = _with_largest_batches(suite, site, set, seed, preset, runs, check, command, stop)
+    loaded = _lasting(suite, preset, seconds)
+    made = _with_largest_batches(loaded, site, set, seed, None, runs, check, command, stop)
     if made is None:
-        made = _created(_planned(suite, site, set, seed, preset), runs, check, command)
+        made = _created(_planned(loaded, site, set, seed, None), runs, check, command)
     return made.resume(on_progress=on_progress, stop=stop)
 
 

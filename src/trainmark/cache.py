@@ -15,13 +15,13 @@ def cache_dir(room: str = "") -> Path:
     top = _top()
     for folder in (top, top / room) if room else (top,):
         try:
-            why = private.why_foreign(str(folder))
+            why = private.why_foreign(str(folder), sticky=folder == top)
         except OSError:
             continue  # not there yet
         if why is not None:
             raise UserError(
                 f"the cache {folder} is not used: {why}; `chmod go-w {folder}` if it is yours, "
-                "or set TRAINMARK_CACHE to a folder of your own"
+                f"or set TRAINMARK_CACHE to a folder of your own (or {private.TRUSTED_OWNERS}, see docs/security.md)"
             )
     return top / room if room else top
 

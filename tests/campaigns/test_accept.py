@@ -377,6 +377,7 @@ def test_what_doctor_found_stands_in_the_verdict() -> None:
     nodes = ["n1", "n2", "n3"]
     findings = [
         Finding("n2", "Xid", False, reason("gpu-xid", xid=79, device="0000:3b:00", count=1)),
+        *(Finding(node, "time", None, reason("clock-alone")) for node in nodes),
         Finding(
             "n3", "differs", None, reason("node-differs", what="MTU", value="1500", usual="9000", count=2, nodes=3)
         ),
@@ -385,4 +386,5 @@ def test_what_doctor_found_stands_in_the_verdict() -> None:
     found = acceptance.build(_setting(nodes, findings=findings), acceptance.gather(stages))
     assert [one.word for one in found.nodes] == ["good", "suspect", "good"] and found.drain == []
     text = show(found, "text")
+    assert "n1, n2, n3: time: no time service" in text, "what nodes have in common is told once"
     assert "Xid 79" in text and "n3: differs: MTU: 1500, where 2 of 3 nodes have 9000" in text

@@ -34,6 +34,18 @@ def test_a_change_is_found_where_it_happened(cli: Cli) -> None:
     assert "did you mean" in cli("history", "oen:none:cpu:1:1:3", code=2).stderr
 
 
+def test_six_runs_are_enough_and_the_last_run_alone_is_told_from_its_noise(cli: Cli) -> None:
+    for number, factor in enumerate((1.0, 1.004, 0.997, 0.901, 0.899, 0.9)):
+        finished_run(cli.runs, f"2026010{number + 1}-a", {CASE: scaled(factor)})
+    (found,) = cli.json("history", CASE)
+    assert [one["index"] for one in found["changes"]] == [3] and found["last"] is None
+    for number, factor in enumerate((0.902, 0.898, 0.903, 0.75)):
+        finished_run(cli.runs, f"2026020{number + 1}-a", {CASE: scaled(factor)})
+    (found,) = cli.json("history", CASE)
+    assert found["last"]["runs"] == 6 and found["last"]["ratio"] == pytest.approx(0.75 / 0.9, rel=0.01)
+    assert "the last run, 20260204-a, lies -16.7 % off the 6 before it" in " ".join(cli("history", CASE).stdout.split())
+
+
 def test_runs_are_compared_with_the_baseline_of_their_hosts(cli: Cli) -> None:
     finished_run(cli.runs, "a", {CASE: SPEEDS}, host="n1")
     finished_run(cli.runs, "b", {CASE: scaled(0.8)}, host="n1")

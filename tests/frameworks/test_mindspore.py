@@ -21,7 +21,7 @@ def test_resnet50_takes_the_names_and_settings_of_other_tools(cli, whole_cache):
     words = [word for one in sets for word in ("--set", one)]
     said = cli("run", "resnet50:mindspore:cpu:1:1:1", "--preset", "smoke", "--json", *words).stdout
     case = json.loads(said)["cases"][0]
-    assert case["case"] == "resnet50:mindspore:cpu:1:1:1@batch=2,classes=10,data_sink_steps=2,steps=4"
+    assert case["case"] == "resnet50:mindspore:cpu:1:1:1@batch=2,classes=10,data_sink_steps=2,preset=smoke,steps=4"
     told = Told(cli)
     assert [event["n"] for event in told.of(0, "STEP_END")] == [2] * 4
     assert len(told.losses()) == 4

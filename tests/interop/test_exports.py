@@ -58,7 +58,7 @@ def test_junit(tmp_path: Path) -> None:
     assert good.find("failure") is None
     assert {p.get("name"): p.get("value") for p in good.iter("property")}["throughput"] == "320 samples/s"
     failure = bad.find("failure")
-    assert failure is not None and 'Traceback <&"?=1+1' in (failure.text or "")
+    assert failure is not None and 'Traceback <&"\\x00=1+1' in (failure.text or "")
 
 
 def test_prometheus(tmp_path: Path) -> None:

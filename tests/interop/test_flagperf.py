@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 from trainmark.interop.flagperf import perflog
 from trainmark.interop.flagperf.export import FINISHED_KEYS
 from trainmark.interop.protocol import REGISTRY, defaults
@@ -25,6 +26,7 @@ from trainmark.interop.reading.records import Begin, Counted, End, Flag, Item, L
 from trainmark.report import build
 from trainmark.report.records import CaseReport
 from trainmark.store.rundir import RunDir
+from trainmark.testing import synthetic
 from trainmark.testing.formats import ExportContract, FormatContract, check, read
 
 CASE = "resnet50:pytorch_1.8:A100:1:8:2"
@@ -275,7 +277,7 @@ def test_there_and_back(tree: Path, tmp_path: Path) -> None:
     first = RunDir(Path(imported(tree, tmp_path / "runs").dir))
     written = REGISTRY.get("flagperf").write([first], tmp_path / "out", {})
     names = {file.name for file in written}
-    assert names == {"rank0.out.log", "cpu_monitor.log", "nvidia_monitor.log"}
+    assert names == {"rank0.out.log", "start_pytorch_task.log", "cpu_monitor.log", "nvidia_monitor.log"}
     log = next(file for file in written if file.name == "rank0.out.log").read_text()
     events = [json.loads(line.removeprefix("[PerfLog] ")) for line in log.splitlines()]
     assert events[-1]["event"] == "FINISHED" and set(events[-1]["value"]) >= set(FINISHED_KEYS)
@@ -431,3 +433,46 @@ def test_the_quick_way_reads_what_the_patient_one_reads(lines: list[bytes], size
         assert quick == perflog.parse(data)
     assert quick.lines == quick.other + quick.taken + len(quick.rare) + len(quick.long)
     assert quick.lines == data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
+
+
+def one_log(tmp_path: Path, text: str) -> tuple[ImportResult, CaseReport]:
+    logs.put(tmp_path / "logs", "resnet50:pytorch_1.8:A100:1:1:1", text)
+    options = defaults(REGISTRY.get("flagperf").import_options)
+    brought = import_results("flagperf", tmp_path / "logs", tmp_path / "runs", options)
+    (case,) = build.build(RunDir(Path(brought.dir))).cases
+    return brought, case
+
+
+def test_steps_are_steps_and_not_lines(tmp_path: Path) -> None:
+    _, case = one_log(tmp_path, logs.log(400))
+    assert case.measurements["steps"].value == 400
+
+
+def test_a_loss_that_is_no_number_is_invalid(tmp_path: Path) -> None:
+    _, case = one_log(tmp_path, logs.log(400).replace('"loss": 0.005,', '"loss": NaN,'))
+    assert case.state == "INVALID" and "NaN at step 200" in say(case.reason)
+    assert not case.measurements or case.measurements["throughput"].value is None
+
+
+def test_a_second_training_in_one_file_is_flagged(tmp_path: Path) -> None:
+    brought, case = one_log(tmp_path, logs.log(400) + logs.log(400))
+    assert brought.imported.flags["second run"] == 1 and case.measurements["steps"].value == 400
+
+
+def test_control_characters_of_names_are_spelt_out(tmp_path: Path) -> None:
+    logs.put(tmp_path / "logs", "resnet50:pytorch_1.8:A100:1:1:1", logs.log(400), host="n\x1b[31m1")
+    brought = import_results(
+        "flagperf", tmp_path / "logs", tmp_path / "runs", defaults(REGISTRY.get("flagperf").import_options)
+    )
+    everything = b"".join(file.read_bytes() for file in Path(brought.dir).rglob("*") if file.suffix == ".json")
+    assert b"\x1b" not in everything and not any("\x1b" in str(file) for file in Path(brought.dir).rglob("*"))
+
+
+def test_what_is_written_has_the_logs_of_all_ranks_and_of_the_start(tmp_path: Path) -> None:
+    run = synthetic.write_run(tmp_path / "runs", "mnist:pytorch:cpu:1:2:1", [synthetic.Shape(steps=40)])
+    files = REGISTRY.get("flagperf").write([run], tmp_path / "out", {})
+    names = {file.name for file in files}
+    assert {"rank0.out.log", "rank1.out.log", "start_pytorch_task.log"} <= names
+    for file in files:
+        if file.name.startswith("rank"):
+            assert file.read_text().count('"STEP_END"') > 10

@@ -86,7 +86,7 @@ class TestReadOne(FormatContract):
 def test_speed_and_quality(submission: Path, tmp_path: Path) -> None:
     brought = import_results("mlperf", submission, tmp_path / "runs", defaults(REGISTRY.get("mlperf").import_options))
     (case,) = build.build(RunDir(Path(brought.dir))).cases
-    assert case.case == "resnet50:pytorch:NVIDIA-H100-80GB:2:8:2@batch=100"
+    assert case.case == "resnet50:pytorch:NVIDIA-H100-80GB:2:8:2@batch=100,submitter=org,system=box"
     # 1000 images in 2 s; evaluation is left out, and counts in the sustained figure.
     assert case.measurements["throughput"].value == pytest.approx(500.0)
     assert case.measurements["sustained_throughput"].value == pytest.approx(1000 / 3)
@@ -103,6 +103,68 @@ def test_bad_lines_and_bad_ends(tmp_path: Path) -> None:
     assert end.state == "FAILED" and "aborted" in end.reason
     assert sum(isinstance(item, LoggedEvent) and item.k == "EVALUATE" for item in items) == 3
     assert sum(isinstance(item, Begin) for item in items) == 1
+
+
+def test_systems_of_one_submission_stay_apart(submission: Path, tmp_path: Path) -> None:
+    """Two boxes with the same accelerators, as many as each other."""
+    other = submission / "results" / "box_v2" / "resnet"
+    other.mkdir(parents=True)
+    (submission / "systems" / "box_v2.json").write_text(json.dumps({**SYSTEM, "system_name": "box_v2"}))
+    (other / "result_0.txt").write_text(log())
+    brought = import_results("mlperf", submission, tmp_path / "runs", defaults(REGISTRY.get("mlperf").import_options))
+    assert (brought.cases, brought.rounds) == (2, 3)
+
+
+def kinds(file: Path, text: str) -> list[str]:
+    file.write_text(text)
+    items = read(REGISTRY.get("mlperf"), file)
+    check(items)
+    return [item.kind for item in items if isinstance(item, Flag)]
+
+
+def test_what_cannot_be_is_flagged(tmp_path: Path) -> None:
+    file = tmp_path / "result_0.txt"
+    assert set(kinds(file, log(3) + log(3))) == {"second run"}
+    assert kinds(file, log(3).replace("run_stop", "noise") + line("run_stop", 2, status="success")) == [
+        "time backwards"
+    ]
+    assert kinds(file, log(3).replace('"value": 100,', '"value": -100,')) == ["odd number"]
+    assert "line ends" in kinds(file, log(1).replace("\n", "\r"))
+
+
+OLD = """\
+:::MLL 1558637925.000 submission_benchmark: {"value": "resnet", "metadata": {"file": "a.py", "lineno": 1}}
+:::MLL 1558637925.100 submission_platform: {"value": "box", "metadata": {}}
+:::MLL 1558637926.000 global_batch_size: {"value": 100, "metadata": {}}
+:::MLL 1558637926.000 train_samples: {"value": 1000, "metadata": {}}
+:::MLL 1558637930.000 init_stop: {"value": null, "metadata": {}}
+:::MLL 1558637930.000 run_start: {"value": null, "metadata": {}}
+:::MLL 1558637932.000 epoch_stop: {"value": null, "metadata": {"epoch_num": 1}}
+:::MLL 1558637933.000 eval_accuracy: {"value": 0.5, "metadata": {"epoch_num": 1}}
+:::MLL 1558637934.000 run_stop: {"value": null, "metadata": {"status": "success"}}
+"""
+OLDEST = """\
+:::MLPv0.5.0 resnet 1541710385.1399 (mlperf_log_utils.py:56) input_batch_size: 100
+:::MLPv0.5.0 resnet 1541710386.0000 (a.py:1) run_start
+:::MLPv0.5.0 resnet 1541710390.0000 (a.py:2) eval_accuracy: {"epoch": 0, "value": 0.25}
+:::MLPv0.5.0 resnet 1541710391.0000 (a.py:3) run_stop: {"success": true}
+"""
+
+
+@pytest.mark.parametrize(("text", "evaluated"), [(OLD, 0.5), (OLDEST, 0.25)])
+def test_logs_of_the_first_versions(tmp_path: Path, text: str, evaluated: float) -> None:
+    """Made after the logs of the reference implementations and of the packages mlperf_compliance 0.0.10 and 0.6."""
+    file = tmp_path / "result_0.txt"
+    file.write_text(text)
+    items = read(REGISTRY.get("mlperf"), file)
+    check(items)
+    assert not [item for item in items if isinstance(item, Flag)]
+    (begin,) = [item for item in items if isinstance(item, Begin)]
+    assert begin.case.workload == "resnet50" and begin.case.params["batch"] == 100
+    events = {item.k: item for item in items if isinstance(item, LoggedEvent)}
+    assert events["EVALUATE"].more["values"] == {"accuracy": evaluated}
+    assert [item.state for item in items if isinstance(item, End)] == ["SUCCEEDED"]
+    assert events["TRAIN_END"].t > events["TRAIN_START"].t
 
 
 def test_olympic_mean() -> None:

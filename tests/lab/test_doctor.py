@@ -109,3 +109,18 @@ def test_noise_of_a_login_shell_is_passed_over(cli: Cli, hosts: Lab, site_file: 
         assert all(finding["good"] is not False for finding in found)
     finally:
         profile.unlink()
+
+
+@pytest.mark.lab
+def test_a_host_that_differs(cli: Cli, hosts: Lab, site_file: Callable[..., Path]) -> None:
+    """Another MTU on one of two: a note on both, since nobody knows which is the odd one."""
+    hosts.on("node2", "ip", "link", "set", "eth0", "mtu", "1400")
+    try:
+        found = cli.json("doctor", "--site", str(site_file(python=PLAIN)))
+    finally:
+        hosts.on("node2", "ip", "link", "set", "eth0", "mtu", "1500")
+    told = {(one["host"], one["found"]) for one in found if one["code"] == "nodes-differ"}
+    assert told == {
+        ("node1", "MTU of eth0: 1500, others have 1400"),
+        ("node2", "MTU of eth0: 1400, others have 1500"),
+    }

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from tests.plans import plan
 from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Gaps, Result, TrialRow
@@ -24,6 +25,9 @@ from trainmark.report.make.compare import Compared, Comparison, NotCompared, Ove
 from trainmark.report.make.goodput import GoodputCase, GoodputRun
 from trainmark.report.make.history import Entry, History, LeftOut
 from trainmark.report.make.predict import PredictedRun, PredictedSeries, Refusal
+from trainmark.report.make.references import Reference, ReferenceCase
+from trainmark.report.make.score import Score
+from trainmark.report.make.score import score as score_of
 from trainmark.report.make.why import Why
 from trainmark.report.records import (
     CaseReport,
@@ -42,12 +46,14 @@ from trainmark.score.accept.links import Effect, LinksResult
 from trainmark.score.accept.nodes import NodeResult
 from trainmark.score.records import Cause, Diagnosis, Figure, Flag, Goodput, Measurement, Recovery, Value, Verdict
 from trainmark.score.stats.change_points import Change
+from trainmark.score.studies.aggregate import Speed
 from trainmark.score.studies.goodput import Forecast
 from trainmark.score.studies.predict import Prediction
 from trainmark.score.studies.scaling import ScalePoint
 from trainmark.spec.peaks import Bandwidth, Matmul, Message, Peaks, Product
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import Imported
+from trainmark.testing.launchers import case_plan
 
 HOSTILE = "<script>alert(1)</script>"
 WORSE = "\"'><img src=x onerror=alert(2)>&lt;\u202e{0}\x1b[31m|`@user #1"
@@ -583,6 +589,20 @@ def why_slower() -> list[Why]:
 
 
 # Every kind of report, as records or documents.
+def score() -> Score:
+    """One case of the reference is slower here, one is flagged, one has no speed, and one has no part in it."""
+    found = report(steady(), drifting(), invalid(), single())
+    old = Speed(20.0, 19.0, 21.0, 3)
+    kept = [
+        ReferenceCase(one.case, "", one.trained or Trained("", "quick", "images"), "images/s", old)
+        for one in found.cases[:3]
+    ]
+    hardware = {"processor": "Example CPU 8375C", "threads": "8", "memory_bytes": "33285996544"}
+    other = Reference(1, "lab", "quick", 1794786358.0, "0.1.0", hardware, kept, "measured on a quiet machine")
+    cases = tuple(replace(case_plan(("true",), ["n1"], one.case), version="") for one in found.cases)
+    return score_of(found, replace(plan([1]), cases=cases), other)
+
+
 PAGES: dict[str, Callable[[], Any]] = {
     **ALL,
     "whole": whole,
@@ -594,6 +614,7 @@ PAGES: dict[str, Callable[[], Any]] = {
     "why": why_slower,
     "goodput": goodput_run,
     "peaks": peaks,
+    "score": score,
     "automl": lambda: document(*automl()),
 }
 

@@ -10,16 +10,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.plans import plan
 from tests.report import samples
 from trainmark.i18n.speaker import say
 from trainmark.reasons import reason
 from trainmark.report import summary
+from trainmark.report.make import tries
 from trainmark.report.make.whole import whole
 from trainmark.report.records import Change, Try
 from trainmark.report.show import show
 from trainmark.score.records import Flag
 from trainmark.spec.states import JobState
-from trainmark.store import baselines
+from trainmark.store import baselines, journal
+from trainmark.store.state import RunState
 from trainmark.testing.synthetic import Shape, write_run
 
 TRAINED = "25.6 M parameters (50 layers × 64), batch 16, 64 px, fp32, synthetic data, preset quick"
@@ -96,13 +99,26 @@ def test_what_all_cases_have_is_said_once() -> None:
 
 def test_a_retry_does_not_hide_what_happened_before_it() -> None:
     lost, gone = reason("imported-from", format="n3 is silent"), reason("imported-from", format="n3 is unreachable")
-    tries = [Try(2, 1, JobState.LOST, lost), Try(3, 1, JobState.LOST, lost), Try(2, 2, JobState.FAILED, gone)]
-    report = samples.report(replace(samples.failed(), tries=tries), state=JobState.FAILED)
+    tried = [Try(2, 1, JobState.LOST, lost), Try(3, 1, JobState.LOST, lost), Try(2, 2, JobState.FAILED, gone)]
+    report = samples.report(replace(samples.failed(), tries=tried), state=JobState.FAILED)
     for kind in ("text", "md", "html"):
         said = " ".join(show(report, kind).replace("\\", "").split())
         assert "2 attempts of round(s) 2, 3: lost" in said and "n3 is silent" in said, kind
         assert "round 2, attempt 2: failed" in said and "n3 is unreachable" in said, kind
     assert json.loads(show(report, "json"))["cases"][0]["tries"][0]["state"] == "LOST"
+
+
+def test_attempts_are_read_from_the_journal_without_placeholders() -> None:
+    made = plan([1])
+    begun = journal.Record(journal.ATTEMPT, 1, 1, 0, 1, 1)
+    lost = replace(begun, k=journal.ENDED, state=JobState.LOST, reason="no news from %TRAINMARK_WORK%/runs/x")
+    second = replace(begun, attempt=2)
+    gone = replace(second, k=journal.ENDED, state=JobState.FAILED, reason="unreachable", failure={"kind": "agent"})
+    state = RunState.replay(made, [begun, lost, second, gone])
+    found = tries.of_case(state, 0)
+    assert [(one.attempt, one.state) for one in found] == [(1, JobState.LOST), (2, JobState.FAILED)]
+    assert say(found[0].reason) == "no news from (work folder)/runs/x"
+    assert tries.of_case(RunState.replay(made, [begun, lost]), 0) == [], "one attempt is told by the case itself"
 
 
 def test_the_change_against_the_baseline_stands_on_top(tmp_path: Path) -> None:

@@ -87,3 +87,16 @@ def test_bad_rules(cli: Cli, make_workload: Make, make_suite: Make, text: str, c
     make_workload()
     found = cli("plan", str(make_suite("  - thing:none:cpu:1:1:auto", extra=f"repeat_auto: {text}")), code=2)
     assert complaint in found.stderr
+
+
+def test_a_run_that_is_out_of_time_gives_up_further_rounds_and_no_case(
+    cli: Cli, make_workload: Make, make_suite: Make
+) -> None:
+    make_workload(PROGRAM.format(spread=0))
+    cases = "  - thing:none:cpu:1:1:3\n  - thing:none:cpu:1:1:2@batch=2"
+    report = cli.json("run", str(make_suite(cases, extra="within: 0.01")))
+    assert report["state"] == "SUCCEEDED" and [case["counted"] for case in report["cases"]] == [1, 1]
+    assert all(case["measurements"]["throughput"]["inputs"] for case in report["cases"]), "every case has its figure"
+    for case, wanted in zip(report["cases"], (3, 2), strict=True):
+        assert f"1 of {wanted} rounds: the run's 0.01 s are used up" in [say(note) for note in case["notes"]]
+    assert "nothing left to do" in cli("resume").stdout

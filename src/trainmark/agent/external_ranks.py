@@ -134,6 +134,9 @@ def _why(plan: NodePlan, hello: HelloFile) -> Reason:
         return reason("no-optimizer-step", cure=_CURE)
     if hello.count("torch"):
         return reason("torch-without-training", cure=_CURE)
+    for name in ("jax", "keras"):
+        if hello.count(name):
+            return reason("framework-without-training", name=name, cure=_CURE)
     seen = hello.count("python")
     if seen:
         code = "python-without-torch" if seen == 1 else "pythons-without-torch"

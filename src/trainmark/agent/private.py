@@ -9,6 +9,7 @@ import os
 import stat
 
 # Names or numbers of accounts whose files count as our own: for NFS servers that change owners, for service accounts.
+# `any` is for containers, where all accounts are one person's.
 TRUSTED_OWNERS = "TRAINMARK_TRUSTED_OWNERS"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 FOLDER, FILE = 0o700, 0o600
@@ -32,21 +33,24 @@ def keep_folder(path: str) -> None:
             raise PermissionError(1, why, path) from None
 
 
-def why_foreign(path: str) -> str | None:
+def why_foreign(path: str, sticky: bool = False) -> str | None:
     """Why `path` may hold what another account wrote, in a few words; None when it cannot. OSError when there is
-    nothing. Root can write anything anyway, so what root owns is trusted."""
+    nothing. Root can write anything anyway, so what root owns is trusted. `sticky`: a folder like /tmp will do, because
+    what is in it is looked at, too."""
     link = os.lstat(path)
     found = os.stat(path) if stat.S_ISLNK(link.st_mode) else link
     why = why_foreign_owner(link.st_uid) or why_foreign_owner(found.st_uid)
     if why is not None:
         return why
-    if found.st_mode & _OTHERS_WRITE:
+    if found.st_mode & _OTHERS_WRITE and not (sticky and found.st_mode & stat.S_ISVTX):
         return "others can write to it (mode %04o)" % stat.S_IMODE(found.st_mode)
     return None
 
 
 def why_foreign_owner(uid: int) -> str | None:
-    return None if uid in _trusted() else "it belongs to %s, not to this account" % _name(uid)
+    trusted = os.environ.get(TRUSTED_OWNERS, "").replace(",", " ").split()
+    known = {0, os.geteuid(), *(_number(word) for word in trusted if word != "any")}
+    return None if uid in known or "any" in trusted else "it belongs to %s, not to this account" % _name(uid)
 
 
 def is_ours(path: str) -> bool:
@@ -54,10 +58,6 @@ def is_ours(path: str) -> bool:
         return why_foreign(path) is None
     except OSError:
         return False
-
-
-def _trusted() -> set[int]:
-    return {0, os.geteuid(), *(_number(word) for word in os.environ.get(TRUSTED_OWNERS, "").replace(",", " ").split())}
 
 
 def _number(word: str) -> int:

@@ -27,7 +27,7 @@ verdicts on B: faster, slower, equivalent (within the margin), inconclusive (wit
 exit codes: 4 a case lost more than the threshold, and that is beyond doubt (5 % over all cases); 5 nothing could be
 compared (no case has two rounds with a figure on both sides); else 0.
 Runs of different days differ by more than their rounds do: how much is taken from other runs of the case in the folder,
-from 3 on; else a note says how wide the interval might be. --live measures A and B anew, interleaved.
+from 3 on; else a note says how wide the interval might be. Cases of one run (RUN:CASE) are interleaved: they need none.
 """
 
 

@@ -100,15 +100,11 @@ def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
 
 def _hint(run: RunDir, plan: Plan, final: JobState, args: argparse.Namespace) -> None:
     """What one may want to do next, for a person; a closed terminal does not matter any more."""
-    if args.json or args.log_level in ("warning", "error"):
+    if final is not JobState.CANCELLED or args.json or args.log_level in ("warning", "error"):
         return
     with contextlib.suppress(OSError):
-        if final is JobState.CANCELLED:
-            line = words.phrase("stopped; `{0}` goes on where it ended", args.language)
-            terminal.err(line.replace("{0}", common.resume_line(run, plan)) + "\n")
-        elif plan.kind not in _SHOWS:
-            line = words.phrase("as a page with curves: `{0}`", args.language)
-            terminal.line(line.replace("{0}", f"trainmark report {run.id} --format html"))
+        line = words.phrase("stopped; `{0}` goes on where it ended", args.language)
+        terminal.err(line.replace("{0}", common.resume_line(run, plan)) + "\n")
 
 
 def _show_of(plan: Plan) -> Show:

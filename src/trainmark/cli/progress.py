@@ -90,7 +90,7 @@ class _Counted:
         left = self._pace.seconds_left(attempt_dir, seen, self._case.length) if seen else None
         if left is not None:
             left = self._round_left.of(left, attempt_dir)
-            text += f"  {duration(left)} left"
+            text += f"  {duration(left)} left" if left >= 1 else ""
         whole = self._whole_left(left, self._ref)
         if whole is not None and len(self._plan.order) > 1:
             text += f"  (run: about {duration(whole)} left)"

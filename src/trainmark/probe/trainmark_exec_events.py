@@ -8,6 +8,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections import deque
+from statistics import median
 from time import monotonic_ns
 from typing import Any, Callable
 
@@ -21,6 +23,9 @@ _FIRST_CHECK = 16  # steps; the count is written again each time it has doubled
 _SHORTEST_NS = 1_000_000  # stretches without gradients that are shorter are no evaluation
 _MOST_PROCESSES = 4096
 TOKENS = "tokens"
+
+
+_open_here: list[ExecEvents] = []  # the one framework of this process that trains
 
 
 class HookRecorder(trainmark_probe._Recorder):  # type: ignore[misc]
@@ -93,7 +98,7 @@ class QuietSpans:
         self._last: list[tuple[int, int]] = []  # of the step before
         self._before = False  # the step before that one had such a stretch
         self._at_ns = 0  # the end of the last step
-        self._plain = [0, 0]  # steps without one, and the time of all of them
+        self._plain: deque[int] = deque(maxlen=31)  # how long the last steps without one took
         self.in_steps = 0  # steps that such a stretch is a part of
 
     def add(self, began_ns: int, ended_ns: int) -> None:
@@ -103,11 +108,11 @@ class QuietSpans:
     def stepped(self, now_ns: int) -> list[tuple[int, int]]:
         """A step has ended: the stretches of the step before it that were evaluation."""
         now, self._now = self._now, []
-        if now and self._plain[0] and 2 * sum(end - begin for begin, end in now) * self._plain[0] < self._plain[1]:
+        # The first steps prepare much; how long a step is, is not known there.
+        if now and (not self._plain or 2 * sum(end - begin for begin, end in now) < median(self._plain)):
             now = []
         if not now and self._at_ns:
-            self._plain[0] += 1
-            self._plain[1] += now_ns - self._at_ns
+            self._plain.append(now_ns - self._at_ns)
         self._at_ns = now_ns
         last, self._last = self._last, now
         alone = bool(last) and not self._before and not now
@@ -224,8 +229,8 @@ class ExecEvents:
         """At the first sign of training: this process is a rank from now on, unless another process is that rank."""
         if self._recorder is not None:
             return
-        if self.silent() or trainmark_probe._recorder._fd >= 0:
-            self.on = False  # a worker of a loader, or a program that calls the probe itself
+        if self.silent() or trainmark_probe._recorder._fd >= 0 or _open_here:
+            self.on = False  # a worker of a loader, a program that calls the probe itself, or another framework's
             return
         told, world = self.world()
         rank = self._claim(told)
@@ -241,6 +246,7 @@ class ExecEvents:
             recorder.note("beside", rank)
         recorder.began(began_ns)
         self._recorder = recorder
+        _open_here.append(self)
         if os.environ.get(trainmark_diagnose.VARIABLE):
             workdir = self._config.get("workdir") or os.path.dirname(self._spools)
             self._diagnostic = trainmark_diagnose.Diagnostic(os.environ[trainmark_diagnose.VARIABLE], rank, workdir)

@@ -1,9 +1,9 @@
 """Counts the steps of an unmodified program and the samples that each of them trained.
 
 No framework is needed here: the hooks report each batch a loader gives, each backward pass and each update of an
-optimizer. A backward pass trains on the batch that was read last; others that were read since the pass before are held
-until it shows whether the program reads ahead, takes several batches for each pass, or has skipped them. A step is the
-first update by any optimizer after new batches were trained on.
+optimizer. A step is the first update by any optimizer after new batches were trained on. It trains as many batches as
+it has backward passes, the last that were read; others are held until it shows whether the program reads ahead, takes
+several batches for each pass, or has skipped them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ class Source:
     """One loader of the program, whatever iterators it gives out."""
 
     def __init__(self) -> None:
-        self.sizes: set[int] = set()  # how many batches its backward passes had, each
-        self.suspects: list[int] = []  # all but the last one of its first group
-        self.grouped = 0  # batches for each backward pass, when that is sure and more than one
-        self.broken = 0  # groups of another size after that
+        self.followed: list[int] = []  # batches since the last step that a backward pass has followed
+        self.first = False  # the first of a pass are among them
+        self.shapes: set[tuple[int, int]] = set()  # how many batches and backward passes its steps had
+        self.suspects: list[int] = []  # those of its first step that were more than its backward passes
+        self.grouped: tuple[int, int] | None = None  # more batches than backward passes in each step, for sure
+        self.broken = 0  # steps of another shape after that
         self.passes = 0
         self.trial: list[int] | None = None  # batches read beside those of another loader, not yet known for what
         self.beside = False  # it is read beside another one, time and again
         self.dropped = [0, 0]  # trials that came to nothing, and their samples
         self.parallel = False  # several of its iterators are read in turn
+        self.last = LoaderState(self)  # the iterator that a backward pass has followed last
 
 
 class LoaderState:
     """One iterator of a loader: its batches that no backward pass has followed yet."""
 
     def __init__(self, source: Source | None = None) -> None:
-        self.source = source or Source()
+        self.source: Source = source if source is not None else Source()
         self.fresh: list[int] = []
         self.left: list[int] = []  # given up when another iterator of its loader began
         self.began_ns = 0  # this pass
@@ -56,7 +59,6 @@ class StepCounter:
         self.evaluated = 0  # samples that were read and not trained on
         self.unsure = 0  # samples of which it is not sure that there were so many
         self.idle: list[tuple[int, int]] = []  # when loaders were read without training; the caller empties it
-        self.trained_batches = 0  # since the last step: more than one where gradients are accumulated
         self.loads = False  # batches of a loader have been trained on
         self._pending: list[LoaderState] = []  # those with batches that no backward pass has followed
         self._sources: list[Source] = []
@@ -66,7 +68,9 @@ class StepCounter:
         self._current: LoaderState | None = None  # the one that gave the last batch
         self._over: LoaderState | None = None  # at its end, and not known yet whether it was trained on
         self._ended: LoaderState | None = None  # at its end since the last batch
-        self._backwards = False  # whether any was seen: some programs compute gradients in another way
+        self._backwards = 0  # since the last step
+        self._implicit = True  # until one is seen: some programs compute gradients in another way
+        self._at_end = False  # a backward pass came after the end of a loader that is trained on
 
     # ---- what is reported
 
@@ -90,7 +94,7 @@ class StepCounter:
         elif loader.left:  # another iterator of its loader is read at the same time, so it was trained on
             loader.source.parallel = True
             self.evaluated -= sum(loader.left)
-            self._take(loader, loader.left)
+            self._take(loader.source, loader.left)
             loader.left = []
         loader.passed += 1
         loader.last_ns = now_ns
@@ -124,34 +128,38 @@ class StepCounter:
 
     def backward(self) -> None:
         """The batch that came last is trained on, and so are those of other loaders that look like training."""
-        self._backwards = True
+        self._implicit = False
+        self._follow()
+
+    def _follow(self) -> None:
+        self._backwards += 1
         self._over = None
+        self._at_end = self._at_end or (self._ended is not None and self._ended.trained)
         fresh = [one for one in self._pending if one.learning or (one.possible and one is self._current)]
-        if not fresh:
-            ended = self._ended
-            if ended is not None and ended.held:  # it was read ahead
-                ended.source.sizes.add(0)
-                self._take(ended, [ended.held.pop()])
-                self.trained_batches += 1
-            return
         for source in self._sources:
-            if source.trial is not None and all(one.source is not source for one in fresh):
+            if fresh and source.trial is not None and all(one.source is not source for one in fresh):
                 self._end_trial(source)
         for one in fresh:
             self._pending.remove(one)
             self._train(one)
-        self.trained_batches += 1
+        if not fresh and self._ended is not None and self._ended.held:
+            self._ended.source.followed.append(self._ended.held.pop())  # it was read ahead
+            self._ended.source.shapes.add((0, 1))
 
     def take_step(self) -> bool:
         """An optimizer has stepped: whether batches were trained on since the step before."""
-        if not self._backwards:
-            self.backward()  # gradients are computed in another way
-            self._backwards = False
-        return bool(self._taken)
+        if self._implicit:
+            self._follow()
+        for source in self._sources:
+            if source.followed:
+                self._take(source, self._group(source))
+        # A program that reads ahead reaches the end of its loader before the last backward pass; that step counts.
+        return bool(self._taken) or (self.loads and self._at_end)
 
-    def step(self) -> tuple[int, int]:
-        """A step is counted: its samples, and how long it waited for its data."""
+    def step(self) -> tuple[int, int, int]:
+        """A step is counted: its samples, how long it waited for its data, how many batches it is accumulated over."""
         samples = sum(sum(taken) for taken in self._taken)
+        accumulated = min(self._backwards, max(map(len, self._taken), default=0))
         for place, taken in enumerate(self._taken):
             if place == len(self._loaders):
                 self._loaders.append([0, 0])
@@ -161,11 +169,14 @@ class StepCounter:
             self._drop(loader)
         waited, self._waited_ns = self._waited_ns, 0
         self._taken = []
-        self.trained_batches = 0
+        self._backwards = 0
+        if self._at_end and self._ended is not None and not self._ended.held:
+            self._ended = None  # there is nothing left of it that could be trained on
+        self._at_end = False
         self.steps += 1
         samples = samples if self.batch is None else self.batch
         self.samples += samples
-        return samples, waited
+        return samples, waited, accumulated
 
     def close(self) -> None:
         """Nothing more comes."""
@@ -232,36 +243,42 @@ class StepCounter:
         elif source.trial is not None:  # it was read first, and now it is read last
             fresh, source.trial = source.trial + fresh, None
             source.beside = True
-        first, loader.trained = not loader.trained, True
-        self._take(loader, self._group(loader, fresh, first))
-
-    def _group(self, loader: LoaderState, fresh: list[int], first: bool) -> list[int]:
-        """Those of the batches before one backward pass that it trained on."""
-        source, size = loader.source, len(fresh)
-        steady = source.sizes == {size}
-        source.sizes.add(size)
+        source.first = source.first or not loader.trained
+        loader.trained = True
         if source.beside or source.parallel:
-            return fresh
-        if source.grouped:
-            source.broken += size != source.grouped
-            return fresh
-        if size == 1:
-            return fresh
-        if steady:  # as many as before: all of them, and those that were held then
-            source.grouped = size
-            fresh, source.suspects = source.suspects + fresh, []
-            loader.held = []
-            return fresh
-        if first:
-            source.suspects = loader.held = fresh[:-1]
+            self._take(source, fresh)
         else:
-            self._give_up(fresh[:-1])  # skipped by `continue`
-        return fresh[-1:]
+            source.followed += fresh
+            source.last = loader
 
-    def _take(self, loader: LoaderState, samples: list[int]) -> None:
+    def _group(self, source: Source) -> list[int]:
+        """Those of the batches since the last step that were trained on."""
+        fresh, source.followed = source.followed, []
+        first, source.first = source.first, False
+        shape = len(fresh), self._backwards
+        steady = source.shapes == {shape}
+        source.shapes.add(shape)
+        if source.grouped is not None:
+            source.broken += shape != source.grouped
+            return fresh
+        if shape[0] <= shape[1]:
+            return fresh
+        if steady:  # as many more as before: all of them, and those that were held then
+            source.grouped = shape
+            fresh, source.suspects = source.suspects + fresh, []
+            source.last.held = []
+            return fresh
+        more = shape[0] - shape[1]
+        if first:
+            source.suspects = source.last.held = fresh[:more]
+        else:
+            self._give_up(fresh[:more])  # skipped by `continue`
+        return fresh[more:]
+
+    def _take(self, source: Source, samples: list[int]) -> None:
         self.loads = True
         # The rest of one pass and the begin of the next are of one loader; those beside it have places of their own.
-        place = 1 + [one for one in self._sources if one.beside].index(loader.source) if loader.source.beside else 0
+        place = 1 + [one for one in self._sources if one.beside].index(source) if source.beside else 0
         while len(self._taken) <= place:
             self._taken.append([])
         self._taken[place] += samples

@@ -102,15 +102,13 @@ class TorchEvents(ExecEvents):  # type: ignore[misc]
             self.open(monotonic_ns())
         if self._mode_since:
             self._mode_since, self._trained_in_mode = 0, True
-        trained = self._counter.trained_batches
         self._counter.backward()
         loss, self._unscaled = self._unscaled, None
         loss = tensors if loss is None else loss
         if isinstance(loss, self._torch.Tensor) and loss.dim() == 0:
             self._division = _division(loss)
-            loss = loss.detach()
-            another = self._losses and self._counter.trained_batches > trained
-            self._losses = [loss.clone(), self._losses[1] + loss if another else loss.clone()]  # it may be overwritten
+            loss = loss.detach().clone()  # the program may overwrite it
+            self._losses = [loss, self._losses[1] + loss if self._losses else loss]
 
     def scaled(self, outputs: Any) -> None:
         self._unscaled = outputs
@@ -125,8 +123,7 @@ class TorchEvents(ExecEvents):  # type: ignore[misc]
         for _ in range(self._updates.updated(key, fresh, self._counter.loads)):
             if self._recorder is None:
                 self.open(monotonic_ns())
-            accumulated = self._counter.trained_batches
-            samples, waited = self._counter.step()
+            samples, waited, accumulated = self._counter.step()
             loss = None if skipped else self._loss_of_step(accumulated, samples)
             self._losses = []
             self.write_step(samples, waited, loss, skipped, found)

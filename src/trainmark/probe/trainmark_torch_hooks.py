@@ -156,12 +156,23 @@ def _hook_quiet(quiet: Any, events: TorchEvents, guard: Callable[..., Any]) -> N
     enter, leave = quiet.__enter__, quiet.__exit__
 
     def watched_enter(self: Any) -> Any:
-        guard(events.quiet)
+        if not _by_torch(sys._getframe(1)):
+            self._trainmark = True
+            guard(events.quiet)
         return enter(self)
 
     def watched_exit(self: Any, *error: Any) -> Any:
-        guard(events.loud)
+        if self.__dict__.pop("_trainmark", False):
+            guard(events.loud)
         return leave(self, *error)
 
     quiet.__enter__ = functools.wraps(enter)(watched_enter)
     quiet.__exit__ = functools.wraps(leave)(watched_exit)
+
+
+def _by_torch(caller: Any) -> bool:
+    """Whether torch itself turns gradients off, as when it clips them: that is a part of a step."""
+    module = caller.f_globals.get("__name__", "")
+    if module == "torch.utils._contextlib":  # a function that is decorated with it
+        module = getattr(caller.f_locals.get("func"), "__module__", None) or ""
+    return bool(module.startswith("torch."))

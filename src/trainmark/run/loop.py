@@ -142,7 +142,7 @@ class Loop:
                 continue
             if self._is_out_of_time(case, ref):
                 continue
-            unmet = self._preflight(case)
+            unmet = self._preflight(case) or self._hopeless(case)
             if unmet is not None:
                 self._record(journal.SKIPPED, case=ref.case, reason=unmet)
                 self._observer.ended(case, ref, Ended(JobState.SKIPPED, unmet))
@@ -158,7 +158,7 @@ class Loop:
         passed = self._clock() - self._began
         if passed + self._lasted.get(ref.case, 0.0) <= self._plan.within:
             return False
-        why = reason("out-of-time", rounds=done, wanted=case.repeat, seconds=self._plan.within)
+        why = reason("out-of-time", rounds=done, wanted=case.repeat, seconds=f"{self._plan.within:g}")
         self._record(journal.ENOUGH, case=ref.case, round=ref.round - 1, reason=why)
         self._observer.note(reason("of-case", case=case.case, why=why))
         return True
@@ -178,6 +178,20 @@ class Loop:
             return True
         busy = {host for one in self._going for host in one.hosts}
         return not any(node.host in busy for node in self._plan.cases[ref.case].nodes)
+
+    def _hopeless(self, case: CasePlan) -> Reason | None:
+        """Of a diagnosis: a command that failed once in each of its modes would fail in the other blocks, too."""
+        if case.diagnostic is None:
+            return None
+        modes = [
+            [self._state.rounds[ref].last() for ref in self._state.refs(index)]
+            for index, other in enumerate(self._plan.cases)
+            if other.diagnostic is not None and other.diagnostic.of == case.diagnostic.of
+        ]
+        tried = [[last for last in lasts if last is not None and last.state.ended] for lasts in modes]
+        if all(lasts and all(last.crashed for last in lasts) for lasts in tried):
+            return reason("diagnosed-command-fails")
+        return None
 
     def _skip_the_rest(self, why: Reason) -> None:
         for ref in self._state.waiting({one.ref for one in self._going}):

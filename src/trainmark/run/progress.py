@@ -23,6 +23,10 @@ _USUAL_SHARE = 0.5
 _MARGIN, _WARM_UP_STEPS = 1.15, 5
 
 
+# Phases that programs declare, as what a rank is doing.
+_DOING = {"evaluate": "evaluating", "checkpoint": "saving", "agree": "training"}
+
+
 class Progress(msgspec.Struct, frozen=True):
     """One look at a running attempt. Unknown is None."""
 
@@ -31,7 +35,7 @@ class Progress(msgspec.Struct, frozen=True):
     step: int
     steps: int | None
     rate: float | None
-    # What its ranks do: importing, loading, warming up, training, evaluate (or another declared phase), ending.
+    # What its ranks do: importing, loading, warming up, training, evaluating (or another declared phase), ending.
     phase: str = ""
 
     def text(self, unit: str) -> str:
@@ -132,7 +136,7 @@ def look(attempt_dir: Path, case: CasePlan) -> Progress | None:
         step=int(last.get("step") or 0),
         steps=_steps(case),
         rate=None if None in rates else sum(float(rate) for rate in rates if rate is not None),
-        phase=str(last.get("phase") or ""),
+        phase=_DOING.get(phase := str(last.get("phase") or ""), phase),
     )
 
 

@@ -23,6 +23,10 @@ def schema(kind: str) -> dict[str, Any]:
     made, parts = msgspec.json.schema_components([KINDS[kind], Entry, CommandEntry], ref_template="#/$defs/{name}")
     if kind == "suite":
         parts["Suite"]["properties"]["cases"] = _cases(made[1:])
+    if kind == "site":
+        named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        parts["Site"]["properties"]["launcher"] = {"anyOf": [{"type": "string"}, named]}
+        del parts["Site"]["properties"]["launcher_options"]  # what the launcher's mapping holds beside its name
     own = parts.pop(KINDS[kind].__name__)
     own.update({"$schema": DIALECT, "title": f"trainmark {kind}"})
     # A file without any key is a file with all defaults.

@@ -241,8 +241,8 @@ def _check_place(runs: Path) -> None:
     why = "everybody can write to it" if open_to_all else private.why_foreign_owner(found.st_uid)
     if why is not None:
         raise UserError(
-            f"--runs {runs}: no runs are made here: {why}; name a folder of your own, or see docs/security.md for "
-            f"folders that several accounts share"
+            f"--runs {runs}: no runs are made here: {why}; name a folder of your own, or, if you trust its owner, "
+            f"set {private.TRUSTED_OWNERS}={found.st_uid} (docs/security.md)"
         )
 
 

@@ -15,6 +15,7 @@ from trainmark.devices.cpu.node import detect
 _SECONDS = 20.0
 _MOST_TEXT = 4 << 20
 _LIMITS = {"memlock": resource.RLIMIT_MEMLOCK, "nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
+_PASSED_OVER = ("docker", "veth", "br-", "virbr", "vnet", "cni", "cali", "flannel", "podman", "tun", "tap")
 _UNSYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
 _TIMEX_BYTES = 1024  # more than the kernel's struct timex
 
@@ -95,10 +96,11 @@ def infiniband(root: str) -> Dict[str, Any]:
 
 
 def _interfaces(root: str) -> Dict[str, Any]:
-    """Network cards that are up and have a device below them, which bridges and containers' do not."""
+    """Network cards that are up, bonds among them; not those of containers and virtual machines, which come and go."""
     found = {}
     for folder in sorted(glob.glob(os.path.join(root, "sys/class/net/*"))):
-        if os.path.exists(os.path.join(folder, "device")) and _read(os.path.join(folder, "operstate")) == "up":
+        passed_over = os.path.basename(folder).startswith(_PASSED_OVER)
+        if not passed_over and _read(os.path.join(folder, "operstate")) == "up":
             numbers = {name: _whole(_read(os.path.join(folder, name))) for name in ("mtu", "speed")}
             found[os.path.basename(folder)] = numbers
     return found

@@ -16,6 +16,7 @@ from trainmark.score.figures.attempt import RunScore
 from trainmark.store.rundir import RunDir
 
 _NS = 1e-9
+_AGENT_LOG = "agent.log"
 # All that FINISHED holds in FlagPerf's own cases; what a run does not tell is null.
 FINISHED_KEYS = (
     "e2e_time",
@@ -49,19 +50,32 @@ def _round(out: Output, top: str, done: Done) -> None:
     score = done.score()
     for index, host, folder in done.nodes():
         lead = index * max(1, world // max(1, len(done.case.nodes)))
-        writer = _Rank(done, lead, samples, score)
         clock, losses = Clock(), Losses()
-        lines: list[str] = []
+        writers: dict[int, _Rank] = {}
+        lines: dict[int, list[str]] = {lead: []}
         for event in done.heard(folder):
             losses.hear(event)
         for event in done.heard(folder):
             clock.hear(event)
-            if event.rank == lead:
-                lines += writer.lines(event, clock, losses)
+            if event.rank not in writers:
+                writers[event.rank] = _Rank(done, event.rank, samples, score)
+            lines.setdefault(event.rank, []).extend(writers[event.rank].lines(event, clock, losses))
         where = f"{top}/{host}_noderank{index}"
-        out.write(f"{where}/rank{lead}.out.log", "".join(lines).encode())
+        for rank, told in sorted(lines.items()):
+            out.write(f"{where}/rank{rank}.out.log", "".join(told).encode())
+        out.write(f"{where}/start_{done.case.id.framework}_task.log", _start_log(done, index, folder))
         for name, text in _monitors(done, folder, clock, lead):
             out.write(f"{where}/{name}_monitor.log", text.encode())
+
+
+def _start_log(done: Done, index: int, folder: Path) -> bytes:
+    """FlagPerf's log of how a node's ranks were started: here what the agent of the node wrote, and how it ended."""
+    head = f"case {done.case.id} round {done.round} node_rank {index}\n"
+    try:
+        said = (folder / _AGENT_LOG).read_bytes()
+    except OSError:
+        said = b""
+    return head.encode() + said + f"{done.state}: {done.reason}\n".encode()
 
 
 def _samples_by_step(done: Done) -> dict[int, int]:

@@ -139,6 +139,8 @@ class EventMaker:
         elif not self._leads:
             self.repeated += 1
         elif event == "INIT_START":
+            if self.step or self.finished is not None:
+                raise Odd("second run", "training begins anew in the same file; import its part by itself")
             if self.first_t is None:
                 yield self._told(event, t)
         elif event in PLAIN_EVENTS:

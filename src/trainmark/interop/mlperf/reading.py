@@ -27,6 +27,13 @@ from trainmark.spec.case_id import CaseId
 from trainmark.spec.states import JobState
 
 MARK = ":::MLLOG"
+_ANY = ":::ML"  # of any version
+# Of version 0.7 and later; of 0.6; of 0.5, which tells the benchmark in every line.
+_NEW = re.compile(r":::MLLOG (.*)")
+_MLL = re.compile(r":::MLL (\d+(?:\.\d+)?) ([\w.]+):? ?(.*)")
+_MLP = re.compile(r":::MLPv[\d.]+ (\S+) (\d+(?:\.\d+)?) \([^)]*\) ([\w.]+):? ?(.*)")
+# What version 0.5 calls otherwise.
+_OLD_KEYS = {"input_batch_size": "global_batch_size", "train_epoch": "epoch_start"}
 _MS = 1_000_000
 _MOST_MS = 9_000_000_000_000
 _MOST = 10**15
@@ -74,16 +81,21 @@ class _LogReader:
         self._status = ""
         self._waiting: list[LoggedEvent] = []
         self._begun = False
+        self._started: int | None = None
+        self._second = False
 
     def items(self) -> Iterator[Item]:
         lines = Lines(self._file)
         for _, text in lines:
-            at = text.find(MARK)
+            at = text.find(_ANY)
             if at < 0:
                 continue
-            record = _record(text[at + len(MARK) :])
+            record = _record(text[at:])
+            wrong = record if isinstance(record, str) else self._odd(record)
             if isinstance(record, str):
                 lines.flag("broken line", record)
+            elif wrong:
+                lines.flag(*wrong)
             else:
                 lines.take()
                 yield from self._take(record)
@@ -97,10 +109,31 @@ class _LogReader:
         else:
             yield Flag("no log", self._file.name, "no line of MLLOG in it")
 
+    def _odd(self, record: dict[str, Any]) -> tuple[str, str] | None:
+        """Why a record is not taken: kind and text."""
+        key, t = record["key"], record["time_ms"] * _MS
+        if self._second or (self._status and key in ("init_start", "run_start", "submission_benchmark")):
+            self._second = True
+            return "second run", "training begins anew in the same file; import its part by itself"
+        if key == "run_start":
+            self._started = t
+        late = key in ("run_stop", *_STEPS)
+        if late and self._started is not None and t < max(self._started, self._t):
+            return (
+                "time backwards",
+                f"{key} lies {(max(self._started, self._t) - t) / 1e9:g} s before what came before it",
+            )
+        value = record.get("value")
+        if key == "global_batch_size" and (_real(value) or 0) <= 0:
+            return "odd number", f"a batch of {tidy(value)} samples"
+        return None
+
     def _take(self, record: dict[str, Any]) -> Iterator[Item]:
         key, value, t = record["key"], record.get("value"), record["time_ms"] * _MS
         raw = record.get("metadata")
         metadata = raw if isinstance(raw, dict) else {}
+        if isinstance(record.get("benchmark"), str):
+            self._said.setdefault("submission_benchmark", record["benchmark"])
         if isinstance(value, str | int | float | bool) and len(str(value)) < 1000:
             self._said.setdefault(key, value)
         told = list(self._told(key, value, t, metadata))
@@ -138,7 +171,7 @@ class _LogReader:
         elif key in _STEPS:
             yield from self._block(t, metadata)
         elif key == "run_stop":
-            self._status = str(metadata.get("status", ""))[:80]
+            self._status = str(metadata.get("status", ""))[:80] or "unknown"
             yield LoggedEvent("TRAIN_END", t)
             yield LoggedEvent(
                 "FINISHED", t, {"values": {"converged": self._status == "success", "status": self._status}}
@@ -182,6 +215,9 @@ class _LogReader:
         device = str(system.get("accelerator_model_name") or platform)
         framework = re.split(r"[\s,]", str(system.get("framework") or UNKNOWN).strip())[0].lower()
         batch = _real(self._said.get("global_batch_size"))
+        params: dict[str, Any] = {"batch": int(batch)} if batch and 0 < batch < _MOST else {}
+        # Systems with the same accelerators are still different systems, and so are those of other submitters.
+        params |= self._place(folders, platform)
         fields = CaseFields(
             clean(WORKLOADS.get(benchmark, benchmark)),
             clean(framework).replace("_", "-"),
@@ -189,9 +225,19 @@ class _LogReader:
             _count(system.get("accelerators_per_node")),
             clean(device),
             _UNITS.get(benchmark, "samples"),
-            {"batch": int(batch)} if batch and 0 < batch < _MOST else {},
+            params,
         )
         return CaseFields(UNKNOWN, UNKNOWN, 1, 1) if fields.trouble() else fields
+
+    def _place(self, folders: list[str], platform: str) -> dict[str, str]:
+        """Whose system it was: <submitter>/results/<system>/<benchmark>/, else what the log says."""
+        found = {"submitter": str(self._said.get("submission_org", "")), "system": platform}
+        if "results" in folders[:-2]:
+            at = len(folders) - 1 - folders[::-1].index("results")
+            found["system"] = folders[at + 1]
+            found["submitter"] = folders[at - 1] if at else self._file.above or found["submitter"]
+        named = {name: clean(value)[:60] for name, value in found.items() if value}
+        return {name: value for name, value in named.items() if value != UNKNOWN}
 
     def _end(self) -> End:
         if self._status == "success":
@@ -201,17 +247,44 @@ class _LogReader:
 
 
 def _record(text: str) -> dict[str, Any] | str:
-    """The record of a line, or why it is none."""
-    try:
-        found, _ = _JSON.raw_decode(text.strip())
-    except (ValueError, RecursionError):
-        return text[:80]
-    if not isinstance(found, dict) or not isinstance(found.get("key"), str):
-        return f"no key: {text[:80]}"
-    when = found.get("time_ms")
+    """The record of a line of any version, or why it is none."""
+    if old := _MLL.match(text) or _MLP.match(text):
+        *benchmark, seconds, key, rest = old.groups()
+        found: Any = _old(key, rest, benchmark[0] if benchmark else None)
+        when: Any = float(seconds) * 1000
+    else:
+        new = _NEW.match(text)
+        try:
+            found, _ = _JSON.raw_decode(new[1].strip()) if new else ([], 0)
+        except (ValueError, RecursionError):
+            return text[:80]
+        if not isinstance(found, dict) or not isinstance(found.get("key"), str):
+            return f"no key: {text[:80]}"
+        when = found.get("time_ms")
     if isinstance(when, bool) or not isinstance(when, int | float) or not 0 < when < _MOST_MS:
         return f"no time_ms: {text[:80]}"
     return {**found, "time_ms": int(when)}
+
+
+def _old(key: str, rest: str, benchmark: str | None) -> dict[str, Any]:
+    """A record of version 0.5 or 0.6, as later ones have it."""
+    try:
+        value, _ = _JSON.raw_decode(rest.strip())
+    except (ValueError, RecursionError):
+        value = rest.strip() or None
+    metadata: dict[str, Any] = {}
+    if isinstance(value, dict):
+        told = value.get("metadata")
+        metadata = {**value, **(told if isinstance(told, dict) else {})}
+        value = value.get("value")
+    if "epoch" in metadata:
+        metadata.setdefault("epoch_num", metadata["epoch"])
+    if benchmark is not None:
+        key = _OLD_KEYS.get(key, key)
+        if key == "run_stop" and "success" in metadata:
+            metadata["status"] = "success" if metadata["success"] else "aborted"
+    found = {"key": key, "value": value, "metadata": metadata}
+    return {**found, "benchmark": benchmark} if benchmark is not None else found
 
 
 def _real(value: Any) -> float | None:

@@ -28,6 +28,7 @@ from trainmark.interop.reading.records import (
     LoggedSample,
     Missing,
     Verbatim,
+    clean,
     printable,
 )
 from trainmark.interop.reading.source import is_packed
@@ -125,6 +126,10 @@ class Writer:
         return sorted(f"{identity} {len(case.ends)}" for identity, case in self._cases.items())
 
     def _begin(self, item: Begin) -> None:
+        if not all(name.isprintable() for name in (item.label, *item.hosts)):
+            self.take(Flag("control characters", item.label, "in a name, which is shown with them spelt out"))
+            hosts = tuple(clean(host) for host in item.hosts)
+            item = msgspec.structs.replace(item, label=printable(item.label), hosts=hosts)
         if trouble := item.case.trouble():
             raise UserError(f"{item.label}: {trouble}")
         identity = item.case.id(1).identity
@@ -139,6 +144,12 @@ class Writer:
     def _end(self, item: End) -> None:
         if self._round is None:
             raise ValueError("the end of a round that never began")
+        if item.state == JobState.SUCCEEDED and self._round.wrong is not None:
+            step, loss = self._round.wrong
+            item = msgspec.structs.replace(item, state=JobState.INVALID, reason=f"the loss is {loss} at step {step}")
+        item = msgspec.structs.replace(
+            item, reason=printable(item.reason), last_lines=tuple(printable(line) for line in item.last_lines)
+        )
         self._round.close(item)
         self.counts["events"] += self._round.events
         self._round.case.ends.append(item)
@@ -172,6 +183,7 @@ class _Round:
         self._seq: dict[int, int] = {}
         self._node = -1
         self._out: IO[bytes] | None = None
+        self.wrong: tuple[Any, str] | None = None  # the first step whose loss is no finite number
         self._told: Counter[int] = Counter()
         self._samples: dict[int, IO[bytes]] = {}
 
@@ -185,6 +197,8 @@ class _Round:
         if item.k == "INIT_START":
             # The first one tells what the times are; a second would take that back.
             return
+        if item.k == "STEP_END" and isinstance(item.more.get("loss"), str) and self.wrong is None:
+            self.wrong = item.more.get("step"), item.more["loss"]
         self._write(item.k, item.rank, item.t, item.more)
 
     def _write(self, kind: str, rank: int, t: int, more: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""Runs at the start of every Python under `trainmark exec`: installs hooks when torch is imported.
+"""Runs at the start of every Python under `trainmark exec`: installs hooks when a framework is imported.
 
 Its folder is first on PYTHONPATH, so it hides any other `sitecustomize`, which it therefore runs itself. It imports
-almost nothing: a Python that never imports torch must not become slower.
+almost nothing: a Python that never imports a framework must not become slower.
 """
 
 from __future__ import annotations
@@ -14,25 +14,39 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# Which module installs the hooks of each framework.
+_HOOKS = {
+    "torch": "trainmark_torch_hooks",
+    "jax": "trainmark_jax_hooks",
+    "optax": "trainmark_jax_hooks",
+    "keras": "trainmark_keras_hooks",
+}
+
+
 class _Finder:
-    """Wraps the loader of torch, so that the hooks are installed after its import."""
+    """Wraps the loader of a framework, so that the hooks are installed after its import."""
+
+    def __init__(self) -> None:
+        self._open = set(_HOOKS)  # those that were not imported yet
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "torch":
+        if name not in self._open:
             return None
-        sys.meta_path.remove(self)
+        self._open.remove(name)
         for finder in sys.meta_path:
-            spec: Any = finder.find_spec(name, path, target) if hasattr(finder, "find_spec") else None
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec: Any = finder.find_spec(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
                     spec.loader = _Loader(spec.loader)
                 return spec
-        sys.meta_path.insert(0, self)
+        self._open.add(name)
         return None
 
 
 class _Loader:
-    """The loader of torch; torch itself sees only its own."""
+    """The loader of a framework, which itself sees only its own."""
 
     def __init__(self, own: Any) -> None:
         self._own = own
@@ -46,14 +60,13 @@ class _Loader:
         _install(module)
 
 
-def _install(torch: Any) -> None:
+def _install(framework: Any) -> None:
     """Installs the hooks. An error here must never reach the program."""
     folder = os.path.dirname(_here)
     sys.path.insert(0, folder)
     try:
-        import trainmark_torch_hooks  # type: ignore[import-not-found]
-
-        trainmark_torch_hooks.install(torch, _spools, _config, _began)
+        hooks: Any = __import__(_HOOKS[framework.__name__])
+        hooks.install(framework, _spools, _config, _began)
     except Exception as error:
         text = "%s: %s" % (type(error).__name__, error)
         sys.stderr.write("trainmark: training is not measured: %s\n" % text)

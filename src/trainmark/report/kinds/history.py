@@ -16,25 +16,30 @@ _WIDTH = 40
 
 
 def document(found: Sequence[History]) -> doc.Document:
-    blocks = [_section(one, "summary" if index == 0 else "") for index, one in enumerate(found)]
+    # What the first one has to say first stands on top.
+    blocks = [_section(one, "summary" if index == 0 else "", int(index == 0)) for index, one in enumerate(found)]
     said = _remarks(found[0])
     lead = doc.Lead(said[0], "warn" if found[0].changes else "calm") if said else None
     return doc.Document(found[0].case, label("history.title"), found[0].case, blocks, lead=lead)
 
 
-def _section(found: History, anchor: str) -> doc.Group:
-    columns = doc.columns("run", "when", "m.throughput", "interval", "runs", text=2)
-    columns.append(doc.Column("", figures=False, shown_in=doc.TEXT))
-    blocks: list[doc.Block] = [doc.Figures([_chart(found)], "full"), doc.Notes(_remarks(found), "small")]
+def _section(found: History, anchor: str, said: int) -> doc.Group:
+    columns = [
+        doc.Column(label("run"), figures=False),
+        doc.Column(label("when"), figures=False, shown_in=doc.NOT_TEXT),
+        *doc.columns("m.throughput", "interval", "runs", text=0),
+        doc.Column(label("flags"), figures=False),
+    ]
+    blocks: list[doc.Block] = [doc.Figures([_chart(found)], "full"), doc.Notes(_remarks(found)[said:], "small")]
     if found.entries:
         blocks.insert(1, doc.Table(columns, _rows(found)))
+        blocks.insert(2, doc.Verbatim(_plots(found), shown_in=doc.TEXT))
     return doc.Group(
         [doc.Heading(label("history.of", found.case, ", ".join(found.hosts))), doc.Group(blocks, style="card")], anchor
     )
 
 
 def _rows(found: History) -> list[list[doc.Inline]]:
-    ends = [end for one in found.entries for end in (one.ci_low, one.value, one.ci_high) if end is not None]
     changed = {one.index for one in found.changes}
     return [
         [
@@ -43,9 +48,21 @@ def _rows(found: History) -> list[list[doc.Inline]]:
             numbers.quantity(entry.value, found.unit),
             numbers.span(entry.ci_low, entry.ci_high),
             str(entry.n),
-            joined(_plot(entry, min(ends), max(ends)), label("history.mark") if index in changed else "", joint=" "),
+            joined(
+                label("history.mark") if index in changed else "",
+                label("history.flagged") if any(flag.severity != "note" for flag in entry.flags) else "",
+                joint=" ",
+            ),
         ]
         for index, entry in enumerate(found.entries)
+    ]
+
+
+def _plots(found: History) -> list[str]:
+    """All runs below each other, with their dates, on one scale."""
+    ends = [end for one in found.entries for end in (one.ci_low, one.value, one.ci_high) if end is not None]
+    return [
+        f"  {numbers.moment(one.created).ljust(22)}{_plot(one, min(ends), max(ends))}".rstrip() for one in found.entries
     ]
 
 
@@ -68,6 +85,9 @@ def _remarks(found: History) -> list[Text]:
     for one in found.changes:
         change = (found.entries[one.index].run, f"{100 * (one.ratio - 1):+.1f}", f"{one.p:.3f}")
         said.append(label("history.changed", *change, _cause(found, one.index)))
+    if found.last is not None:
+        off, expected = f"{100 * (found.last.ratio - 1):+.1f}", f"{100 * found.last.expected:.1f}"
+        said.append(label("history.last", found.entries[-1].run, off, str(found.last.runs), expected))
     if len(found.entries) < LEAST:
         said.append(label("history.few", str(len(found.entries)), str(LEAST)))
     elif not found.changes:

@@ -113,10 +113,10 @@ def _remarks(found: Score) -> list[doc.Block]:
     items += [found.reason] if found.reason is not None and found.value is not None else []
     items += [Joined((case.case, case.reason), ": ") for case in found.cases if case.reason is not None]
     items += [Joined((case.case, figures.flag_text(flag)), ": ") for case in found.cases for flag in case.flags]
-    items += [found.reference_note] if found.reference_note else []
+    items += [label("score.note", found.reference_note)] if found.reference_note else []
     if not items:
         return []
-    return [doc.Group([doc.Heading(label("notes")), doc.Notes(items)], "notes")]
+    return [doc.Group([doc.Heading(label("notes")), doc.Notes(items, "card")], "notes")]
 
 
 def _chart(found: Score) -> list[doc.Block]:

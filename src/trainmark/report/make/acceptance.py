@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from trainmark.launch.protocol import Finding
-from trainmark.reasons import TEXT, Reason, reason
+from trainmark.reasons import TEXT, Reason, listed, reason
 from trainmark.report.make.acceptance_rounds import Measured, Seen
 from trainmark.score.accept import contract as promise
 from trainmark.score.accept import links
@@ -280,7 +280,14 @@ def _notes(measured: Sequence[Measured]) -> list[Reason]:
 
 
 def _findings(setting: Setting) -> list[Reason]:
-    return [reason("on-host", host=f"{one.host}: {one.what}", why=_worded(one.found)) for one in setting.findings]
+    """What several nodes have in common is one line."""
+    hosts: dict[tuple[str, Reason], list[str]] = {}
+    for one in setting.findings:
+        hosts.setdefault((one.what, _worded(one.found)), []).append(one.host)
+    return [
+        reason("on-host", host=listed(who), why=reason("on-host", host=what, why=why))
+        for (what, why), who in hosts.items()
+    ]
 
 
 def _worded(found: str | Reason) -> Reason:

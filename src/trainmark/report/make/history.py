@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import msgspec
@@ -9,8 +10,9 @@ import msgspec
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.reasons import Reason, reason
 from trainmark.report.build import some_cases
+from trainmark.score.records import Flag
 from trainmark.score.stats import change_points as change
-from trainmark.score.stats.change_points import Change
+from trainmark.score.stats.change_points import Change, Last
 from trainmark.spec.states import JobState
 from trainmark.store import baselines
 from trainmark.store.rundir import RunDir, run_ids
@@ -27,6 +29,8 @@ class Entry(msgspec.Struct, frozen=True):
     n: int
     fingerprint: str
     version: str
+    # What is wrong with the figure, though it is given.
+    flags: list[Flag] = []
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -46,6 +50,8 @@ class History(msgspec.Struct, frozen=True):
     changes: list[Change]
     levels: list[float]
     left: list[LeftOut]
+    # The last run, where it lies off those of its level before it.
+    last: Last | None = None
 
 
 def collect(runs: Path, asked: str) -> list[History]:
@@ -81,6 +87,7 @@ def collect(runs: Path, asked: str) -> list[History]:
                     speed.n,
                     case.fingerprint,
                     plan.version,
+                    case.flags,
                 )
             )
     if not found:
@@ -100,4 +107,11 @@ def _is_asked(asked: str, case: str, identity: str) -> bool:
 def _history(case: str, hosts: tuple[str, ...], unit: str, entries: list[Entry], left: list[LeftOut]) -> History:
     speeds = [entry.value for entry in entries]
     found = change.changes(speeds)
-    return History(case, list(hosts), unit, entries, found, change.levels(speeds, found) if speeds else [], left)
+    # Its own outlier must not hide the levels before it.
+    last = change.last(speeds, change.changes(speeds[:-1]), _error(entries[-1])) if entries else None
+    return History(case, list(hosts), unit, entries, found, change.levels(speeds, found) if speeds else [], left, last)
+
+
+def _error(entry: Entry) -> float:
+    """Of the logarithm of its speed, by its interval; about a quarter of that."""
+    return math.log(entry.ci_high / entry.ci_low) / 4 if entry.ci_low and entry.ci_high else 0.0

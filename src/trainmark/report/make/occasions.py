@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from trainmark.errors import UserError
 from trainmark.report.build import some_cases
 from trainmark.report.records import CaseReport
+from trainmark.score.stats.change_points import changes
 from trainmark.score.stats.variation import Occasion
 from trainmark.spec.states import JobState
 from trainmark.store import baselines
@@ -57,4 +60,17 @@ def others(
             one = occasion(case, baselines.hosts_of(manifest), metric)
             if one is not None:
                 entries.append(one)
-    return found
+    return {key: _levelled(entries[::-1]) for key, entries in found.items()}
+
+
+def _levelled(found: list[Occasion]) -> list[Occasion]:
+    """In the order of time, each with the number of its level: what changed for good is no noise between occasions."""
+    levelled = []
+    for hosts in dict.fromkeys(one.hosts for one in found):
+        runs = [one for one in found if one.hosts == hosts]
+        starts = [change.index for change in changes([math.exp(one.mean) for one in runs])]
+        levelled += [
+            msgspec.structs.replace(one, level=sum(start <= index for start in starts))
+            for index, one in enumerate(runs)
+        ]
+    return levelled

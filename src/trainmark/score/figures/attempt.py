@@ -75,7 +75,7 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     energy = energies.energy(list(nodes), times if window else {})
     lives = phases.longest(ranks)
     figures = {
-        "steps": Figure(float(min((_count(rank) for rank in ranks), default=0))),
+        "steps": Figure(float(min((_steps(rank) for rank in ranks), default=0))),
         "samples": Figure(float(samples)) if samples or not made else Figure(None, hook_reports.NO_SAMPLES),
         "throughput": throughput,
         "sustained_throughput": _rate(window, window.sustained_seconds if window else None),
@@ -135,6 +135,14 @@ def _histogram(found: FoundWindow | Reason, ranks: Sequence[RankColumns]) -> tup
 
 def _count(rank: RankColumns) -> int:
     return len(rank.steps.step) if rank.steps is not None else 0
+
+
+def _steps(rank: RankColumns) -> int:
+    """How many steps were made. A record of a foreign log may tell of several: those since the one before it."""
+    if rank.steps is None or rank.timing in ("host", "host-enqueue") or len(rank.steps.step) < 2:
+        return _count(rank)
+    first, second, last = (int(rank.steps.step[at]) for at in (0, 1, -1))
+    return last - first + min(first, second - first)
 
 
 def _no_grid(ranks: Sequence[RankColumns]) -> Reason:

@@ -1,19 +1,37 @@
-"""Where a series of runs changed its level: splits that chance would not make, found by permuting the runs. Pure."""
+"""Where a series of runs changed its level: splits that noise would not make. Pure.
+
+Runs of neighbouring days are alike, so orders of runs are no fair dice: a slow drift of the machine would be taken for
+a change. The split that explains most is held against the best splits of random series with the same autocorrelation,
+which is taken from what the split leaves over, and put up by what so few runs hide of it.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-# Fewer runs on a side say nothing of a level; fewer in all have too few orders to tell chance from change.
+from trainmark.score.stats.confidence import t_limit
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from trainmark.spec.columns import Floats
+
+# Fewer runs on a side say nothing of a level.
 LEAST_SIDE = 3
 LEAST = 2 * LEAST_SIDE
 LEVEL = 0.05
-_PERMUTATIONS = 999
+# Of the last run alone: it is looked at after every run, so it must lie further off.
+LAST_LEVEL = 0.01
+LEAST_BEFORE_LAST = 5
+MOST_MEMORY = 0.95
+# The autocorrelation is taken larger by so many of its standard errors: few runs tell little of it.
+CAUTION = 1.5
+_SERIES = 1999
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -24,48 +42,103 @@ class Change(msgspec.Struct, frozen=True):
     p: float
 
 
+class Last(msgspec.Struct, frozen=True):
+    """The last run against those of its level before it: `ratio` to their mean, beyond what so many let expect."""
+
+    ratio: float
+    # The share by which a run of that level may differ from their mean.
+    expected: float
+    runs: int
+
+
 def changes(speeds: Sequence[float], seed: int = 0) -> list[Change]:
     """All changes of level, in order. The series is split where its halves differ most, if no more than 5 % of random
-    orders split as well, and each half is looked at again."""
-    logs = [math.log(speed) for speed in speeds]
+    series split as well, and each half is looked at again."""
+    import numpy as np
+
+    logs = np.log(np.asarray(speeds, dtype=np.float64))
     places: list[tuple[int, float]] = []
-    _split(logs, 0, random.Random(seed), places)  # noqa: S311 - orders, not secrets
+    _split(logs, 0, np.random.default_rng(seed), places)
     edges = [0, *sorted(index for index, _ in places), len(logs)]
     chance = dict(places)
     found = []
     for before, at, after in zip(edges, edges[1:-1], edges[2:], strict=False):
-        step = _mean(logs[at:after]) - _mean(logs[before:at])
+        step = float(logs[at:after].mean() - logs[before:at].mean())
         found.append(Change(at, math.exp(step), chance[at]))
     return found
 
 
-def _split(values: list[float], offset: int, dice: random.Random, places: list[tuple[int, float]]) -> None:
+def last(speeds: Sequence[float], found: Sequence[Change], own: float = 0.0) -> Last | None:
+    """Whether the last run lies off the runs before it since the last change. `found`: changes without the last run;
+    `own`: the error of its ln(speed)."""
+    begin = found[-1].index if found else 0
+    logs = [math.log(speed) for speed in speeds[begin:]]
+    before = logs[:-1]
+    if len(before) < LEAST_BEFORE_LAST:
+        return None
+    mean = _mean(before)
+    variance = math.fsum((value - mean) ** 2 for value in before) / (len(before) - 1)
+    # Neighbours are alike: their spread is too small a guess by so much.
+    rest = [value - mean for value in before]
+    memory = _memory(math.fsum(x * y for x, y in itertools.pairwise(rest)), math.fsum(x * x for x in rest), len(rest))
+    variance = max(variance / max(0.3, 1 - (1 + memory) / (1 - memory) / len(before)), own**2)
+    reach = t_limit(len(before) - 1, 1 - LAST_LEVEL) * math.sqrt(
+        variance * (1 + (1 + memory) / (1 - memory) / len(before))
+    )
+    off = logs[-1] - mean
+    return Last(math.exp(off), math.expm1(reach), len(before)) if abs(off) > reach > 0 else None
+
+
+def _split(values: Floats, offset: int, dice: Generator, places: list[tuple[int, float]]) -> None:
     if len(values) < LEAST:
         return
-    at, strongest = _best(values)
-    shuffled, as_strong = list(values), 0
-    for _ in range(_PERMUTATIONS):
-        dice.shuffle(shuffled)
-        as_strong += _best(shuffled)[1] >= strongest - 1e-12
-    chance = (as_strong + 1) / (_PERMUTATIONS + 1)
-    if chance <= LEVEL and strongest > 0:
+    ats, shares = _best(values[None, :])
+    at, share = int(ats[0]), float(shares[0])
+    rest = values.copy()
+    rest[:at] -= rest[:at].mean()
+    rest[at:] -= rest[at:].mean()
+    memory = _memory(float((rest[1:] * rest[:-1]).sum()), float((rest**2).sum()), len(rest))
+    others = _best(_random(len(values), memory, dice))[1]
+    chance = (int((others >= share - 1e-12).sum()) + 1) / (_SERIES + 1)
+    if chance <= LEVEL and share > 0:
         places.append((offset + at, chance))
         _split(values[:at], offset, dice, places)
         _split(values[at:], offset + at, dice, places)
 
 
-def _best(values: list[float]) -> tuple[int, float]:
-    """Where two halves differ most, and how much of all variation that split explains (not its t: that would be
-    endless for halves without any spread)."""
-    n, total = len(values), math.fsum(values)
-    best, at, head = -1.0, 0, math.fsum(values[: LEAST_SIDE - 1])
-    for index in range(LEAST_SIDE, n - LEAST_SIDE + 1):
-        head += values[index - 1]
-        gap = head / index - (total - head) / (n - index)
-        weight = index * (n - index) / n * gap * gap
-        if weight > best:
-            best, at = weight, index
-    return at, best
+def _memory(products: float, squares: float, n: int) -> float:
+    """Lag-one autocorrelation, from what is left after two levels were taken out of few values: that takes some of it
+    away, which is put back."""
+    if squares <= 0:
+        return 0.0
+    lag = min(max((products / squares + 2 / n) / max(0.25, 1 - 6 / n), 0.0), MOST_MEMORY)
+    return min(lag + CAUTION * math.sqrt((1 - lag**2) / n), MOST_MEMORY)
+
+
+def _random(n: int, memory: float, dice: Generator) -> Floats:
+    import numpy as np
+
+    found = dice.normal(size=(_SERIES, n))
+    fresh = math.sqrt(1 - memory**2)
+    for at in range(1, n):
+        found[:, at] = memory * found[:, at - 1] + fresh * found[:, at]
+    return np.asarray(found)
+
+
+def _best(series: Floats) -> tuple[Floats, Floats]:
+    """For each row: where two levels differ most, and the share of its variation that the split explains (not its t:
+    that would be endless for halves without any spread)."""
+    import numpy as np
+
+    n = series.shape[1]
+    k = np.arange(LEAST_SIDE, n - LEAST_SIDE + 1)
+    sums = series.cumsum(axis=1)
+    total = sums[:, -1:]
+    explained = (sums[:, k - 1] - k / n * total) ** 2 * n / (k * (n - k))
+    at = explained.argmax(axis=1)
+    whole = ((series - total / n) ** 2).sum(axis=1)
+    shares = np.where(whole > 1e-18, explained[np.arange(len(series)), at] / np.maximum(whole, 1e-18), 0.0)
+    return k[at], shares
 
 
 def levels(speeds: Sequence[float], found: Sequence[Change]) -> list[float]:

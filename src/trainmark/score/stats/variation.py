@@ -8,7 +8,7 @@ of run means that a history shows; without one, how much occasions differ is unk
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -27,6 +27,8 @@ class Occasion(msgspec.Struct, frozen=True):
     logs: Sequence[float]
     hosts: tuple[str, ...] = ()
     steps: float | None = None
+    # Runs before and after a change of level are not held against each other.
+    level: int = 0
 
     @property
     def mean(self) -> float:
@@ -53,7 +55,7 @@ class Between(msgspec.Struct, frozen=True):
 
 
 def decompose(found: Sequence[Occasion]) -> Variation:
-    places = _by_host(found)
+    places = _grouped(found, lambda one: one.hosts)
     within, between = _of_rounds(found), history(found)
     occasion = None if between is None else math.sqrt(max(0.0, between.variance - between.rounds))
     host = None
@@ -74,8 +76,8 @@ def decompose(found: Sequence[Occasion]) -> Variation:
 
 
 def history(found: Sequence[Occasion], least: int = 2) -> Between | None:
-    """From runs on the same hosts; runs of several hosts are pooled, each around its own mean."""
-    places = [runs for runs in _by_host(found) if len(runs) > 1]
+    """From runs on the same hosts and of one level; those of several are pooled, each around its own mean."""
+    places = [runs for runs in _grouped(found, lambda one: (one.hosts, one.level)) if len(runs) > 1]
     df = sum(len(runs) - 1 for runs in places)
     if df < max(1, least - 1):
         return None
@@ -101,10 +103,10 @@ def if_supposed(df: float, n_a: int, n_b: int, times: float = SUPPOSED) -> tuple
     return wider, 2 * student.below(df, -t_limit(df) / wider)
 
 
-def _by_host(found: Sequence[Occasion]) -> list[list[Occasion]]:
-    places: dict[tuple[str, ...], list[Occasion]] = {}
+def _grouped(found: Sequence[Occasion], key: Callable[[Occasion], object]) -> list[list[Occasion]]:
+    places: dict[object, list[Occasion]] = {}
     for one in found:
-        places.setdefault(one.hosts, []).append(one)
+        places.setdefault(key(one), []).append(one)
     return list(places.values())
 
 
