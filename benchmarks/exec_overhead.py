@@ -1,10 +1,11 @@
 """What the hooks of `trainmark exec` cost an unmodified program, as an upper bound.
 
-Each step's time inside the hooks (a batch fetched, a backward pass, an optimizer step, the event's way into the file)
-is taken as CPU time, with the clock's own cost in it: upper end of a one-sided 95 % t interval of its mean. That it is
-the whole cost is checked by steps with the hooks on and off in random order, in the details: their difference holds also
-what the hooks do to caches, and much noise. The hooks cost about the same for every step, so the bound is given for one
-of 100 ms. Agent and controller cost what they cost in any run: `overhead.py` measures them.
+The CPU time of each step inside the hooks (a batch fetched, a backward pass, an optimizer step, the event's way into
+the file) is taken directly, with the clock's own cost in it: its median, and the upper end of a one-sided 95 % t
+interval of its mean. That it is the whole cost is checked by steps with the hooks on and off in random order, in the
+details: their difference holds also what the hooks do to caches, and much noise. The hooks cost about the same for
+every step, so the bound is given for one of 100 ms. Agent and controller cost what they cost in any run: `overhead.py`
+measures them.
 """
 
 from __future__ import annotations

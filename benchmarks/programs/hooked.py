@@ -1,4 +1,4 @@
-"""A small training loop under the hooks of `trainmark exec`; prints how much CPU time each of its steps was inside them,
+"""A small training loop under the hooks of `trainmark exec`; prints how much CPU time each of its steps spent in them,
 and how long steps were with the hooks on and off."""
 
 from __future__ import annotations
