@@ -210,6 +210,16 @@ def test_a_cache_in_a_sticky_folder_is_used_room_by_room(open_folder: Path, monk
 
 
 @as_root
+def test_no_run_begins_with_weights_of_another_account(
+    cli: Cli, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINMARK_CACHE", str(open_folder))
+    assert by_nobody("mkdir", str(open_folder / "weights")).returncode == 0
+    assert "belongs to nobody" in cli("run", "noop:none:cpu:1:1:1", "--no-check", code=2).stderr
+    assert not cli.runs.exists()
+
+
+@as_root
 def test_an_environment_of_another_account_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     home = environments.home("jax")
     (home / "bin").mkdir(parents=True)
