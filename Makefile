@@ -6,7 +6,7 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
+.PHONY: docs gallery bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
 	sbom perf lint clean
 
 bench: $(VENV)/.bench
@@ -39,6 +39,16 @@ test-frameworks: $(VENV)/.dev
 FUZZ ?= 100000
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.security.fuzz $(FUZZ)
+
+# The documentation as a site in build/site, which can be read without a server; a broken link is an error.
+docs: $(VENV)/.docs
+	$(BIN)/python tools/reference_pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# Reports of this machine as pages and pictures, in docs/gallery; a quarter of an hour, on a machine with nothing else to do.
+gallery: $(VENV)/.dev
+	$(BIN)/trainmark data get fashion-mnist state-of-the-union
+	$(BIN)/python tools/gallery.py
 
 # What is published: dist/*.tar.gz and dist/*.whl, the same bytes whenever and wherever they are built.
 package: $(VENV)/.package
@@ -102,6 +112,10 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q src/trainmark
 	tools/get-chromium
 	touch $@ $(VENV)/.bench
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[docs]"
+	touch $@
 
 $(VENV)/.package: $(VENV)/.dev
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[package]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -15,7 +16,7 @@ import pytest
 
 from lab.fake_hosts import FakeHosts
 from tests.report.test_page import Reader
-from trainmark.campaigns.accept_course import next_step
+from trainmark.campaigns.accept_course import gather, next_step
 from trainmark.cli import drive
 from trainmark.cli.main import main
 from trainmark.i18n.speaker import say
@@ -388,3 +389,25 @@ def test_what_doctor_found_stands_in_the_verdict() -> None:
     text = show(found, "text")
     assert "n1, n2, n3: time: no time service" in text, "what nodes have in common is told once"
     assert "Xid 79" in text and "n3: differs: MTU: 1500, where 2 of 3 nodes have 9000" in text
+
+
+def test_links_are_measured_again_while_what_is_demanded_would_not_be_found() -> None:
+    nodes = ["n1", "n2", "n3", "n4"]
+    dice = random.Random(3)
+    pairs = [
+        Measured((a, b), block, 1e9 * dice.lognormvariate(0, 0.1))
+        for block in (1, 2, 3)
+        for a, b in itertools.combinations(nodes, 2)
+    ]
+    shown = [(Step("nodes"), _seen(nodes, {})), (Step("links"), Seen(pairs, 100.0))]
+    demanding = _setting(nodes, seconds=900.0, link_find=0.2)
+    assert next_step(demanding, nodes, shown, links=True) == Step("links", {"seconds": 740.0})
+    assert next_step(_setting(nodes, seconds=900.0), nodes, shown, links=True) is None
+    assert next_step(_setting(nodes, seconds=200.0, link_find=0.2), nodes, shown, links=True) is None, "no time for it"
+    twice = acceptance.gather(
+        [(acceptance.Stage("l", "links"), Seen(pairs)), (acceptance.Stage("l", "links"), Seen(pairs))]
+    )
+    assert {one.round for one in twice.links or []} == set(range(1, 7)), "blocks are counted on"
+    found = acceptance.build(demanding, gather(shown))
+    assert found.verdict == "unsure" and found.links is not None and (found.links.findable or 0) > 0.2
+    assert "links: a loss of 20 % was to be findable: it would not" in show(found, "text")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from trainmark.errors import UserError
 from trainmark.interop import protocol
 from trainmark.interop.protocol import Option
-from trainmark.interop.reading import source
+from trainmark.interop.reading import archive, source
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import Begin, CaseFields, End, Flag, Item, Kept, LoggedEvent
 from trainmark.report import build
@@ -224,3 +224,13 @@ def test_a_million_lines_need_no_memory(tmp_path: Path, toy: Toy) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count > 400_000 and peak < 4_000_000
+
+
+def test_what_unpacks_without_end_is_cut_at_a_stated_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MOST_BYTES", 1 << 20)
+    file = tmp_path / "result_0.txt.gz"
+    file.write_bytes(gzip.compress(b"noise\n" * (1 << 19)))
+    (kept,) = source.keep_all(file, lambda name: True, tmp_path / "raw", lambda flag: None)
+    lines = source.Lines(kept)
+    assert sum(1 for _ in lines) < 1 << 19
+    assert ["unpacks to more than" in flag.text for flag in lines.said()] == [True]

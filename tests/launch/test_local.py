@@ -57,3 +57,17 @@ def _opened(fifo: Path) -> int:
             return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
             time.sleep(0.01)
+
+
+def test_events_that_a_full_disk_left_in_a_spool_are_shipped_later(tmp_path: Path) -> None:
+    """Whoever drives or stops the run next does it, once the attempt is over."""
+    node = tmp_path / "case" / "round1" / "attempt1" / "here_noderank0"
+    (node / "spool").mkdir(parents=True)
+    (node / "events.jsonl").write_bytes(b'{"k":"A","rank":0,"seq":0,"t":1}\n')
+    lines = b'{"k":"A","rank":0,"seq":0,"t":1}\n{"k":"B","rank":0,"seq":1,"t":2}\n'
+    (node / "spool" / "rank0.jsonl").write_bytes(lines)
+    launcher = LocalLauncher()
+    assert launcher.release(tmp_path) == [] and (node / "spool").exists(), "its agent may still write to it"
+    (node / "result.json").write_text("{}")
+    assert launcher.release(tmp_path) == []
+    assert (node / "events.jsonl").read_bytes() == lines and not (node / "spool").exists()

@@ -81,6 +81,17 @@ def test_predictions_know_their_limits() -> None:
     assert any("not held against" in say(note) for note in bordered.notes)
 
 
+@pytest.mark.parametrize("share", [0.002, 0.0096, 0.03])
+def test_far_outside_what_was_measured_is_said_and_covers_a_serial_share(share: float) -> None:
+    """Losses that do not fade: 0.0096 makes 0.45 of ideal at 128 nodes."""
+    points = [ScalePoint(nodes, 8, [100 * nodes / (1 + share * (nodes - 1))]) for nodes in (1, 2, 4)]
+    near, far = (predict(points, nodes) for nodes in (8, 128))
+    assert near.flags == [] and [flag.severity for flag in far.flags] == ["severe"]
+    assert "32 times the largest that was measured (4x8)" in say(far.flags[0].reason)
+    truth = 100 * 128 / (1 + share * 127)
+    assert far.low <= truth <= far.high
+
+
 def test_changes_of_level_are_found_and_noise_is_not() -> None:
     dice = random.Random(3)
     noise = [100 * dice.lognormvariate(0, 0.01) for _ in range(30)]

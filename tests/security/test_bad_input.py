@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import tempfile
 from pathlib import Path
 
@@ -80,16 +79,11 @@ def test_sites_that_cannot_be_meant(tmp_path: Path, text: str, said: str) -> Non
         load_site(file)
 
 
-def test_many_hosts_take_linear_time(tmp_path: Path) -> None:
-    """Counted in what is done, not in seconds: twice the hosts are not four times the comparisons."""
+def test_many_hosts_are_looked_at_once(tmp_path: Path) -> None:
+    """Comparing each with every other would take minutes for so many."""
     file = tmp_path / "site.yaml"
-    spent = []
-    for count in (15_000, 60_000):
-        file.write_text("launcher: ssh\nhosts:\n" + "".join(f"- host{number}\n" for number in range(count)))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-        assert len(load_site(file).hosts) == count
-        spent.append(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before)
-    assert spent[1] < 12 * spent[0] + 1, "four times as many; quadratic time would be sixteen times as much"
+    file.write_text("launcher: ssh\nhosts:\n" + "".join(f"- host{number}\n" for number in range(30_000)))
+    assert len(load_site(file).hosts) == 30_000
     file.write_text("launcher: ssh\nhosts:\n" + "".join(f"- host{number % 20_000}\n" for number in range(30_000)))
     with pytest.raises(UserError, match="and 9995 more named twice"):
         load_site(file)

@@ -20,6 +20,7 @@ from trainmark.agent.other_attempts import OtherAttempts
 from trainmark.cache import cache_dir
 from trainmark.errors import UserError
 from trainmark.launch import node_zip
+from trainmark.launch.local import check as local_check
 from trainmark.report.make import parallel
 from trainmark.store import provenance, rundir
 from trainmark.store.rundir import RunDir
@@ -209,6 +210,16 @@ def test_a_cache_in_a_sticky_folder_is_used_room_by_room(open_folder: Path, monk
 
 
 @as_root
+def test_no_run_begins_with_weights_of_another_account(
+    cli: Cli, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINMARK_CACHE", str(open_folder))
+    assert by_nobody("mkdir", str(open_folder / "weights")).returncode == 0
+    assert "belongs to nobody" in cli("run", "noop:none:cpu:1:1:1", "--no-check", code=2).stderr
+    assert not cli.runs.exists()
+
+
+@as_root
 def test_an_environment_of_another_account_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     home = environments.home("jax")
     (home / "bin").mkdir(parents=True)
@@ -222,13 +233,14 @@ def test_an_environment_of_another_account_is_not_used(monkeypatch: pytest.Monke
 def test_modules_of_the_current_folder_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = tmp_path / "planted"
     planted.mkdir()
-    names = ("contextlib", "json", "msgspec", "numpy", "venv", "importlib", "trainmark", "array", "hashlib")
+    names = ("torch", "contextlib", "json", "msgspec", "numpy", "venv", "importlib", "trainmark", "array", "hashlib")
     for name in names:
         (planted / f"{name}.py").write_text(
             f"open({str(tmp_path / 'ran')!r}, 'w').write({name!r})\nraise SystemExit(9)\n"
         )
     monkeypatch.chdir(planted)
     assert environments.has("/usr/bin/python3", "email") and not environments.has("/usr/bin/python3", "venv_of_nobody")
+    assert [one.what for one in local_check._python(sys.executable, "here")][:1] == ["python"]
     parallel._elsewhere(RunDir(tmp_path / "no-run"), 0, 1)
     environments._run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "made")], lambda _: None)
     assert not (tmp_path / "ran").exists()

@@ -43,17 +43,22 @@ def gather(shown: Sequence[Shown]) -> Gathered:
 
 
 def next_step(setting: Setting, nodes: Sequence[str], shown: Sequence[Shown], *, links: bool) -> Step | None:
-    """The links once; then all nodes again while what shall be found would not be; then suspects while there are any.
-    None when nothing of this is left to do, or no time for it. Pure."""
+    """The links once; then all nodes again, and the links, while what shall be found would not be; then suspects while
+    there are any. None when nothing of this is left to do, or no time for it. Pure."""
     left = None if setting.seconds is None else setting.seconds - sum(seen.seconds for _, seen in shown)
     if links and not any(step.what == LINKS for step, _ in shown):
         return Step(LINKS)
-    looks = gather(shown).looks
+    gathered = gather(shown)
+    looks = gathered.looks
     block = _seconds_of_a_block(shown)
     more = accept.more_blocks(looks, nodes, setting.rule, setting.aim)
     more = _that_fit(more, left, block)
     if more:
         return Step(MORE, _timed({"look": len(looks), "blocks": more}, left))
+    taken = [seen.seconds for step, seen in shown if step.what == LINKS]
+    blind = acceptance.links_are_blind(setting, gathered.links or [])
+    if blind and len(taken) < setting.rule.looks and left is not None and max(taken) <= left:
+        return Step(LINKS, {"seconds": left})
     again, beside = accept.suspects(looks, nodes, setting.rule)
     if not again:
         return None
@@ -104,7 +109,8 @@ class Course:
 
     def plan(self, step: Step) -> Plan:
         if step.what == LINKS and self._asked.links is not None:
-            return self._asked.links
+            within = step.arguments.get("seconds", self._asked.links.blocks_within)
+            return msgspec.structs.replace(self._asked.links, blocks_within=within)
         nodes = self._first.manifest().plan
         arguments = step.arguments
         hosts = nodes.site.hosts if step.what == MORE else [*arguments["suspects"], *references(step)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,8 @@ def call(args: argparse.Namespace) -> int:
     for number in ends:
         signal.signal(number, _leave)
     try:
-        brought = import_results(args.format, args.path, args.runs, options_of(args, form.import_options))
+        options = options_of(args, form.import_options)
+        brought = import_results(args.format, args.path, args.runs, options, _Progress())
     finally:
         for number in ends:
             signal.signal(number, signal.SIG_DFL)
@@ -152,3 +155,15 @@ def _write(folder: Path, one: Verbatim) -> None:
         write_whole(file, data)
     except OSError as error:
         raise UserError(f"--output {file}: cannot be written: {error.strerror}") from None
+
+
+class _Progress:
+    """On a terminal, every two seconds, how far a long import is."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + 2
+
+    def __call__(self, files: int, rounds: int) -> None:
+        if sys.stderr.isatty() and time.monotonic() > self._next:
+            self._next = time.monotonic() + 2
+            terminal.err(f"{files} file(s) found, {rounds} round(s) read\n")

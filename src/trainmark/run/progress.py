@@ -17,8 +17,8 @@ from trainmark.store.rundir import STATUS
 
 # What a round takes besides training, on an ordinary machine: start and end.
 _AROUND_SECONDS = 6.0
-# The share of its longest time that a round by time needs on an ordinary machine.
-_USUAL_SHARE = 0.5
+# How many times the seconds that are measured a round by time trains on an ordinary machine.
+_USUAL_TIMES = 1.5
 # As the programs measure: more than what is asked for, after a few steps of warm-up.
 _MARGIN, _WARM_UP_STEPS = 1.15, 5
 
@@ -117,7 +117,9 @@ class Remaining:
 
 def usual_seconds(case: CasePlan) -> float | None:
     """A round of the case on an ordinary machine, as its plan tells; None where only a try can tell."""
-    return None if case.length is None else _AROUND_SECONDS + _USUAL_SHARE * case.length.most
+    if case.length is None:
+        return None
+    return _AROUND_SECONDS + min(case.length.most, _USUAL_TIMES * case.length.seconds)
 
 
 def look(attempt_dir: Path, case: CasePlan) -> Progress | None:

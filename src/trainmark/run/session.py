@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trainmark import __version__
+from trainmark.cache import cache_dir
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
@@ -36,6 +37,7 @@ def create(plan: Plan, runs: Path, command: Sequence[str] = (), folder: Path | N
 
     `command`: how the run was asked for. `folder`: where that was, to record the state of a git checkout there.
     """
+    cache_dir("weights")  # ranks read from it, so it must be ours
     run = rundir.create(runs, plan.suite)
     describe(run, plan, command, folder)
     return run

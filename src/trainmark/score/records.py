@@ -152,6 +152,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     ranks: dict[str, dict[str, float]] = {}
     operators: dict[str, float] = {}
     remarks: list[Reason] = []
+    # Causes that may cost something: their intervals reach down to nothing, or too few rounds tell of them.
+    uncertain: list[Cause] = []
 
 
 class Recovery(msgspec.Struct, frozen=True):

@@ -106,6 +106,7 @@ def resolve(
     auto: RepeatAuto | None = None,
     window: FixedWindow | None = None,
     seconds: float | None = None,
+    within: float | None = None,
 ) -> Case:
     """Settle all layers. The id that comes back lists exactly what differs from what a bare id would mean."""
     workload = found.workload
@@ -154,7 +155,7 @@ def resolve(
         variant[DATA_KEY] = named_data
     limits = msgspec.structs.replace(workload.deadlines, **dict(deadlines or {}))
     said = [name for name, setting in params.items() if setting.origin != base[name].origin]
-    length = lengths.settle(workload, preset, said, seconds, window, limits)
+    length = lengths.settle(workload, preset, said, seconds, window, limits, within)
     return Case(
         id=case_id.with_variant(variant),
         found=found,

@@ -153,6 +153,8 @@ class Trace(msgspec.Struct, frozen=True, eq=False):
     operators: dict[str, tuple[float, int]] = {}
     # Work was replayed from a captured graph: single launches are not seen.
     graphs: bool = False
+    # Seconds inside the optimizer's step, over all steps; 0 where the trace does not mark it.
+    optimizer: float = 0.0
 
     @property
     def device(self) -> bool:

@@ -17,8 +17,10 @@ from trainmark.spec.workload import Deadlines, Workload
 # What a window must hold, after the warm-up, for a figure without flags.
 STEPS_MEASURED = 100
 SECONDS_MEASURED = 15.0
-# Of a process, import to last step: a machine that is slower than this ends early, and its figure is flagged.
-MOST_SECONDS = 45.0
+# Of a process, import to last step: a machine that needs longer ends early, its figure is flagged. In a suite with a
+# time for the whole run, a round has this share of it.
+MOST_SECONDS = 180.0
+SHARE_OF_RUN = 0.15
 # What else a round does when training is over: evaluation, notes, leaving.
 AFTERWARDS_SECONDS = 600.0
 # The share of a round's deadline that training may use.
@@ -47,18 +49,20 @@ def settle(
     seconds: float | None,
     window: FixedWindow | None,
     deadlines: Deadlines,
+    within: float | None = None,
 ) -> Length | None:
     """None: the case makes the steps it says, and no more.
 
     `changed`: parameters that somebody gave a value; whoever says how many steps there are gets these. `seconds`: what
-    was asked for, in place of what the preset does.
+    was asked for, in place of what the preset does. `within`: the time of the whole run, if it has one.
     """
     if not workload.by_time or window is not None:
         return None
     if seconds is None:
         if preset not in workload.by_time or any(name in STEPS for name in changed):
             return None
-        return Length(most=min(MOST_SECONDS, _OF_DEADLINE * deadlines.total))
+        most = MOST_SECONDS if within is None else SHARE_OF_RUN * within
+        return Length(most=min(most, _OF_DEADLINE * deadlines.total))
     whole = preset in workload.by_time
     return Length(seconds=seconds, most=max(MOST_SECONDS, 2 * seconds + SECONDS_MEASURED), whole=whole)
 

@@ -143,6 +143,7 @@ def _settle(
         deadlines={**suite.deadlines, **entry.deadlines},
         auto=suite.repeat_auto if case_id.repeat == AUTO else None,
         window=suite.window,
+        within=suite.within,
         seconds=next((one for one in (loaded.seconds, entry.seconds, suite.seconds) if one is not None), None),
     )
     if entry.seconds is not None and case.length is None:

@@ -23,6 +23,8 @@ _MOST_BYTES = 4 << 30
 _MICRO = 1e-6
 _STEP = "ProfilerStep#"
 _DATA = ("trainmark:data", "enumerate(DataLoader)#")
+# As the profiler of PyTorch marks it.
+_OPTIMIZER = "Optimizer.step#"
 _PAUSE = "trainmark:phase"
 # Libraries of collectives, by how their work on a device, or on threads of their own, is called.
 _ON_HOST = ("gloo:", "mpi:", "ucc:")
@@ -108,7 +110,16 @@ def _trace(events: list[_Event], rank: int, wanted: int | None) -> Trace | Reaso
         launches=launches,
         operators=_operators(kinds["operators"], zero, steps),
         graphs=any(event.name in _GRAPHS for event in events),
+        optimizer=_optimizer(events, device, zero, steps),
     )
+
+
+def _optimizer(events: list[_Event], device: bool, zero: float, steps: Floats) -> float:
+    """Seconds of the device inside the optimizer's step. The host's own mark says nothing of a device behind it."""
+    low, high = zero + float(steps[0, 0]) / _MICRO, zero + float(steps[-1, 1]) / _MICRO
+    kind = "gpu_user_annotation" if device else "user_annotation"
+    marked = (event for event in events if event.cat == kind and event.name.startswith(_OPTIMIZER))
+    return sum(float(event.dur) for event in marked if low <= float(event.ts) <= high) * _MICRO
 
 
 def _spans(events: list[_Event], zero: float) -> Floats:

@@ -52,8 +52,10 @@ def each_member(
         for count, (told, size, opened) in enumerate(_zip(path) if kind == "zip" else _tar(path)):
             name = _name(told)
             if count >= MOST_MEMBERS or size > left:
-                say(Flag("too large", path.name, "the archive holds more than can be meant; the rest is left out"))
+                limit = f"{MOST_BYTES >> 30} GiB or {MOST_MEMBERS:,} members"
+                say(Flag("too large", path.name, f"the archive holds more than {limit}; the rest is left out"))
                 return
+            left -= size  # what is passed over has to be unpacked as well
             if told.endswith("/") or not wants(name):
                 continue
             if opened is None:
@@ -61,7 +63,6 @@ def each_member(
                 continue
             if told.startswith(("/", "\\")) or ".." in told.replace("\\", "/").split("/"):
                 say(Flag("path", shown(name), f"the archive calls it {shown(told)!r}; nothing is written there"))
-            left -= size
             with opened() as stream:
                 take(name, stream)
     except _BROKEN as error:

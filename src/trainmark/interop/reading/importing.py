@@ -7,7 +7,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from trainmark.errors import UserError
 from trainmark.interop.protocol import REGISTRY, Format
 from trainmark.interop.reading import source
 from trainmark.interop.reading.archive import shown
-from trainmark.interop.reading.records import Kept, Verbatim
+from trainmark.interop.reading.records import Counted, End, Kept, Verbatim
 from trainmark.interop.reading.writer import LISTING, RAW, Writer, discard
 from trainmark.store.rundir import Imported, RunDir, run_ids
 
@@ -26,6 +26,9 @@ _KEY_LENGTH = 12
 _PART = ".import-"
 # An import that has just begun may not hold its folder yet.
 _FRESH_SECONDS = 60
+
+
+Progress = Callable[[int, int], None]
 
 
 class ImportResult(msgspec.Struct, frozen=True):
@@ -40,8 +43,12 @@ class ImportResult(msgspec.Struct, frozen=True):
     verbatim: list[Verbatim] = []
 
 
-def import_results(name: str, path: Path, runs: Path, options: Mapping[str, Any]) -> ImportResult:
-    """Imports `path`. The same source with the same options is the same run, however often it is imported."""
+def import_results(
+    name: str, path: Path, runs: Path, options: Mapping[str, Any], progress: Progress | None = None
+) -> ImportResult:
+    """Imports `path`. The same source with the same options is the same run, however often it is imported.
+
+    `progress` hears from time to time how many files were found, and how many rounds were read."""
     form: Format = REGISTRY.get(name, "import")
     if form.import_options is None:
         raise UserError(f"import {name}: this format can only be exported")
@@ -56,10 +63,14 @@ def import_results(name: str, path: Path, runs: Path, options: Mapping[str, Any]
     lock = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _import(name, form, path, runs, part, options)
+        return _import(name, form, path, runs, part, options, progress or _silent)
     finally:
         os.close(lock)
         discard(part)
+
+
+def _silent(files: int, rounds: int) -> None:
+    """Nobody wants to hear how far it is."""
 
 
 def _sweep(runs: Path) -> None:
@@ -79,13 +90,23 @@ def _sweep(runs: Path) -> None:
             os.close(lock)
 
 
-def _import(name: str, form: Format, path: Path, runs: Path, part: Path, options: Mapping[str, Any]) -> ImportResult:
+def _import(
+    name: str,
+    form: Format,
+    path: Path,
+    runs: Path,
+    part: Path,
+    options: Mapping[str, Any],
+    progress: Progress,
+) -> ImportResult:
     writer = Writer(part)
-    kept = source.keep_all(path, form.wants, part / RAW, writer.take)
+    kept = source.keep_all(path, form.wants, part / RAW, writer.take, lambda files: progress(files, 0))
     if not kept:
         raise UserError(f"import {name}: {path}: nothing to read here{_why(writer)}")
     for item in form.read(kept, options):
         writer.take(item)
+        if isinstance(item, Counted | End):
+            progress(len(kept), writer.rounds)
     if not writer.rounds and writer.verbatim:
         # A configuration: files to write, nothing to keep.
         return ImportResult("", "", False, 0, 0, _imported(name, form, path, kept, writer, options), writer.verbatim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import os
 import stat
 import zlib
@@ -24,6 +25,7 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 Say = Callable[[Flag], None]
+Progress = Callable[[int], None]
 
 
 def find(top: Path, wants: Callable[[str], bool], say: Say) -> list[tuple[str, Path]]:
@@ -56,20 +58,30 @@ def find(top: Path, wants: Callable[[str], bool], say: Say) -> list[tuple[str, P
     return sorted(found)
 
 
-def keep_all(top: Path, wants: Callable[[str], bool], into: Path, say: Say) -> list[Kept]:
-    """Copies of all wanted files of a file, a folder, or an archive, sorted by name."""
+def keep_all(
+    top: Path, wants: Callable[[str], bool], into: Path, say: Say, progress: Progress | None = None
+) -> list[Kept]:
+    """Copies of all wanted files of a file, a folder, or an archive, sorted by name. `progress` hears how many."""
     whole = top.resolve()
     kept: list[Kept] = []
     kind = None if whole.is_dir() else _archive_kind(whole)
     if kind in ("zip", "tar"):
         above = whole.name.partition(".")[0]
-        archive.each_member(whole, kind, wants, say, lambda name, stream: kept.append(_copy(name, stream, into, above)))
+
+        def take(name: str, stream: IO[bytes]) -> None:
+            kept.append(_copy(name, stream, into, above))
+            if progress is not None:
+                progress(len(kept))
+
+        archive.each_member(whole, kind, wants, say, take)
         return sorted(kept, key=lambda file: file.name)
     above = whole.name if whole.is_dir() else whole.parent.name
     for name, path in find(top, wants, say):
         file = keep(name, path, into, say, above)
         if file is not None:
             kept.append(file)
+            if progress is not None:
+                progress(len(kept))
     return kept
 
 
@@ -233,17 +245,34 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             import gzip
 
             with gzip.open(plain, "rb") as stream:
-                yield stream  # type: ignore[misc]
+                yield io.BufferedReader(_Limited(stream), _CHUNK)  # type: ignore[arg-type]
         elif head.startswith(_ZSTD):
             with _zstd(plain) as stream:
-                yield stream
+                yield io.BufferedReader(_Limited(stream), _CHUNK)
         else:
             yield plain
 
 
+class _Limited(io.RawIOBase):
+    """What is unpacked, up to a limit: a few bytes can unpack to any number of them."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._left = stream, archive.MOST_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise EOFError(f"it unpacks to more than {archive.MOST_BYTES >> 30} GiB, the rest is left out")
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def _zstd(plain: IO[bytes]) -> Any:
     zstandard = load("zstandard", "a file that is compressed with zstd")
-    import io
 
     # The package's own stream ends without a word where the data was cut off, and its errors are no OSError.
     class Stream(io.RawIOBase):

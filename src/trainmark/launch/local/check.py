@@ -154,8 +154,10 @@ def _disk(name: str) -> Finding:
 
 def _ask(argv: list[str]) -> dict[str, Any] | str:
     """The JSON a program prints last, or why it printed none."""
+    program = os.path.abspath(argv[0]) if "/" in argv[0] else argv[0]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_SECONDS, check=False)
+        # In the root folder: `-c` would find modules of the current one, which may be anybody's.
+        done = subprocess.run([program, *argv[1:]], cwd="/", capture_output=True, timeout=_SECONDS, check=False)
     except FileNotFoundError:
         return f"{argv[0]}: no such program"
     except (OSError, subprocess.TimeoutExpired) as error:

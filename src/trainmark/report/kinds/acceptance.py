@@ -64,10 +64,15 @@ def _demands(found: Acceptance) -> list[Text]:
     lines: list[Text] = (
         [label("accept.measured", "–".join(map(str, counts[:: len(counts) - 1 or 1])))] if counts else []
     )
-    if found.find is not None:
-        met = found.findable is not None and found.findable <= found.find
-        said = label("accept.demand_met") if met else label("accept.demand_missed")
-        lines.append(label("accept.demand", percent(found.find), said))
+    demands = (
+        ("accept.demand", found.find, found.findable),
+        ("accept.link_demand", found.link_find, found.links.findable if found.links else None),
+    )
+    for key, wanted, seen in demands:
+        if wanted is not None:
+            met = seen is not None and seen <= wanted
+            said = label("accept.demand_met") if met else label("accept.demand_missed")
+            lines.append(label(key, percent(wanted), said))
     if found.seconds is not None and found.time is not None:
         lines.append(label("accept.took", duration(found.seconds), duration(found.time)))
     return lines

@@ -74,8 +74,20 @@ def _card(one: Diagnosis) -> doc.Group:
 def _causes(one: Diagnosis) -> list[doc.Block]:
     if one.traced_step.value is None:
         return [doc.Paragraph(label("diagnosis.unknown", one.traced_step.reason))]
+    uncertain: list[doc.Block] = [
+        doc.Paragraph(
+            label(
+                "diagnosis.uncertain",
+                label(f"class.{cause.kind}"),
+                numbers.quantity(cause.seconds.value, "s"),
+                _ends(cause.seconds),
+                cause.place,
+            )
+        )
+        for cause in one.uncertain
+    ]
     if not one.causes:
-        return [doc.Paragraph(label("diagnosis.no_cause"))]
+        return uncertain or [doc.Paragraph(label("diagnosis.no_cause"))]
     heads = ("diagnosis.cause", "diagnosis.to_win", "diagnosis.share", "interval", "diagnosis.place")
     columns = doc.columns(*heads, after=1)
     rows: list[list[doc.Inline]] = [
@@ -88,7 +100,7 @@ def _causes(one: Diagnosis) -> list[doc.Block]:
         ]
         for cause in one.causes
     ]
-    return [doc.Table(columns, rows)]
+    return [doc.Table(columns, rows), *uncertain]
 
 
 def _classes(one: Diagnosis) -> doc.Table:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainmark.i18n.texts import Joined, Text, label
+from trainmark.i18n.texts import Joined, Text, joined, label
 from trainmark.report import document as doc
-from trainmark.report import numbers
+from trainmark.report import figures, numbers
 from trainmark.report.charts import records as charts
 from trainmark.report.make.predict import PredictedRun, PredictedSeries
 from trainmark.score.stats.verdict import geometric_mean
@@ -20,12 +20,14 @@ def document(found: PredictedRun) -> doc.Document:
 
 def _section(one: PredictedSeries, anchor: str) -> doc.Group:
     columns = doc.columns("study.shape", "predict.value", "predict.interval", "efficiency")
+    columns.append(doc.Column(label("predict.trust"), figures=False))
     rows: list[list[doc.Inline]] = [
         [
             f"{prediction.nodes}x{prediction.procs}",
             f"{numbers.number(prediction.value)} {one.unit}",
             numbers.span(prediction.low, prediction.high),
             f"{100 * prediction.efficiency:.0f} %",
+            joined(*map(figures.flag_text, prediction.flags)) if prediction.flags else numbers.NONE,
         ]
         for prediction in one.predictions
     ]

@@ -85,6 +85,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     # The smallest loss of speed that would have been found on every node that is not bad, and the one demanded.
     findable: float | None = None
     find: float | None = None
+    link_find: float | None = None
     # How long it took, in seconds, and how long it might have.
     seconds: float | None = None
     time: float | None = None
@@ -131,7 +132,9 @@ def gather(stages: Sequence[tuple[Stage, Seen]]) -> Gathered:
         found.seconds += seen.seconds
         measured = seen.rounds
         if stage.what == "links":
-            found.links = [*(found.links or []), *measured]
+            so_far = found.links or []
+            before = max((one.round for one in so_far), default=0)
+            found.links = [*so_far, *(msgspec.structs.replace(one, round=before + one.round) for one in measured)]
             continue
         # Blocks are counted on from look to look: those of one number shared a seed.
         before = max((one.round for one in found.nodes), default=0)
@@ -171,6 +174,7 @@ def build(setting: Setting, gathered: Gathered) -> Acceptance:
         verdict=_overall(ordered, found, [*held, *link_held], setting),
         findable=max((one.findable for one in ordered if one.findable and one.word != "bad"), default=None),
         find=setting.rule.find,
+        link_find=setting.link_find,
         seconds=gathered.seconds,
         time=setting.seconds,
         margin=setting.rule.margin,
@@ -252,13 +256,28 @@ def _links(
 ) -> tuple[LinksResult | None, list[PromiseCheck]]:
     if measured is None:
         return None, []
-    trials = [PairSpeed(one.hosts[0], one.hosts[1], one.round, one.speed) for one in measured if one.speed is not None]
-    rule = msgspec.structs.replace(setting.rule, margin=setting.link_margin, looks=1, find=setting.link_find)
-    found = links.judge(trials, rule)
+    rule = _link_rule(setting)
+    found = links.judge(_trials(measured), rule)
     lost = dict.fromkeys(reason("on-host", host="–".join(one.hosts), why=one.why) for one in measured if not one.speed)
     held = _held(promises.link_limits, promises.link_criterion, _speeds(measured), "bytes", rule)
     failed = sorted(lost, key=lambda one: str(one.arguments["host"]))
     return msgspec.structs.replace(found, untested=failed, possible=nodes * (nodes - 1) // 2), held
+
+
+def _link_rule(setting: Setting) -> Rule:
+    return msgspec.structs.replace(setting.rule, margin=setting.link_margin, looks=1, find=setting.link_find)
+
+
+def _trials(measured: Sequence[Measured]) -> list[PairSpeed]:
+    return [PairSpeed(one.hosts[0], one.hosts[1], one.round, one.speed) for one in measured if one.speed is not None]
+
+
+def links_are_blind(setting: Setting, measured: Sequence[Measured]) -> bool:
+    """Whether a loss of bandwidth that must be found would not be."""
+    if setting.link_find is None:
+        return False
+    found = links.judge(_trials(measured), _link_rule(setting)).findable
+    return found is not None and found > setting.link_find
 
 
 def _overall(

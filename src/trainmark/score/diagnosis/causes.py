@@ -32,6 +32,11 @@ MOST_CAUSES = 3
 # A cause that would win less than this share of a step is not worth naming.
 LEAST_SHARE = 0.01
 DISAGREEMENT = 0.10
+# Training without communication tells how much there is of it only where its interval is no wider, to either side.
+PRECISE = 0.25
+# An optimizer takes a few hundredths of a step; from this share on it is named.
+OPTIMIZER_SHARE = 0.10
+OPTIMIZER = "optimizer"
 
 
 class RoundTrace(msgspec.Struct, frozen=True):
@@ -47,6 +52,8 @@ class RoundTrace(msgspec.Struct, frozen=True):
     largest_collective: str
     unmatched: int = 0
     graphs: bool = False
+    # Seconds inside the optimizer's step, mean over ranks.
+    optimizer: float = 0.0
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -81,6 +88,7 @@ def read_round(traces: Sequence[Trace]) -> RoundTrace:
         largest_collective=_largest(traces),
         unmatched=waits.unmatched,
         graphs=any(trace.graphs for trace in traces),
+        optimizer=sum(trace.optimizer / len(trace.steps) for trace in traces) / len(traces),
     )
 
 
@@ -113,6 +121,10 @@ def diagnose(
     ablation = _ablation(blocks)
     both = [(block.trace.step, _average(block.plain)) for block in blocks if block.trace and block.plain]
     ranks = sorted({rank for one in traces for rank in one.classes})
+    slowed = _average(dict(enumerate(traced - untraced for traced, untraced in both))) if both else 0.0
+    causes, uncertain = list[Cause](), list[Cause]()
+    if len(traces) >= LEAST_ROUNDS:
+        causes, uncertain = _causes(traces, _communication(exposed, ablation, max(0.0, slowed)), exposed, hosts)
     return Diagnosis(
         case=case,
         rounds=len(traces),
@@ -124,7 +136,8 @@ def diagnose(
         by_trace=exposed,
         by_ablation=ablation,
         disagreement=_disagreement(exposed, ablation),
-        causes=_causes(traces, ablation, exposed, hosts) if len(traces) >= LEAST_ROUNDS else [],
+        causes=causes,
+        uncertain=uncertain,
         ranks={str(rank): {name: _of_rank(traces, rank, name) for name in CLASSES} for rank in ranks},
         operators=_mean_operators(traces),
         remarks=[*remarks, *_remarks(traces)],
@@ -191,8 +204,22 @@ def _disagreement(trace: Value, ablation: Value) -> Reason | None:
     )
 
 
-def _causes(traces: Sequence[RoundTrace], ablation: Value, exposed: Value, hosts: Mapping[int, str]) -> list[Cause]:
-    """What all ranks lose, each by itself; what sending takes; and what one rank makes the others lose."""
+def _communication(exposed: Value, ablation: Value, slowed: float) -> float | None:
+    """Seconds of communication that is not hidden. Training without it says how much a step would win; but a noisy
+    ablation says nothing, and a call that stays in it is not seen by it. So what the trace shows is lowered by no more
+    than tracing itself slowed the steps down."""
+    if exposed.value is None or ablation.value is None or ablation.low is None or ablation.high is None:
+        return exposed.value
+    if ablation.high - ablation.low > 2 * PRECISE * abs(ablation.value):
+        return exposed.value
+    return max(ablation.value, exposed.value - slowed)
+
+
+def _causes(
+    traces: Sequence[RoundTrace], communication: float | None, exposed: Value, hosts: Mapping[int, str]
+) -> tuple[list[Cause], list[Cause]]:
+    """What all ranks lose, each by itself; what sending takes; what one rank makes the others lose; the optimizer where
+    it takes a large share. Those that are certain, and those that may be nothing, the largest first."""
     step = sum(one.step for one in traces) / len(traces)
     found = [
         _cause(kind, [min(parts[kind] for parts in one.classes.values()) for one in traces], step, place)
@@ -204,9 +231,8 @@ def _causes(traces: Sequence[RoundTrace], ablation: Value, exposed: Value, hosts
         )
         if kind not in (HOST, LAUNCH) or not any(one.graphs for one in traces)
     ]
-    # Leaving communication out decides how much there is of it, the trace how it divides.
-    usable = ablation.value is not None and ablation.value > 0 and exposed.value
-    scale = (ablation.value or 0.0) / exposed.value if usable and exposed.value else 1.0
+    # The trace says how it divides.
+    scale = communication / exposed.value if communication is not None and exposed.value else 1.0
     places = sorted(set(hosts.values()))
     where = reason("in-communication", ranks=len(hosts), hosts=places[:4])
     if traces[0].largest_collective:
@@ -214,8 +240,11 @@ def _causes(traces: Sequence[RoundTrace], ablation: Value, exposed: Value, hosts
     found.append(_cause(TRANSFER, [scale * _mean(one, TRANSFER) for one in traces], step, where))
     for rank in sorted({last for one in traces for waits in one.waited.values() for last, _ in waits}):
         found.append(_straggler(traces, rank, step, hosts))
-    worth = [one for one in found if one.seconds.low is not None and one.seconds.low > 0 and one.share >= LEAST_SHARE]
-    return sorted(worth, key=lambda one: -(one.seconds.value or 0.0))[:MOST_CAUSES]
+    optimizer = _cause(OPTIMIZER, [one.optimizer for one in traces], step, reason("in-optimizer"))
+    found += [optimizer] if optimizer.share >= OPTIMIZER_SHARE else []
+    worth = sorted((one for one in found if one.share >= LEAST_SHARE), key=lambda one: -(one.seconds.value or 0.0))
+    certain = [one for one in worth if one.seconds.low is not None and one.seconds.low > 0]
+    return certain[:MOST_CAUSES], [one for one in worth if one not in certain][:MOST_CAUSES]
 
 
 def _straggler(traces: Sequence[RoundTrace], rank: int, step: float, hosts: Mapping[int, str]) -> Cause:

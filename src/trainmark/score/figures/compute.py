@@ -70,5 +70,6 @@ def _noted(ranks: Sequence[RankColumns], name: str) -> float | None:
 
 
 def _matmul(ranks: Sequence[RankColumns]) -> float | None:
-    found = [_noted([rank], "matmul_flops_per_s") for rank in ranks]
-    return sum(value for value in found if value is not None) if found and None not in found else None
+    """Of all ranks. A speed of 0 is none that was measured."""
+    found = [value for rank in ranks if (value := _noted([rank], "matmul_flops_per_s"))]
+    return sum(found) if found and len(found) == len(ranks) else None

@@ -18,6 +18,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.reasons import Reason, reason
+from trainmark.score.records import Flag
 from trainmark.score.stats.confidence import t_limit
 from trainmark.score.stats.verdict import geometric_mean, variance
 from trainmark.score.studies.published import COLUMNS, TABLES
@@ -25,6 +26,9 @@ from trainmark.score.studies.scaling import ScalePoint
 
 # Of prediction intervals.
 LEVEL = 0.90
+# Tables tell of one doubling beyond what they begin with. More than this many times the nodes that were measured is far
+# outside: whether losses go on to fade, or grow as Amdahl's law has it, is not known there.
+FAR = 2.0
 # Errors grow with the loss itself; this much loss is added, so that they do not vanish with it.
 _FLOOR = 0.1
 
@@ -49,6 +53,8 @@ class Prediction(msgspec.Struct, frozen=True):
     efficiency: float
     method: list[Reason]
     notes: list[Reason] = []
+    # What is wrong with it, though it is given.
+    flags: list[Flag] = []
 
 
 class Doubling(msgspec.Struct, frozen=True):
@@ -136,6 +142,11 @@ def predict(
         notes.append(reason("two-nodes-not-measured"))
     else:
         raise UserError(_too_few(whole, procs))
+    flags = []
+    if nodes > FAR * last.nodes:
+        totals = (totals[0], totals[1], max(totals[2], _amdahl(totals, last.nodes, nodes, found)))
+        why = reason("far-outside", times=nodes / last.nodes, largest=f"{last.nodes}x{procs}")
+        flags.append(Flag("severe" if nodes > 2 * FAR * last.nodes else "warning", why))
     spread, more = _spread(whole, further, found)
     notes += more
     base = math.log(geometric_mean(last.speeds)) + math.log(nodes / last.nodes)
@@ -144,7 +155,7 @@ def predict(
     efficiency = value / nodes / (geometric_mean(single.speeds) / single.nodes)
     fade = reason("fade-from-tables", fade=found.fade, rows=found.rows)
     against = reason("efficiency-against", configuration=f"{single.nodes}x{procs}")
-    return Prediction(nodes, procs, value, low, high, efficiency, [method, fade, against], notes)
+    return Prediction(nodes, procs, value, low, high, efficiency, [method, fade, against], notes, flags)
 
 
 def _whole_nodes(points: Sequence[ScalePoint]) -> tuple[list[ScalePoint], int]:
@@ -188,6 +199,17 @@ def _totals(losses: Iterable[float], doublings: float, found: Calibration) -> tu
         for place, loss in enumerate((low, likely, high)):
             totals[place] += share * loss
     return totals[0], totals[1], totals[2]
+
+
+def _amdahl(totals: tuple[float, float, float], last: int, nodes: int, found: Calibration) -> float:
+    """The loss up to `nodes` if the highest loss of the next doubling is that of a serial share: it does not fade."""
+    # Of the highest totals, the first doubling's share.
+    doublings = math.ceil(math.log2(nodes / last))
+    fades = [found.fade**index for index in range(doublings)]
+    first = max(0.0, min(totals[2] / sum(fades), 0.99 * math.log(2)))
+    ratio = math.exp(first)
+    serial = (ratio - 1) / (2 * last - 1 - ratio * (last - 1))
+    return math.log((1 + serial * (nodes - 1)) / (1 + serial * (last - 1)))
 
 
 def _over_the_border(all_reduce: float, doublings: float, found: Calibration) -> tuple[float, float, float]:
