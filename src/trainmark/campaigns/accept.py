@@ -94,7 +94,9 @@ def create(
 ) -> Campaign:
     """Reads and plans everything, so that bad input is refused before anything starts. Nothing is started."""
     if "" in site.hosts:
-        raise UserError(f"{site_file}: nodes are judged by name; name them in `hosts` instead")
+        raise UserError(
+            f"{site_file}: nodes are judged by name; name them in `hosts`, or by `slurm.nodes: node[1-4]` or `all`"
+        )
     case = _case(options, site, options.case or _default_case(site), LEAST_BLOCKS)
     link_case = _link_case(options, site, case)
     places = planning.places(site, {one.data for one in (case, link_case) if one and one.data})
