@@ -34,7 +34,7 @@ from trainmark.score.accept.links import tournament
 from trainmark.score.accept.noise import Rule
 from trainmark.spec import contract as contracts
 from trainmark.spec import suite as suites
-from trainmark.spec.case import SYNTHETIC, Case
+from trainmark.spec.case import PRESET_KEY, SYNTHETIC, Case
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.length import Length
 from trainmark.spec.notation import parse_seconds, parse_share
@@ -305,6 +305,11 @@ def as_asked(options: Options, setting: Setting) -> Setting:
     return msgspec.structs.replace(setting, **{name: str(file.absolute()) for name, file in files.items() if file})
 
 
+def _plain(link: CaseId) -> CaseId:
+    """Without its preset: a contract says what links carry, not how that is measured."""
+    return link.with_variant({name: value for name, value in link.variant if name != PRESET_KEY})
+
+
 def _promises(options: Options, setting: Setting) -> Promises:
     case, link = CaseId.parse(setting.case), CaseId.parse(setting.link_case) if setting.link_case else None
     found: dict[str, Any] = {}
@@ -312,7 +317,7 @@ def _promises(options: Options, setting: Setting) -> Promises:
         contract = contracts.load_contract(options.contract)
         contracts.check_used(contract, case, options.contract)
         found["limits"] = contract[case.identity]
-        found["link_limits"] = contract.get(link.identity) if link else None
+        found["link_limits"] = contract.get(link.identity, contract.get(_plain(link).identity)) if link else None
     if options.criteria:
         criteria = contracts.load_criteria(options.criteria)
         contracts.check_used(criteria.cases, case, options.criteria)
