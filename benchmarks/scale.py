@@ -1,6 +1,8 @@
 """A run on a thousand hosts with eight ranks each: what the controller costs. The hosts only speak (see
 `lab.fake_hosts`), in a process of their own whose time does not count; everything on the controller's
-side is real: plan, run loop, ssh launcher without ssh, run directory, report.
+side is real: plan, run loop, ssh launcher, run directory, report.
+
+Left out is ssh itself, one client process per host: `benchmarks/ssh_hosts.py` measures it on real hosts.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ HOSTS, RANKS, STEPS, SECONDS = 1000, 8, 100, 10.0
 JOBS = 1000
 HOW = (
     f"one round of a case on {HOSTS} made-up hosts with {RANKS} ranks each, {STEPS} steps a rank, {SECONDS:g} s of "
-    "heartbeats each second; CPU seconds and largest memory of the controller's process, from the plan to the printed "
-    f"report; squeue is asked about 1 job and about {JOBS}, by a program that counts its calls"
+    "heartbeats, events, samples and logs each second, an env.log per rank; without ssh; CPU seconds and most memory "
+    "of the controller's process, from the plan to the printed report; squeue is asked about 1 job and about "
+    f"{JOBS}, by a program that counts its calls"
 )
 
 

@@ -82,7 +82,8 @@ def _up(args: argparse.Namespace) -> int:
     plan, named = lab.layout, "" if args.name == "lab" else f" --name {args.name}"
     _say(f"up after {time.monotonic() - began:.0f} s")
     _say(f"  ssh -F {plan.ssh_config} node1 hostname")
-    _say(f"  trainmark doctor --site {plan.base}/site.yaml")
+    for file in sorted(plan.base.glob("*.yaml")):
+        _say(f"  trainmark doctor --site {file}")
     if plan.options.slurm:
         _say(f"  python -m lab on{named} {HEAD} sinfo")
     return 0

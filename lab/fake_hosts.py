@@ -1,5 +1,6 @@
 """Hosts that only speak: one process answers for thousands of relays, over pipes, so that a controller can be watched
-with more hosts than anybody has at hand. Each attempt beats once a second, sends its events as it goes, and succeeds.
+with more hosts than anybody has at hand. Each attempt beats once a second, sends its status, events, samples and logs
+as it goes, and at the end the files that ranks leave; it succeeds. Left out are ssh and what it encrypts.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.ssh.connections import Connections
 
 _WORK = "/fake"
+_EVENTS, _SAMPLES = "events.jsonl", "samples.jsonl"
 _STEP_NS = 150_000_000
 _BANDWIDTH = 1e9
+# About as long as real ones: a sample of a host with 8 ranks, a line that a rank prints, the variables of a rank.
+_SAMPLE = 1400
+_PRINTED = "epoch 1 step {step} loss 2.5000 lr 0.1000 throughput 1234.5 samples/s\n"
+_VARIABLES = "".join(f"TRAINMARK_VARIABLE_{number}=/some/place/with/a/long/name/{number}\n" for number in range(60))
 
 
 class FakeHosts(Connections):
@@ -164,8 +170,8 @@ class _Attempt:
     def __init__(self, server: _Server, host: str, answers: int, plan: dict[str, Any]) -> None:
         self._server, self._host, self._told, self._plan = server, host, answers, plan
         self._dir = plan["dir"].replace("%TRAINMARK_WORK%", _WORK)
-        self._begin, self._at = time.monotonic(), 0
-        self._done = 0
+        self._begin, self._at = time.monotonic(), dict[str, int]()
+        self._done, self._samples = 0, 0
         self._clock = 10**12
         # A little noise, the same for the same seed: rounds of real hosts are never alike.
         noise = 1 + server.noise() * ((plan["config"]["seed"] * 7919 + sum(host.encode()) * 31) % 11 - 5) / 5
@@ -174,26 +180,47 @@ class _Attempt:
         self._send("agent.json", to_json(dict(identity, host=host)))
         cpu = {"model": "Fake", "threads": 64, "flags": [], "allowed": []}
         self._send("facts.json", to_json({"schema": 1, "host": host, "machine": "fake", "cpu": cpu}))
-        self._append("".join(self._first(rank["rank"]) for rank in plan["ranks"]))
+        self._append(_EVENTS, "".join(self._first(rank["rank"]) for rank in plan["ranks"]))
+        self._append(_SAMPLES, to_json({"schema": 1, "units": {"cpu": "share"}}) + "\n")
 
     def beat(self) -> bool:
         """True when it has ended."""
         share = min(1.0, (time.monotonic() - self._begin) / max(self._server.duration(), 1e-9))
         until = round(share * self._server.steps())
         ranks = [rank["rank"] for rank in self._plan["ranks"]]
-        self._append("".join(self._lines(rank, self._done, until) for rank in ranks))
+        self._append(_EVENTS, "".join(self._lines(rank, self._done, until) for rank in ranks))
+        self._append(_SAMPLES, self._sample())
+        for rank in ranks:
+            self._append(f"rank{rank}.out.log", "".join(_PRINTED.format(step=n) for n in range(self._done, until)))
         self._done = until
         answers = [
             {"rank": rank, "pid": 1, "state": "running", "step": until, "samples": until, "silent": 0} for rank in ranks
         ]
-        status = {"t": 1, "wall": 1, "state": "RUNNING", "uptime": 1.0, "epoch": 1, "ranks": answers, "rate": 1.0}
+        status = {
+            "t": 1,
+            "wall": time.time_ns(),
+            "state": "RUNNING",
+            "uptime": 1.0,
+            "epoch": 1,
+            "ranks": answers,
+            "rate": 1.0,
+        }
         self._send("status.json", to_json(status))
         if share < 1.0:
             return False
-        self._append("".join(self._last(rank) for rank in ranks))
+        self._append(_EVENTS, "".join(self._last(rank) for rank in ranks))
+        for rank in ranks:
+            self._append(f"rank{rank}/env.log", _VARIABLES)
         self._send("result.json", to_json(self._result(ranks)))
         os.write(self._told, encode({"op": "gone", "dir": self._dir, "exit": 0}))
         return True
+
+    def _sample(self) -> str:
+        """Padded to the length of a real one."""
+        self._samples += 1
+        record = {"t": self._clock + self._samples * 10**9, "cpu": 0.5, "mem_used": 1 << 30, "pad": ""}
+        record["pad"] = "x" * (_SAMPLE - len(to_json(record)))
+        return to_json(record) + "\n"
 
     def _event(self, rank: int, seq: int, at: int, **more: Any) -> str:
         return to_json(dict({"rank": rank, "seq": seq, "t": at}, **more)) + "\n"
@@ -249,17 +276,17 @@ class _Attempt:
             "overhead": {"agent_cpu_s": 0.01},
             "warnings": [],
             "events": 0,
-            "samples": 0,
+            "samples": self._samples,
         }
 
     def _send(self, name: str, text: str) -> None:
         os.write(self._told, encode({"op": "file", "dir": self._dir, "name": name}, text.encode()))
 
-    def _append(self, text: str) -> None:
+    def _append(self, name: str, text: str) -> None:
         data = text.encode()
         while data:
             # A pipe takes this much at once; the other end reads while we wait.
             piece, data = data[:32768], data[32768:]
-            header = {"op": "file", "dir": self._dir, "name": "events.jsonl", "at": self._at}
-            os.write(self._told, encode(header, piece))
-            self._at += len(piece)
+            at = self._at.get(name, 0)
+            os.write(self._told, encode({"op": "file", "dir": self._dir, "name": name, "at": at}, piece))
+            self._at[name] = at + len(piece)

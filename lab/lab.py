@@ -18,7 +18,7 @@ import msgspec
 import trainmark
 from lab import access, layout, packages, site, wires
 from lab.layout import HEAD, Layout, Options
-from trainmark.errors import SiteError
+from trainmark.errors import SiteError, UserError
 from trainmark.launch import process
 from trainmark.store.files import read_json, write_json
 
@@ -53,6 +53,7 @@ class Lab:
             found = _read(home / options.name)
             plan = _merge(found, options) if found else _claim(home / options.name, options)
             lab = cls(plan, say)
+            lab._check_binds(found)
             lab._up()
             return lab
 
@@ -61,8 +62,21 @@ class Lab:
         plan = _read(home / name)
         return cls(plan, say) if plan else None
 
+    def _check_binds(self, found: Layout | None) -> None:
+        """A host is given its folders when it boots: those that are up would not see another one."""
+        new = [path for path in self.layout.options.binds if found and path not in found.options.binds]
+        up = [host for host in self.layout.hosts if self.alive(host)]
+        if up and any(layout.is_hidden(Path(path)) for path in new):
+            raise UserError(
+                f"--bind {' '.join(new)}: {', '.join(up)} are up and would not see it; `poweroff` each first, and this "
+                "`up` boots them again, or take the lab `down`"
+            )
+
     def _up(self) -> None:
         plan = self.layout
+        if not plan.etc.is_dir():
+            # What hosts write there, by whichever program, stays in the lab.
+            subprocess.run(["cp", "-a", "/etc/.", str(plan.etc)], check=True)
         plan.shared.mkdir(parents=True, exist_ok=True)
         plan.shared.chmod(0o1777)
         access.write(plan)
@@ -179,6 +193,7 @@ class Lab:
             "address": f"{plan.address(host)}/24",
             "gpus": 0 if host == HEAD else plan.options.gpus,
             "dev": str(root / "dev"),
+            "etc": str(plan.etc),
             "files": [[str(source), target] for source, target in files if Path(target).exists()],
             "folders": [[str(source), target] for source, target in folders],
             "keep": [str(path) for path in self.kept()],

@@ -14,7 +14,7 @@ HOME = Path("/var/lib/trainmark-lab")
 PRIVATE = ("/tmp", "/run", "/var/log")  # noqa: S108
 HEAD = "ctl"
 USER, UID = "bench", 7700
-MOST = 99
+MOST = 200
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -53,7 +53,10 @@ class Layout(msgspec.Struct, frozen=True):
         return f"10.77.{self.subnet}.254"
 
     def address(self, host: str) -> str:
-        return f"10.77.{self.subnet}.{100 if host == HEAD else int(host.removeprefix('node'))}"
+        if host == HEAD:
+            return f"10.77.{self.subnet}.100"
+        number = int(host.removeprefix("node"))
+        return f"10.77.{self.subnet}.{number if number < 100 else number + 1}"
 
     def card(self, host: str) -> str:
         """The hardware address, the same after every boot: others need not forget the old one first."""
@@ -72,6 +75,11 @@ class Layout(msgspec.Struct, frozen=True):
     @property
     def ssh_config(self) -> Path:
         return self.base / "ssh_config"
+
+    @property
+    def etc(self) -> Path:
+        """The /etc of all hosts: a copy of the machine's."""
+        return self.base / "etc"
 
     @property
     def slurm_etc(self) -> Path:

@@ -50,6 +50,7 @@ def furnish(spec: dict[str, Any]) -> None:
     _do("mount", "-t", "proc", "-o", "nosuid,nodev,noexec", "proc", "/proc")
     _mount_sys(hierarchies)
     _mount_devices(Path(spec["dev"]), spec["gpus"])
+    _do("mount", "--bind", spec["etc"], "/etc")
     for source, target in spec["files"]:
         _do("mount", "--bind", source, target)
     _do("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")

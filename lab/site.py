@@ -9,6 +9,8 @@ from typing import Any
 import trainmark
 from lab.layout import Layout
 
+ENGINES = ("docker", "podman")
+
 
 def content(plan: Layout, **more: Any) -> dict[str, Any]:
     """As YAML would be read. Hosts share two cores: whoever waits must not spin."""
@@ -49,6 +51,10 @@ def write(plan: Layout) -> None:
     import json
 
     # JSON is YAML, too.
-    (plan.base / "site.yaml").write_text(json.dumps(content(plan), indent=1) + "\n")
+    sites = {"site": content(plan)}
     if plan.options.slurm:
-        (plan.base / "slurm.yaml").write_text(json.dumps(slurm_content(plan), indent=1) + "\n")
+        sites["slurm"] = slurm_content(plan)
+    for engine in ENGINES if plan.options.docker else ():
+        sites[engine] = content(plan, container=container(engine))
+    for name, made in sites.items():
+        (plan.base / f"{name}.yaml").write_text(json.dumps(made, indent=1) + "\n")

@@ -41,7 +41,7 @@ class ProgressUpdate(msgspec.Struct, frozen=True):
     """What `on_progress` is called with. `event`: an attempt `started` or `ended`, a look at the one that is
     `running`, or a `note`. `done` of `rounds` have ended."""
 
-    event: Literal["started", "running", "ended", "note"]
+    event: Literal["started", "waiting", "running", "ended", "note"]
     run: str
     done: int
     rounds: int
@@ -64,7 +64,7 @@ class _Callback(Observer):
         self._ended: set[RoundRef] = set()
         self._now: dict[str, Any] = {}
 
-    def _update(self, event: Literal["started", "running", "ended", "note"], **more: Any) -> None:
+    def _update(self, event: Literal["started", "waiting", "running", "ended", "note"], **more: Any) -> None:
         self._call(ProgressUpdate(event, self._run.id, len(self._ended), len(self._plan.order), **more))
 
     def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
@@ -81,6 +81,10 @@ class _Callback(Observer):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._ended.add(ref)
         self._update("ended", case=case.case, round=ref.round, state=ended.state, text=say(ended.reason))
+
+    def waiting(self, _ref: RoundRef, waits_for: Reason | None) -> None:
+        if waits_for is not None:
+            self._update("waiting", **self._now, state=JobState.PENDING, text=say(waits_for))
 
     def note(self, note: Reason) -> None:
         self._update("note", text=say(note))

@@ -411,3 +411,11 @@ def test_links_are_measured_again_while_what_is_demanded_would_not_be_found() ->
     found = acceptance.build(demanding, gather(shown))
     assert found.verdict == "unsure" and found.links is not None and (found.links.findable or 0) > 0.2
     assert "links: a loss of 20 % was to be findable: it would not" in show(found, "text")
+
+
+def test_a_contract_for_links_holds_for_the_default_case_of_links(accept: Callable[..., Any], tmp_path: Path) -> None:
+    contract = tmp_path / "contract.yaml"
+    link = "collectives:pytorch:cpu:2:1:3: {throughput: {min: 1.0e+12}}"
+    contract.write_text(f"{CASE}: {{throughput: {{min: 1}}}}\n{link}\n")
+    found = accept("--contract", str(contract), "--seed", "1", hosts=HOSTS[:3], code=4)
+    assert [one["kept"] for one in found["held"] if "–" in one["who"]] == [False] * 3

@@ -47,7 +47,7 @@ def test_a_host_that_is_off(cli: Cli, hosts: Lab, pair: Path, site_file: Callabl
 
 def test_wrong_host_key_and_refused_key(cli: Cli, hosts: Lab, site_file: Callable[..., Path], tmp_path: Path) -> None:
     found = bad(cli, site_file(ssh={"config": str(wrong_host_key(hosts, tmp_path))}, python=PLAIN))
-    assert "host key is not the known one" in found["node1", "reachable"] and len(found) == 1
+    assert "host key is not the one that is known" in found["node1", "reachable"] and len(found) == 1
     found = bad(cli, site_file(ssh={"config": str(refused_key(hosts, tmp_path))}, python=PLAIN))
     assert "refuses the key or the user" in found["node1", "reachable"]
 

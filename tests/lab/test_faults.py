@@ -224,7 +224,7 @@ def test_image_missing_at_start(cli: Cli, hosts: Lab, pair: Path, site_file: Any
 def test_keys_that_do_not_fit(cli: Cli, hosts: Lab, pair: Path, site_file: Any, tmp_path: Path) -> None:
     """Unchecked, the run itself finds out; the host is named, and nothing is left on the other."""
     for config, said in (
-        (wrong_host_key(hosts, tmp_path), "node1 cannot be reached: its host key is not the known one"),
+        (wrong_host_key(hosts, tmp_path), "node1 cannot be reached: its host key is not the one that is known"),
         (refused_key(hosts, tmp_path), "node1 cannot be reached: the host refuses the key or the user"),
     ):
         cli("run", str(pair), "--site", str(site_file(ssh={"config": str(config)})), "--no-check", code=1)

@@ -55,7 +55,7 @@ def test_a_frozen_node_is_lost(
     assert [relay_pids(hosts, host) for host in hosts.nodes] == [[], []]
     assert steps(cli, "node2") > 0
     brake.touch()
-    cli("resume", cli.run_id())
+    cli.process("resume", cli.run_id())
     assert only_case(cli)["state"] == "SUCCEEDED"
     soon_clean(hosts)
 

@@ -43,6 +43,10 @@ def test_labs_side_by_side_leave_no_trace(lab: Lab, tmp_path: Path) -> None:
         assert other.on("node2", "cat", str(tmp_path / "word")).stdout == "seen"
         assert lab.on("node2", "cat", str(tmp_path / "word"), check=False).returncode != 0
         other.on("node1", "touch", "/tmp/mine")
+        other.on("node1", "mkdir", "/etc/trainmark-of-a-host")
+        assert not Path("/etc/trainmark-of-a-host").exists(), "nothing in a host writes to the machine's own /etc"
+        with pytest.raises(UserError, match="node1, node2 are up and would not see it"):
+            Lab.make(Options(name=other.layout.options.name, nodes=2, binds=(str(tmp_path.parent),)))
         assert not Path("/tmp/mine").exists() and other.on("node2", "ls", "/tmp/mine", check=False).returncode != 0
         other.poweroff("node2")
         assert not other.alive("node2") and other.ssh("node2", "true", check=False).returncode == 255

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trainmark.i18n.speaker import say
-from trainmark.launch.attempt import PEER_SECONDS, AgentSilence, AttemptNodes
+from trainmark.launch.attempt import PEER_SECONDS, AgentSilence, AttemptNodes, last_sign
 from trainmark.launch.protocol import Ended
 from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.ssh.node import SshNode
@@ -96,15 +96,20 @@ def test_pieces_of_files_come_in_any_number_of_times(nodes: list[SshNode]) -> No
 
 
 def test_only_the_agent_itself_is_a_sign_of_life(tmp_path: Path) -> None:
-    """A rank that prints is none, and time in which nobody looked is not counted."""
-    silence = AgentSilence(tmp_path, limit=10)
+    """A rank that prints is none, the same status again is none, and time in which nobody looked is not counted."""
+    silence = AgentSilence(limit=10)
+
+    def silent(now: float) -> float | None:
+        silence.hear(last_sign(tmp_path), now)
+        return silence.too_long(now)
+
     write_json(tmp_path / STATUS, {"wall": 1})
-    assert silence.too_long(100.0) is None
+    assert silent(100.0) is None
     for now in range(101, 111):
         (tmp_path / "rank0.out.log").write_text(f"{now}\n")
-        assert silence.too_long(float(now)) is None
-    assert silence.too_long(111.0) == 11.0
+        assert silent(float(now)) is None
+    assert silent(111.0) == 11.0
     write_json(tmp_path / STATUS, {"wall": 2})
-    assert silence.too_long(112.0) is None
-    assert silence.too_long(900.0) is None, "nobody looked"
-    assert silence.too_long(902.0) is None
+    assert silent(112.0) is None
+    assert silent(900.0) is None, "nobody looked"
+    assert silent(902.0) is None

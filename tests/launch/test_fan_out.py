@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import trainmark.agent
+from trainmark.errors import SiteError
 from trainmark.launch import node_zip
 from trainmark.launch.ssh.command_line import SshTarget
 from trainmark.launch.ssh.connections import Connections
@@ -57,3 +61,19 @@ def test_no_more_hosts_are_entered_at_once_than_the_limit_says(tmp_path: Path) -
         at_work.append(at_work[-1] + (1 if line == "+" else -1))
     assert len(connections.processes) == HOSTS and at_work[-1] == 0
     assert max(at_work) == LIMIT
+
+
+def test_open_files_are_made_room_for_or_the_need_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three files per host: 1024, which is usual, are enough for some 300."""
+    limits = [1024, 4096]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.__setitem__(slice(None), list(pair)))
+    connections = Connections()
+    for number in range(1000):
+        connections.link(SshTarget(f"h{number}"), tmp_path)
+    assert limits == [3128, 4096], "no more than is needed"
+    with pytest.raises(
+        SiteError, match=r"1323 hosts need 4097 open files.*may have 4096, enough for 1322 hosts.*ulimit"
+    ):
+        for number in range(1000, 2000):
+            connections.link(SshTarget(f"h{number}"), tmp_path)

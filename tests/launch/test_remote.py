@@ -42,11 +42,17 @@ def test_options_of_ssh_come_before_the_host() -> None:
 
 
 def test_failures_of_ssh_in_plain_words() -> None:
-    assert explain(255, "ssh: connect to host x port 22: Connection timed out", "p").startswith("it does not answer")
-    assert "refuses the key" in explain(255, "root@x: Permission denied (publickey).", "p")
-    assert "host key" in explain(255, "@@@ REMOTE HOST IDENTIFICATION HAS CHANGED\nHost key verification failed.", "p")
-    assert "there is no py9" in explain(127, "bash: py9: command not found", "py9")
-    assert explain(None, "", "p") == "ssh did not get through in time"
+    assert explain(255, "ssh: connect to host x port 22: Connection timed out", "p", "x").startswith(
+        "it does not answer"
+    )
+    assert "refuses the key" in explain(255, "root@x: Permission denied (publickey).", "p", "x")
+    # As OpenSSH 9.2 says them, recorded in the lab.
+    changed = explain(255, "@@@ REMOTE HOST IDENTIFICATION HAS CHANGED\nHost key verification failed.", "p", "x")
+    unknown = explain(255, "No ED25519 host key is known for x and you have requested strict checking.\n", "p", "x")
+    assert "is not the one that is known" in changed and "`ssh-keygen -R x`" in changed
+    assert "is not known here" in unknown and "`ssh x`" in unknown and "ssh-keygen -R" not in unknown
+    assert "there is no py9" in explain(127, "bash: py9: command not found", "py9", "x")
+    assert explain(None, "", "p", "x") == "ssh did not get through in time"
 
 
 def test_frames_in_any_pieces() -> None:

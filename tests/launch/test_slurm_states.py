@@ -8,6 +8,7 @@ import pytest
 
 from trainmark.i18n.speaker import say
 from trainmark.launch.slurm.states import ended, memory_kill, parse_sacct, parse_squeue, waiting_for
+from trainmark.store.state import CANCELLED_KIND
 
 OUTPUTS = Path(__file__).with_name("slurm_outputs")
 
@@ -57,6 +58,13 @@ def test_a_preempted_job_is_not_over_but_back() -> None:
 def test_why_a_job_ended(job: str, life: int, state: str, words: str) -> None:
     found = ended(parse_sacct(looks("sacct-ends.txt")[0])[job][life])
     assert found.state == state and words in say(found.reason) and f"job {job}" in say(found.reason)
+
+
+def test_what_somebody_cancelled_is_not_tried_again() -> None:
+    """A node that failed, a time limit or a preemption is not somebody's will."""
+    for job, life, will in (("14", 0, True), ("26", 0, True), ("31", 0, False), ("34", 0, False), ("38", 0, False)):
+        found = ended(parse_sacct(looks("sacct-ends.txt")[0])[job][life])
+        assert ((found.failure or {}).get("kind") == CANCELLED_KIND) is will, found
 
 
 def test_out_of_memory() -> None:

@@ -11,6 +11,7 @@ import pytest
 from trainmark.errors import UserError
 from trainmark.launch.sites import load_site
 from trainmark.launch.slurm import command_line as slurm_words
+from trainmark.launch.slurm.on_nodes import judge
 from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.plan import check_runs, key, sbatch_of
 from trainmark.spec.site import Site
@@ -70,6 +71,38 @@ def test_everything_a_site_asks_for(tmp_path: Path) -> None:
 
 def test_the_script_holds_no_value() -> None:
     assert slurm_words.SCRIPT.splitlines()[-1] == 'exec "$@"'
+
+
+def test_nodes_by_number_by_name_or_all_of_a_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert load(tmp_path, {"nodes": 3}, hosts=None).hosts == ["", "", ""]
+    named = load(tmp_path, {"nodes": "n[1-2],gpu[08-09]"}, hosts=None)
+    assert named.hosts == ["n1", "n2", "gpu08", "gpu09"] and "--nodelist=n1,n2,gpu08,gpu09" in ask(named)
+    for bad in ("n[1-2", "n1,n1", "", "n1 n2", "n[2-1]"):
+        with pytest.raises(UserError, match=r"slurm\.nodes"):
+            load(tmp_path, {"nodes": bad}, hosts=None)
+
+
+def test_inside_a_job_its_nodes_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2],gpu7")
+    assert load(tmp_path, {}, hosts=None).hosts == ["n1", "n2", "gpu7"]
+    assert load(tmp_path, {"nodes": 2}, hosts=None).hosts == ["n1", "n2"]
+    assert load(tmp_path, {"nodes": "gpu7"}, hosts=None).hosts == ["gpu7"]
+    for asked, hosts in (({"nodes": 4}, None), ({}, ["n1", "n9"])):
+        with pytest.raises(UserError, match=r"this is job 77 with 3 node\(s\).*`reuse: false`"):
+            load(tmp_path, asked, hosts=hosts)
+    assert load(tmp_path, {"nodes": 4, "reuse": False}, hosts=None).hosts == [""] * 4
+
+
+def test_what_the_nodes_said_of_themselves() -> None:
+    good = "trainmark-node n1 3.9.2 True\ntrainmark-node n2 3.11.2 True\n"
+    assert [one.good for one in judge(good, "", 2, "/home", "python3", "here")] == [True]
+    bad = judge("trainmark-node n1 3.6.8 True\ntrainmark-node n2 3.9.2 False\n", "", 2, "/home", "python3", "here")
+    assert [(one.host, one.good) for one in bad] == [("n1", False), ("n2", False)]
+    assert "3.6.8" in bad[0].found and "/home is not seen there" in bad[1].found and all(one.cure for one in bad)
+    busy = "srun: Requested partition configuration not available now"
+    assert [one.good for one in judge("", busy, 2, "/home", "python3", "here")] == [None], "nothing is known: no fault"
 
 
 def test_whole_nodes_have_all_their_memory_and_cores(tmp_path: Path) -> None:

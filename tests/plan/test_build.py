@@ -11,6 +11,7 @@ from trainmark.i18n.speaker import say
 from trainmark.plan.build import Places, build
 from trainmark.plan.records import Plan
 from trainmark.report.make.attempt import question
+from trainmark.run.preflight import unmet_elsewhere
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec.site import Site, VendorPeak
@@ -67,6 +68,21 @@ def test_what_a_site_cannot_do_is_said(make_workload: Make, make_suite: Make, ca
     make_workload()
     with pytest.raises(UserError, match=complaint):
         make_plan(make_suite(f"  - {case}"))
+
+
+def test_cases_that_are_too_large_may_be_skipped(make_workload: Make, make_suite: Make) -> None:
+    """Only if that is allowed, and if anything is left to do."""
+    make_workload()
+    loaded = suites.load(make_suite("  - thing:none:cpu:1:1:2\n  - thing:none:cpu:4:1:1"))
+    site = Site(hosts=["n1", "n2"])
+    cases = suite_cases.expand(loaded, site, {})
+    with pytest.raises(UserError, match="needs 4 nodes; site `local` has 2; with --allow-skip"):
+        build("s", "closed", 1, cases, site, PLACES, 1)
+    plan = build("s", "closed", 1, cases, site, PLACES, 1, allow_skip=True)
+    assert [say(case.skipped) for case in plan.cases] == ["", "it needs 4 nodes; site `local` has 2"]
+    assert [unmet_elsewhere(case) is None for case in plan.cases] == [True, False]
+    with pytest.raises(UserError, match="needs 4 nodes"):
+        build("s", "closed", 1, cases[1:], site, PLACES, 1, allow_skip=True)
 
 
 def test_sites_map_models_and_data(make_workload: Make, make_suite: Make) -> None:

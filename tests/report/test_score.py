@@ -192,3 +192,4 @@ def test_the_shipped_references_can_be_read() -> None:
         found = references.find(name, "quick")
         assert found.name == name and found.hardware and len({case.case for case in found.cases}) == len(found.cases)
         assert all(case.speed.n >= 1 for case in found.cases)
+    assert references.names(), "one comes with trainmark"

@@ -19,18 +19,6 @@ LONG = {"STEPS": "1000", "STEP_SECONDS": "0.1"}
 TWO = "  - thing:none:cpu:2:1:1\n  - thing:none:cpu:1:1:1"
 
 
-def test_cancelled_by_someone_else(cluster: Lab, go: Callable[..., Going]) -> None:
-    """The round that ran says who did it; the other case is done in a job of its own."""
-    going = go(env=LONG, cases=TWO)
-    going.training(1)
-    cluster.on(HEAD, "scancel", running(cluster))
-    going.soon()
-    code, said = going.end()
-    first, second = sorted([*going.attempts(0), *going.attempts(1)])
-    assert code == 1 and first[0] == "CANCELLED" and "cancelled by root" in first[1], said
-    assert second == ("SUCCEEDED", "all ranks ended well"), said
-
-
 def test_controller_killed_then_resumed(cluster: Lab, go: Callable[..., Going]) -> None:
     going = go(env={"STEPS": "60", "STEP_SECONDS": "0.1"})
     going.training()

@@ -34,7 +34,7 @@ from trainmark.score.accept.links import tournament
 from trainmark.score.accept.noise import Rule
 from trainmark.spec import contract as contracts
 from trainmark.spec import suite as suites
-from trainmark.spec.case import SYNTHETIC, Case
+from trainmark.spec.case import PRESET_KEY, SYNTHETIC, Case
 from trainmark.spec.case_id import CaseId
 from trainmark.spec.length import Length
 from trainmark.spec.notation import parse_seconds, parse_share
@@ -94,7 +94,9 @@ def create(
 ) -> Campaign:
     """Reads and plans everything, so that bad input is refused before anything starts. Nothing is started."""
     if "" in site.hosts:
-        raise UserError(f"{site_file}: nodes are judged by name; name them in `hosts` instead")
+        raise UserError(
+            f"{site_file}: nodes are judged by name; name them in `hosts`, or by `slurm.nodes: node[1-4]` or `all`"
+        )
     case = _case(options, site, options.case or _default_case(site), LEAST_BLOCKS)
     link_case = _link_case(options, site, case)
     places = planning.places(site, {one.data for one in (case, link_case) if one and one.data})
@@ -303,6 +305,11 @@ def as_asked(options: Options, setting: Setting) -> Setting:
     return msgspec.structs.replace(setting, **{name: str(file.absolute()) for name, file in files.items() if file})
 
 
+def _plain(link: CaseId) -> CaseId:
+    """Without its preset: a contract says what links carry, not how that is measured."""
+    return link.with_variant({name: value for name, value in link.variant if name != PRESET_KEY})
+
+
 def _promises(options: Options, setting: Setting) -> Promises:
     case, link = CaseId.parse(setting.case), CaseId.parse(setting.link_case) if setting.link_case else None
     found: dict[str, Any] = {}
@@ -310,7 +317,7 @@ def _promises(options: Options, setting: Setting) -> Promises:
         contract = contracts.load_contract(options.contract)
         contracts.check_used(contract, case, options.contract)
         found["limits"] = contract[case.identity]
-        found["link_limits"] = contract.get(link.identity) if link else None
+        found["link_limits"] = contract.get(link.identity, contract.get(_plain(link).identity)) if link else None
     if options.criteria:
         criteria = contracts.load_criteria(options.criteria)
         contracts.check_used(criteria.cases, case, options.criteria)

@@ -39,7 +39,11 @@ _SHOWS = {
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end, progress to stderr")
     parser.add_argument("--detach", action="store_true", help="go on in the background; survives a lost connection")
-    parser.add_argument("--allow-skip", action="store_true", help="exit 0 when the only flaw is a skipped case")
+    parser.add_argument(
+        "--allow-skip",
+        action="store_true",
+        help="skip cases that the site is too small for; exit 0 when the only flaw is a skipped case",
+    )
 
 
 def create(plan: Plan, args: argparse.Namespace) -> RunDir:

@@ -25,6 +25,7 @@ examples:
   trainmark logs -n 20               its last 20 lines
   trainmark logs -f                  go on printing until the run ends
   trainmark logs --what run          what the controller did (also: agent)
+  trainmark logs --what job          what Slurm and its batch script said
 """
 
 
@@ -35,7 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rank", default="0", metavar="R", help="a rank or `all` (default: 0)")
     parser.add_argument("--case", metavar="TEXT", help="the newest attempt of a case whose id holds TEXT")
     parser.add_argument("--round", type=int, metavar="N", help="the newest attempt of round N")
-    parser.add_argument("--what", choices=("ranks", "agent", "run"), default="ranks", help="whose log (default: ranks)")
+    parser.add_argument(
+        "--what", choices=("ranks", "agent", "run", "job"), default="ranks", help="whose log (default: ranks)"
+    )
 
 
 def call(args: argparse.Namespace) -> int:

@@ -58,11 +58,12 @@ def _overview(language: str) -> str:
 def _verb(verb: str, language: str) -> str:
     from trainmark.cli import help
     from trainmark.cli.main import parser
+    from trainmark.i18n.words import phrase
 
     made = parser(verb, language)
     lines = _head(f"trainmark-{verb}", made.description or "", language)
     for one in help.with_children(made):
-        usage = " ".join(one.format_usage().partition(" ")[2].split())
+        usage = " ".join(one.format_usage().split()).removeprefix(phrase("usage: ", language).strip()).strip()
         lines += [".SH " + (_title("SYNOPSIS", language) if one is made else _quoted(one.prog.upper())), _plain(usage)]
         if one is not made and one.description:
             lines += [".PP", _plain(one.description)]

@@ -45,6 +45,9 @@ class _Guarded(Observer):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._try(lambda: self._shown.ended(case, ref, ended))
 
+    def waiting(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        self._try(lambda: self._shown.waiting(ref, waits_for))
+
     def note(self, note: Reason) -> None:
         self._try(lambda: self._shown.note(note))
 
@@ -71,6 +74,7 @@ class _Counted:
         self._case: CasePlan | None = None
         self._ref: RoundRef | None = None
         self._pace = progress.Pace()
+        self._waits: dict[RoundRef, Reason] = {}
 
     def begin(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
         self._case, self._ref, self._attempt, self._started = case, ref, attempt, time.monotonic()
@@ -81,10 +85,19 @@ class _Counted:
         number = len(self._ended - {self._ref}) + 1
         return f"[{number}/{len(self._plan.order)}] {self._case.case} round {self._ref.round}/{self._case.repeat}"
 
+    def wait(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        if waits_for is None:
+            self._waits.pop(ref, None)
+        else:
+            self._waits[ref] = waits_for
+
     def line(self, attempt_dir: Path, width: int | None = None) -> str:
         """`width`: of the terminal, where the line must stay one."""
         if self._case is None or self._ref is None:
             return ""
+        if self._ref in self._waits:
+            # How long a queue takes is not known.
+            return f"{self.head()}  {JobState.PENDING}: {say(self._waits[self._ref])}"
         seen = progress.look(attempt_dir, self._case)
         text = "  " + (seen.text(self._case.unit) if seen else "starting")
         left = self._pace.seconds_left(attempt_dir, seen, self._case.length) if seen else None
@@ -110,6 +123,7 @@ class _Counted:
 
     def finish(self, ref: RoundRef, ended: Ended) -> None:
         """A skipped case is over with all its rounds."""
+        self._waits.pop(ref, None)
         skipped = ended.state is JobState.SKIPPED
         if not skipped:
             self._remaining.ended(ref, time.monotonic() - self._started)
@@ -146,6 +160,9 @@ class _Plain(Observer):
         self._count.finish(ref, ended)
         self._write(outcome_line(case, ref, ended))
 
+    def waiting(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        self._count.wait(ref, waits_for)
+
     def note(self, note: Reason) -> None:
         self._write(say(note))
 
@@ -178,6 +195,9 @@ class _Live(Observer):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         self._count.finish(ref, ended)
         self._console.print(_plain(outcome_line(case, ref, ended)))
+
+    def waiting(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        self._count.wait(ref, waits_for)
 
     def note(self, note: Reason) -> None:
         self._console.print(_plain(say(note)))

@@ -29,7 +29,7 @@ def call(args: argparse.Namespace) -> int:
     loaded, site = common.load_suite(args), common.load_site(args)
     if suite_cases.wanted_batches(loaded):
         return fit.begin(loaded, site, args)
-    plan = planning.plan_suite(loaded, site, common.overrides(args), args.seed)
+    plan = planning.plan_suite(loaded, site, common.overrides(args), args.seed, allow_skip=args.allow_skip)
     plan = planning.with_kept_peaks(plan, args.site)
     common.check(plan, args)
     run = drive.create(plan, args)

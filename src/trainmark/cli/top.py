@@ -10,6 +10,7 @@ from typing import Any
 
 from trainmark.cli import common, terminal
 from trainmark.cli.list import table
+from trainmark.i18n.speaker import say
 from trainmark.report.render.escape import clean
 from trainmark.run import control
 from trainmark.run.control import Running
@@ -51,8 +52,14 @@ def _row(one: Running) -> dict[str, Any]:
         "steal": _share(sample.get("steal")),
         "memory": f"{sample['mem_used'] / 2**30:.1f} GiB" if sample.get("mem_used") is not None else "–",
         "time": duration(seen.uptime) if seen else "–",
-        "note": "" if one.owned else f"no controller: `{common.resume_line(one.run, one.plan)}`",
+        "note": _note(one),
     }
+
+
+def _note(one: Running) -> str:
+    if not one.owned:
+        return f"no controller: `{common.resume_line(one.run, one.plan)}`"
+    return f"waits: {say(one.waits_for)}" if one.waits_for else ""
 
 
 def _share(value: float | None) -> str:

@@ -142,24 +142,32 @@ class AgentSilence:
     """For how long an agent has not been heard. Only what the agent itself writes counts: whatever watches over it, or
     prints beside it, may live on when it is frozen."""
 
-    def __init__(self, folder: Path, limit: float) -> None:
-        self._folder, self._limit = folder, limit
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
         self._mark: Any = None
         self._heard: float | None = None
         self._looked = 0.0
 
-    def too_long(self, now: float) -> float | None:
-        """Seconds without a sign of life, once they are too many. Time in which nobody looked is not counted."""
-        status = read_json(self._folder / STATUS)
-        mark = status.get("wall") if isinstance(status, dict) else (self._folder / CLAIM).exists()
-        away = now - self._looked
+    def hear(self, mark: Any, now: float) -> None:
+        """What it wrote last; the same again is no sign of life."""
         if mark != self._mark or self._heard is None:
             self._mark, self._heard = mark, now
+
+    def too_long(self, now: float) -> float | None:
+        """Seconds without a sign of life, once they are too many. Time in which nobody looked is not counted."""
+        away, self._looked = now - self._looked, now
+        if self._heard is None:
+            self._heard = now
         elif away > _AWAY_SECONDS:
-            self._heard += away
-        self._looked = now
+            self._heard = min(now, self._heard + away)
         silent = now - self._heard
-        return silent if silent > self._limit + (0.0 if mark else _BEGIN_SECONDS) else None
+        return silent if silent > self._limit + (0.0 if self._mark else _BEGIN_SECONDS) else None
+
+
+def last_sign(folder: Path) -> Any:
+    """What changes with every sign of life of the agent that writes into a folder."""
+    status = read_json(folder / STATUS)
+    return status.get("wall") if isinstance(status, dict) else (folder / CLAIM).exists()
 
 
 class FolderNode(LaunchedNode):
@@ -167,7 +175,7 @@ class FolderNode(LaunchedNode):
 
     def __init__(self, folder: Path, plan: dict[str, Any], transport: Transport, lost_seconds: float) -> None:
         super().__init__(folder, plan, transport)
-        self._silence = AgentSilence(folder, lost_seconds)
+        self._silence = AgentSilence(lost_seconds)
 
     def follow(self, now: float, *, asked_to_end: bool) -> None:
         del asked_to_end  # an agent that obeys ends by itself; one that does not is silent, or is destroyed
@@ -175,6 +183,7 @@ class FolderNode(LaunchedNode):
         self.read_result()
         if self.ended is not None:
             return
+        self._silence.hear(last_sign(self.folder), now)
         silent = self._silence.too_long(now)
         if silent is not None:
             self.ended = Ended(JobState.LOST, reason("no-sign-of-life", seconds=silent))

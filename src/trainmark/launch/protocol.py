@@ -54,10 +54,13 @@ class StartedAttempt(msgspec.Struct, frozen=True):
     handle: str
     attempt_dir: Path
     token: str
+    # What it waits for before it can begin, where a scheduler has it; None where its agents were started.
+    waits_for: Reason | None = None
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How an attempt stands; `failure` names the first failing rank and its last lines."""
+    """How an attempt stands; `failure` names the first failing rank and its last lines. Of the kind `cancelled`:
+    somebody cancelled the job through the site's scheduler, so it is not tried again."""
 
     state: JobState
     reason: Reason | str = ""
@@ -190,6 +193,11 @@ class Launcher(Protocol):
     def collect(self, job: StartedAttempt) -> None:
         """Bring everything the attempt left into its folder and leave nothing behind, any number of times."""
         ...
+
+    def job_logs(self, run_dir: Path) -> list[Path]:
+        """What the site's scheduler, and the jobs it was asked for, said in a run."""
+        del run_dir
+        return []
 
     def release(self, run_dir: Path) -> list[str]:
         """The controller is done with a run: gives back what was held for it. Returns what could not be."""

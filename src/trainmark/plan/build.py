@@ -14,6 +14,7 @@ from trainmark.devices.protocol import device_of
 from trainmark.errors import UserError
 from trainmark.frameworks.protocol import HOST, REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
+from trainmark.reasons import reason
 from trainmark.spec import band as bands
 from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.spec.case_id import LONGEST
@@ -43,10 +44,28 @@ class Places(msgspec.Struct, frozen=True):
     rank_options: tuple[str, ...] = ()
 
 
-def build(suite: str, division: str, retries: int, cases: list[Case], site: Site, places: Places, seed: int) -> Plan:
-    """The whole plan. The same arguments give the same plan."""
+def build(
+    suite: str,
+    division: str,
+    retries: int,
+    cases: list[Case],
+    site: Site,
+    places: Places,
+    seed: int,
+    *,
+    allow_skip: bool = False,
+) -> Plan:
+    """The whole plan. The same arguments give the same plan. `allow_skip`: cases that the site is too small for are in
+    it, to be skipped, as long as there are others."""
     _check_size(cases)
-    planned = tuple(lay_out(case, site, places) for case in cases)
+    large = [case for case in cases if case.id.nnodes > len(site.hosts)]
+    if large and len(large) < len(cases) and not allow_skip:
+        raise UserError(
+            f"case `{large[0].id}` needs {large[0].id.nnodes} nodes; site `{site.name}` has {len(site.hosts)}; "
+            f"with --allow-skip `run` skips {len(large)} such case(s) and runs the other {len(cases) - len(large)}"
+        )
+    skipped = large if len(large) < len(cases) else []
+    planned = tuple((_too_large if case in skipped else lay_out)(case, site, places) for case in cases)
     return Plan(SCHEMA, suite, division, site, seed, retries, planned, shuffled_blocks(planned, seed))
 
 
@@ -115,6 +134,14 @@ def _log_levels(case: Case) -> dict[str, str]:
     from trainmark.frameworks.log_levels import variables
 
     return variables(case.log_level, case.id.framework)
+
+
+def _too_large(case: Case, site: Site, places: Places) -> CasePlan:
+    """A case that is planned to be skipped: the nodes that are missing have no name."""
+    has, needs = len(site.hosts), case.id.nnodes
+    larger = msgspec.structs.replace(site, hosts=[*site.hosts, *[""] * (needs - has)])
+    why = reason("site-too-small", needs=needs, has=has, site=site.name)
+    return msgspec.structs.replace(lay_out(case, larger, places), skipped=why)
 
 
 def lay_out(case: Case, site: Site, places: Places) -> CasePlan:

@@ -106,6 +106,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     modules: tuple[str, ...] = ()
     # Bytes each rank may use; 0: its share of what its host has free; None: no limit.
     memory: int | None = None
+    # Why it is skipped, if that was clear when it was planned.
+    skipped: Reason | None = None
     # How often it is started again after a crash of its own: for workers, whose results are on record elsewhere.
     restarts: int = 0
     # How long its rounds train; None: the steps of its parameters.

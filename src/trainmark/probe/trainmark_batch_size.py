@@ -110,8 +110,9 @@ def sizes_in(batch: Any) -> Iterator[tuple[tuple[Any, ...], int]]:
 
 def first_size(value: Any, depth: int = 0) -> int | None:
     """The first dimension of the first tensor in a nest of lists, mappings and records."""
-    shape = _shape(value)
-    if shape is not None:
+    plain = isinstance(value, (list, tuple)) and len(value) > 0
+    shape = _shape(value[0] if plain else value)  # the first of a list is mostly a tensor
+    if shape is not None and (len(shape) or not plain):
         return int(shape[0]) if len(shape) else None
     count = _own_count(value)
     if count is not None or depth > _DEEPEST:

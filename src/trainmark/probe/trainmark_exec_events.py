@@ -89,9 +89,9 @@ class HookRecorder(trainmark_probe._Recorder):  # type: ignore[misc]
 
 
 class QuietSpans:
-    """Stretches without gradients (`eval()` to `train()`, `no_grad`) outside of any loader: evaluation, where they last
-    at least half as long as a step and are not in every step, as the forward pass of a teacher is. So they are told
-    when the step after them is known."""
+    """Stretches without gradients outside of any loader: evaluation, where they last at least half as long as a step
+    and are not in neighbouring steps, so they are told when the step after them is known. `declared` ones are from
+    `eval()` to `train()`; others (`no_grad`) are no evaluation where most steps have one, such as a teacher's."""
 
     def __init__(self) -> None:
         self._now: list[tuple[int, int]] = []  # since the last step
@@ -99,17 +99,24 @@ class QuietSpans:
         self._before = False  # the step before that one had such a stretch
         self._at_ns = 0  # the end of the last step
         self._plain: deque[int] = deque(maxlen=31)  # how long the last steps without one took
+        self._others: list[tuple[int, int]] = []  # since the last step, not declared
+        self._common: deque[bool] = deque(maxlen=31)  # whether the last steps had some that were not declared
         self.in_steps = 0  # steps that such a stretch is a part of
 
-    def add(self, began_ns: int, ended_ns: int) -> None:
-        if ended_ns - began_ns >= _SHORTEST_NS:
-            self._now.append((began_ns, ended_ns))
+    def add(self, began_ns: int, ended_ns: int, declared: bool) -> None:
+        (self._now if declared else self._others).append((began_ns, ended_ns))
 
     def stepped(self, now_ns: int) -> list[tuple[int, int]]:
         """A step has ended: the stretches of the step before it that were evaluation."""
-        now, self._now = self._now, []
+        now, others, self._now, self._others = self._now, self._others, [], []
+        self._common.append(bool(others))
+        if 2 * sum(self._common) <= len(self._common):
+            now += others
+        elif others:
+            self.in_steps += 1
+        took = sum(end - begin for begin, end in now)
         # The first steps prepare much; how long a step is, is not known there.
-        if now and (not self._plain or 2 * sum(end - begin for begin, end in now) < median(self._plain)):
+        if now and (took < _SHORTEST_NS or not self._plain or 2 * took < median(self._plain)):
             now = []
         if not now and self._at_ns:
             self._plain.append(now_ns - self._at_ns)

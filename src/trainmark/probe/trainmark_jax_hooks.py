@@ -88,7 +88,7 @@ class JaxEvents(ExecEvents):  # type: ignore[misc]
         """A step is about to begin: what other functions did since the last one has ended when its result is there."""
         if self._other and self._recorder is not None:
             self._jax.block_until_ready(self._other_result)
-            self._quiet.add(self._other[0], monotonic_ns())
+            self._quiet.add(self._other[0], monotonic_ns(), False)
         self._other, self._other_result = [], None
 
 

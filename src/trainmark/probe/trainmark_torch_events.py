@@ -141,7 +141,7 @@ class TorchEvents(ExecEvents):  # type: ignore[misc]
         if training:
             since, self._mode_since = self._mode_since, 0
             if since and not self._read:
-                self._quiet.add(since, monotonic_ns())
+                self._quiet.add(since, monotonic_ns(), True)
         else:
             self._read = False
             if self._recorder is not None and not self._trained_in_mode:
@@ -159,7 +159,7 @@ class TorchEvents(ExecEvents):  # type: ignore[misc]
     def loud(self) -> None:
         self._quiet_depth -= 1
         if self._quiet_depth == 0 and not self._mode_since and not self._read:
-            self._quiet.add(self._quiet_since, monotonic_ns())
+            self._quiet.add(self._quiet_since, monotonic_ns(), False)
 
     def _loss_of_step(self, accumulated: int, samples: int) -> Any:
         """The loss, not what a program that accumulates gradients divides it by."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import SiteError, UserError
+from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason
 from trainmark.run import campaign, lease, progress, session, stop
@@ -59,6 +60,8 @@ class Running(msgspec.Struct, frozen=True):
     progress: Progress | None
     sample: dict[str, Any]
     owned: bool
+    # What it waits for in a queue; None when it has begun.
+    waits_for: Reason | None = None
 
 
 def is_driven(run: RunDir) -> bool:
@@ -68,10 +71,13 @@ def is_driven(run: RunDir) -> bool:
 
 
 def state_of(run: RunDir, state: RunState) -> JobState:
-    """RUNNING only while somebody works on it: a killed controller's run is LOST."""
+    """RUNNING only while somebody works on it: a killed controller's run is LOST. PENDING: what was begun of it waits
+    in a queue."""
     if state.finished is not None:
         return state.finished
-    return JobState.RUNNING if is_driven(run) else JobState.LOST
+    if not is_driven(run):
+        return JobState.LOST
+    return JobState.PENDING if state.in_queue() else JobState.RUNNING
 
 
 def status(run: RunDir) -> RunStatus:
@@ -110,7 +116,8 @@ def running(runs: Path) -> list[Running]:
 def _running(run: RunDir, plan: Plan, ref: RoundRef, attempt: Attempt, owned: bool) -> Running:
     case = plan.cases[ref.case]
     folder = run.attempt(case, ref, attempt.number)
-    return Running(run, plan, case, ref.round, progress.look(folder, case), last_sample(folder), owned)
+    seen = progress.look(folder, case)
+    return Running(run, plan, case, ref.round, seen, last_sample(folder), owned, attempt.reason)
 
 
 def last_sample(attempt_dir: Path) -> dict[str, Any]:
@@ -181,10 +188,12 @@ def wait(run: RunDir, timeout: float | None = None) -> bool:
 def log_files(
     run: RunDir, what: str = "ranks", rank: int | None = 0, case: str | None = None, round: int | None = None
 ) -> list[Path]:
-    """The controller's log (`what` is `run`), or those of the ranks or agents of the newest attempt that fits: of a
-    case whose id holds `case`, of round `round`. `rank` None is all ranks."""
+    """The controller's log (`what` is `run`), those of its jobs at a scheduler (`job`), or those of the ranks or agents
+    of the newest attempt that fits: of a case whose id holds `case`, of round `round`. `rank` None is all ranks."""
     if what == "run":
         return [run.path / RUN_LOG]
+    if what == "job":
+        return launcher_of(run.manifest().plan.site).job_logs(run.path)
     attempt = _newest_attempt(run, case, round)
     if attempt is None:
         return []

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import SiteError
 from trainmark.launch.protocol import AttemptSpec, Ended, How, StartedAttempt
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.reasons import Reason, reason
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.run.judge import Judged, enough, has_trained
 from trainmark.spec.states import JobState
 from trainmark.store import digests, journal
 from trainmark.store.rundir import RunDir
-from trainmark.store.state import Attempt, RunState
+from trainmark.store.state import CANCELLED_KIND, Attempt, RunState
 
 if TYPE_CHECKING:
     from trainmark.launch.protocol import Launcher
@@ -42,17 +42,22 @@ class Following:
         self._late = now + self._allowed
         self._asked: How | None = None
         self._stop_by = float("inf")
-        self._waits_for: Reason | str | None = None
+        # What it waits for in a queue; None when it has begun.
+        self.waits_for: Reason | str | None = job.waits_for
 
-    def waits(self, ended: Ended, now: float) -> Reason | str | None:
-        """News of what it waits for, if it has not begun: time in a queue is not the case's, and the launcher has a
-        deadline for it."""
-        if ended.state is not JobState.PENDING:
-            return None
-        self._late = now + self._allowed
-        news = ended.reason if ended.reason != self._waits_for else None
-        self._waits_for = ended.reason
-        return news
+    def has_news(self, ended: Ended, now: float) -> bool:
+        """Whether it waits for something else than before, or has begun. Time in a queue is not the case's, and the
+        launcher has a deadline for it."""
+        waits_for = ended.reason if ended.state is JobState.PENDING else None
+        if waits_for:
+            self._late = now + self._allowed
+        before, self.waits_for = self.waits_for, waits_for
+        return waits_for != before
+
+    @property
+    def asked(self) -> bool:
+        """Whether this controller wanted its end."""
+        return self._asked is not None
 
     def stuck(self, now: float) -> bool:
         """Whether even the last means did not end it."""
@@ -213,6 +218,7 @@ class Loop:
             # Rounds differ in their seed and the same round of another run of this plan does not.
             seed=self._plan.seed + ref.round - 1,
         )
+        before = self._state.rounds[ref].last()
         request = self._launcher.render(spec, self._plan.site)
         self._record(journal.ATTEMPT, case=ref.case, round=ref.round, attempt=number, token=token)
         self._observer.started(case, ref, number)
@@ -221,10 +227,16 @@ class Loop:
             job = self._launcher.submit(request)
         except SiteError as error:
             failure: dict[str, Any] = {"rank": None, "kind": "submit", "last_lines": []}
-            self._end(case, ref, number, Ended(JobState.FAILED, str(error), failure))
+            ended = Ended(JobState.FAILED, str(error), failure)
+            if before is not None and before.state is JobState.LOST:
+                # What was lost is often what cannot be reached now: that is the cause, and the rest follows from it.
+                ended = Ended(JobState.LOST, reason("lost-and-not-begun", lost=before.reason, why=str(error)), failure)
+            self._end(case, ref, number, ended)
             return
         self._record(journal.SUBMITTED, case=ref.case, round=ref.round, attempt=number, handle=job.handle)
         self._going.append(Following(job, case, ref, number, self._clock()))
+        if job.waits_for:
+            self._tell_of_queue(self._going[-1])
 
     def _take_up_open_attempts(self) -> None:
         """What an earlier controller had begun: follow it if its agent lives, else write down how it ended."""
@@ -253,15 +265,15 @@ class Loop:
             if ended.state.ended:
                 self._going.remove(one)
                 self._end(one.case, one.ref, one.attempt, ended)
+                self._obey(one, ended)
         if self._going:
             self._renew()
             self._observer.tick(self._going[-1].job.attempt_dir)
 
     def _guard(self, one: Following, ended: Ended, needless: Reason | None) -> Ended:
         now = self._clock()
-        news = one.waits(ended, now)
-        if news:
-            self._observer.note(reason("waiting", why=news))
+        if one.has_news(ended, now):
+            self._tell_of_queue(one)
         if one.stuck(now):
             return Ended(JobState.LOST, reason("agent-stuck"))
         # One that still waits in a queue is not waited for when it is no longer needed.
@@ -270,6 +282,24 @@ class Loop:
             why = self._switch.reason or needless or reason("past-all-deadlines")
             self._launcher.cancel(one.job, self._epoch, why, order)
         return ended
+
+    def _tell_of_queue(self, one: Following) -> None:
+        """Writes down what an attempt waits for, or that it has begun."""
+        waits_for = as_reason(one.waits_for)
+        where = {"case": one.ref.case, "round": one.ref.round, "attempt": one.attempt}
+        if waits_for is None:
+            self._record(journal.BEGAN, **where)
+        else:
+            self._record(journal.WAITING, **where, reason=waits_for)
+            self._observer.note(reason("waiting", why=waits_for))
+        self._observer.waiting(one.ref, waits_for)
+
+    def _obey(self, one: Following, ended: Ended) -> None:
+        """Whoever cancelled the job of a run meant the run. Of several jobs side by side, the others go on."""
+        cancelled = ended.state is JobState.CANCELLED and (ended.failure or {}).get("kind") == CANCELLED_KIND
+        if cancelled and not one.asked and self._plan.width == 1:
+            self._observer.note(reason("run-cancelled-outside", why=ended.reason))
+            self._switch.end(reason("cancelled-outside", why=ended.reason))
 
     def _decide(self, case: CasePlan, index: int) -> None:
         """A pilot is over: how many rounds its case gets is written down once, and holds for every controller."""

@@ -21,6 +21,9 @@ class Observer:
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         """An attempt ended, or a case was skipped."""
 
+    def waiting(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        """An attempt waits in a queue, and for what; None: it has begun."""
+
     def note(self, note: Reason) -> None:
         """Something worth a line in the log."""
 
@@ -45,6 +48,10 @@ class Observers(Observer):
     def ended(self, case: CasePlan, ref: RoundRef, ended: Ended) -> None:
         for observer in self._observers:
             observer.ended(case, ref, ended)
+
+    def waiting(self, ref: RoundRef, waits_for: Reason | None) -> None:
+        for observer in self._observers:
+            observer.waiting(ref, waits_for)
 
     def note(self, note: Reason) -> None:
         for observer in self._observers:

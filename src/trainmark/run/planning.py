@@ -38,20 +38,23 @@ def load_suite(name: str, preset: str | None = None) -> Loaded:
     return suites.load(suites.find(name))
 
 
-def plan_suite(loaded: Loaded, site: Site, changed: Mapping[str, str], seed: int | None) -> Plan:
-    """`changed`: parameters that stand above what the suite says."""
+def plan_suite(
+    loaded: Loaded, site: Site, changed: Mapping[str, str], seed: int | None, *, allow_skip: bool = False
+) -> Plan:
+    """`changed`: parameters that stand above what the suite says. `allow_skip`: cases that the site is too small for
+    are planned to be skipped."""
     site = for_suite(loaded, site)
-    return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed)
+    return plan_cases(loaded, suite_cases.expand(loaded, site, changed), site, seed, allow_skip=allow_skip)
 
 
-def plan_cases(loaded: Loaded, cases: list[Case], site: Site, seed: int | None) -> Plan:
+def plan_cases(loaded: Loaded, cases: list[Case], site: Site, seed: int | None, *, allow_skip: bool = False) -> Plan:
     """The same for cases that were made of the suite in another way."""
     seed = seed if seed is not None else loaded.suite.seed
     if seed is None:
         seed = random_seed()
     suite, here = loaded.suite, places(site, {case.data for case in cases if case.data})
     here = msgspec.structs.replace(here, pythons=_pythons(site, cases))
-    made = build(suite.name, suite.division, suite.retries, cases, site, here, seed)
+    made = build(suite.name, suite.division, suite.retries, cases, site, here, seed, allow_skip=allow_skip)
     return msgspec.structs.replace(made, within=suite.within, suite_text=_text(loaded))
 
 
@@ -135,4 +138,5 @@ def check(plan: Plan, runs: Path, *, hosts: bool = True) -> None:
     launcher = launcher_of(plan.site)
     launcher.check_runs(plan.site, runs)
     if hosts or launcher.this_machine:
-        launcher.check_plan(plan)
+        wanted = tuple(case for case in plan.cases if case.skipped is None)
+        launcher.check_plan(msgspec.structs.replace(plan, cases=wanted))

@@ -14,12 +14,18 @@ _CPU_UNITS = {"bf16": ("avx512_bf16", "amx_bf16", "bf16"), "fp16": ("avx512_fp16
 
 def unmet_elsewhere(case: CasePlan) -> Reason | None:
     """The same for other hosts, of which only the launcher's checks can know what is there."""
-    return _missing_data(case) if case.data is None else None
+    return case.skipped or (_missing_data(case) if case.data is None else None)
 
 
 def unmet(case: CasePlan) -> Reason | None:
     """The first thing that is missing, with its cure; None when nothing is."""
-    return _missing_data(case) or _missing_checkpoint(case) or _missing_unit(case) or _missing_starter(case)
+    return (
+        case.skipped
+        or _missing_data(case)
+        or _missing_checkpoint(case)
+        or _missing_unit(case)
+        or _missing_starter(case)
+    )
 
 
 def _missing_data(case: CasePlan) -> Reason | None:

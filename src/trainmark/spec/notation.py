@@ -60,6 +60,11 @@ def expand_hosts(names: list[str], where: str) -> list[str]:
     return ["".join(parts) for pattern in patterns for parts in itertools.product(*pattern)]
 
 
+def split_hosts(text: str) -> list[str]:
+    """The names of a list as schedulers write it, `node[1-3,7],gpu01`: brackets stay as they are."""
+    return re.findall(r"(?:[^,\[\]\s]|\[[^\[\]]*\])+", text)
+
+
 class _Numbers:
     """The numbers in one bracket, as wide as they are written: 01 stays two digits."""
 

@@ -26,10 +26,13 @@ RESERVE = "reserve"
 _RESERVED_BYTES = 128 * 1024
 
 # Record kinds.
-OWNER, ATTEMPT, SUBMITTED, ENDED, ENOUGH, SKIPPED, STOP, FINISHED = (
+OWNER, ATTEMPT, SUBMITTED, WAITING, BEGAN, ENDED, ENOUGH, SKIPPED, STOP, FINISHED = (
     "owner",
     "attempt",
     "submitted",
+    # A scheduler has it in its queue, and why; and has started it.
+    "waiting",
+    "began",
     "ended",
     "enough",
     "skipped",

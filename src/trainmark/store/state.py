@@ -17,6 +17,8 @@ from trainmark.store.journal import Record
 # Ends that say nothing about the case: the round gets another attempt, and after `resume` a few more.
 RETRIED = (JobState.LOST, JobState.PREEMPTED, JobState.CANCELLED)
 RETRIED_KINDS = ("port", "agent", "disk", "submit")
+# The kind of a failure that is somebody's will: whoever owns the machines has cancelled the job.
+CANCELLED_KIND = "cancelled"
 
 
 class Attempt(msgspec.Struct):
@@ -43,6 +45,11 @@ class Attempt(msgspec.Struct):
         return self.state in RETRIED or (self.state is JobState.FAILED and kind in RETRIED_KINDS)
 
     @property
+    def cancelled(self) -> bool:
+        """Whether somebody cancelled it through the site's scheduler: only `resume` tries it again."""
+        return self.state is JobState.CANCELLED and (self.failure or {}).get("kind") == CANCELLED_KIND
+
+    @property
     def crashed(self) -> bool:
         """Whether it ended by a fault of its own, which for most rounds is a result. Bad input is none: it would be as
         bad the next time."""
@@ -59,6 +66,8 @@ class Round(msgspec.Struct):
     spoiled: int = 0
     # Of these, how many were its own crashes.
     crashed: int = 0
+    # Whether somebody cancelled its job since the present controller began.
+    cancelled: bool = False
 
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
@@ -93,7 +102,7 @@ class RunState:
             self.finished, self.stop_reason, self._block = None, None, 0
             # Data that was missing may be there now, a full disk may have room.
             for item in self.rounds.values():
-                item.skipped, item.spoiled, item.crashed = None, 0, 0
+                item.skipped, item.spoiled, item.crashed, item.cancelled = None, 0, 0, False
         elif record.k == journal.STOP:
             self.stop_reason = as_reason(record.reason) or reason("stopped")
         elif record.k == journal.FINISHED:
@@ -120,6 +129,10 @@ class RunState:
             if attempt.number == record.attempt:
                 if record.k == journal.SUBMITTED:
                     attempt.handle, attempt.state = record.handle, JobState.RUNNING
+                elif record.k == journal.WAITING:
+                    attempt.state, attempt.reason = JobState.PENDING, as_reason(record.reason)
+                elif record.k == journal.BEGAN:
+                    attempt.state, attempt.reason = JobState.RUNNING, None
                 elif record.k == journal.ENDED:
                     attempt.state = record.state or JobState.LOST
                     attempt.reason = as_reason(record.reason)
@@ -129,6 +142,7 @@ class RunState:
                     crashed = self._restarts(ref) > 0 and attempt.crashed
                     self.rounds[ref].spoiled += self._retried(attempt) or crashed
                     self.rounds[ref].crashed += crashed
+                    self.rounds[ref].cancelled |= attempt.cancelled
 
     def refs(self, case: int) -> list[RoundRef]:
         """The rounds of a case, in the plan's order."""
@@ -138,6 +152,11 @@ class RunState:
         """The attempts a controller had begun and not seen the end of."""
         lasts = [(ref, item.last()) for ref, item in self.rounds.items()]
         return [(ref, last) for ref, last in lasts if last is not None and not last.state.ended]
+
+    def in_queue(self) -> bool:
+        """Whether whatever was begun and has not ended waits for a scheduler."""
+        begun = [attempt for _, attempt in self.open_attempts()]
+        return bool(begun) and all(one.state is JobState.PENDING and one.reason is not None for one in begun)
 
     def next_rounds(self) -> list[RoundRef]:
         """The rounds of the first block that is not over, in the plan's order; none when all are over."""
@@ -168,6 +187,8 @@ class RunState:
         last = item.last()
         if last is None or not last.state.ended:
             return False
+        if item.cancelled:
+            return True
         if last.crashed and self._restarts(ref):
             return item.crashed > self._restarts(ref)
         return not self._retried(last) or item.spoiled - item.crashed > self.plan.retries

@@ -136,7 +136,8 @@ class LauncherContract:
         found = None
         while found is None and time.monotonic() < deadline:
             found = launcher.find(spec.attempt_dir, spec.token)
-        assert found == job
+        assert found is not None, "what was started is not found"
+        assert (found.handle, found.attempt_dir, found.token) == (job.handle, job.attempt_dir, job.token)
         launcher.adopt(job, 2)
         launcher.cancel(job, 1, "an old controller", "stop")
         assert self.wait(launcher, job).state == "SUCCEEDED", "an old controller was obeyed"

@@ -78,7 +78,11 @@ def seconds(noise: Noise, dice: Generator, steps: int = STEPS) -> Floats:
     last, fresh = 0.0, math.sqrt(1 - noise.memory**2)
     for at, value in enumerate(drawn.tolist()):
         last = series[at] = noise.memory * last + fresh * value
-    found = SECONDS * np.exp(noise.spread * series[before:] + dice.normal(0, ROUNDS))
+    level = SECONDS * math.exp(dice.normal(0, ROUNDS))
+    if noise.tails is None:
+        found = level * np.exp(noise.spread * series[before:])
+    else:  # not of logarithms, which would have no mean
+        found = level * np.maximum(0.3, 1 + noise.spread * series[before:])
     if noise.burst:
         for begin in np.flatnonzero(dice.random(steps) < noise.burst).tolist():
             found[begin : begin + 1 + int(dice.exponential(noise.burst_steps))] *= noise.burst_factor

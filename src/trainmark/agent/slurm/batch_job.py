@@ -129,8 +129,8 @@ class BatchJob:
             "%VERB%": verb,
         }
         words = [_filled(word, values) for word in order["srun"]]
-        if verb != "slurm-step":
-            words.insert(1, "--overlap")
+        if verb != "slurm-step" or self._config.get("borrowed"):
+            words.insert(1, "--overlap")  # beside the step that the controller itself may be in
         with open(self._file(name + ".log"), "ab") as log:
             return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 

@@ -185,12 +185,15 @@ class LocalLauncher(Launcher):
         """Ends an agent that lives and gives no sign of life."""
         silence = self._silences.get(job.handle)
         if silence is None:
-            for folder, plan in attempts.plans_of(job.attempt_dir, job.token):
+            for _, plan in attempts.plans_of(job.attempt_dir, job.token):
                 # Plans of older versions have no such deadline.
                 lost = float(plan["deadlines"].get("lost", LocalOptions().lost_seconds))
-                self._silences[job.handle] = attempts.AgentSilence(folder, lost)
+                self._silences[job.handle] = attempts.AgentSilence(lost)
             return
-        seconds = silence.too_long(time.monotonic())
+        now = time.monotonic()
+        for folder in attempts.node_dirs(job.attempt_dir):
+            silence.hear(attempts.last_sign(folder), now)
+        seconds = silence.too_long(now)
         if seconds is not None and job.handle not in self._frozen:
             self._frozen[job.handle] = reason("no-sign-of-life", seconds=seconds)
             _destroy(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import Any
 
 from trainmark.agent.slurm.batch_job import BEAT, CONFIG, DONE, END, ENDING, KILL, ORDER, TAKEN
 from trainmark.errors import SiteError
+from trainmark.launch import process
 from trainmark.launch.slurm.command_line import SCRIPT
 from trainmark.launch.slurm.queue import call
 from trainmark.store.files import read_json, write_json
 
 TOP = "slurm"
-JOB = "job.json"
+JOB, LOG = "job.json", "job.log"
 WITHDRAWN = ".withdrawn.json"
 GIVEN_UP, GONE = "given-up", "gone"
 # A batch job beats every second; its file server may be slow to tell.
@@ -97,6 +99,28 @@ class Allocation:
             raise SiteError(f"sbatch gave no job id, but {said!r}")
         write_json(self.folder / JOB, {**record, "job": job}, durable=True)
 
+    def borrow(self, argv: list[str], job: str, config: dict[str, Any]) -> None:
+        """Starts the batch job's program in a job that this controller itself runs in, whose variables it inherits."""
+        self.folder.mkdir(parents=True)
+        write_json(self.folder / CONFIG, {**config, "borrowed": True})
+        record = {"name": None, "argv": argv, "conf": None, "job": job, "borrowed": True, "process": None}
+        write_json(self.folder / JOB, record, durable=True)
+        with (self.folder / LOG).open("ab") as log:
+            started = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True
+            )
+        write_json(self.folder / JOB, {**record, "process": process.name(started.pid)}, durable=True)
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether its job is somebody else's, and stays."""
+        return bool(self.record.get("borrowed"))
+
+    @property
+    def serving(self) -> bool:
+        """Whether the program that starts steps in a borrowed job lives."""
+        return process.is_alive(self.record.get("process"))
+
     def recover(self) -> None:
         """Finds the job of a controller that was killed before it could write its number down."""
         record = self.record
@@ -137,7 +161,7 @@ class Allocation:
     def said(self, name: str) -> list[str]:
         """The last that srun and Slurm itself said of an order's step."""
         lines: list[str] = []
-        for file in (self.folder / f"{name}.log", self.folder / "job.log"):
+        for file in (self.folder / f"{name}.log", self.folder / LOG):
             if file.is_file():
                 lines += file.read_text(errors="replace").splitlines()[-_LAST_LINES:]
         return lines
@@ -149,7 +173,11 @@ class Allocation:
 
 def still_there(allocations: list[Allocation]) -> list[Allocation]:
     """Those whose jobs squeue still has, COMPLETING included: one question for all of a configuration."""
-    found = []
+    found = [one for one in allocations if one.borrowed and one.serving]
+    for one in allocations:
+        if one.borrowed and not one.serving:
+            (one.folder / GONE).touch()
+    allocations = [one for one in allocations if not one.borrowed]
     for conf in {one.record.get("conf") for one in allocations}:
         asked = {str(one.job): one for one in allocations if one.record.get("conf") == conf}
         try:
@@ -168,8 +196,13 @@ def still_there(allocations: list[Allocation]) -> list[Allocation]:
 
 
 def cancel(allocation: Allocation) -> None:
-    """Exactly this job: by its number and its name, since numbers are used again."""
+    """Exactly this job: by its number and its name, since numbers are used again. Of a borrowed one, its steps."""
     record = allocation.record
+    if allocation.borrowed:
+        for taken in allocation.folder.glob(f"*{TAKEN}"):
+            allocation.kill(taken.name.removesuffix(TAKEN))
+        process.wake(record.get("process"))  # a stopped one would see to nothing
+        return
     argv = ["scancel", "--quiet", f"--name={record['name']}", str(allocation.job)]
     with contextlib.suppress(SiteError):  # over already, or Slurm is away: the wait for its end shows which
         call(argv, record.get("conf"))

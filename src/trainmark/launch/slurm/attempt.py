@@ -42,6 +42,10 @@ class SlurmAttempt:
         self._back_since: float | None = None
         self._looked = 0.0
         self._killed = False
+        self._waits_for = reason("slurm-waits-in-queue")
+        # When its job was seen to run, and when all agents had told their results.
+        self._job_began: float | None = None
+        self._told_at: float | None = None
 
     def state(self) -> Ended:
         """How it stands now; stays as it is once it has ended."""
@@ -91,14 +95,30 @@ class SlurmAttempt:
         return self._running(now)
 
     def _waiting(self, now: float, seen: SlurmJob | None, job: str) -> Ended:
-        begins = seen is not None and not seen.waiting
+        begins = seen is not None and not seen.waiting and not seen.over
         limit = float(self._about["queue_seconds"]) + (_BEGIN_SECONDS if begins else 0.0)
-        why = reason("slurm-job-begins") if begins or seen is None else waiting_for(seen.reason)
+        if begins:
+            self._waits_for = reason("slurm-job-begins")
+        elif seen is not None and seen.waiting:
+            self._waits_for = waiting_for(seen.reason)
+        why = self._waits_for
+        if begins and self._job_is_silent(now) and self.allocation.withdraw(self.order):
+            self.allocation.give_up()
+            return Ended(JobState.LOST, reason("slurm-job", job=job, why=reason("slurm-job-silent")))
         if now - self._begun > limit and self.allocation.withdraw(self.order):
             self.allocation.give_up()
             late = reason("slurm-job-late", job=job, seconds=limit, why=why)
             return Ended(JobState.FAILED, late, failure_of("submit", []))
+        if begins and self.allocation.beat():
+            return Ended(JobState.RUNNING)  # its batch job takes the order in a moment
         return Ended(JobState.PENDING, reason("slurm-job", job=job, why=why))
+
+    def _job_is_silent(self, now: float) -> bool:
+        """Whether the batch job of a job that runs has not been heard for too long: it may be stopped."""
+        if self._job_began is None:
+            self._job_began = now
+        silent = min(now - self._job_began, self.allocation.silent())
+        return silent > float(self._about["lost_seconds"]) + (0.0 if self.allocation.beat() else _BEGIN_SECONDS)
 
     def _running(self, now: float) -> Ended:
         if now - self._looked < _NODE_SECONDS:
@@ -112,6 +132,13 @@ class SlurmAttempt:
             self.kill()
             self.allocation.give_up()
             return self.agents.verdict()
+        if self.agents.over:
+            self._told_at = self._told_at or now
+            if now - self._told_at > float(self._about["lost_seconds"]):
+                # Whoever should end the step is stopped. Its results are here.
+                self.kill()
+                self.allocation.give_up()
+                return self.agents.verdict()
         return Ended(JobState.RUNNING)
 
     def _order_reason(self) -> Reason | None:
@@ -133,9 +160,9 @@ class SlurmAttempt:
         if not missing:
             verdict = self.agents.verdict()
             asked = any(node.command() in ("stop", "kill") for node in self.nodes)
-            if verdict.state is not JobState.CANCELLED or asked:
-                return verdict
-            return self._explained(now, verdict)
+            # Slurm signals agents and ranks at once: a rank may be gone before its agent knows why.
+            doubtful = verdict.state is JobState.CANCELLED or (verdict.failure or {}).get("kind") in ("signal", "exit")
+            return self._explained(now, verdict) if doubtful and not asked else verdict
         if code == _SUPERSEDED:
             return attempts.of_node(missing[0].folder, missing[0].plan["token"], code)
         return self._explained(now, self._unexplained(missing, code, said))
@@ -198,7 +225,19 @@ class SlurmAttempt:
         if failed and over.state == "COMPLETED":
             return self.agents.verdict()
         said = self.allocation.said(self.order)
-        return _starved(said) if memory_kill(said) else ended(over, _user(over.by))
+        if memory_kill(said):
+            return _starved(said)
+        if self._killed and over.state == "CANCELLED":
+            return self._unexplained([node for node in self.nodes if node.ended is None], None, said)
+        if over.state == "FAILED" and not self.allocation.beat():
+            return self._never_served(over, said)
+        return ended(over, _user(over.by))
+
+    def _never_served(self, over: SlurmJob, said: list[str]) -> Ended:
+        """The batch job could not even begin: no Python, an old one, or a folder that its node does not see."""
+        line = next((line for line in reversed(said) if line.strip()), "")
+        why = reason("slurm-batch-failed", line=line) if line else reason("slurm-batch-silent")
+        return Ended(JobState.FAILED, reason("slurm-job", job=over.id, why=why), failure_of("site", said))
 
 
 def _starved(said: list[str]) -> Ended:

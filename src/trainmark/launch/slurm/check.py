@@ -17,34 +17,41 @@ from trainmark.errors import SiteError
 from trainmark.launch import node_zip
 from trainmark.launch.local import check as local_check
 from trainmark.launch.protocol import Finding
+from trainmark.launch.slurm import on_nodes
 from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.command_line import SCRIPT
+from trainmark.launch.slurm.inherited import Inherited, covering
 from trainmark.launch.slurm.queue import call, environment
 from trainmark.plan.records import Plan
 from trainmark.spec.site import Site
 
 _COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "scontrol", "sinfo")
-_LOOK_SECONDS, _NOW_SECONDS = 60.0, 10
+_LOOK_SECONDS = 60.0
 _BAD_STATES = ("down", "drain", "fail", "unk", "inval", "no_respond", "maint")
 
 
 def findings(site: Site, plan: Plan | None) -> list[Finding]:
-    """`plan` given: only what a run needs to know. Without one, also whether nodes see the shared folder."""
+    """What a run needs to know before it asks for nodes, and what `doctor` shows."""
     here = os.uname().nodename
     missing = [name for name in _COMMANDS if shutil.which(name) is None]
     if missing:
         cure = "run trainmark on a login node, or install Slurm's client programs"
         return [Finding(here, "slurm", False, f"no {', '.join(missing)}", cure)]
     found = list(_slurm(site, here))
+    inside = covering(site.hosts) if slurm_options.of(site).reuse else None
     if all(finding.good is not False for finding in found):
         found += _nodes(site, here)
-        found += _request(site, here)
+        found += _request(site, here) if inside is None else [_inside(inside, here)]
     found += _shared(site, here)
     found += _rank_table(site, plan, here)
-    if plan is None and all(finding.good is not False for finding in found):
-        found.append(_seen_by_nodes(site, here))
+    if all(finding.good is not False for finding in found):
+        found += on_nodes.look(site, inside, here)
     return found
+
+
+def _inside(inherited: Inherited, here: str) -> Finding:
+    return Finding(here, "request", True, f"this is job {inherited.job}, whose nodes are used")
 
 
 def _conf(site: Site) -> str | None:
@@ -121,49 +128,18 @@ def _rank_table(site: Site, plan: Plan | None, here: str) -> Iterator[Finding]:
         yield local_check.rank_table(table, here)
 
 
-def _seen_by_nodes(site: Site, here: str) -> Finding:
-    """A file made here is looked for by a small job on every node, if Slurm starts one at once."""
-    slurm = slurm_options.of(site)
-    shared = Path(site.shared_dir or "").expanduser()
-    count = len(site.hosts)
-    with tempfile.NamedTemporaryFile(dir=shared, prefix=".trainmark-") as token:
-        argv = [*_on_every_node(site), "--mem=50", "ls", token.name]
-        try:
-            done = subprocess.run(
-                argv, capture_output=True, text=True, env=environment(slurm.conf), timeout=_LOOK_SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return Finding(here, "shared on nodes", None, str(error), "could not be tried now")
-    if done.returncode == 0 and done.stdout.split().count(token.name) == count:
-        return Finding(here, "shared on nodes", True, f"all {count} nodes see {shared}")
-    lines = done.stderr.strip().splitlines() or ["srun said nothing"]
-    if "No such file" in done.stderr:
-        return Finding(here, "shared on nodes", False, lines[0], "mount shared_dir under the same name on every node")
-    return Finding(here, "shared on nodes", None, lines[0], "could not be tried now; a run would tell")
-
-
-def _on_every_node(site: Site) -> list[str]:
-    """The beginning of a command line that starts a program on each node, if Slurm has them free at once."""
-    slurm = slurm_options.of(site)
-    count = len(site.hosts)
-    argv = ["srun", f"--immediate={_NOW_SECONDS}", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
-    argv += [f"--nodelist={','.join(site.hosts)}"] if slurm.nodes is None else []
-    for name in ("partition", "account", "qos", "constraint", "reservation"):
-        argv += [f"--{name}={getattr(slurm, name)}"] if getattr(slurm, name) else []
-    return [*argv, "--mpi=none", "--input=none"]
-
-
 def health(site: Site) -> dict[str, dict[str, Any]]:
     """Facts of the nodes, by a small job; of none if Slurm does not start one at once."""
     shared = Path(site.shared_dir or "").expanduser()
     if shutil.which("srun") is None or not shared.is_dir():
         return {}
+    inside = covering(site.hosts) if slurm_options.of(site).reuse else None
     try:
         with tempfile.TemporaryDirectory(dir=shared, prefix=".trainmark-") as folder:
             program = node_zip.write(Path(folder))
             argv = [
-                *_on_every_node(site),
-                "--mem=100",
+                *on_nodes.on_every_node(site, inside),
+                *([] if inside else ["--mem=100"]),
                 site.node_python,
                 "-I",
                 "-S",
@@ -171,7 +147,7 @@ def health(site: Site) -> dict[str, dict[str, Any]]:
                 "health",
                 str(shared),
             ]
-            slurm = environment(slurm_options.of(site).conf)
+            slurm = dict(os.environ) if inside else environment(slurm_options.of(site).conf)
             done = subprocess.run(argv, capture_output=True, env=slurm, timeout=_LOOK_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return {}

@@ -15,6 +15,12 @@ from trainmark.spec.site import Container, Site
 SCRIPT = """\
 #!/bin/bash
 # Holds the nodes; the batch job makes steps of the orders that the controller leaves in the folder of the run.
+"$1" -c '
+import sys
+if sys.version_info < (3, 7):
+    found = sys.executable, sys.version.split()[0]
+    sys.exit("%s is Python %s; the node side needs 3.7: set node_python in the site" % found)
+' || exit 1
 exec "$@"
 """
 

@@ -6,6 +6,7 @@ never need to reach the controller.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +21,9 @@ from trainmark.launch.attempt import FolderNode
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
 from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
-from trainmark.launch.slurm.allocation import SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
+from trainmark.launch.slurm.allocation import LOG, SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
 from trainmark.launch.slurm.attempt import SlurmAttempt
+from trainmark.launch.slurm.inherited import covering
 from trainmark.launch.slurm.options import SlurmOptions
 from trainmark.launch.slurm.queue import QueueWatch
 from trainmark.launch.transport import SharedFolderTransport
@@ -105,7 +107,8 @@ class SlurmLauncher(Launcher):
             order = self._leave(allocation, request, about)
         except OSError as error:
             raise SiteError(f"{request.attempt_dir}: {error.strerror}") from None
-        job = StartedAttempt(_handle(about, allocation.job, order), request.attempt_dir, request.token)
+        handle = _handle(about, allocation, order)
+        job = StartedAttempt(handle, request.attempt_dir, request.token, _queued(allocation))
         self._follow(job, allocation, order)
         return job
 
@@ -119,7 +122,8 @@ class SlurmLauncher(Launcher):
         allocation.recover()
         if allocation.job is None or allocation.stage(record["order"]) in ("", "withdrawn"):
             return None
-        job = StartedAttempt(_handle(about, allocation.job, record["order"]), attempt_dir, token)
+        handle = _handle(about, allocation, record["order"])
+        job = StartedAttempt(handle, attempt_dir, token, _queued(allocation))
         if job.handle not in self._attempts:
             self._follow(job, allocation, record["order"])
         return job
@@ -159,6 +163,13 @@ class SlurmLauncher(Launcher):
             self._note_lost(attempt)
             self._end(attempt.allocation)
 
+    def job_logs(self, run_dir: Path) -> list[Path]:
+        """Of each job: its batch script, then its steps."""
+        folders = [one.folder for one in all_of(run_dir)]
+        return [
+            file for folder in folders for file in (folder / LOG, *sorted(folder.glob("[0-9]*.log"))) if file.is_file()
+        ]
+
     def release(self, run_dir: Path) -> list[str]:
         """Ends exactly the jobs of this run; returns when Slurm has none of them left, or who is."""
         open_ones = [one for one in all_of(run_dir) if not one.gone and self._recovered(one)]
@@ -168,8 +179,12 @@ class SlurmLauncher(Launcher):
         for allocation in left:
             cancel(allocation)
         left = self._left(left, _GONE_SECONDS)
+        late = f"not ended within {_GONE_SECONDS:g} s"
         return [
-            f"Slurm job {one.job} has not ended within {_GONE_SECONDS:g} s; see `squeue -j {one.job}`" for one in left
+            f"steps in Slurm job {one.job} have {late}; see `squeue -s -j {one.job}`"
+            if one.borrowed
+            else f"Slurm job {one.job} has {late}; see `squeue -j {one.job}`"
+            for one in left
         ]
 
     # ---- starting
@@ -191,14 +206,20 @@ class SlurmLauncher(Launcher):
         if known and about["key"] != slurm_plan.OWN:
             last = self._known(known[-1].folder)
             last.recover()
-            if last.usable and self._watch(about).end(last.job or "") is None:
+            over = self._watch(about).end(last.job or "") is not None or (last.borrowed and not last.serving)
+            if last.usable and not over:
                 return last
             self._end(last)
         number = int(known[-1].folder.suffix[1:]) + 1 if known else 1
         made = self._known(run_dir / TOP / f"{about['key']}.{number}")
+        config = {**about["batch_job"], "once": about["key"] == slurm_plan.OWN}
+        inside = covering(about["hosts"]) if about["reuse"] and about["named"] else None
+        if inside is not None:
+            made.borrow(slurm_plan.batch_job(sys.executable, about, str(made.folder)), inside.job, config)
+            return made
         name = f"trainmark-{about['run']}-{made.folder.name}"
         argv = slurm_plan.sbatch_of(about, str(made.folder), name, self._excluded())
-        made.ask(argv, name, {**about["batch_job"], "once": about["key"] == slurm_plan.OWN}, about["conf"])
+        made.ask(argv, name, config, about["conf"])
         return made
 
     def _leave(self, allocation: Allocation, request: Request, about: dict[str, Any]) -> str:
@@ -281,5 +302,14 @@ class SlurmLauncher(Launcher):
         return left
 
 
-def _handle(about: dict[str, Any], job: str | None, order: str) -> str:
-    return f"slurm://{about['site']}/{job}/{order}"
+def _handle(about: dict[str, Any], allocation: Allocation, order: str) -> str:
+    """A job that is borrowed may be borrowed several times."""
+    place = f"{allocation.folder.name}-{order}" if allocation.borrowed else order
+    return f"slurm://{about['site']}/{allocation.job}/{place}"
+
+
+def _queued(allocation: Allocation) -> Reason | None:
+    """What an order waits for before the batch job of its allocation was ever heard."""
+    if allocation.borrowed or allocation.beat():
+        return None
+    return reason("slurm-job", job=str(allocation.job), why=reason("slurm-waits-in-queue"))

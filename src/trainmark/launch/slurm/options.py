@@ -8,6 +8,9 @@ from typing import Literal
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.launch.slurm.inherited import Inherited, current
+from trainmark.launch.slurm.queue import call
+from trainmark.spec.notation import expand_hosts, split_hosts
 from trainmark.spec.site import Build, Site, beside, options_location
 from trainmark.spec.yamlfile import Location
 
@@ -27,8 +30,10 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     # One job for the whole suite, for each block, or for each round.
     allocation: Literal["suite", "block", "round"] = "suite"
-    # How many nodes, where `hosts` does not name them.
-    nodes: int | None = None
+    # How many nodes, or which: `node[1-4]`, or `all` of the partition; where `hosts` does not name them.
+    nodes: int | str | None = None
+    # Inside salloc or sbatch: whether the nodes of that job are used. If not, another job is asked for.
+    reuse: bool = True
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
@@ -58,10 +63,8 @@ def configured(site: Site, where: Location) -> Site:
     """The nodes are named, or Slurm chooses so many; all of them see `shared_dir`."""
     options, place, replace = of(site), options_location(site, where), msgspec.structs.replace
     check(options, place)
-    if options.nodes is not None and any(site.hosts):
-        raise UserError(f"{place.at('nodes')}: `hosts` names the nodes already; give one of the two")
-    if options.nodes is None and not site.hosts:
-        raise UserError(f"{place.at('nodes')}: missing; say how many nodes to ask for, or name them in `hosts`")
+    options = replace(options, conf=options.conf and beside(where, options.conf))
+    site, options = _with_hosts(site, options, place)
     if site.shared_dir is None:
         raise UserError(
             f"{where.at('shared_dir')}: missing; launcher `slurm` needs a folder that this machine and all nodes see, "
@@ -76,10 +79,61 @@ def configured(site: Site, where: Location) -> Site:
         raise UserError(
             f"{where.at('container')}: launcher `slurm` takes an image that is there; build and pull are for `ssh`"
         )
-    options = replace(options, conf=options.conf and beside(where, options.conf))
-    # An empty name: which node it is, is known once Slurm has given it.
-    hosts = site.hosts or [""] * (options.nodes or 0)
-    return replace(site, hosts=hosts, launcher_options=msgspec.to_builtins(options))
+    return replace(site, launcher_options=msgspec.to_builtins(options))
+
+
+def _with_hosts(site: Site, options: SlurmOptions, place: Location) -> tuple[Site, SlurmOptions]:
+    """The site with a host for every node. `nodes` stays only where Slurm is to choose them."""
+    replace = msgspec.structs.replace
+    if options.nodes is not None and any(site.hosts):
+        raise UserError(f"{place.at('nodes')}: `hosts` names the nodes already; give one of the two")
+    if isinstance(options.nodes, str):
+        site = replace(site, hosts=_named(options, place))
+        options = replace(options, nodes=None)
+    inherited = current() if options.reuse else None
+    if inherited is not None:
+        return _inside(inherited, site, options, place)
+    if options.nodes is None and not site.hosts:
+        raise UserError(
+            f"{place.at('nodes')}: missing; say how many nodes to ask for, name them (`node[1-4]`, or `all` of the "
+            "partition), or run inside salloc"
+        )
+    if isinstance(options.nodes, int):
+        # An empty name: which node it is, is known once Slurm has given it.
+        site = replace(site, hosts=[""] * options.nodes)
+    return site, options
+
+
+def _named(options: SlurmOptions, place: Location) -> list[str]:
+    if options.nodes == "all":
+        part = ["-p", options.partition] if options.partition else []
+        found = call(["sinfo", "-h", "-N", *part, "-o", "%N"], options.conf).split()
+        if not found:
+            raise UserError(f"{place.at('nodes')}: no nodes in {options.partition or 'any partition'}; see `sinfo`")
+        return list(dict.fromkeys(found))
+    names = split_hosts(str(options.nodes))
+    found = expand_hosts(names, str(place.at("nodes")))
+    if not found or ",".join(names) != options.nodes or len(set(found)) != len(found):
+        raise UserError(
+            f"{place.at('nodes')}: found {options.nodes!r}, allowed is a number, names such as `node[1-4]`, or `all`"
+        )
+    return found
+
+
+def _inside(inherited: Inherited, site: Site, options: SlurmOptions, place: Location) -> tuple[Site, SlurmOptions]:
+    """Of the job that this controller runs in: the nodes that are named, the first so many, or all."""
+    own = f"this is job {inherited.job} with {len(inherited.hosts)} node(s), which is used"
+    cure = f"ask for them there, or set `reuse: false` in {place.at('reuse')} to have a job of its own"
+    hosts = [host for host in site.hosts if host]
+    missing = [host for host in hosts if host not in inherited.hosts]
+    if missing:
+        raise UserError(f"{place.at('nodes')}: {own}, and {', '.join(missing[:5])} is not among them; {cure}")
+    if isinstance(options.nodes, int):
+        if options.nodes > len(inherited.hosts):
+            raise UserError(f"{place.at('nodes')}: {own}; the site wants {options.nodes}; {cure}")
+        hosts = list(inherited.hosts[: options.nodes])
+    chosen = hosts or list(inherited.hosts)
+    return msgspec.structs.replace(site, hosts=chosen), msgspec.structs.replace(options, nodes=None)
 
 
 def check(options: SlurmOptions, where: Location) -> None:
@@ -90,7 +144,7 @@ def check(options: SlurmOptions, where: Location) -> None:
             raise UserError(f"{where.at(name)}: found {value!r}, allowed is a line of text")
     for name in ("nodes", "cpus_per_node", "gpus_per_node"):
         value = getattr(options, name)
-        if value is not None and value < 1:
+        if isinstance(value, int) and value < 1:
             raise UserError(f"{where.at(name)}: found {value}, allowed is 1 and more")
     if options.time is not None and not (isinstance(options.time, str) and re.fullmatch(_TIME, options.time)):
         raise UserError(

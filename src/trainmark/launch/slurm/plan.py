@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from trainmark.errors import UserError
 from trainmark.launch import node_plan, node_zip
@@ -40,6 +41,9 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
         "run_dir": str(spec.run_dir),
         "key": key(slurm, spec.round),
         "named": named,
+        "hosts": hosts,
+        "reuse": slurm.reuse,
+        "node_zip": zip_file,
         "tree": tree.name if tree else None,
         "conf": slurm.conf,
         "queue_seconds": slurm.queue_seconds,
@@ -76,6 +80,11 @@ def sbatch_of(about: dict[str, object], folder: str, name: str, lost: list[str])
         else:
             filled.append(word.replace(_FOLDER, folder).replace(_NAME, name))
     return filled
+
+
+def batch_job(python: str, about: dict[str, Any], folder: str) -> list[str]:
+    """The program that starts steps, for a job that is there already."""
+    return [python, "-I", "-S", about["node_zip"], "slurm-job", folder]
 
 
 def sbatch_for(site: Site, folder: str) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 from trainmark.launch.protocol import Ended
 from trainmark.reasons import Reason, reason
 from trainmark.spec.states import JobState
+from trainmark.store.state import CANCELLED_KIND
 
 SQUEUE = ("%i", "%T", "%r", "%S", "%N")
 SACCT = ("JobID", "State", "ExitCode", "Start", "End", "NodeList", "Reason")
@@ -123,8 +124,9 @@ def ended(job: SlurmJob, who: str = "") -> Ended:
         why = reason("slurm-cancelled-by", user=who) if who else reason("slurm-cancelled-by-id", user=job.by)
     if job.state in ("NODE_FAIL", "BOOT_FAIL") and job.nodes:
         why = reason("slurm-with-nodes", why=why, nodes=job.nodes)
-    starved = job.state == "OUT_OF_MEMORY"
-    return Ended(state, reason("slurm-job", job=job.id, why=why), failure_of("oom", []) if starved else None)
+    # What a person or an operator cancelled is not asked for again.
+    kind = {"OUT_OF_MEMORY": "oom", "CANCELLED": CANCELLED_KIND}.get(job.state)
+    return Ended(state, reason("slurm-job", job=job.id, why=why), failure_of(kind, []) if kind else None)
 
 
 def failure_of(kind: str, lines: list[str]) -> dict[str, Any]:

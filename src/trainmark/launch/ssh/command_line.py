@@ -119,12 +119,18 @@ def _entry(reach: SshTarget, more: dict[str, str]) -> list[str]:
 
 _SENTENCES = (
     ("permission denied", "the host refuses the key or the user", "check `ssh.user` and which keys ssh offers"),
-    ("host key verification failed", "its host key is not the known one", "compare it, then update known_hosts"),
     (
         "remote host identification has changed",
-        "its host key is not the known one",
-        "compare it, then update known_hosts",
+        "its host key is not the one that is known: the host was installed anew, or somebody stands between",
+        "compare the new key with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` there), then "
+        "`ssh-keygen -R {host}` and add it again",
     ),
+    (
+        "host key is known for",
+        "its host key is not known here",
+        "log in once by hand and compare the key (`ssh {host}`), or put it into known_hosts",
+    ),
+    ("host key verification failed", "its host key could not be verified", "check known_hosts for {host}"),
     ("no matching host key", "it offers no host key of a known kind", "update known_hosts"),
     ("could not resolve", "its name cannot be resolved", "check `hosts`, or the ssh configuration"),
     ("name or service not known", "its name cannot be resolved", "check `hosts`, or the ssh configuration"),
@@ -136,7 +142,7 @@ _SENTENCES = (
 )
 
 
-def explain(code: int | None, said: str, node_python: str) -> str:
+def explain(code: int | None, said: str, node_python: str, host: str) -> str:
     """Why a host could not be entered, with the cure and ssh's own last line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = lines[-1] if lines else ""
@@ -145,7 +151,7 @@ def explain(code: int | None, said: str, node_python: str) -> str:
         return f"there is no {node_python} there; set `node_python` in the site ({last})"
     for sign, sentence, cure in _SENTENCES:
         if sign in low:
-            return f"{sentence}: {cure} ({last})"
+            return f"{sentence}: {cure.format(host=host)} ({last})"
     if code is None:
         return f"ssh did not get through in time{f' ({last})' if last else ''}"
     return f"ssh ended with code {code}{f': {last}' if last else ''}"

@@ -234,7 +234,7 @@ class Connection:
                 pipe.close()
         text = self._said.decode(errors="replace")
         lost = "the connection was lost" if was_ready and not text.strip() else None
-        self.why = why or lost or explain(code, text, self.reach.node_python)
+        self.why = why or lost or explain(code, text, self.reach.node_python, self.reach.host)
         self.retry_at = time.monotonic() + _BACK_OFF[min(self.tries, len(_BACK_OFF) - 1)]
         for reply in self._replies.values():
             reply.value = {"ok": False, "why": self.why, "broken": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import selectors
 import subprocess
 import time
@@ -17,6 +18,23 @@ from trainmark.launch.ssh.connection import Connection, Reply
 _LOOK_SECONDS = 0.05
 # A controller that was busy elsewhere, or stopped, for longer than this.
 _AWAY_SECONDS = 1.0
+# An ssh has three pipes; the controller's own files, and those of programs it asks, are few.
+_FILES_PER_HOST, _OWN_FILES = 3, 128
+
+
+def _make_room(hosts: int) -> None:
+    """Lets this process have as many open files as connections to so many hosts take; SiteError where it may not."""
+    need = hosts * _FILES_PER_HOST + _OWN_FILES
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY or need <= allowed:
+        return
+    if most != resource.RLIM_INFINITY and need > most:
+        fit = (most - _OWN_FILES) // _FILES_PER_HOST
+        raise SiteError(
+            f"{hosts} hosts need {need} open files and this account may have {most}, enough for {max(0, fit)} hosts; "
+            "raise it (`nofile` in /etc/security/limits.conf, `LimitNOFILE=` of a service) and see `ulimit -Hn`"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (need, most))
 
 
 class Connections:
@@ -32,6 +50,7 @@ class Connections:
 
     def link(self, reach: SshTarget, node_zip: Path) -> Connection:
         if reach not in self._links:
+            _make_room(len(self._links) + 1)
             self._links[reach] = Connection(reach, node_zip, self)
         return self._links[reach]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from trainmark.reasons import Reason, reason
 from trainmark.spec.states import JobState
 from trainmark.store.digests import LEFT_THERE
 from trainmark.store.files import read_json, write_all, write_json
-from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN
+from trainmark.store.rundir import CLAIM, CLOCK, CONTROL, LEASE, NODE_PLAN, STATUS
 
 AGENT_LOG = "agent.log"
 # How long a host without contact may keep somebody waiting who has asked for the end.
@@ -38,6 +40,8 @@ class RelayTransport:
         self.folder, self.plan, self.link = folder, plan, link
         self.left_there = False
         self.watching: Reply | None = None
+        # Called with each status of the agent. A new relay sends the last one again.
+        self.on_status: Callable[[bytes], None] = _nobody
 
     @property
     def address(self) -> dict[str, Any]:
@@ -91,6 +95,8 @@ class RelayTransport:
         at = header.get("at")
         if at is None:
             _replace(path, data)
+            if name == STATUS:
+                self.on_status(data)
             return
         mode = 0o600 if path.name == ENV_LOG else 0o644  # as on its host
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
@@ -127,7 +133,8 @@ class SshNode(attempts.LaunchedNode):
         # The controller ended before it started the agent.
         self.never_began = False
         self._silent_since: float | None = None
-        self._silence = attempts.AgentSilence(folder, max(_LEAST_SILENCE, link.reach.lost_seconds))
+        self._silence = attempts.AgentSilence(max(_LEAST_SILENCE, link.reach.lost_seconds))
+        self.transport.on_status = lambda data: self._silence.hear(data, time.monotonic())
         # Why its agent is being ended, which gave no sign of life while its host did; since when.
         self._frozen: tuple[Reason, float] | None = None
 
@@ -204,6 +211,10 @@ class SshNode(attempts.LaunchedNode):
         if silent is not None:
             self._frozen = reason("no-sign-of-life", seconds=silent), now
             self.link.ask("destroy", **self.transport.address)
+
+
+def _nobody(data: bytes) -> None:
+    """A status that nobody waits for."""
 
 
 def _replace(path: Path, data: bytes) -> None:
