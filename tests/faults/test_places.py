@@ -58,7 +58,8 @@ def test_torn_lines_are_passed_over_with_a_warning(cli: Cli, misbehave: Make) ->
     with events.open("a") as out:
         out.write('{"k":"STEP_END","rank":0,"se')
     report = json.loads(cli("report", "--format", "json").stdout)
-    assert report["state"] == "SUCCEEDED" and len(report["warnings"]) == 2
+    assert report["state"] == "SUCCEEDED" and len(report["warnings"]) == 3
+    assert report["warnings"][-1]["code"] == "file-changed", "its digest tells, too"
     assert all(case["measurements"]["steps"]["value"] == 5 for case in report["cases"])
     cli("resume")
 
