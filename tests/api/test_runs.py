@@ -54,7 +54,7 @@ def test_frames(runs: Path) -> None:
 def test_a_library_that_is_missing_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tm.run(CASE, runs=runs, preset="smoke")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UserError, match="pip install pandas"):
+    with pytest.raises(UserError, match=r"pip install 'trainmark\[frames\]'"):
         run.to_frame()
 
 
