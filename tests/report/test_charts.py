@@ -137,7 +137,9 @@ def test_drawings_are_well_formed_whatever_the_data(ys: list[float | None], name
     for part in filter(None, parts):
         root = ElementTree.fromstring(closed(part))
         for svg in root.iter("svg"):
-            assert svg.get("role") in ("img", "group") and svg.find("title") is not None and svg.find("desc") is not None
+            assert (
+                svg.get("role") in ("img", "group") and svg.find("title") is not None and svg.find("desc") is not None
+            )
         assert "nan" not in " ".join(node.get("d", "") for node in root.iter("path"))
 
 

@@ -1,5 +1,7 @@
 """Ranks started by torch.multiprocessing: no launcher tells them who they are, only the process group does."""
 
+import time
+
 import small
 import torch
 import torch.distributed as dist
@@ -15,6 +17,8 @@ def work(rank, port):
         small.loss_of(net, batch).backward()
         optimizer.step()
     dist.destroy_process_group()
+    # Gloo's threads need the interpreter once more after the last collective, and abort the process if it is gone.
+    time.sleep(0.2)
 
 
 if __name__ == "__main__":
