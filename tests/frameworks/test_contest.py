@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -73,7 +74,7 @@ def test_the_fastest_is_named_and_the_others_are_judged_against_it():
     assert say(answer(contest)) == "jax and tensorflow are equally fast: they differ by less than 3 %."
     told = shown(entries, contest)
     # A row that is too long for a terminal has its first cell on a line of its own.
-    rows = {line: after.split() for line, after in zip(told, told[1:], strict=False) if after.startswith("    ")}
+    rows = {line: after.split() for line, after in itertools.pairwise(told) if after.startswith("    ")}
     assert rows["jax"][-1] == "fastest"
     assert rows["pytorch"][0] == "5/5" and rows["pytorch"][-1] == "slower" and "66.8" in rows["pytorch"]
     assert "  mindspore: no result: the scheduler ended with exit code 1" in told
