@@ -108,7 +108,7 @@ def test_the_package_with_torch_trains(built: tuple[Path, Path], tmp_path: Path)
     here.mkdir()
     call(programs / "trainmark", "data", "get", "fashion-mnist", "state-of-the-union", cwd=here)
     said = call(programs / "trainmark", "run", "smoke", cwd=here)
-    assert len(re.findall(r"^\S+:cpu:1:\d:1 +SUCCEEDED", said, re.M)) == 10
+    assert "Results  10 of 10" in said
 
 
 def test_uvx_and_pipx_run_it(built: tuple[Path, Path], tmp_path: Path) -> None:
