@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,12 +67,14 @@ class SshLauncher(Launcher):
     def check(self, site: Site, plan: Plan | None) -> list[Finding]:
         from trainmark.launch.ssh.check import findings
 
-        return findings(self.connections, self.zip(), site, plan)
+        with contextlib.closing(self.connections):
+            return findings(self.connections, self.zip(), site, plan)
 
     def health(self, site: Site) -> dict[str, dict[str, Any]]:
         from trainmark.launch.ssh.check import health
 
-        return health(self.connections, self.zip(), site)
+        with contextlib.closing(self.connections):
+            return health(self.connections, self.zip(), site)
 
     def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
         return tunnel_line(ssh_plan.reach(site, host), there, here)
@@ -169,7 +172,7 @@ class SshLauncher(Launcher):
         self.connections.wait(replies, _COLLECT_SECONDS)
 
     def release(self, run_dir: Path) -> list[str]:
-        """Connections end with the controller. What is still on hosts that were lost is tried once more."""
+        """What is still on hosts that were lost is tried once more. Then connections end: the process may live on."""
         noted = [(self.connections.link(one.reach, self.zip()), one) for one in abandoned.of(run_dir)]
         links = list({id(link): link for link, _ in noted}.values())
         for link in links:
@@ -179,12 +182,14 @@ class SshLauncher(Launcher):
         abandoned.clear(self.connections, [(link, one) for link, one in noted if link.ready])
         for link in links:
             link.users -= 1
-        return [
+        kept = [
             f"{link.reach.host} keeps {one.address['dir']}: {link.why}; `trainmark stop {run_dir.name}` tries "
             "again, and the next run there clears it"
             for link, one in noted
             if one.file.exists()
         ]
+        self.connections.close()
+        return kept
 
     # ---- what is sent
 
