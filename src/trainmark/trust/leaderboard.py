@@ -178,11 +178,17 @@ def page_of(rows: Sequence[Row], title: str) -> doc.Document:
     blocks: list[doc.Block] = [doc.Paragraph(label("board.how"))]
     for question, unit in questions:
         mine = sorted((row for row in rows if (row.question, row.unit) == (question, unit)), key=lambda row: -row.value)
-        table = doc.Table(_COLUMNS, [_cells(row, place) for row, place in zip(mine, places(mine), strict=True)])
+        table = _table([_cells(row, place) for row, place in zip(mine, places(mine), strict=True)])
         blocks.append(doc.Group([doc.Heading(question), table], anchor=question.replace(" ", "-")))
     if not rows:
         blocks.append(doc.Paragraph(label("board.empty")))
     return doc.Document(title, label("board.kind"), title, blocks)
+
+
+def _table(rows: list[list[doc.Inline]]) -> doc.Table:
+    """Without columns in which nobody has anything."""
+    used = [index for index in range(len(_COLUMNS)) if any(row[index] != numbers.NONE for row in rows)]
+    return doc.Table([_COLUMNS[index] for index in used], [[row[index] for index in used] for row in rows])
 
 
 _COLUMNS = [

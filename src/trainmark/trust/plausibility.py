@@ -94,12 +94,13 @@ def _noise(rank: RankColumns) -> Iterator[Reason]:
 
 
 def _smooth_loss(rank: RankColumns) -> Iterator[Reason]:
-    """Losses of batches scatter around their course; those of a formula do not."""
+    """Losses of batches scatter around their course; those of a formula do not. Only the beginning is looked at: a loss
+    that has reached its floor, or a learning rate that has reached 0, leaves nothing to scatter."""
     import numpy as np
 
     if rank.steps is None:
         return
-    losses = rank.steps.loss[np.isfinite(rank.steps.loss)]
+    losses = rank.steps.loss[np.isfinite(rank.steps.loss)][:LEAST_STEPS]
     if len(losses) < LEAST_STEPS:
         return
     reach = float(np.ptp(losses))

@@ -28,12 +28,12 @@ _SHAPES: dict[str, bytes] = {
     ),
     "url-password": rb"(?<=://)[^/\s:@\"\\]{1,64}:[^/\s@\"\\]{1,256}(?=@)",
     "assigned": (
-        rb"(?i)(?<![A-Za-z])(?:[a-z0-9_-]*(?:passw(?:or)?d|passwd|_pwd|secret|api[_-]?key|access[_-]?key|token|credentials?)"
+        rb"(?i)(?<![A-Za-z_])(?!(?:mask|pad|eos|bos|unk|sep|cls)_token)(?:[a-z0-9_-]*(?:passw(?:or)?d|passwd|_pwd|secret|api[_-]?key|access[_-]?key|token|credentials?)"
         rb"[\"']?\s*[=:]\s*[\"']?)(?P<value>[^\s\"'\\,;}]{6,256})"
     ),
 }
 # Values that stand after such a name and are nobody's secret: the run's own tokens end with the run.
-_NOT_SECRET = re.compile(rb"(?i)(?:null|none|true|false|\[removed:.*|%\w+%|\$\{?\w+\}?|[0-9.]+)$")
+_NOT_SECRET = re.compile(rb"(?i)(?:null|none|true|false|default|\[removed:.*|%\w+%|\$\{?\w+\}?|[0-9.]+)$")
 _OWN_TOKEN = re.compile(rb"[0-9a-f]{32}$")
 _WORD = re.compile(rb"[A-Za-z0-9+=_-]{24,256}")
 # Bits for each character from which a long word of a variable or an argument looks random.
