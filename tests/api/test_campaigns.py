@@ -24,10 +24,16 @@ SITE = {"name": "fake", "launcher": "ssh", "hosts": HOSTS}
 
 @pytest.fixture
 def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    hosts = FakeHosts(HOSTS, seconds=0.0, beat_seconds=0.05, speeds={"n3": 0.7})
-    monkeypatch.setattr(REGISTRY, "get", lambda *_: SshLauncher(hosts))
+    fleets: list[FakeHosts] = []
+
+    def launcher(*_: str) -> SshLauncher:
+        fleets.append(FakeHosts(HOSTS, seconds=0.0, beat_seconds=0.05, speeds={"n3": 0.7}))
+        return SshLauncher(fleets[-1])
+
+    monkeypatch.setattr(REGISTRY, "get", launcher)
     yield
-    hosts.close()
+    for hosts in fleets:
+        hosts.close()
 
 
 @pytest.mark.usefixtures("fleet")
