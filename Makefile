@@ -6,7 +6,7 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: docs gallery bench automl-demo leaderboard-demo test test-lab test-frameworks test-package package fuzz install-locked locks licences \
+.PHONY: docs gallery bench automl-demo leaderboard-demo test test-lab test-frameworks test-package test-web serve package fuzz install-locked locks licences \
 	sbom perf lint clean
 
 bench: $(VENV)/.bench
@@ -23,7 +23,7 @@ leaderboard-demo: $(VENV)/.dev
 	$(BIN)/python tools/leaderboard_demo.py
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not lab and not frameworks and not package"
+	$(BIN)/python -m pytest -n 2 -m "not lab and not frameworks and not package and not web"
 
 # What needs real hosts and takes longer; installs the lab's packages when run as root. Whatever measures runs alone.
 LAB_TESTS = OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/lab tests/slurm
@@ -34,6 +34,15 @@ test-lab: $(VENV)/.dev
 # Every framework in an environment of its own, which the tests make; two ranks each, on CPUs.
 test-frameworks: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m frameworks tests/frameworks
+
+# The server as processes: killed at random, asked by requests made of its own description, on PostgreSQL.
+test-web: $(VENV)/.dev
+	$(BIN)/python -m pytest -m web tests/web
+
+# A server on this machine, from nothing; it prints how the admin signs in.
+serve: $(VENV)/.bench
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,web]"
+	$(BIN)/trainmark serve
 
 # Wrong suites, sites and host lists by the hundred thousand; ends at the first that is not refused in words.
 FUZZ ?= 100000

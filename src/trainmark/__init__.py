@@ -12,6 +12,7 @@ _LIBRARY = (
     "run", "runs", "site", "start", "suite",
 )
 _CAMPAIGNS = ("accept", "bisect", "goodput", "search")
+_REMOTE = ("connect",)
 # fmt: on
 
 TYPE_CHECKING = False
@@ -36,12 +37,15 @@ if TYPE_CHECKING:
     from trainmark.api_campaigns import bisect as bisect
     from trainmark.api_campaigns import goodput as goodput
     from trainmark.api_campaigns import search as search
+    from trainmark.api_remote import connect as connect
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LIBRARY and name not in _CAMPAIGNS:
+    if name not in _LIBRARY + _CAMPAIGNS + _REMOTE:
         raise AttributeError(f"module 'trainmark' has no attribute {name!r}")
     import importlib
 
     module = "trainmark.api" if name in _LIBRARY else "trainmark.api_campaigns"
+    if name in _REMOTE:
+        module = "trainmark.api_remote"
     return getattr(importlib.import_module(module), name)

@@ -27,6 +27,14 @@ EXTRAS: dict[str, dict[str, str]] = {
     "mlperf": {"mlperf_logging": "mlperf-logging"},
     "trust": {"cryptography": "cryptography", "zstandard": "zstandard"},
     "frames": {"pandas": "pandas", "polars": "polars"},
+    "web": {
+        "litestar": "litestar",
+        "uvicorn": "uvicorn",
+        "sqlalchemy": "SQLAlchemy",
+        "alembic": "alembic",
+        "argon2": "argon2-cffi",
+        "psycopg": "psycopg[binary]",
+    },
 }
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import importlib
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from trainmark.i18n import words
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.report.run_log import logged
-from trainmark.run import background, campaign, session
+from trainmark.run import background, campaign, machine, session
 from trainmark.run.busy import busy_machine
 from trainmark.run.lease import LostLease
 from trainmark.run.observers import Observer
@@ -27,6 +28,7 @@ from trainmark.store.rundir import RunDir
 
 # Shows the result of a run; gives the exit code of a run whose rounds all succeeded.
 Show = Callable[[RunDir, argparse.Namespace], int]
+_LOOK_SECONDS = 0.5
 # Runs of these kinds tell of other things than speeds.
 _SHOWS = {
     "automl": "trainmark.cli.automl.run:show",
@@ -74,18 +76,29 @@ def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -
     """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
     observer = _terminal_observer(run, plan, args)
     try:
-        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch))
+        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch, args))
     except LostLease as error:
         terminal.err(f"trainmark: {error}; this controller ends\n")
         return None
 
 
-def _driven(run: RunDir, plan: Plan, observer: Observer, switch: Switch) -> JobState:
-    """With a word beforehand when others work on the machine that is to be measured."""
+def _driven(run: RunDir, plan: Plan, observer: Observer, switch: Switch, args: argparse.Namespace) -> JobState:
+    """Once its hosts are free of other runs; with a word beforehand when others work on the machine to be measured."""
+    _wait_for_hosts(run, plan, observer, switch)
     busy = busy_machine() if launcher_of(plan.site).this_machine else None
     if busy is not None:
         observer.note(busy)
-    return campaign.drive(run, plan, observer, switch)
+    return campaign.drive(run, plan, observer, switch, getattr(args, "after_epoch", None))
+
+
+def _wait_for_hosts(run: RunDir, plan: Plan, observer: Observer, switch: Switch) -> None:
+    places = machine.places_of(plan) if machine.wait_asked() else {}
+    told = False
+    while places and (blocking := machine.try_claim(run.path, places)) and not switch.level():
+        if not told:
+            observer.note(machine.in_the_way(blocking))
+            told = True
+        time.sleep(_LOOK_SECONDS)
 
 
 def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:

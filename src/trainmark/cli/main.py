@@ -61,6 +61,10 @@ GROUPS = {
         "slurm": ("trainmark.cli.slurm", "make a Slurm cluster of hosts that have none"),
         "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
     },
+    "share": {
+        "serve": ("trainmark.cli.serve", "serve jobs and results to several people, over HTTP"),
+        "login": ("trainmark.cli.login", "sign in to a server, for `trainmark --server URL`"),
+    },
     "set-up": {
         "init": ("trainmark.cli.init", "write an example suite and site to start from"),
         "data": ("trainmark.cli.data", "get and list data sets"),
@@ -127,6 +131,8 @@ def main(argv: list[str]) -> int:
     language = language_of(argv)
     while argv[:1] == ["--lang"]:
         argv = argv[2:]
+    if argv and (argv[0] == "--server" or argv[0].startswith("--server=")):
+        return _call_server(argv, language)
     if not argv or argv[0] in ("-h", "--help", "help"):
         try:
             terminal.out(overview(language))
@@ -142,6 +148,26 @@ def main(argv: list[str]) -> int:
         terminal.err(f"trainmark: {words.error(message, language)}\n")
         return BAD_INPUT
     return _call(verb, rest, language)
+
+
+def _call_server(argv: list[str], language: str) -> int:
+    """`trainmark --server URL VERB …`: the same words, for a server's jobs."""
+    from trainmark.cli import remote
+
+    first, equals, url = argv[0].partition("=")
+    rest = argv[1:] if equals else argv[2:]
+    try:
+        return remote.main(url if equals else "".join(argv[1:2]), rest, language)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else BAD_INPUT
+    except UserError as error:
+        terminal.err(f"trainmark {first}: {words.error(str(error), language)}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return STOPPED
+    except BrokenPipeError:
+        _discard(sys.stdout)
+        return OK
 
 
 def parser(verb: str, language: str = "en") -> argparse.ArgumentParser:

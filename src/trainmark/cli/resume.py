@@ -21,6 +21,8 @@ The clock of an AutoML experiment does not stop in between: what is left of its 
 def configure(parser: argparse.ArgumentParser) -> None:
     common.add_run(parser)
     drive.add_options(parser)
+    # For whoever sends several controllers: only one of them shall go on.
+    parser.add_argument("--after-epoch", type=int, help=argparse.SUPPRESS)
 
 
 def call(args: argparse.Namespace) -> int:

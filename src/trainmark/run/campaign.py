@@ -274,14 +274,16 @@ class Companion(Observer):
         return None
 
 
-def drive(run: RunDir, plan: Plan, observer: Observer, switch: Switch | None = None) -> JobState:
-    """Drives one run of any kind, new or resumed, with what belongs beside it."""
+def drive(
+    run: RunDir, plan: Plan, observer: Observer, switch: Switch | None = None, epoch: int | None = None
+) -> JobState:
+    """Drives one run of any kind, new or resumed, with what belongs beside it. `epoch`: see `session.drive`."""
     where = _COMPANIONS.get(plan.kind)
     if where is None:
-        return session.drive(run, plan, observer, switch)
+        return session.drive(run, plan, observer, switch, epoch=epoch)
     module, _, function = where.partition(":")
     make: Callable[[RunDir, Plan, Observer], AbstractContextManager[Companion]] = getattr(
         importlib.import_module(module), function
     )
     with make(run, plan, observer) as companion:
-        return session.drive(run, plan, Observers(companion, observer), switch, ending=companion.ending)
+        return session.drive(run, plan, Observers(companion, observer), switch, ending=companion.ending, epoch=epoch)

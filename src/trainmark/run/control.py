@@ -194,7 +194,7 @@ def log_files(
         return [run.path / RUN_LOG]
     if what == "job":
         return launcher_of(run.manifest().plan.site).job_logs(run.path)
-    attempt = _newest_attempt(run, case, round)
+    attempt = newest_attempt(run, case, round)
     if attempt is None:
         return []
     if what == "agent":
@@ -203,7 +203,7 @@ def log_files(
     return sorted(found, key=lambda file: int(file.name.partition(".")[0][4:]))
 
 
-def _newest_attempt(run: RunDir, name: str | None, number: int | None) -> Path | None:
+def newest_attempt(run: RunDir, name: str | None = None, number: int | None = None) -> Path | None:
     """Rounds run in the plan's order."""
     state = session.state_of(run, run.manifest().plan)
     newest = None

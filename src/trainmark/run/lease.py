@@ -98,8 +98,9 @@ def read(run_dir: Path) -> Owner | None:
         return None
 
 
-def take(run_dir: Path) -> Lease:
-    """Own the run, or say who does."""
+def take(run_dir: Path, after: int | None = None) -> Lease:
+    """Own the run, or say who does. `after`: only if the last owner's epoch is this one (0: nobody has owned it), so
+    that of several who were sent to go on with it one does."""
     rundir.check_own(run_dir)
     seen = read(run_dir)
     if seen is not None and is_alive(seen, run_dir):
@@ -113,6 +114,8 @@ def take(run_dir: Path) -> Lease:
             raise Owned(f"run {run_dir.name} was taken over by {current} at this moment")
         # A lease that was lost must not let the epoch fall: the journal would take the new owner for a replaced one.
         highest = max(current.epoch if current else 0, journal.highest_epoch(run_dir), 0)
+        if after is not None and highest != after:
+            raise Owned(f"run {run_dir.name} was worked on by another controller in the meantime (epoch {highest})")
         me = Owner(
             epoch=highest + 1,
             host=os.uname().nodename,

@@ -19,7 +19,7 @@ from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
 from trainmark.run import lease as leases
-from trainmark.run import stop
+from trainmark.run import machine, stop
 from trainmark.run.judge import judge
 from trainmark.run.lease import Lease
 from trainmark.run.loop import Loop
@@ -85,14 +85,16 @@ def drive(
     switch: Switch | None = None,
     *,
     ending: Callable[[], Reason | None] = lambda: None,
+    epoch: int | None = None,
 ) -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 
     `switch`: the caller's, by which it asks this run to stop; one may serve several runs. `ending`: why no further
-    round is needed, if so. Raises `Owned` when somebody else works on the run, `LostLease` when it was taken over.
+    round is needed, if so. `epoch`: of the last owner that the caller knows of. Raises `Owned` when
+    somebody else works on the run, `LostLease` when it was taken over.
     """
     before = stop.standing(run.path)
-    with leases.take(run.path) as lease:
+    with leases.take(run.path, epoch) as lease, machine.held(run.path, plan):
         stop.clear(run.path, before)
         return _work(run, plan, observer, lease, RunSwitch(run.path, switch or StopSwitch()), ending)
 

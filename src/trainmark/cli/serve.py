@@ -1,0 +1,67 @@
+"""`trainmark serve`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from trainmark.cli import terminal
+from trainmark.errors import OK, UserError
+from trainmark.extras import need
+
+EPILOG = """\
+examples:
+  trainmark serve                                       on this machine only: http://127.0.0.1:8470
+  trainmark serve --host 0.0.0.0 --tls-cert C --tls-key K
+  trainmark serve --proxy 10.0.0.1 --root-path /bench   behind a reverse proxy that does https
+The first start prints a link by which the admin sets a password, once. There is no default password.
+"""
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--home", type=Path, metavar="DIR", help="the server's folder (default: in ~/.local/share)")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: loopback)")
+    parser.add_argument("--port", type=int, default=8470, metavar="N", help="port to listen at (default: 8470)")
+    parser.add_argument("--database", metavar="URL", help="postgresql://… (default: SQLite in the server's folder)")
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate: serve https")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
+    parser.add_argument(
+        "--proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="a reverse proxy that does https; what it says of clients is believed",
+    )
+    parser.add_argument("--root-path", default="", metavar="PATH", help="path that the proxy serves this under")
+
+
+def call(args: argparse.Namespace) -> int:
+    need("web", "`trainmark serve`")
+    _check(args)
+    from trainmark.web.home import DEFAULT
+    from trainmark.web.server import Settings
+    from trainmark.web.serving import Listening, serve
+
+    secure = bool(args.tls_cert or args.proxy)
+    settings = Settings(args.home or DEFAULT, args.database, secure, args.root_path.rstrip("/"))
+    listening = Listening(args.host, args.port, args.tls_cert, args.tls_key, tuple(args.proxy))
+    serve(settings, listening, terminal.line)
+    return OK
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not 0 <= args.port <= 65535:
+        raise UserError(f"--port: found {args.port}, allowed is 0 (any free port) to 65535")
+    if bool(args.tls_cert) != bool(args.tls_key):
+        raise UserError("--tls-cert and --tls-key belong together")
+    if args.host not in _LOCAL and not args.tls_cert and not args.proxy:
+        raise UserError(
+            f"--host {args.host}: others would send their passwords unencrypted; give --tls-cert and --tls-key, "
+            "or name the --proxy that does https"
+        )
+    if args.root_path and not args.root_path.startswith("/"):
+        raise UserError(f"--root-path: found {args.root_path!r}, allowed is a path that begins with `/`")
+    for file in (args.tls_cert, args.tls_key):
+        if file is not None and not file.is_file():
+            raise UserError(f"{file}: no such file")

@@ -1,0 +1,1 @@
+"""Schemas of the server's database, oldest first in `versions/`. Read by alembic through `web/service/database.py`."""

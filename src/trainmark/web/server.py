@@ -1,0 +1,55 @@
+"""What a running server consists of, handed to whoever needs it: no part is found by a global name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Engine
+
+from trainmark.web.home import Home
+from trainmark.web.service import database
+from trainmark.web.service.rules import Rules, load_rules
+
+if TYPE_CHECKING:
+    from trainmark.web.queue.keeper import Keeper
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How it was started."""
+
+    home: Path
+    database: str | None = None
+    # Whether browsers reach it by https: cookies are then sent by nothing else.
+    secure: bool = False
+    root_path: str = ""
+    # Requests of one principal or address: as many at once, and as many a second for long.
+    burst: int = 400
+    per_second: float = 100.0
+    # Seconds in which a whole request must have arrived.
+    body_seconds: float = 30.0
+
+
+class Server:
+    """A plain class: the web framework hands it to routes as it is."""
+
+    def __init__(self, settings: Settings, home: Home, engine: Engine, rules: Rules) -> None:
+        self.settings, self.home, self.engine, self.rules = settings, home, engine, rules
+        # None: nobody looks after the queue, as in tests of other things.
+        self.keeper: Keeper | None = None
+        # Connections that follow something.
+        self.followers = 0
+
+
+def open_server(settings: Settings) -> Server:
+    """The folder and the database, ready to be served. Starts nothing."""
+    home = Home(settings.home)
+    home.prepare()
+    engine = database.connect(settings.database) if settings.database else database.of_file(home.database)
+    database.migrate(engine)
+    if not settings.database:
+        home.database.chmod(0o600)
+    home.key()
+    return Server(settings, home, engine, load_rules(home.rules))

@@ -1,0 +1,202 @@
+"""From what a job asks for to a plan of the library. What users send never names a file of the server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainmark.errors import UserError
+from trainmark.launch.protocol import launcher_of
+from trainmark.plan.records import NodePlan, Plan
+from trainmark.run import machine, planning
+from trainmark.spec import suite as suites
+from trainmark.spec.suite import Loaded
+from trainmark.spec.suite_cases import wanted_batches
+from trainmark.spec.yamlfile import Location
+from trainmark.store.files import write_whole
+from trainmark.web.home import Home
+from trainmark.web.service import sites
+from trainmark.web.service.records import JobSpec
+from trainmark.web.service.rules import Rules
+
+COMMAND, WORK = "command.sh", "work"
+_CASE = re.compile(r"[A-Za-z0-9._@=,:+-]{1,400}")
+# Keys of a suite that name no file and no program.
+_SUITE_KEYS = (
+    *("schema", "name", "title", "preset", "division", "seed", "retries", "repeat_auto", "set", "deadlines"),
+    *("log_level", "window", "seconds", "within", "scaling", "cases"),
+)
+# The same for a case of it.
+_CASE_KEYS = ("case", "repeat", "set", "matrix", "deadlines", "log_level", "scaling", "preset", "seconds", "window")
+# Parameters that are paths on the host: data sets have names.
+_PATHS = ("data", "checkpoint")
+
+
+def check(spec: JobSpec) -> None:
+    """What no plan is needed for."""
+    if (spec.suite is None) == (spec.command is None):
+        raise UserError("a job has either a `suite` or a `command`")
+    if spec.command is not None and "\0" in spec.command:
+        raise UserError("command: holds a zero byte, which no shell reads")
+    if spec.command is None and spec.env:
+        raise UserError("env: is for commands")
+    for name, value in spec.env.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", name) or "\0" in value:
+            raise UserError(f"env: {name!r} is no name of a variable")
+        if name.startswith(("LD_", "TRAINMARK_")) or name in ("BASH_ENV", "ENV", "PATH", "HOME"):
+            raise UserError(f"env: {name} is not set for a job from outside; set it in the command")
+
+
+def prepare(home: Home, job: str, spec: JobSpec) -> None:
+    """The command, byte for byte, and the folder that it works in."""
+    folder = home.job(job)
+    folder.mkdir(0o700)
+    (folder / WORK).mkdir(0o700)
+    if spec.command is not None:
+        write_whole(folder / COMMAND, spec.command.encode(), durable=True, mode=0o600)
+
+
+def plan(
+    home: Home,
+    rules: Rules,
+    owner: str,
+    job: str,
+    spec: JobSpec,
+    slots: Mapping[str, frozenset[int]] | None = None,
+) -> Plan:
+    """`slots`: those that the queue gave it, by host."""
+    site = sites.with_image(rules, spec.site, sites.load(home, spec.site), spec.image)
+    launcher = launcher_of(site)
+    device = sites.device_here(rules)[0] if launcher.this_machine else spec.device
+    visible = sites.slots_env(device, slots or {})
+    if spec.command is not None:
+        if not launcher.this_machine and not launcher.shared_folder:
+            raise UserError(f"site `{spec.site}`: commands run on this machine or where its folder is seen (Slurm)")
+        loaded = _of_command(home.job(job), owner, job, spec, visible)
+    else:
+        loaded = _of_suite(spec)
+        site = msgspec.structs.replace(site, env={**site.env, **visible})
+    changed = {name: str(value) for name, value in spec.set.items()}
+    _check_values(changed)
+    made = planning.plan_suite(loaded, site, changed, spec.seed)
+    if spec.command is None:
+        return made
+    # Any command will do: one that trains is measured, one that does not has no steps to be missed.
+    return msgspec.structs.replace(made, cases=tuple(msgspec.structs.replace(case, probe=False) for case in made.cases))
+
+
+def needs(rules: Rules, spec: JobSpec, plan: Plan) -> dict[str, int]:
+    """Slots by host; empty where the site's own scheduler hands them out."""
+    hosts = machine.places_of(plan)
+    if not launcher_of(plan.site).this_machine:
+        return dict.fromkeys(hosts, 1)  # a host at a time
+    _, count = sites.device_here(rules)
+    whole = spec.whole_host if spec.whole_host is not None else spec.command is None
+    if not whole and spec.devices > count:
+        raise UserError(f"devices: found {spec.devices}, this machine has {count}")
+    return dict.fromkeys(hosts, count if whole else spec.devices)
+
+
+def preview(plan: Plan) -> dict[str, Any]:
+    """Exactly what would run: argument vectors and environments, rank by rank."""
+    return {
+        "suite": plan.suite,
+        "seed": plan.seed,
+        "rounds": len(plan.order),
+        "cases": [
+            {
+                "case": case.case,
+                "env": dict(case.env),
+                "nodes": [
+                    {
+                        "host": node.host,
+                        "ranks": [{"argv": list(rank.argv), "env": dict(rank.env)} for rank in node.ranks],
+                    }
+                    for node in case.nodes
+                ],
+            }
+            for case in plan.cases
+        ],
+    }
+
+
+def _env(node: NodePlan) -> list[dict[str, str]]:
+    return [dict(rank.env) for rank in node.ranks]
+
+
+def _of_command(folder: Path, owner: str, job: str, spec: JobSpec, visible: Mapping[str, str]) -> Loaded:
+    env = {
+        "DLWS_JOB_ID": job,
+        "DLWS_USER_NAME": owner,
+        "DLWS_NUM_WORKER": str(spec.nodes),
+        "DLWS_NUM_GPU_PER_WORKER": str(spec.devices),
+        **visible,
+        **spec.env,
+    }
+    entry = {
+        "command": ["bash", str(folder / COMMAND)],
+        "name": spec.name,
+        "device": spec.device,
+        "nnodes": spec.nodes,
+        "nproc": spec.processes,
+        "env": env,
+        "deadlines": {"start": spec.time_limit, "step": spec.time_limit, "total": spec.time_limit},
+    }
+    return suites.of_command(entry, folder / WORK)
+
+
+def _of_suite(spec: JobSpec) -> Loaded:
+    source = spec.suite
+    if isinstance(source, dict):
+        loaded = suites.of_content(_checked(source), Location("suite"), spec.name)
+        if spec.preset is not None:
+            raise UserError("preset: a suite names its own preset")
+    elif isinstance(source, str) and (source in suites.built_in_names() or _is_case(source)):
+        loaded = planning.load_suite(source, spec.preset)
+    else:
+        raise UserError(
+            f"suite: found {str(source)[:100]!r}, allowed is a built-in suite, a case id, or a suite's content"
+        )
+    if wanted_batches(loaded):
+        raise UserError("suite: looking for the largest batch is not done by jobs yet")
+    return loaded if spec.seconds is None else suites.measured_for(loaded, spec.seconds)
+
+
+def _is_case(text: str) -> bool:
+    return ":" in text and _CASE.fullmatch(text) is not None and not text.endswith((".yaml", ".yml"))
+
+
+def _checked(content: dict[str, Any]) -> dict[str, Any]:
+    """A suite's content, from which everything is refused that is a path or a program."""
+    unknown = sorted(set(content) - set(_SUITE_KEYS))
+    if unknown:
+        raise UserError(f"suite: {', '.join(map(str, unknown))}: not allowed in a suite that is sent")
+    cases = content.get("cases")
+    for case in cases if isinstance(cases, list) else []:
+        if isinstance(case, dict):
+            beyond = sorted(set(case) - set(_CASE_KEYS))
+            if beyond:
+                raise UserError(f"suite.cases: {', '.join(map(str, beyond))}: not allowed in a suite that is sent")
+            _check_values(case.get("set"))
+            _check_values(case.get("matrix"))
+            case = case.get("case", "")
+        if not isinstance(case, str) or not _CASE.fullmatch(case):
+            raise UserError("suite.cases: allowed are case ids, or objects with `case`")
+        _check_values({one.partition("=")[0]: one.partition("=")[2] for one in case.partition("@")[2].split(",")})
+    if not isinstance(cases, list):
+        raise UserError("suite.cases: allowed is a list")
+    _check_values(content.get("set"))
+    return content
+
+
+def _check_values(values: Any) -> None:
+    """Parameters that name files take names of data sets only."""
+    for name in _PATHS:
+        found = values.get(name) if isinstance(values, dict) else None
+        for one in found if isinstance(found, list) else [found]:
+            if one is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(one)):
+                raise UserError(f"{name}: allowed is the name of a data set")

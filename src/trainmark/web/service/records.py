@@ -1,0 +1,140 @@
+"""What the service gives and takes: the API's JSON is made of these. Input refuses keys it does not know."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Role = Literal["admin", "user", "viewer"]
+# `read`: see what the user may see. `submit`: jobs and files. `metrics`: figures of the server. `admin`: everything
+# an admin may do.
+Scope = Literal["read", "submit", "metrics", "admin"]
+Visibility = Literal["private", "group", "all"]
+SCOPES: tuple[Scope, ...] = ("read", "submit", "metrics", "admin")
+
+UserName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9._-]{0,31}\Z", max_length=32)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", max_length=64)]
+Password = Annotated[str, Meta(min_length=10, max_length=200)]
+Identifier = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Who asks: a user, by a session or by a token with these scopes."""
+
+    id: int
+    name: str
+    role: Role
+    groups: frozenset[int]
+    scopes: frozenset[str]
+    # None: by a token, which no browser sends by itself.
+    csrf: str | None = None
+    session: str | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        return self.role == "admin" and "admin" in self.scopes
+
+
+class User(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    role: Role
+    disabled: bool
+    created: float
+    groups: list[str]
+    # False: a link to set a password has not been used yet.
+    signed_up: bool
+
+
+class Group(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    members: list[str]
+
+
+class Token(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    scopes: list[str]
+    created: float
+    expires: float
+    used: float | None
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    id: int
+    at: float
+    user: str
+    action: str
+    target: str
+    address: str
+    outcome: str
+
+
+class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked for. A benchmark has a `suite`, a command its text."""
+
+    name: Name
+    suite: str | dict[str, Any] | None = None
+    # Shell text, run byte for byte by `bash FILE`.
+    command: Annotated[str, Meta(min_length=1, max_length=200_000)] | None = None
+    preset: Literal["smoke", "quick", "full"] | None = None
+    set: dict[str, str | int | float | bool] = {}
+    seconds: Annotated[float, Meta(gt=0, le=86400)] | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    env: dict[str, str] = {}
+    site: Name = "local"
+    device: Name = "cpu"
+    nodes: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    # Of each node: devices that it takes, and processes that are started.
+    devices: Annotated[int, Meta(ge=1, le=1024)] = 1
+    processes: Annotated[int, Meta(ge=1, le=1024)] = 1
+    # None: a benchmark takes its hosts whole, a command its devices.
+    whole_host: bool | None = None
+    image: Annotated[str, Meta(max_length=300)] | None = None
+    priority: Annotated[int, Meta(ge=0, le=1000)] = 100
+    preemptible: bool = False
+    # Seconds that it may run.
+    time_limit: Annotated[float, Meta(ge=1, le=2_592_000)] = 86400.0
+    visibility: Visibility = "private"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A job as its owner sees it. `reason`: why it is in this state, in words; `reason_code` for programs."""
+
+    id: str
+    number: int
+    owner: str
+    name: str
+    kind: str
+    site: str
+    visibility: str
+    state: str
+    reason: str
+    reason_code: str
+    priority: int
+    preemptible: bool
+    time_limit: float
+    created: float
+    started: float | None
+    ended: float | None
+    run: str | None
+    restarts: int
+    slots: dict[str, list[int]]
+    stopping: bool
+
+
+class JobDetail(msgspec.Struct, frozen=True):
+    job: Job
+    spec: JobSpec
+
+
+class Template(msgspec.Struct, frozen=True):
+    id: int
+    owner: str
+    name: str
+    shared: bool
+    spec: JobSpec
+    changed: float

@@ -1,0 +1,37 @@
+"""`server.yaml` in the server's folder: what users may do on each site. Without it only admins submit jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from trainmark.spec import yamlfile
+from trainmark.spec.yamlfile import convert
+
+
+class SiteRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`submit`: who may run jobs there. All jobs run as the account that the server runs as (on ssh and Slurm sites, as
+    the account that it logs in as), so `users` says that they are trusted with all that this account can read."""
+
+    submit: Literal["admins", "users"] = "admins"
+    # Images that jobs may name, word for word.
+    images: list[str] = []
+    # Of this machine: how many jobs' devices there are. None: as many as it has.
+    slots: int | None = None
+
+
+class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: Literal[1] = 1
+    sites: dict[str, SiteRules] = {}
+
+    def of(self, site: str) -> SiteRules:
+        return self.sites.get(site, SiteRules())
+
+
+def load_rules(file: Path) -> Rules:
+    if not file.exists():
+        return Rules()
+    source = yamlfile.read(file)
+    return convert(source.content, Rules, source.where)

@@ -1,0 +1,102 @@
+"""Where jobs may run: this machine, and the sites whose files an admin put into the server's folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from trainmark.devices.protocol import REGISTRY, accelerators_here
+from trainmark.errors import UserError
+from trainmark.launch.protocol import launcher_of
+from trainmark.launch.sites import load_site
+from trainmark.spec.case_id import is_name
+from trainmark.spec.site import Site
+from trainmark.web.home import Home
+from trainmark.web.service.errors import NotFound, Refused
+from trainmark.web.service.records import Principal
+from trainmark.web.service.rules import Rules
+
+LOCAL = "local"
+
+
+class SiteInfo(msgspec.Struct, frozen=True):
+    """`queue`: who decides when jobs start there: the server (`embedded`, `hosts`) or the site's own scheduler."""
+
+    name: str
+    launcher: str
+    queue: str
+    hosts: list[str]
+    device: str
+    # Of each host; None where only the site knows.
+    slots: int | None
+    submit: str
+    images: list[str]
+
+
+def names(home: Home) -> list[str]:
+    return [LOCAL, *sorted(file.stem for file in home.sites.glob("*.yaml") if file.stem != LOCAL)]
+
+
+def load(home: Home, name: str) -> Site:
+    """Only a name that is in the list is ever made a path."""
+    if not is_name(name) or name not in names(home):
+        raise NotFound(f"no site `{name}`")
+    if name == LOCAL and not _file(home, name).is_file():
+        return load_site(None)
+    return load_site(_file(home, name))
+
+
+def _file(home: Home, name: str) -> Path:
+    return home.sites / f"{name}.yaml"
+
+
+def check_may_submit(rules: Rules, asker: Principal, site: str) -> None:
+    if rules.of(site).submit == "admins" and asker.role != "admin":
+        raise Refused(
+            f"site `{site}`: jobs there run as the server's own account, so only admins submit them; an admin may "
+            f"allow it to all in server.yaml: `sites: {{{site}: {{submit: users}}}}`"
+        )
+
+
+def with_image(rules: Rules, name: str, site: Site, image: str | None) -> Site:
+    if image is None:
+        return site
+    allowed = rules.of(name).images
+    if image not in allowed or site.container is None:
+        raise Refused(f"image: site `{name}` does not allow {image!r}; it allows {', '.join(allowed) or 'none'}")
+    return msgspec.structs.replace(site, container=msgspec.structs.replace(site.container, image=image))
+
+
+def info(home: Home, rules: Rules, name: str) -> SiteInfo:
+    site = load(home, name)
+    launcher = launcher_of(site)
+    queue = "embedded" if launcher.this_machine else "scheduler" if launcher.chooses_hosts else "hosts"
+    device, count = device_here(rules) if launcher.this_machine else _told(site)
+    hosts = [] if launcher.chooses_hosts else list(site.hosts)
+    allowed = rules.of(name)
+    return SiteInfo(name, site.launcher, queue, hosts, device, count, allowed.submit, list(allowed.images))
+
+
+def _told(site: Site) -> tuple[str, int | None]:
+    found = site.accelerators
+    return (found.device, found.count) if found else ("", None)
+
+
+def device_here(rules: Rules) -> tuple[str, int]:
+    """What this machine's slots are: its accelerators, else its cores."""
+    found = accelerators_here()
+    device, count = found or ("cpu", len(os.sched_getaffinity(0)))
+    return device, rules.of(LOCAL).slots or count
+
+
+def slots_env(device: str, numbers: Mapping[str, frozenset[int]]) -> dict[str, str]:
+    """What shows a job its own devices only; nothing for cores, which it may share out itself."""
+    try:
+        visible = REGISTRY.get(device).visible
+    except UserError:
+        visible = None
+    taken = sorted(number for group in numbers.values() for number in group)
+    return {visible: ",".join(map(str, taken))} if visible and device != "cpu" else {}

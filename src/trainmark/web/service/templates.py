@@ -1,0 +1,45 @@
+"""Templates of jobs: a user's own, and those that others share."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from sqlalchemy import Connection, delete, insert, or_, select, update
+
+from trainmark.web.service import job_plans
+from trainmark.web.service.errors import NotFound
+from trainmark.web.service.records import JobSpec, Principal, Template
+from trainmark.web.service.tables import templates, users
+
+
+def listed(connection: Connection, asker: Principal) -> list[Template]:
+    asked = select(templates, users.c.name.label("owner")).join(users, users.c.id == templates.c.owner_id)
+    asked = asked.where(or_(templates.c.owner_id == asker.id, templates.c.shared.is_(True))).order_by(templates.c.name)
+    return [
+        Template(
+            row["id"],
+            row["owner"],
+            row["name"],
+            row["shared"],
+            msgspec.json.decode(row["spec"], type=JobSpec),
+            row["changed"],
+        )
+        for row in connection.execute(asked).mappings()
+    ]
+
+
+def put(connection: Connection, asker: Principal, name: str, spec: JobSpec, shared: bool) -> Template:
+    """The asker's template of this name, made or replaced."""
+    job_plans.check(spec)
+    values = {"spec": msgspec.json.encode(spec).decode(), "shared": shared, "changed": time.time()}
+    own = (templates.c.owner_id == asker.id, templates.c.name == name)
+    if connection.execute(update(templates).where(*own).values(**values)).rowcount == 0:
+        connection.execute(insert(templates).values(owner_id=asker.id, name=name, **values))
+    return next(one for one in listed(connection, asker) if one.owner == asker.name and one.name == name)
+
+
+def remove(connection: Connection, asker: Principal, name: str) -> None:
+    own = (templates.c.owner_id == asker.id, templates.c.name == name)
+    if connection.execute(delete(templates).where(*own)).rowcount != 1:
+        raise NotFound(f"no template `{name}` of yours")

@@ -1,0 +1,85 @@
+"""Starting the server: the first admin's link, the queue, and uvicorn until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from trainmark.errors import SiteError
+from trainmark.web.api.app import make_app
+from trainmark.web.queue.keeper import Keeper
+from trainmark.web.server import Settings, open_server
+from trainmark.web.service import accounts, audit, database
+
+# A request's line and headers; and how long a connection may stay open without one.
+_LARGEST_HEAD, _IDLE_SECONDS = 32 << 10, 15
+_CONNECTIONS = 2000
+_LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
+
+
+@dataclass(frozen=True)
+class Listening:
+    host: str
+    port: int
+    cert: Path | None = None
+    key: Path | None = None
+    # Addresses of proxies whose word on clients is taken.
+    proxies: tuple[str, ...] = ()
+
+
+def serve(settings: Settings, listening: Listening, say: Callable[[str], None]) -> None:
+    """Until a signal ends it. `say` tells the operator; nothing that it says is logged."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format=_LOG_LINE,
+    )
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    server = open_server(settings)
+    with server.home.served():
+        config = uvicorn.Config(
+            make_app(server),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(listening.proxies),
+            forwarded_allow_ips=list(listening.proxies),
+            root_path=settings.root_path,
+            ssl_certfile=listening.cert,
+            ssl_keyfile=listening.key,
+            h11_max_incomplete_event_size=_LARGEST_HEAD,
+            http="h11",
+            timeout_keep_alive=_IDLE_SECONDS,
+            timeout_graceful_shutdown=5,
+            limit_concurrency=_CONNECTIONS,
+        )
+        with _listen(listening) as opened:
+            host, port = opened.getsockname()[:2]
+            address = f"{'https' if listening.cert else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+            with database.writing(server.engine) as connection:
+                link = accounts.first_start(connection)
+                audit.note(connection, "", "server.start", address)
+            say(f"serving at {address}, folder {server.home.path}")
+            if link is not None:
+                say(f"first start: `trainmark login {address} --link` sets the password of `admin`, once; it asks for")
+                say(link)
+            keeper = server.keeper = Keeper(server)
+            keeper.start()
+            try:
+                uvicorn.Server(config).run(sockets=[opened])
+            finally:
+                keeper.close()
+
+
+def _listen(listening: Listening) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+    try:
+        return socket.create_server((listening.host, listening.port), family=family, backlog=512)
+    except OSError as error:
+        raise SiteError(f"--host {listening.host} --port {listening.port}: {error.strerror}") from None

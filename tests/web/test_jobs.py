@@ -1,0 +1,178 @@
+"""Jobs from the request to the result, on this machine, through the library's own launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import Person
+from trainmark.run import lease, machine
+from trainmark.web.queue.keeper import Keeper
+from trainmark.web.server import Server
+from trainmark.web.service import database, jobs, logs
+from trainmark.web.service.records import JobSpec, Principal
+from trainmark.web.service.rules import Rules, SiteRules
+
+ADMIN = Principal(1, "admin", "admin", frozenset(), frozenset({"read", "submit", "admin"}))
+
+
+def until(look: Callable[[], Any], seconds: float = 60.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.1)
+    return found
+
+
+def ended(admin: Person, job: str) -> dict[str, Any]:
+    def look() -> Any:
+        found = admin.ask("GET", f"/jobs/{job}", status=200).json()["job"]
+        return found if found["state"] not in ("PENDING", "RUNNING") else None
+
+    found: dict[str, Any] = until(look)
+    return found
+
+
+def submit(admin: Person, **spec: Any) -> str:
+    return str(admin.ask("POST", "/jobs", json={"name": "job", **spec}, status=201).json()["job"]["id"])
+
+
+def test_a_command_and_a_benchmark(admin: Person, kept: Server) -> None:
+    command = 'echo "hello $DLWS_JOB_ID $COLOUR"; echo made > made.txt; ln -s /etc/passwd link; exit 0'
+    first = submit(admin, command=command, env={"COLOUR": "blue"})
+    second = submit(admin, suite="noop:none:cpu:1:1:1", preset="smoke")
+    assert ended(admin, first)["state"] == "SUCCEEDED"
+    assert admin.ask("GET", f"/jobs/{first}/logs", status=200).text == f"hello {first} blue\n"
+    files = admin.ask("GET", f"/jobs/{first}/files", status=200).json()
+    assert [one["path"] for one in files["work"]] == ["made.txt"]
+    assert admin.ask("GET", f"/jobs/{first}/files/work/made.txt", status=200).text == "made\n"
+    admin.ask("GET", f"/jobs/{first}/files/work/link", status=404)
+    paths = [one["path"] for one in files["run"]]
+    assert "manifest.json" in paths and any(path.endswith("rank0.out.log") for path in paths)
+    assert not [path for path in paths if path.endswith(("node.json", "agent.json", "control.json", "lease.json"))]
+    hidden = next(path for path in paths if path.endswith("result.json")).replace("result.json", "node.json")
+    admin.ask("GET", f"/jobs/{first}/files/run/{hidden}", status=404)
+    assert ended(admin, second)["state"] == "SUCCEEDED"
+    report = admin.ask("GET", f"/jobs/{second}/report", status=200).json()
+    assert report["cases"][0]["state"] == "SUCCEEDED"
+    page = admin.ask("GET", f"/jobs/{second}/report?format=html&language=zh", status=200)
+    assert "sandbox" in page.headers["content-security-policy"]
+    status = admin.ask("GET", f"/jobs/{second}/status", status=200).json()
+    assert status["rounds"][0]["state"] == "SUCCEEDED"
+    with admin.client.stream("GET", f"/api/v1/jobs/{first}/logs/stream") as stream:
+        text = "".join(stream.iter_text())
+    assert "event: log" in text and "event: end" in text and "hello" in text
+    data = next(line for line in text.splitlines() if line.startswith('data: {"rank'))
+    assert json.loads(data.removeprefix("data: "))["start"] == 0
+    number = next(line for line in text.splitlines() if line.startswith("id: ")).removeprefix("id: ")
+    with admin.client.stream("GET", f"/api/v1/jobs/{first}/logs/stream", headers={"last-event-id": number}) as stream:
+        assert "event: log" not in "".join(stream.iter_text())
+
+
+def test_failing_stopping_and_time_limits(admin: Person, kept: Server) -> None:
+    kept.rules = Rules(sites={"local": SiteRules(slots=3)})
+    failing = submit(admin, command="echo trouble; exit 3")
+    endless = submit(admin, command="sleep 600")
+    short = submit(admin, command="sleep 600", time_limit=2)
+    last = submit(admin, command="true", devices=3)
+    until(lambda: admin.ask("GET", f"/jobs/{endless}").json()["job"]["state"] == "RUNNING")
+    waiting = admin.ask("GET", f"/jobs/{last}").json()["job"]
+    assert waiting["state"] == "PENDING" and "waits" in waiting["reason"]
+    assert ended(admin, failing)["state"] == "FAILED"
+    assert "3" in admin.ask("GET", f"/jobs/{failing}").json()["job"]["reason"]
+    assert ended(admin, short)["state"] == "TIMEOUT"
+    admin.ask("POST", f"/jobs/{endless}/stop", status=202)
+    stopped = ended(admin, endless)
+    assert (stopped["state"], stopped["reason_code"]) == ("CANCELLED", "job-stopped")
+    admin.ask("POST", f"/jobs/{endless}/stop", status=409)
+    assert ended(admin, last)["state"] == "SUCCEEDED"
+    assert machine.claims() == []
+
+
+def test_a_preemptible_job_makes_way_and_comes_back(admin: Person, kept: Server, tmp_path: Path) -> None:
+    kept.rules = Rules(sites={"local": SiteRules(slots=1)})
+    mark = tmp_path / "mark"
+    patient = submit(admin, command=f"echo x >> {mark}; [ $(wc -l < {mark}) -gt 1 ] || sleep 600", preemptible=True)
+    until(lambda: mark.exists())
+    urgent = submit(admin, command="true")
+    assert ended(admin, urgent)["state"] == "SUCCEEDED"
+    assert ended(admin, patient)["state"] == "SUCCEEDED"
+    assert mark.read_text() == "x\nx\n"
+
+
+def test_the_queue_waits_for_runs_of_the_command_line(admin: Person, kept: Server, tmp_path: Path) -> None:
+    other = tmp_path / "runs" / "by-hand"
+    assert machine.try_claim(other, {os.uname().nodename: None}) == []
+    job = submit(admin, command="true")
+    found = until(lambda: _waits(admin, job))
+    assert "by-hand" in found["reason"]
+    machine.release(other)
+    assert ended(admin, job)["state"] == "SUCCEEDED"
+
+
+def _waits(admin: Person, job: str) -> Any:
+    found = admin.ask("GET", f"/jobs/{job}").json()["job"]
+    return found if found["reason_code"] == "waits-for-run" else None
+
+
+def test_whoever_comes_second_does_not_drive(tmp_path: Path, admin: Person, server: Server) -> None:
+    """Two controllers that were sent for the same job: the run's lease lets the first one."""
+    made = jobs.submit(server, ADMIN, JobSpec("twice", command="echo once"), "")
+    keeper = Keeper(server)
+    keeper.look()
+    for future in list(keeper._starting.values()):
+        future.result(60)
+    run = jobs.need_run(server, ADMIN, made.job.id)
+    until(lambda: not lease.seems_alive(run.path))
+    with pytest.raises(lease.Owned, match="another controller"):
+        lease.take(run.path, 0)
+    keeper.look()
+    assert jobs.detail(server, ADMIN, made.job.id).job.state == "SUCCEEDED"
+
+
+def test_logs_from_the_end_and_in_pieces(tmp_path: Path) -> None:
+    file = tmp_path / "rank0.out.log"
+    with file.open("wb") as out:
+        out.truncate(1 << 30)  # a hole of a gigabyte
+        out.seek(0, 2)
+        out.write(b"\nsecond last\nlast\nno end")
+    begin = time.process_time()
+    assert logs.tail({0: file}, 100).endswith("second last\nlast\nno end")
+    assert time.process_time() - begin < 0.5
+    seen = {0: (1 << 30) + 1}
+    assert [piece.text for piece in logs.following({0: file}, seen, final=False)] == ["second last\nlast\n"]
+    assert [piece.text for piece in logs.following({0: file}, seen, final=True)] == ["no end"]
+    assert logs.decode_seen(logs.encode_seen(seen)) == seen
+    assert logs.decode_seen("x:1,2:y,-1:3,9:99999999999999999999") == {}
+
+
+def test_templates_are_ones_own_unless_shared(admin: Person, person: Callable[..., Person]) -> None:
+    bob = person("bob")
+    spec = {"name": "t", "command": "true"}
+    admin.ask("PUT", "/templates/mine", json={"spec": spec}, status=200)
+    assert bob.ask("GET", "/templates").json() == []
+    admin.ask("PUT", "/templates/mine", json={"spec": spec, "shared": True}, status=200)
+    assert [one["name"] for one in bob.ask("GET", "/templates").json()] == ["mine"]
+    bob.ask("DELETE", "/templates/mine", status=404)
+    admin.ask("DELETE", "/templates/mine", status=204)
+
+
+def test_ten_thousand_jobs_in_the_list(server: Server, admin: Person) -> None:
+    made = submit(admin, command="true")
+    with database.writing(server.engine) as connection:
+        row = jobs.find(connection, ADMIN, made)
+        values = {key: value for key, value in row.items() if key not in ("number", "id", "owner")}
+        rows = [{**values, "id": f"{number:016x}", "state": "SUCCEEDED"} for number in range(10_000)]
+        connection.execute(jobs.jobs.insert(), rows)
+    begin = time.process_time()
+    first = admin.ask("GET", "/jobs?limit=1000", status=200).json()
+    assert len(first["jobs"]) == 1000
+    second = admin.ask("GET", f"/jobs?limit=1000&before={first['next']}", status=200).json()
+    assert second["jobs"][0]["number"] == first["next"] - 1
+    assert time.process_time() - begin < 5.0
