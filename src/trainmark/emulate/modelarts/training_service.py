@@ -219,5 +219,5 @@ def _matches(job: Job, one: dict[str, Any]) -> bool:
     if operator == "like":
         return any(text in value for text in wanted)
     if operator in ("in", "not"):
-        return (value in wanted) == (operator == "in")
+        return bool((value in wanted) == (operator == "in"))
     raise ApiError(400, "ModelArts.0102", f"filters.operator: {operator!r} is not emulated")
