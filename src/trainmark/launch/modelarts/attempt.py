@@ -21,6 +21,8 @@ from trainmark.spec.states import JobState
 from trainmark.store.state import CANCELLED_KIND
 
 _QUEUED = ("Creating", "Pending")
+# Lines of the service itself in the log of a worker.
+_SERVICE = "[ModelArts Service Log]"
 # Files may appear a little after the end of a job.
 _SETTLE_SECONDS = 3.0
 
@@ -188,7 +190,8 @@ class CloudAttempt:
             return Ended(JobState.FAILED, reason("modelarts-result-missing", task=name), _failure("site", lines))
         if job.phase == "Terminated":
             return Ended(JobState.CANCELLED, reason("stopped-by-signal"))
-        said = (task.message if task else "") or next((line for line in reversed(lines) if line.strip()), "")
+        own = [line for line in lines if line.strip() and not line.startswith(_SERVICE)]
+        said = (task.message if task else "") or (own[-1] if own else "")
         why = reason("modelarts-task-failed", task=name, code=task.exit_code if task else None, said=said)
         return Ended(JobState.FAILED, why, _failure("site", lines))
 
