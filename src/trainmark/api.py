@@ -37,7 +37,7 @@ from trainmark.spec.site import Site
 from trainmark.spec.suite import Loaded
 from trainmark.spec.suite_cases import wanted_batches
 from trainmark.spec.yamlfile import Location
-from trainmark.store import baselines, rundir
+from trainmark.store import baselines, rundir, secrets
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -494,6 +494,7 @@ def diagnose(
         made = what
     else:
         seed = seed if seed is not None else planning.random_seed()
+        source = secrets.whole(what.folder, source) if isinstance(what, Run) else source
         diagnostic = plans.diagnostic(plans.distinct(source), rounds, skip, steps, seed)
         made = _created(diagnostic, runs, True, "trainmark.diagnose(…)").resume(on_progress=on_progress)
     found = diagnosis.of_run(made.folder, session.state_of(made.folder, made.plan))

@@ -148,7 +148,7 @@ def _work(
             blocks=blocks,
         )
         final = loop.go()
-        secrets.forget(run, hidden, over=final is JobState.SUCCEEDED)
+        secrets.forget(run, hidden, over=final is JobState.SUCCEEDED or nothing_left(run, plan))
         for text in launcher.release(run.path):
             observer.note(reason("warning", text=text))
         return final
