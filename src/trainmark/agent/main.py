@@ -18,6 +18,7 @@ _USAGE = """usage: agent run NODEPLAN.json           do what the plan says, writ
        agent slurm-job DIR               the batch job of a Slurm allocation: starts a step for each order in DIR
        agent slurm-step ORDER NODES      one node of such a step
        agent slurm-cleanup ORDER NODES   clean up after a step that was killed
+       agent modelarts CODE [--NAME=VALUE …]   a worker of a cloud training job; its folders are in the environment
        agent mpi-head, mpi-member …      the nodes of a command that starts ranks on all of them (mpirun, srun)
        agent mpi-ssh, mpi-rank …         the programs such a command finds on its PATH
 """
@@ -35,6 +36,7 @@ _VERBS: dict[str, tuple[str, str, int | None]] = {
     "slurm-job": ("trainmark.agent.slurm.batch_job", "batch_job", 1),
     "slurm-step": ("trainmark.agent.slurm.step", "run_step", 2),
     "slurm-cleanup": ("trainmark.agent.slurm.step", "clean_up", 2),
+    "modelarts": ("trainmark.agent.modelarts.worker", "worker", -1),
     "mpi-head": ("trainmark.agent.mpi.head", "head", None),
     "mpi-member": ("trainmark.agent.mpi.member", "member", None),
     "mpi-ssh": ("trainmark.agent.mpi.wrappers", "ssh", -1),
