@@ -8,8 +8,8 @@ import shutil
 import subprocess
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
-from trainmark.agent.reasons import reason
 from trainmark.devices.node_side import readings
+from trainmark.devices.node_side.reasons import reason
 
 SECONDS = 10.0  # a tool that takes longer does not answer
 _MOST_TEXT = 4 << 20

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional
 
-from trainmark.agent.reasons import reason
+from trainmark.devices.node_side.reasons import reason
 
 # What may be so and still be no hindrance: nobody could look, or what was seen is not understood.
 _MILD = ("device-tool-missing", "device-tool-not-understood")

@@ -9,8 +9,8 @@ import ctypes
 import time
 from typing import Any, Dict, List, Optional
 
-from trainmark.agent.reasons import reason
 from trainmark.devices.node_side.readings import Device
+from trainmark.devices.node_side.reasons import reason
 from trainmark.devices.node_side.tools import Problem
 from trainmark.devices.nvidia.smi import SLOWING
 
