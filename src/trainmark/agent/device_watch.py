@@ -129,6 +129,12 @@ def is_watched(vendor: str) -> bool:
     return vendor in NODE_HALVES and vendor != "apple"
 
 
+def used(facts: Mapping[str, Any], ranks: int, inherited: str | None) -> list[int]:
+    """The indices of the devices that ranks get."""
+    devices = facts.get("devices") or []
+    return [int(one["index"]) for one in visible.taken(devices, visible.chosen(inherited), ranks) if "index" in one]
+
+
 def check(facts: Mapping[str, Any], vendor: str, ranks: int, inherited: str | None) -> list[Reason]:
     """Warnings about the devices; DeviceError where ranks would not have them."""
     wrong = visible.wrong(facts, vendor, ranks, inherited)

@@ -121,9 +121,10 @@ class Round:
         self._watch = watch
         try:
             facts = watch.first()
-            self._status.devices(watch, facts)
+            inherited = self._settings.inherited
+            used = device_watch.used(facts, len(self._ranks), inherited) if plan.device.get("visible") else None
+            self._status.devices(watch, dict(facts, used=used))
             if plan.device.get("visible"):  # else a command of the user's own chooses
-                inherited = self._settings.inherited
                 self._context.warnings += device_watch.check(facts, vendor, len(self._ranks), inherited)
         except device_watch.DeviceError as error:
             self._ending = Ending("FAILED", error.reason, error.kind)

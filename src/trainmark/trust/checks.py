@@ -302,7 +302,8 @@ def peak_findings(run: RunDir, report: Report) -> Iterator[Finding]:
         case = plans[made.case]
         achieved = made.measurements.get("achieved_flops")
         value = achieved.value if achieved is not None else None
-        peak = question(case).peak
+        attempts = sorted((run.path / case.id.dir_name()).glob("round*/attempt*"))
+        peak = question(case, next((named for one in attempts if (named := events.models(one))), ())).peak
         for limit, source in ((case.reachable, "measured"), (peak.flops, peak.source)):
             for why in plausibility.over_peak(value, limit, source):
                 yield fault(why, case.case)
