@@ -108,6 +108,13 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
     )
 
 
+def times_of(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[dict[str, tuple[int, int]], ...]:
+    """On each node's clock: the window (empty where there is none), and the whole round."""
+    grid, found = _window(ranks, fixed) if any(rank.steps is not None for rank in ranks) else (None, NO_STEPS)
+    window = {} if isinstance(found, Reason) else _times(ranks, grid, found)
+    return window, _times(ranks, None, NO_STEPS)
+
+
 def _window(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[Grid | None, FoundWindow | Reason]:
     from trainmark.score.figures import steps, window
 
@@ -263,10 +270,7 @@ def _energy(
     ranks: Sequence[RankColumns],
 ) -> dict[str, Figure]:
     """Of the window, and of the whole round: from the first event of a node's ranks to their last."""
-    lives: dict[str, tuple[int, int]] = {}
-    for rank in ranks:
-        low, high = lives.get(rank.node, (rank.first, rank.last))
-        lives[rank.node] = (min(low, rank.first), max(high, rank.last))
+    lives = _times(ranks, None, NO_STEPS)
     missing = energy.reason or NO_WINDOW
     seconds = max(((end - begin) * 1e-9 for begin, end in times.values()), default=0.0)
     highest = energies.highest_power(list(nodes), times) if energy.value is not None else None
