@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from trainmark.cli import terminal
 from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
@@ -168,7 +169,7 @@ class _Plain(Observer):
 
     def _write(self, text: str) -> None:
         self._said = time.monotonic()
-        self._out.write(clean(text) + "\n")
+        self._out.write(clean(terminal.said(text)) + "\n")
         self._out.flush()
 
 
@@ -181,7 +182,7 @@ class _Live(Observer):
         self._console = Console(file=out, highlight=False)
         self._count = _Counted(plan)
         self._status: Any = self._console.status(f"run {run.id}")
-        self._console.print(f"run {run.id}: {len(plan.order)} round(s), seed {plan.seed}, kept in {run.path}")
+        self._console.print(_plain(f"run {run.id}: {len(plan.order)} round(s), seed {plan.seed}, kept in {run.path}"))
         self._status.start()
 
     def started(self, case: CasePlan, ref: RoundRef, attempt: int) -> None:
@@ -210,4 +211,4 @@ def _plain(text: str) -> Any:
     """Text in which `[1/3]` is no markup, and nothing moves the cursor."""
     from rich.text import Text
 
-    return Text(clean(text))
+    return Text(clean(terminal.said(text)))
