@@ -10,7 +10,7 @@ import pytest
 from trainmark.automl.experiment import schedule, score
 from trainmark.automl.experiment.config import Hpo, Training
 from trainmark.automl.experiment.record import Epoch, Record, _once
-from trainmark.automl.experiment.rules import RULES, Facts, judge
+from trainmark.automl.experiment.rules import IMAGENET, RULES, Facts, judge
 from trainmark.automl.experiment.schedule import EarlyStop
 from trainmark.automl.search.hpo import Tried, inherited, suggest, wants_more
 
@@ -49,6 +49,7 @@ def test_an_epoch_counts_once_however_often_it_was_told() -> None:
 
 def facts(**changes: object) -> Facts:
     given = {"seconds": 13 * 3600, "accuracy": 0.66, "synthetic": False, "dtypes": ("fp16",), "batches": ((448, 31.7),)}
+    given["images"] = (IMAGENET,)
     return Facts(**{**given, **changes})  # type: ignore[arg-type]
 
 
@@ -62,6 +63,11 @@ def facts(**changes: object) -> Facts:
         ("seed", {"batches": ((448, None),)}, []),
         ("seed", {"dtypes": ("fp8",)}, ["precision"]),
         ("seed", {"synthetic": True}, ["data"]),
+        ("seed", {"images": ((60_000, 10_000, 10),)}, ["data-set"]),
+        ("release", {"accuracy": 0.8, "images": (IMAGENET, (1000, 50_000, 1000))}, ["data-set"]),
+        # Records of older versions do not say.
+        ("seed", {"images": ((0, 0, 1000),)}, []),
+        ("none", {}, ["rules"]),
         ("release", {"accuracy": 0.69, "seconds": 3599.0}, ["accuracy", "time"]),
         ("release", {"accuracy": 0.70, "seconds": 3600.0, "batches": ((1, 32.0),)}, []),
         ("demo", {"accuracy": 0.81, "seconds": 121.0}, []),

@@ -16,7 +16,7 @@ from trainmark.agent.events.shipper import Shipper
 from trainmark.agent.events.spools import spool_file
 from trainmark.agent.external_ranks import ExternalRanks, present
 from trainmark.agent.files import is_disk_full, make_reserve, replace_json, write_file
-from trainmark.agent.node_plan import Control
+from trainmark.agent.node_plan import CONFIG, Control
 from trainmark.agent.output import OutputLimit
 from trainmark.agent.placeholders import agent_command, fill
 from trainmark.agent.ranks import Rank, StoppedRanks
@@ -59,7 +59,7 @@ class Round:
         self._finishing = False
         self._oom_before = context.proc.oom_kills()
         make_reserve(plan.dir)
-        replace_json(plan.file("config.json"), plan.config)
+        replace_json(plan.file(CONFIG), plan.config)
         self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open, plan.token)
         self._external = ExternalRanks(plan, self._ranks[0], self._shipper.streams) if plan.open else None
         self._status = StatusWriter(context, self._ranks, self._shipper.streams)
@@ -104,7 +104,7 @@ class Round:
 
     def _spawn(self, process: Rank, own: dict[str, str], cpus: list[int] | None, cwd: str | None) -> None:
         plan, ports = self._plan, self._context.ports
-        own.update({"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file("config.json")})
+        own.update({"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file(CONFIG)})
         env = processes.environment(plan, process.plan, self._settings, os.environ, own)
         env = {name: fill(value, plan.dir, ports) for name, value in env.items()}
         argv = agent_command([fill(word, plan.dir, ports) for word in process.plan.argv])

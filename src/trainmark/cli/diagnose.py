@@ -9,6 +9,7 @@ from trainmark.cli import common, drive, terminal
 from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan import diagnose as plans
 from trainmark.run import planning, session
+from trainmark.store import secrets
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def call(args: argparse.Namespace) -> int:
         plan = found.manifest().plan
         if plan.kind == "diagnosis":
             return OK if all(one.traced_step.value is not None for one in _write(found, args)) else CASE_FAILED
+        plan = secrets.whole(found, plan)
     seed = planning.random_seed() if args.seed is None else args.seed
     made = plans.diagnostic(plans.distinct(plan, case), args.rounds, args.skip, args.steps, seed)
     common.check(made, args)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainmark.agent.secrets import without_settings
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean
 from trainmark.launch.sites import for_suite
@@ -32,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     case = _find(args)
     if args.json:
+        shown = without_settings(case.values)
         found = {
             "case": str(case.id),
             "fingerprint": case.fingerprint,
@@ -39,7 +41,9 @@ def call(args: argparse.Namespace) -> int:
             "division": case.division,
             "data": case.data,
             "checkpoint": case.checkpoint,
-            "parameters": {name: {"value": s.value, "origin": s.origin} for name, s in case.params.items()},
+            "parameters": {
+                name: {"value": shown[name], "origin": setting.origin} for name, setting in case.params.items()
+            },
             "deadlines": msgspec.to_builtins(case.deadlines),
             "length": msgspec.to_builtins(case.length),
         }
@@ -90,7 +94,7 @@ def length_text(length: Length | None) -> str:
 
 
 def text(case: Case) -> str:
-    workload = case.found.workload
+    workload, shown = case.found.workload, without_settings(case.values)
     lines = [
         str(case.id),
         f"  {workload.title}",
@@ -102,7 +106,7 @@ def text(case: Case) -> str:
     for name, setting in case.params.items():
         parameter = workload.parameters[name]
         locked = "locked" if parameter.locked else ""
-        rows.append((name, value_text(setting.value), setting.origin, locked, parameter.help))
+        rows.append((name, value_text(shown[name]), setting.origin, locked, parameter.help))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)]

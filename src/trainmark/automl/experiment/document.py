@@ -8,6 +8,7 @@ from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Result
 from trainmark.automl.experiment.score import Point
 from trainmark.i18n.texts import Text, joined, label
+from trainmark.reasons import reason
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import records as charts
@@ -190,7 +191,7 @@ def _rules(result: Result) -> doc.Group:
     rows: list[list[doc.Inline]] = []
     for one in result.verdicts:
         key, tone = _MET[one.met]
-        rows.append([label(f"am.rule.{one.rule}"), doc.Badge(label(key), tone), one.wanted, one.found])
+        rows.append([reason(f"automl-rule-{one.rule}"), doc.Badge(label(key), tone), one.wanted, one.found])
     return doc.Group([doc.Heading(label("am.rules")), doc.Group([doc.Table(columns, rows)], style="flush")])
 
 

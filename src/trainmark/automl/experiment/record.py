@@ -84,11 +84,23 @@ class Gap(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class Pretrained(msgspec.Struct, frozen=True):
+    """A network that began with weights from a file, and its accuracy before its first step."""
+
+    trial: int
+    source: str
+    tensors: int
+    accuracy: float
+    # Tensors of the classifier, which the file has for other classes.
+    drawn: tuple[str, ...] = ()
+
+
 class Record(msgspec.Struct):
     workers: list[WorkerFacts] = []
     begins: list[Begin] = []
     ends: list[End] = []
     gaps: list[Gap] = []
+    pretrained: list[Pretrained] = []
     epochs: list[Epoch] = []
     # Events of epochs that were on record already.
     repeated: int = 0
@@ -106,6 +118,7 @@ _KINDS: dict[str, tuple[str, Any]] = {
     "automl_begin": ("begins", Begin),
     "automl_end": ("ends", End),
     "automl_gap": ("gaps", Gap),
+    "automl_pretrained": ("pretrained", Pretrained),
     "automl_epoch": ("epochs", Epoch),
 }
 

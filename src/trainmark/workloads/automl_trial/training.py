@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +18,9 @@ from trainmark_torch import Ranks
 from trainmark_torch_images import Feed
 
 from trainmark.automl.experiment import schedule
+from trainmark.automl.experiment.clock import Clock
 from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.rules import IMAGENET
 from trainmark.automl.experiment.worker import Assignment, Outcome
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
@@ -34,11 +35,10 @@ from trainmark.reasons import Reason, reason
 
 # Ranks that train together agree this often on whether the time is up; one alone looks at every step.
 AGREE_STEPS = 10
-IMAGENET = (1_281_167, 50_000)
 
 
 class TimeUp(Exception):
-    """The experiment is over, in the midst of an epoch."""
+    """The experiment is over, and so is this training."""
 
 
 class NotFinite(RuntimeError):
@@ -53,9 +53,12 @@ class Trainer:
         data: tuple[Source, Source],
         ledger: Ledger | None,
         files: TrialFiles,
-        over: Callable[[], bool],
+        clock: Clock | None,
+        owner: str,
     ) -> None:
-        self._experiment, self._ranks, self._ledger, self._files, self._over = experiment, ranks, ledger, files, over
+        """`ledger`, `clock`: of the first rank, which speaks for all; `owner`: the worker's name in the ledger."""
+        self._experiment, self._ranks, self._ledger, self._files = experiment, ranks, ledger, files
+        self._clock, self._owner = clock, owner
         self._train, self._test = data
         self._size = experiment.image.size if experiment.image else 0
         self._precision = trainmark_torch.Precision(experiment.training.dtype, ranks.device)
@@ -138,7 +141,14 @@ class Trainer:
         batch = min(values["batch"], max(1, len(self._train) // self._ranks.world))
         shards = Shards(len(self._train), batch, self._ranks, seed)
         images = shards.steps_per_epoch * batch * self._ranks.world
+        if taken := self._preparation.taken():
+            # Of weights that landed in the wrong place the accuracy would be that of chance.
+            first = {"trial": trial.entry.number, "source": taken.source, "tensors": taken.tensors}
+            more = {"drawn": taken.drawn, "accuracy": self._evaluate(shared)[0]}
+            self._note("automl_pretrained", {**first, **more})
         for epoch in range(len(trial.of_run()), budget):
+            if self._agreed(self._clock is not None and self._clock.over()):
+                raise TimeUp
             begin = time.time()
             loss = self._epoch(trial, shared, optimizer, shards, epoch)
             accuracy, test_loss = self._evaluate(shared)
@@ -156,6 +166,8 @@ class Trainer:
                 "flops": self._work(prepared.counts, images),
             }
             self._record_epoch(trial, model, record)
+            if self._clock is not None:
+                self._clock.worked(record["end"])
             mine = trial.of_run()
             accuracies, losses = [one["accuracy"] for one in mine], [one["val_loss"] for one in mine]
             if schedule.is_stuck(training.early_stop, accuracies, losses, trial.round):
@@ -191,8 +203,8 @@ class Trainer:
         batches = self._feed.training(shards, range(epoch * steps, (epoch + 1) * steps), seed, training.loaders)
         try:
             for step in range(steps):
-                if (self._ranks.world == 1 or step % AGREE_STEPS == 0) and self._is_over():
-                    raise TimeUp
+                if self._ranks.world == 1 or step % AGREE_STEPS == 0:
+                    self._look_at_clock()
                 with probe.span("data"):
                     batch = next(batches)
                 self._mark_gap(trial.entry.number)
@@ -257,7 +269,7 @@ class Trainer:
     def _work(self, counts: dict[str, Flops], images: int) -> dict[str, float]:
         """Operations of an epoch. AIPerf's own numbers of images stand for ImageNet only."""
         done = {rules: flops.epoch(found, images, len(self._test)) for rules, found in counts.items()}
-        if (len(self._train), len(self._test)) == IMAGENET:
+        if (len(self._train), len(self._test)) == IMAGENET[:2]:
             done["aiperf"] = flops.epoch(counts["aiperf"], *flops.IMAGES["aiperf"])
         return {rules: float(value) for rules, value in done.items()}
 
@@ -274,11 +286,19 @@ class Trainer:
         behind = False
         if self._ledger is not None:
             behind = self._ledger.falls_behind(trial.entry, epoch, accuracy, asha.first, asha.factor)
-        return self._ranks.total(float(behind))[0] > 0
+        return self._agreed(behind)
 
-    def _is_over(self) -> bool:
-        over = self._over() if self._ranks.rank == 0 else False
-        return over if self._ranks.world == 1 else self._ranks.total(float(over))[0] > 0
+    def _look_at_clock(self) -> None:
+        late = False
+        if self._clock is not None:
+            self._clock.begin(self._owner)
+            late = self._clock.late()
+        if self._agreed(late):
+            raise TimeUp
+
+    def _agreed(self, first: bool) -> bool:
+        """What the first rank says, on every rank."""
+        return first if self._ranks.world == 1 else self._ranks.total(float(first))[0] > 0
 
     def _free(self) -> None:
         """What a failed training left on the device."""
