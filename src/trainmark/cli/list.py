@@ -76,12 +76,22 @@ def _workloads() -> list[dict[str, Any]]:
 
 
 def _devices() -> list[dict[str, Any]]:
-    from trainmark.devices.protocol import REGISTRY
+    from trainmark.devices.protocol import REGISTRY, published
 
-    return [
-        {"device": name, "verified": "yes" if item.verified else "no", "visible by": item.visible or "–"}
-        for name, item in ((name, REGISTRY.get(name)) for name in REGISTRY.names())
-    ]
+    found = []
+    for name in REGISTRY.names():
+        item = REGISTRY.get(name)
+        found.append(
+            {
+                "device": name,
+                "proven by": " + ".join(item.proven) or "– (unverified)",
+                "visible by": item.visible or "–",
+                "in containers": item.container_visible or "–",
+                "pytorch": item.torch_device or "–",
+                "peaks": len(published(name)) or "–",
+            }
+        )
+    return found
 
 
 def _formats() -> list[dict[str, Any]]:
