@@ -81,8 +81,8 @@ def memory(case: CaseReport) -> Measurement | None:
 
 
 def time_to_train(case: CaseReport, report: Report) -> Measurement | None:
-    """From the start of training to its target, where there is one and it was reached. MLPerf's logs are of trainings to
-    their target: of one that succeeded it is from `run_start` to `run_stop`."""
+    """From the start of training to its target, where there is one and it was reached. MLPerf's logs are of trainings
+    to their target: of one that succeeded it is from `run_start` to `run_stop`."""
     names: tuple[str, ...] = ("time_to_target",)
     if report.imported is not None and report.imported.format == _MLPERF:
         names += ("train_time",)
