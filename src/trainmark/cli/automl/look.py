@@ -45,7 +45,7 @@ def status(args: argparse.Namespace) -> int:
         terminal.json(shown)
         return 0
     lines = _head(found, run.manifest().plan.site.name)
-    terminal.out("\n".join(lines) + f"\n{state}\n\n" + table(workers))
+    terminal.out(terminal.said("\n".join(lines) + f"\n{state}\n\n") + table(workers))
     return 0
 
 
