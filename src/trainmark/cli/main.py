@@ -62,6 +62,7 @@ GROUPS = {
         "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
     },
     "set-up": {
+        "emulate": ("trainmark.cli.emulate", "emulate a cloud training service on this machine"),
         "init": ("trainmark.cli.init", "write an example suite and site to start from"),
         "data": ("trainmark.cli.data", "get and list data sets"),
         "env": ("trainmark.cli.env", "make, list and remove environments of frameworks"),
@@ -125,6 +126,7 @@ def _prepare_streams() -> None:
 
 def main(argv: list[str]) -> int:
     language = language_of(argv)
+    terminal.speak(language)
     while argv[:1] == ["--lang"]:
         argv = argv[2:]
     if not argv or argv[0] in ("-h", "--help", "help"):

@@ -107,7 +107,7 @@ class LocalLauncher(Launcher):
             return None
         # Of a damaged claim, what is no number is as good as missing: no process has it.
         said = [claim.get(name) for name in ("pid", "start_ticks")]
-        pid, ticks = (one if isinstance(one, int) and 0 <= one < 1 << 62 else 0 for one in said)
+        pid, ticks = (one if type(one) is int and 0 <= one < 1 << 62 else 0 for one in said)
         return StartedAttempt(
             _handle(pid, ticks if claim.get("boot_id") == process.boot_id() else None), attempt_dir, token
         )
