@@ -127,6 +127,7 @@ def _prepare_streams() -> None:
 
 def main(argv: list[str]) -> int:
     language = language_of(argv)
+    terminal.speak(language)
     while argv[:1] == ["--lang"]:
         argv = argv[2:]
     if not argv or argv[0] in ("-h", "--help", "help"):
