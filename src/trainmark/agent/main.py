@@ -30,7 +30,7 @@ _VERBS: dict[str, tuple[str, str, int | None]] = {
     "selftest": ("trainmark.agent.contain.selftest", "selftest", 0),
     "health": ("trainmark.agent.health.collect", "from_command", -1),
     "detect": ("trainmark.devices.node_side.watch", "detect", -1),
-    "watch-devices": ("trainmark.devices.node_side.watch", "watch", 2),
+    "watch-devices": ("trainmark.devices.node_side.watch", "watch", -1),
     "shared-folder": ("trainmark.agent.relay.check", "shared_folder", 2),
     "relay": ("trainmark.agent.relay.main", "serve", 1),
     "slurm-job": ("trainmark.agent.slurm.batch_job", "batch_job", 1),
