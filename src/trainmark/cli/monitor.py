@@ -34,7 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("prometheus-config", "write what Prometheus and Grafana need to show the site"),
         ("unit", "print a systemd unit that runs the exporter of this machine"),
     ):
-        verb = verbs.add_parser(name, help=text)
+        # The name is too long for options beside it.
+        usage = "%(prog)s [--site FILE] [--port PORT] [-o DIR]" if name == "prometheus-config" else None
+        verb = verbs.add_parser(name, help=text, usage=usage)
         if name != "unit":
             verb.add_argument("--site", type=Path, metavar="FILE", help="the site (default: this machine)")
         if name in ("start", "status"):
