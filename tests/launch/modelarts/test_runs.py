@@ -44,9 +44,9 @@ CASE = "thing:none:cpu:2:2:1"
 
 @pytest.fixture
 def suite(make_workload: Callable[..., Path], make_suite: Callable[..., Path]) -> Callable[..., str]:
-    def make(mode: str = "good", case: str = CASE) -> str:
+    def make(mode: str = "good", retries: int = 0) -> str:
         make_workload(PROGRAM)
-        return str(make_suite(f"  - '{case}@mode={mode}'", extra="retries: 0"))
+        return str(make_suite(f"  - '{CASE}@mode={mode}'", extra=f"retries: {retries}"))
 
     return make
 
@@ -207,7 +207,7 @@ MOMENTS = [
     *(("PUT /trainmark/code/", count, "before") for count in (1, 4)),
     *(("PUT /trainmark/output/", count, when) for count in (1, 2) for when in ("before", "after")),
     *(("POST /v2/", 1, when) for when in ("before", "after")),
-    *(("GET /v2/", count, when) for count in (1, 2, 4, 6) for when in ("before", "after")),
+    *(("/training-jobs/", count, when) for count in (1, 2, 4, 6) for when in ("before", "after")),
     ("node0/agent.json", 1, "before"),
     ("node0/events.jsonl", 1, "after"),
     ("node1/result.json", 1, "before"),
@@ -235,7 +235,7 @@ def test_a_controller_killed_at_any_moment_is_replaced(
                 if seen == count:
                     process[0].send_signal(signal.SIGKILL)
 
-        process.append(cli.start("run", suite(), "--site", str(site_path(emulator))))
+        process.append(cli.start("run", suite(retries=1), "--site", str(site_path(emulator))))
         emulator.moment = moment
         process[0].communicate(timeout=60)
         assert process[0].returncode == -signal.SIGKILL
