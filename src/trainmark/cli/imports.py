@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     config = parsers.add_parser(
         "modelarts-config",
         help="ais-bench: config.sh, config.json and modelarts_config.py → a site and a suite (never run)",
+        usage="%(prog)s DIR -o DIR",
         allow_abbrev=False,
     )
     config.add_argument("path", type=Path, metavar="DIR", help="ais-bench's folder code/ or code/config/")
