@@ -42,9 +42,10 @@ def test_options_of_ssh_come_before_the_host() -> None:
 
 
 # As OpenSSH 9.2p1 of Debian 12 says them to a batch with strict checking, recorded with hosts of the lab.
-UNKNOWN_KEY = (
-    "No ED25519 host key is known for node1 and you have requested strict checking.\r\nHost key verification failed.\r\n"
-)
+UNKNOWN_KEY = """\
+No ED25519 host key is known for node1 and you have requested strict checking.\r
+Host key verification failed.\r
+"""
 CHANGED_KEY = """\
 @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\r
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.spec.case_id import is_name
 from trainmark.store.rundir import RunDir
 from trainmark.trust import archive, keys, pack, statement
 from trainmark.trust.archive import Member, NotABundle
@@ -67,7 +68,7 @@ def _read(path: Path, folder: Path, members: dict[str, Member]) -> Opened:
         manifest = msgspec.json.decode(content, type=BundleManifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotABundle(f"{path}: {MANIFEST} cannot be read: {error}") from None
-    if any("/" in run or run in ("", ".", "..") for run in manifest.runs):
+    if not all(is_name(run) for run in manifest.runs):
         raise NotABundle(f"{path}: {MANIFEST} names a run that is no name")
     return Opened(path, folder, manifest, content, members)
 

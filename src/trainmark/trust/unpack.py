@@ -11,8 +11,11 @@ from pathlib import Path
 
 from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
+from trainmark.store import rundir
+from trainmark.store.files import make_folders
 from trainmark.store.rundir import MANIFEST, RunDir
 from trainmark.trust import verify
+from trainmark.trust.archive import digest_of
 from trainmark.trust.bundle import opened
 
 # Closed, and with that removed, when the process ends.
@@ -43,7 +46,9 @@ def _unpacked(path: Path, _time: int, _size: int) -> RunDir:
 def unpack(path: Path, runs: Path) -> list[RunDir]:
     """The runs, whole or not at all. One that is there already, with the same manifest, stays as it is."""
     _demand(path)
-    runs.mkdir(parents=True, exist_ok=True)
+    if not runs.is_dir():
+        make_folders(runs.absolute())
+    rundir.check_place(runs)
     with opened(path) as bundle:
         for run in bundle.runs():
             mine = runs / run.id
@@ -56,6 +61,9 @@ def unpack(path: Path, runs: Path) -> list[RunDir]:
                 part = Path(tempfile.mkdtemp(prefix=".bundle-", dir=runs))
                 try:
                     shutil.copytree(run.path, part / run.id)
+                    # Ours by owner from now on, and still somebody else's commands.
+                    (part / run.id / rundir.UNPACKED).write_text(f'{{"bundle": "{digest_of(path)[1]}"}}\n')
+                    rundir.close(part / run.id)
                     os.rename(part / run.id, target)
                 finally:
                     shutil.rmtree(part, ignore_errors=True)
