@@ -14,6 +14,7 @@ import msgspec
 from trainmark.cli import common, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED
 from trainmark.i18n import words
+from trainmark.i18n.texts import Text
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.report.run_log import logged
@@ -70,22 +71,31 @@ def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
         return exit_code(final, allow_skip=args.allow_skip and _measured(run, plan)) or code
 
 
-def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -> JobState | None:
-    """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
-    observer = _terminal_observer(run, plan, args)
+def watched(
+    run: RunDir,
+    plan: Plan,
+    args: argparse.Namespace,
+    switch: Switch,
+    blocks: int | None = None,
+    heading: Text | None = None,
+) -> JobState | None:
+    """Drives a run in the foreground and shows how far it is. None: another controller has it now. `blocks`: only the
+    first so many. `heading`: what stands above its progress instead of its name and folder."""
+    observer = _terminal_observer(run, plan, args, heading)
     try:
-        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch))
+        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch, blocks))
     except LostLease as error:
         terminal.err(f"trainmark: {error}; this controller ends\n")
         return None
 
 
-def _driven(run: RunDir, plan: Plan, observer: Observer, switch: Switch) -> JobState:
+def _driven(run: RunDir, plan: Plan, observer: Observer, switch: Switch, blocks: int | None) -> JobState:
     """With a word beforehand when others work on the machine that is to be measured."""
-    busy = busy_machine() if launcher_of(plan.site).this_machine else None
+    first = blocks is None or blocks == 1
+    busy = busy_machine() if first and launcher_of(plan.site).this_machine else None
     if busy is not None:
         observer.note(busy)
-    return campaign.drive(run, plan, observer, switch)
+    return campaign.drive(run, plan, observer, switch, blocks)
 
 
 def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
@@ -138,7 +148,7 @@ def _show(run: RunDir, args: argparse.Namespace) -> int:
     return OK
 
 
-def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Observer:
+def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace, heading: Text | None) -> Observer:
     out = sys.stderr if args.json else sys.stdout
     if plan.kind == "automl":
         from trainmark.cli.automl.run import Progress
@@ -147,7 +157,7 @@ def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Obs
     from trainmark.cli import progress
 
     quiet = args.log_level in ("warning", "error")
-    return progress.choose(out, run, plan, quiet=quiet)
+    return progress.choose(out, run, plan, quiet=quiet, language=args.language, heading=heading)
 
 
 def _detach(run: RunDir, args: argparse.Namespace) -> int:

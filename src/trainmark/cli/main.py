@@ -34,6 +34,7 @@ GROUPS = {
         "diagnose": ("trainmark.cli.diagnose", "say why a step takes as long as it does"),
         "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),
         "goodput": ("trainmark.cli.goodput", "say how much of a job's time is training"),
+        "energy": ("trainmark.cli.energy", "say what a run drew, by device, node and round"),
         "predict": ("trainmark.cli.predict", "say how fast more nodes would be, from what was measured"),
         "bisect": ("trainmark.cli.bisect", "find the commit that made a suite slower"),
         "automl": ("trainmark.cli.automl.verbs", "search for architectures, as a load for a cluster"),
@@ -126,6 +127,7 @@ def _prepare_streams() -> None:
 
 def main(argv: list[str]) -> int:
     language = language_of(argv)
+    terminal.speak(language)
     while argv[:1] == ["--lang"]:
         argv = argv[2:]
     if not argv or argv[0] in ("-h", "--help", "help"):

@@ -211,6 +211,7 @@ REGISTRY = Registry(
         "local": "trainmark.launch.local.launcher:LocalLauncher",
         "ssh": "trainmark.launch.ssh.launcher:SshLauncher",
         "slurm": "trainmark.launch.slurm.launcher:SlurmLauncher",
+        "modelarts": "trainmark.launch.modelarts.launcher:ModelArtsLauncher",
     },
 )
 

@@ -85,16 +85,18 @@ def drive(
     switch: Switch | None = None,
     *,
     ending: Callable[[], Reason | None] = lambda: None,
+    blocks: int | None = None,
 ) -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 
     `switch`: the caller's, by which it asks this run to stop; one may serve several runs. `ending`: why no further
-    round is needed, if so. Raises `Owned` when somebody else works on the run, `LostLease` when it was taken over.
+    round is needed, if so. `blocks`: work on the first so many blocks, and leave the rest for another time (then the
+    state is PENDING). Raises `Owned` when somebody else works on the run, `LostLease` when it was taken over.
     """
     before = stop.standing(run.path)
     with leases.take(run.path) as lease:
         stop.clear(run.path, before)
-        return _work(run, plan, observer, lease, RunSwitch(run.path, switch or StopSwitch()), ending)
+        return _work(run, plan, observer, lease, RunSwitch(run.path, switch or StopSwitch()), ending, blocks)
 
 
 def end(run: RunDir, plan: Plan, observer: Observer | None = None, *, now: bool = False) -> JobState:
@@ -105,7 +107,13 @@ def end(run: RunDir, plan: Plan, observer: Observer | None = None, *, now: bool 
 
 
 def _work(
-    run: RunDir, plan: Plan, observer: Observer, lease: Lease, switch: RunSwitch, ending: Callable[[], Reason | None]
+    run: RunDir,
+    plan: Plan,
+    observer: Observer,
+    lease: Lease,
+    switch: RunSwitch,
+    ending: Callable[[], Reason | None],
+    blocks: int | None = None,
 ) -> JobState:
     try:
         writer = journal.Journal(run.path, lease.epoch, lease.held)
@@ -137,6 +145,7 @@ def _work(
             lease.renew,
             judge,
             ending=ending,
+            blocks=blocks,
         )
         final = loop.go()
         secrets.forget(run, hidden, over=final is JobState.SUCCEEDED or nothing_left(run, plan))

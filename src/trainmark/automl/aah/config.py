@@ -133,7 +133,7 @@ def _training(command: Command) -> Training:
         final_lr=1e-5 if command.final_lr is None else command.final_lr,
         label_smoothing=0.1 if command.smoothing is None else command.smoothing,
         dtype="fp32" if command.device == "cpu" else "fp16",
-        loaders=0 if command.readers is None else max(1, command.readers // command.devices),
+        loaders=None if command.readers is None else max(1, command.readers // command.devices),
         early_stop=EarlyStop("accuracy", 10),
     )
 

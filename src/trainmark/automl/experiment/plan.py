@@ -104,7 +104,13 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
 
 
 def _worker(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> CasePlan:
-    return msgspec.structs.replace(case, env={**case.env, **_visible(experiment, case, slot)}, restarts=RESTARTS)
+    visible, replace = _visible(experiment, case, slot), msgspec.structs.replace
+    # A worker has all of its devices, whatever else a node's ranks would be given one each of.
+    nodes = tuple(
+        replace(node, ranks=tuple(replace(rank, env={**rank.env, **visible}) for rank in node.ranks))
+        for node in case.nodes
+    )
+    return replace(case, nodes=nodes, restarts=RESTARTS)
 
 
 def _visible(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> dict[str, str]:

@@ -152,12 +152,12 @@ def nothing_left(run: RunDir) -> str:
     return ""
 
 
-def look(run: RunDir) -> Result:
-    """How the experiment stands, from its record alone."""
+def look(run: RunDir, reader: record.Reader | None = None) -> Result:
+    """How the experiment stands, from its record alone. `reader`: of an earlier look, which has read most of it."""
     plan = run.manifest().plan
     experiment = plans.experiment_of(plan)
     state = control.state_of(run, session.state_of(run, plan))
-    return result.build(run.id, str(state), experiment, record.read(run))
+    return result.build(run.id, str(state), experiment, (reader or record.Reader(run)).read())
 
 
 def check_reportable(found: Result, least: float) -> None:

@@ -51,6 +51,7 @@ class Emulator:
     def __init__(self, folder: Path, port: int = 0, options: Options | None = None) -> None:
         extras.need("modelarts", "`trainmark emulate modelarts`", "huaweicloudsdkmodelarts")
         options = options or Options()
+        folder = folder.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.keys = folder, _keys(folder / CREDENTIALS)
         self.objects = Objects(folder / "objects")
