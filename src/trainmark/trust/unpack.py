@@ -12,10 +12,9 @@ from pathlib import Path
 from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
 from trainmark.store import rundir
-from trainmark.store.files import make_folders
+from trainmark.store.files import make_folders, write_json
 from trainmark.store.rundir import MANIFEST, RunDir
 from trainmark.trust import verify
-from trainmark.trust.archive import digest_of
 from trainmark.trust.bundle import opened
 
 # Closed, and with that removed, when the process ends.
@@ -62,7 +61,7 @@ def unpack(path: Path, runs: Path) -> list[RunDir]:
                 try:
                     shutil.copytree(run.path, part / run.id)
                     # Ours by owner from now on, and still somebody else's commands.
-                    (part / run.id / rundir.UNPACKED).write_text(f'{{"bundle": "{digest_of(path)[1]}"}}\n')
+                    write_json(part / run.id / rundir.UNPACKED, {"bundle": path.name})
                     rundir.close(part / run.id)
                     os.rename(part / run.id, target)
                 finally:
