@@ -42,6 +42,7 @@ GROUPS = {
     "watch": {
         "top": ("trainmark.cli.top", "watch what is running, live"),
         "logs": ("trainmark.cli.logs", "print or follow the output of ranks"),
+        "monitor": ("trainmark.cli.monitor", "show devices and rounds of a site in Prometheus and Grafana"),
         "stop": ("trainmark.cli.stop", "stop a run; returns when nothing of it is left"),
     },
     "results": {
