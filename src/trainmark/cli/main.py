@@ -64,6 +64,7 @@ GROUPS = {
         "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
     },
     "set-up": {
+        "kit": ("trainmark.cli.kit", "make one archive that others unpack and run"),
         "emulate": ("trainmark.cli.emulate", "emulate a cloud training service on this machine"),
         "init": ("trainmark.cli.init", "write an example suite and site to start from"),
         "data": ("trainmark.cli.data", "get and list data sets"),
