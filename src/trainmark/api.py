@@ -27,7 +27,7 @@ import trainmark
 import trainmark.plan
 import trainmark.report
 import trainmark.run
-from trainmark.api_objects import EventSwitch, Handle, OnProgress, Result, Run
+from trainmark.api_objects import EventSwitch, Handle, OnProgress, Result, Run, campaign_driver
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.plan.records import Plan
 from trainmark.run import planning, session
@@ -37,7 +37,7 @@ from trainmark.spec.site import Site
 from trainmark.spec.suite import Loaded
 from trainmark.spec.suite_cases import wanted_batches
 from trainmark.spec.yamlfile import Location
-from trainmark.store import baselines, rundir
+from trainmark.store import baselines, rundir, secrets
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -107,6 +107,10 @@ def site(source: SiteLike = None) -> Site:
     if isinstance(source, Site):
         return sites.complete(source, Location("site"))
     return sites.load_site(None if source is None else Path(source))
+
+
+# `site` is also the name of a parameter.
+load_site = site
 
 
 def plan(
@@ -296,18 +300,31 @@ def compare(
     margin: float = 0.03,
     threshold: float = 0.05,
     force: bool = False,
+    live: bool = False,
+    rounds: int | None = None,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    **what: Any,
 ) -> Result[list[Comparison]]:
     """Whether the other runs are faster than the first. A side is a run, `RUN:CASE` for one of its cases or, first of
     all, `baseline`: the one of the others' hosts. `margin`: differences up to this share do not matter.
 
+    `live`: both are run anew, their blocks in turns, and these runs are compared. A side may then be a case or a suite,
+    too; `rounds` of each case; `what`: site, site_b, set, set_b, preset, seconds, seed, as `run` has them, those with
+    `_b` for B alone.
+
     >>> tm.compare("baseline", "last").to_frame()[["case", "ratio", "verdict"]]
+    >>> tm.compare("gpt2:pytorch:cpu:1:1:5", live=True, set_b={"dtype": "bf16"})
     """
     from trainmark.report.figures import flag_codes
-    from trainmark.report.make.compare import METRICS, compare_many
+    from trainmark.report.make.compare import compare_many
 
-    if metric not in METRICS:
-        raise UserError(f"--metric: found `{metric}`{did_you_mean(metric, METRICS)}, allowed is {one_of(METRICS)}")
+    known_metric(metric)
     folder = runs_folder(runs)
+    if live:
+        sides = _run_in_turns(sides, folder, (metric, margin, threshold, force), rounds, on_progress, stop, what)
+    elif what or rounds is not None:
+        raise UserError(f"{', '.join(what) or 'rounds'}: only for live=True; finished runs are compared as they are")
     found = compare_many(_sides(sides, folder), metric, margin, threshold, force=force, runs=folder)
     rows = [
         {
@@ -328,6 +345,75 @@ def compare(
         for one in comparison.cases
     ]
     return Result(found, rows)
+
+
+def known_metric(name: str) -> str:
+    """The name of a metric that runs are compared by."""
+    from trainmark.report.make.compare import METRICS
+
+    if name not in METRICS:
+        raise UserError(f"--metric: found `{name}`{did_you_mean(name, METRICS)}, allowed is {one_of(METRICS)}")
+    return name
+
+
+def _run_in_turns(
+    sides: Sequence[RunLike],
+    runs: Path,
+    judging: tuple[str, float, float, bool],
+    rounds: int | None,
+    on_progress: OnProgress | None,
+    stop: threading.Event | None,
+    what: Mapping[str, Any],
+) -> tuple[Run, Run]:
+    from trainmark.campaigns import live
+
+    made = live.create(
+        live_plans(sides, runs, **what),
+        runs,
+        live.Judging(*judging),
+        rounds=rounds,
+        seed=what.get("seed"),
+        command=["trainmark.compare(…)"],
+    )
+    found = live.go(made, campaign_driver(on_progress), None if stop is None else EventSwitch(stop))
+    if found is None:
+        raise CampaignStopped(made.name)
+    return Run(found[0]), Run(found[1])
+
+
+def live_plans(
+    sides: Sequence[RunLike],
+    runs: Path,
+    *,
+    site: SiteLike = None,
+    site_b: SiteLike = None,
+    set: Settings = None,
+    set_b: Settings = None,
+    preset: str | None = None,
+    seconds: float | None = None,
+    seed: int | None = None,
+) -> list[Plan]:
+    """Plans of A and B, to be run in turns. One name means both sides, which then differ by what is said for B."""
+    from trainmark.campaigns import live
+
+    if len(sides) == 1 and (site_b is not None or set_b):
+        sides = [sides[0], sides[0]]
+    if len(sides) != 2:
+        raise UserError(
+            f"--live takes A and B in turns, found {len(sides)} side(s); one is enough with --set-b or --site-b"
+        )
+    plans = []
+    for name, where, changed in zip(
+        sides, (site, site_b or site), (set, {**(set or {}), **(set_b or {})}), strict=True
+    ):
+        found = (name.folder, "") if isinstance(name, Run) else live.load(os.fspath(name), runs, preset, seconds)
+        if isinstance(found, Loaded):
+            plans.append(live.plan_of_suite(found, load_site(where), _file(where), _texts(changed), seed))
+        elif where is not None or changed:
+            raise UserError(f"{found[0].id} is run again as it was: --site and --set are for cases and suites")
+        else:
+            plans.append(live.plan_of_run(*found))
+    return plans
 
 
 _BASELINE = "baseline"
@@ -368,16 +454,7 @@ def _side(source: RunLike, runs: Path) -> Side:
         run_name, case = name, ""
     run = _folder(run_name, runs)
     manifest = run.manifest()
-    identity = None
-    if case:
-        known = {plan.case: plan.id.identity for plan in manifest.plan.cases}
-        found = [known[case]] if case in known else [known[one] for one in known if one.startswith(case)]
-        if len(found) != 1:
-            raise UserError(
-                f"{name}: {'several cases begin' if found else 'no case begins'} with `{case}`"
-                f"{did_you_mean(case, known)}; {run.id} has {one_of(known)}"
-            )
-        identity = found[0]
+    identity = planning.case_named(run, manifest.plan, case) if case else None
     return Side(headlines(run), manifest, identity)
 
 
@@ -417,6 +494,7 @@ def diagnose(
         made = what
     else:
         seed = seed if seed is not None else planning.random_seed()
+        source = secrets.whole(what.folder, source) if isinstance(what, Run) else source
         diagnostic = plans.diagnostic(plans.distinct(source), rounds, skip, steps, seed)
         made = _created(diagnostic, runs, True, "trainmark.diagnose(…)").resume(on_progress=on_progress)
     found = diagnosis.of_run(made.folder, session.state_of(made.folder, made.plan))

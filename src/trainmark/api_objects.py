@@ -180,11 +180,11 @@ class Run:
         """Works on it until it ends: a new run, or one that was stopped or lost. Rounds that ended stay as they are."""
         return self._drive(on_progress, None if stop is None else EventSwitch(stop))
 
-    def _drive(self, on_progress: OnProgress | None, switch: Switch | None) -> Run:
+    def _drive(self, on_progress: OnProgress | None, switch: Switch | None, blocks: int | None = None) -> Run:
         plan = self.plan
         observer = _Callback(self.folder, plan, on_progress) if on_progress is not None else Observer()
         try:
-            logged(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch))
+            logged(self.folder, observer, lambda observer: campaign.drive(self.folder, plan, observer, switch, blocks))
         except (UserError, LostLease):
             raise
         except BaseException:
@@ -209,8 +209,8 @@ class Run:
 def campaign_driver(on_progress: OnProgress | None) -> Driver:
     """Drives the runs of a campaign, with the same callback for all of them."""
 
-    def drives(_step: Step, run: RunDir, _plan: Plan, switch: Switch) -> JobState:
-        return Run(run)._drive(on_progress, switch).state
+    def drives(step: Step, run: RunDir, _plan: Plan, switch: Switch) -> JobState:
+        return Run(run)._drive(on_progress, switch, step.arguments.get("block")).state
 
     return drives
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainmark.agent.health import collect, parse
+from trainmark.devices.nvidia import smi
 
 OUTPUTS = Path(__file__).with_name("health_outputs")
 
@@ -35,30 +36,30 @@ def test_ports_of_infiniband_and_roce(tmp_path: Path) -> None:
 
 def test_nvidia_devices() -> None:
     text = recorded("nvidia-smi-a100.xml")
-    found = parse.nvidia(text)
+    found = smi.device_log(text)
     assert found is not None and found["driver"] == "535.54.03"
     first, second = found["devices"]
-    assert first["name"] == "NVIDIA A100-SXM4-80GB" and first["ecc"] is True and first["uncorrected"] == 0
+    assert first["model"] == "NVIDIA A100-SXM4-80GB" and first["ecc"] is True and first["uncorrected"] == 0
     assert (first["width"], first["most_width"], first["slowed_by"]) == (16, 16, [])
     assert second["remap_failed"] is None, "N/A is not known, and not `no`"
     hot = text.replace("hw_thermal_slowdown>Not Active", "hw_thermal_slowdown>Active").replace(
         "<dram_uncorrectable>0", "<dram_uncorrectable>2"
     )
-    sick = parse.nvidia(hot)
+    sick = smi.device_log(hot)
     assert sick is not None and sick["devices"][0]["uncorrected"] == 2
     assert sick["devices"][0]["slowed_by"] == ["hw_thermal_slowdown"]
-    assert parse.nvidia("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.") is None
-    assert parse.nvidia("") is None and parse.nvidia("<other/>") is None
+    assert smi.device_log("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.") is None
+    assert smi.device_log("") is None and smi.device_log("<other/>") is None
 
 
 def test_nvlinks() -> None:
-    found = parse.nvlink(recorded("nvlink-h100-pcie.txt"))
+    found = smi.nvlink(recorded("nvlink-h100-pcie.txt"))
     assert found == {"0": {"up": 12, "down": 6, "speeds": [26.562]}, "1": {"up": 2, "down": 0, "speeds": [26.562]}}
-    assert parse.nvlink("no devices were found") == {}
+    assert smi.nvlink("no devices were found") == {}
 
 
 def test_xids_of_the_kernel_log() -> None:
-    assert parse.xids(recorded("kernel-xid.txt")) == [
+    assert smi.xids(recorded("kernel-xid.txt")) == [
         {"device": "0000:01:00", "xid": 31, "count": 2},
         {"device": "0000:3b:00", "xid": 79, "count": 2},
     ]

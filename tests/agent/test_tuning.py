@@ -8,6 +8,7 @@ import pytest
 
 from trainmark.agent.node_plan import NodePlan
 from trainmark.agent.tuning import Machine, Settings, choose, slices
+from trainmark.devices.node_side.visible import of_rank
 
 from .harness import words
 
@@ -112,8 +113,14 @@ def test_the_users_allocator_wins(name: str) -> None:
         assert (settings.allocator, set(settings.env)) == ("user", {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
 
 
-def test_a_device_for_each_rank_unless_the_user_chose() -> None:
-    assert chosen(plan(2, "nvidia", "CUDA_VISIBLE_DEVICES"), EIGHT).visible == "CUDA_VISIBLE_DEVICES"
-    assert chosen(plan(2, "nvidia", "CUDA_VISIBLE_DEVICES"), EIGHT, CUDA_VISIBLE_DEVICES="3").visible is None
-    asked = plan(2, "nvidia", "CUDA_VISIBLE_DEVICES", env={"CUDA_VISIBLE_DEVICES": "3"})
-    assert chosen(asked, EIGHT).visible is None
+def test_each_rank_gets_one_device_of_what_was_inherited() -> None:
+    name = "CUDA_VISIBLE_DEVICES"
+    for settings, inherited in (
+        (chosen(plan(2, "nvidia", name), EIGHT), None),
+        (chosen(plan(2, "nvidia", name), EIGHT, CUDA_VISIBLE_DEVICES="6,3"), "6,3"),
+        (chosen(plan(2, "nvidia", name, env={name: "5,4"}), EIGHT, CUDA_VISIBLE_DEVICES="6,3"), "5,4"),
+    ):
+        assert (settings.visible, settings.inherited) == (name, inherited)
+    assert [of_rank("6,3", rank) for rank in (0, 1, 2)] == ["6", "3", None]
+    assert [of_rank(None, 1), of_rank("all", 1), of_rank("GPU-a,MIG-b", 1)] == ["1", "1", "MIG-b"]
+    assert (of_rank("0,-1,2", 0), of_rank("0,-1,2", 1), of_rank("", 0)) == ("0", None, None)

@@ -10,7 +10,7 @@ import pytest
 from trainmark.cli.main import main
 
 GOOD = {"schema": 1, "name": "x", "data": "fashion-mnist", "rules": "demo", "start": "small_cnn", "policy": "random"}
-MADE = {"data": "synthetic", "image": {"size": 8, "channels": 1, "classes": 2}}
+MADE = {"rules": "none", "data": "synthetic", "image": {"size": 8, "channels": 1, "classes": 2}}
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,11 @@ MADE = {"data": "synthetic", "image": {"size": 8, "channels": 1, "classes": 2}}
         ({"ledger": "postgresql://me:se/cret@db/x"}, "ledger: holds a password"),
         ({"ledger": "postgresql://db/x?user=me&password=secret"}, "ledger: holds a password"),
         ({"ledger": "grpc://127.0.0.1:3"}, "ledger: found 'grpc://127.0.0.1:3'"),
+        ({"max_duration": "100s"}, "under rule set `demo` valid is only `2m` or more; `rules: none`"),
+        ({"data": "synthetic"}, "data: found `synthetic`; under rule set `demo` valid is only real data"),
+        ({"rules": "release", "training": {"images": 100}}, "training.images: found 100"),
+        ({"rules": "release"}, "data: found `fashion-mnist` with 10 classes"),
+        ({"rules": "seed", "max_duration": "11h"}, "valid is only `12h` or more"),
         ({**MADE, "ledger": "nosuch://db/x"}, "ledger nosuch://db/x: cannot be used"),
         ({**MADE, "ledger": "postgresql://me@127.0.0.1:1/x"}, "ledger postgresql://me@127.0.0.1:1/x: "),
     ],

@@ -24,7 +24,7 @@ BASE: dict[str, Any] = {
     "schema": 1,
     "name": "small",
     "data": "./data",
-    "rules": "demo",
+    "rules": "none",
     "init_models": [str(Path(automl.__file__).parent / "demo" / "start.json")],
     "image": {"size": 28, "channels": 1, "classes": 10},
     "limits": {"parameters": 20000, "depth": 20, "kernel": 5},
@@ -70,8 +70,7 @@ def test_two_workers_search_train_and_report(cli: Cli) -> None:
     told = cli.json("automl", "report")
     assert told["accuracy"] == max(epoch.accuracy for epoch in found.epochs) > 0.3
     assert told["flops"] == pytest.approx(sum(epoch.flops["trainmark"] for epoch in found.epochs))
-    missed = {one["rule"] for one in told["verdicts"] if one["met"] is False}
-    assert "time" in missed and told["valid"] is False
+    assert [one["rule"] for one in told["verdicts"]] == ["rules"] and told["valid"] is False
     page = (run.path / "results" / "Report_Failed.html").read_text()
     assert page.count("<svg") >= 5 and "http://" not in page.replace("http://www.w3.org", "")
     _best_needs_torch_alone(cli, told["accuracy"])
@@ -134,7 +133,7 @@ def _rank(cli: Cli) -> int:
 
 
 def test_time_is_up_and_a_network_without_room(cli: Cli) -> None:
-    """Synthetic data is never valid; the time ends a trial in its midst; a stop leaves nothing."""
+    """The time ends a trial after the epoch that was under way; nothing is left running."""
     file = write(
         cli.folder,
         data="synthetic",
@@ -145,8 +144,9 @@ def test_time_is_up_and_a_network_without_room(cli: Cli) -> None:
     )
     ended = cli("automl", "run", file, "--json", code=1)
     told = json.loads(ended.stdout)
-    assert told["synthetic"] and not told["valid"] and told["seconds"] < 60
-    assert {"data"} <= {one["rule"] for one in told["verdicts"] if one["met"] is False}
+    assert told["synthetic"] and not told["valid"]
+    # An epoch that was under way is done to its end: the time is never just missed.
+    assert 12 <= told["seconds"] < 60
     entries = open_ledger(f"journal:{newest(cli).path}/automl/ledger.log", newest(cli).id).entries()
     assert not any(entry.state == "running" for entry in entries)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from pathlib import Path
 
 import pytest
 
-from trainmark.automl.experiment import schedule, score
+from trainmark.automl.experiment import record, schedule, score
 from trainmark.automl.experiment.config import Hpo, Training
 from trainmark.automl.experiment.record import Epoch, Record, _once
-from trainmark.automl.experiment.rules import RULES, Facts, judge
+from trainmark.automl.experiment.rules import IMAGENET, RULES, Facts, judge
 from trainmark.automl.experiment.schedule import EarlyStop
 from trainmark.automl.search.hpo import Tried, inherited, suggest, wants_more
+from trainmark.store.rundir import RunDir
 
 
 def epoch(trial: int, number: int, end: float, accuracy: float, flops: float = 1e12, run: int = 0) -> Epoch:
@@ -49,6 +52,7 @@ def test_an_epoch_counts_once_however_often_it_was_told() -> None:
 
 def facts(**changes: object) -> Facts:
     given = {"seconds": 13 * 3600, "accuracy": 0.66, "synthetic": False, "dtypes": ("fp16",), "batches": ((448, 31.7),)}
+    given["images"] = (IMAGENET,)
     return Facts(**{**given, **changes})  # type: ignore[arg-type]
 
 
@@ -62,6 +66,11 @@ def facts(**changes: object) -> Facts:
         ("seed", {"batches": ((448, None),)}, []),
         ("seed", {"dtypes": ("fp8",)}, ["precision"]),
         ("seed", {"synthetic": True}, ["data"]),
+        ("seed", {"images": ((60_000, 10_000, 10),)}, ["data-set"]),
+        ("release", {"accuracy": 0.8, "images": (IMAGENET, (1000, 50_000, 1000))}, ["data-set"]),
+        # Records of older versions do not say.
+        ("seed", {"images": ((0, 0, 1000),)}, []),
+        ("none", {}, ["rules"]),
         ("release", {"accuracy": 0.69, "seconds": 3599.0}, ["accuracy", "time"]),
         ("release", {"accuracy": 0.70, "seconds": 3600.0, "batches": ((1, 32.0),)}, []),
         ("demo", {"accuracy": 0.81, "seconds": 121.0}, []),
@@ -104,3 +113,21 @@ def test_searches_that_gain_nothing_end() -> None:
     tried = [Tried({}, 0.5), Tried({}, 0.4), Tried({}, 0.6), Tried({}, 0.5), Tried({}, 0.6)]
     assert wants_more(hpo, 0, tried)
     assert not wants_more(hpo, 0, [*tried, Tried({}, None)])
+
+
+def test_a_record_is_read_on_from_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a line waits for its end, and lines longer than a piece are lines all the same."""
+    monkeypatch.setattr(record, "_PIECE", 64)
+    events = tmp_path / "case" / "round1" / "attempt1" / "n1_noderank0" / "events.jsonl"
+    events.parent.mkdir(parents=True)
+    end = {"number": 3, "wall": 1.0, "value": 0.5}
+    line = json.dumps({"k": "NOTE", "name": "automl_end", "value": end}).encode()
+    step = b'{"k":"STEP","r":0,"step":1}\n'
+    reader = record.Reader(RunDir(tmp_path))
+    events.write_bytes(step * 5 + line + b"\n" + step + line[:30])
+    assert [one.number for one in reader.read().ends] == [3]
+    with events.open("ab") as more:
+        more.write(line[30:] + b"\n" + b'{"name":"automl_end"\n')
+    found = reader.read()
+    assert [one.number for one in found.ends] == [3, 3] and found.unreadable == 1
+    assert record.read(RunDir(tmp_path)) == found

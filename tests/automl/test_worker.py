@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from trainmark.automl.experiment import clock
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.experiment.worker import MOST_BEGUN, Assignment, Hooks, Outcome, TrialClient, work
 from trainmark.automl.graph.graph_json import load
@@ -118,3 +119,42 @@ def test_what_is_next_is_prepared_and_what_ended_is_saved_before_its_result_is_t
     assert hooks.prepared == [one.entry.number for one in worker.seen] == list(range(8))
     assert hooks.before == [(number, False) for number in range(8)]
     assert hooks.after == [(number, True) for number in range(8)]
+
+
+class _Time:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1e9
+
+    def time(self) -> float:
+        return self.now
+
+    monotonic = time
+
+
+def test_time_begins_with_the_first_step_and_ends_after_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waiting in a queue counts against nothing, and the time from first to last epoch never falls short."""
+    now, url = _Time(), f"journal:{tmp_path}/l.log"
+    monkeypatch.setattr(clock, "time", now)
+    given = experiment(max_duration="100s")
+    first, late, controller = (clock.Clock(given, open_ledger(url, "run"), {}) for _ in range(3))
+    now.now += 1000
+    assert controller.until() is None and not first.over()
+    first.begin("slot0")
+    now.now += 50
+    late.begin("slot1")
+    assert first.until() == late.until() == controller.until() == 1e9 + 1100
+    late.worked(now.now + 49)
+    first.worked(now.now + 51)
+    now.now += 52
+    assert first.over() and controller.over()
+    # Its last epoch ended before the end: it begins another, unless it has had nothing to do for long.
+    assert not late.over() and not late.late()
+    now.now += 60
+    assert late.over()
+    now.now += given.overtime
+    assert late.late()
+    assert clock.Clock(given, open_ledger(url, "run"), {"until": 5.0}).over()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def test_tfrecords_are_read_without_tensorflow(tmp_path: Path) -> None:
         # Labels count from 1 in the files.
         assert batch.labels.tolist() == [n % 5 for n in range(12)]
         assert [round(float(image.mean()) / 20) for image in batch.images] == list(range(12))
-    assert "tensorflow" not in sys.modules and len(list((tmp_path / "index").iterdir())) == 2
+    assert "tensorflow" not in sys.modules and len(list((tmp_path / "index").glob("*.npy"))) == 2
 
 
 def test_a_broken_shard_is_named(tmp_path: Path) -> None:
@@ -103,50 +104,151 @@ def test_a_broken_shard_is_named(tmp_path: Path) -> None:
         image_data.open_data(str(tmp_path / "data"), None, image_data.Wanted(32, 3, 5, 0, 0), tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["pt", "safetensors", "h5", "foreign"])
-def test_weights_from_files(tmp_path: Path, kind: str) -> None:
-    import preparation
+@pytest.mark.parametrize("kind", ["pt", "safetensors"])
+def test_own_weights_from_files(tmp_path: Path, kind: str) -> None:
     import torch
+    from weights_file import weights_of_file
 
     from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.network import build
 
     graph = load(DEMO)
     given, own = build(graph).state_dict(), build(graph).state_dict()
-    file = tmp_path / f"weights.{kind if kind != 'foreign' else 'pt'}"
+    file = tmp_path / f"weights.{kind}"
     named = {name: value for name, value in given.items() if "num_batches" not in name}
     if kind == "safetensors":
         pytest.importorskip("safetensors.torch").save_file(named, file)
-    elif kind == "h5":
-        _write_keras(pytest.importorskip("h5py"), file, named)
     else:
-        # A foreign file has other names, in the order of computation.
-        torch.save({f"stem.{name}" if kind == "foreign" else name: value for name, value in named.items()}, file)
-    made, taken = preparation.weights_of_file(str(file), graph, own)
-    assert taken == len(named)
-    assert all(torch.equal(made[name], value) for name, value in named.items())
+        torch.save(given, file)
+    taken = weights_of_file(str(file), graph, own)
+    assert (taken.source, taken.tensors, taken.drawn) == ("trainmark", len(named), [])
+    assert all(torch.equal(taken.weights[name], value) for name, value in named.items())
 
 
-def _write_keras(h5py: Any, file: Path, named: dict[str, Any]) -> None:
+def _resnet50(change: Any = None) -> dict[str, Any]:
+    """ResNet-50's tensors, each of its own numbers, by torchvision's names; a few channels stand for all."""
+    import torch
+
+    shapes = {"conv1.weight": (64, 3, 7, 7), "fc.weight": (1000, 2048), "fc.bias": (1000,)}
+    norms = {"bn1": 64}
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        width, came = 64 << stage, 64 << stage + 1 if stage else 64
+        for block in range(blocks):
+            place = f"layer{stage + 1}.{block}"
+            shapes |= {f"{place}.conv1.weight": (width, 4 * width if block else came, 1, 1)}
+            shapes |= {f"{place}.conv2.weight": (width, width, 3, 3), f"{place}.conv3.weight": (4 * width, width, 1, 1)}
+            norms |= {f"{place}.bn1": width, f"{place}.bn2": width, f"{place}.bn3": 4 * width}
+            if not block:
+                shapes[f"{place}.downsample.0.weight"] = (4 * width, came, 1, 1)
+                norms[f"{place}.downsample.1"] = 4 * width
+    for name, width in norms.items():
+        shapes |= {f"{name}.{part}": (width,) for part in ("weight", "bias", "running_mean", "running_var")}
+    # One number fills a tensor: to tell them apart is all that is asked, and it costs no memory.
+    found = {name: torch.tensor(float(at)).expand(shape) for at, (name, shape) in enumerate(shapes.items(), 1)}
+    return found | (change or {})
+
+
+def _keras_names(named: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """As `keras.applications.ResNet50` saves them: by layer, with a bias for each convolution."""
+    import torch
+
     layers: dict[str, dict[str, Any]] = {}
     for name, value in named.items():
-        layer, _, part = name.partition(".")
-        kernel = value.permute(2, 3, 1, 0) if value.dim() == 4 else value.t() if value.dim() == 2 else value
-        layers.setdefault(layer, {})[part] = kernel.contiguous().numpy()
-    with h5py.File(file, "w") as out:
-        out.attrs["layer_names"] = [name.encode() for name in layers]
-        for layer, parts in layers.items():
-            group = out.create_group(layer)
-            group.attrs["weight_names"] = [part.encode() for part in parts]
-            for part, value in parts.items():
-                group[part] = value
+        layer, _, part = name.rpartition(".")
+        found = re.fullmatch(r"layer(\d)\.(\d)\.(?:(conv|bn)(\d)|downsample\.(\d))", layer)
+        if found:
+            kind = found[3] or ("conv", "bn")[int(found[5])]
+            layer = f"conv{int(found[1]) + 1}_block{int(found[2]) + 1}_{found[4] or 0}_{kind}"
+        else:
+            layer = {"conv1": "conv1_conv", "bn1": "conv1_bn", "fc": "predictions"}[layer]
+        parts = layers.setdefault(layer, {})
+        norm = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
+        if layer.endswith("_bn"):
+            parts[f"{layer}/{norm[part]}:0"] = value
+        elif value.dim() == 4:
+            parts[f"{layer}/kernel:0"] = value.permute(2, 3, 1, 0)
+            parts[f"{layer}/bias:0"] = torch.zeros(value.shape[0])
+        else:
+            parts[f"{layer}/{'kernel' if part == 'weight' else 'bias'}:0"] = value.t()
+    # In the order of names, which is not that of computation.
+    return dict(sorted(layers.items()))
+
+
+@pytest.mark.parametrize("source", ["torchvision or timm", "Keras"])
+def test_weights_of_resnet50_land_by_name(tmp_path: Path, source: str) -> None:
+    """Every tensor in its place, whatever the order of the file; where a file has no bias there is none."""
+    import torch
+    from weights_file import weights_of_file
+
+    from trainmark.automl.graph.network import build
+    from trainmark.automl.graph.start_networks import resnet50
+
+    graph, given = resnet50(), _resnet50()
+    own = build(graph).state_dict()
+    file = tmp_path / ("weights.h5" if source == "Keras" else "weights.pt")
+    if source == "Keras":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(file, "w") as out:
+            layers = _keras_names(given)
+            out.attrs["layer_names"] = [name.encode() for name in layers]
+            for layer, parts in layers.items():
+                group = out.create_group(layer)
+                group.attrs["weight_names"] = [part.encode() for part in parts]
+                for part, value in parts.items():
+                    group.create_dataset(part, data=value.numpy(), compression="gzip")
+    else:
+        torch.save(dict(reversed(given.items())), file)
+    taken = weights_of_file(str(file), graph, own)
+    biases = 53 if source == "Keras" else 0
+    assert (taken.source, taken.tensors, taken.drawn) == (source, len(given) + biases, [])
+    # Along the layers, the numbers must be those of the same places in torchvision's order of computation.
+    order = ["conv1", "bn1"]
+    for stage, blocks in enumerate((3, 4, 6, 3), 1):
+        for block in range(blocks):
+            place = f"layer{stage}.{block}."
+            order += [place + part for part in ("conv1", "bn1", "conv2", "bn2", "conv3")]
+            order += [place + part for part in (("downsample.0", "bn3", "downsample.1") if not block else ("bn3",))]
+    order.append("fc")
+    mine = dict.fromkeys(name.partition(".")[0] for name in own)
+    for layer, theirs in zip(mine, order, strict=True):
+        for part in ("weight", "bias", "running_mean", "running_var"):
+            if f"{layer}.{part}" in own:
+                wanted = given.get(f"{theirs}.{part}")
+                numbers = taken.weights[f"{layer}.{part}"].unique().tolist()
+                assert numbers == ([0.0] if wanted is None else wanted.unique().tolist()), (layer, theirs, part)
+
+
+def test_weights_that_do_not_fit_are_listed(tmp_path: Path) -> None:
+    import torch
+    from trainmark_job import InputError
+    from weights_file import weights_of_file
+
+    from trainmark.automl.graph.graph_json import load
+    from trainmark.automl.graph.network import build
+    from trainmark.automl.graph.start_networks import resnet50
+
+    file, graph = tmp_path / "weights.pt", resnet50(classes=10)
+    own = build(graph).state_dict()
+    torch.save(_resnet50(), file)
+    # A classifier for other classes is drawn anew, and it is said.
+    assert weights_of_file(str(file), graph, own).drawn == ["l173.bias", "l173.weight"]
+    wrong = {"layer5.0.bn1.weight": torch.zeros(1), "layer2.0.bn1.weight": torch.zeros(3)}
+    torch.save({name: value for name, value in _resnet50(wrong).items() if name != "bn1.weight"}, file)
+    said = (
+        r"layer5.0.bn1.weight is of no layer; layer2.0.bn1.weight is \(3,\), the network's \(128,\); l1.weight is not"
+    )
+    with pytest.raises(InputError, match=said):
+        weights_of_file(str(file), graph, own)
+    demo = load(DEMO)
+    with pytest.raises(InputError, match=r"names such as `conv1\.weight` are not known for this network"):
+        weights_of_file(str(file), demo, build(demo).state_dict())
 
 
 def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     import pickle
 
-    import preparation
     from trainmark_job import InputError
+    from weights_file import weights_of_file
 
     from trainmark.automl.graph.graph_json import load
     from trainmark.automl.graph.network import build
@@ -158,7 +260,7 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
     (tmp_path / "weights.pt").write_bytes(pickle.dumps({"l0.weight": Evil()}))
     graph = load(DEMO)
     with pytest.raises(InputError, match="cannot be read"):
-        preparation.weights_of_file(str(tmp_path / "weights.pt"), graph, build(graph).state_dict())
+        weights_of_file(str(tmp_path / "weights.pt"), graph, build(graph).state_dict())
     assert not (tmp_path / "done").exists()
 
 

@@ -88,7 +88,10 @@ def test_missing_data_is_skipped(cli: Cli, tmp_path: Path) -> None:
     skipped = case_named(report, "mnist")
     assert skipped["state"] == "SKIPPED" and "trainmark data get fashion-mnist" in say(skipped["reason"])
     assert (report["state"], case_named(report, "noop")["state"]) == ("SKIPPED", "SUCCEEDED")
-    cli("run", str(suite), "--allow-skip", code=0)
+    allowed = cli.json("run", str(suite), "--allow-skip", code=0)
+    assert allowed["state"] == "SKIPPED", "a program that reads the result sees it all the same"
+    suite.write_text("schema: 1\nname: s\npreset: smoke\ncases: ['mnist:pytorch:cpu:1:1:1']\n")
+    cli("run", str(suite), "--allow-skip", code=1)  # nothing was measured
 
 
 def test_unreadable_data_fails_with_the_file_named(cli: Cli, tmp_path: Path) -> None:

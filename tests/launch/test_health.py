@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.agent.test_health import ports, recorded
-from trainmark.agent.health import collect, parse
+from trainmark.agent.health import collect
 from trainmark.cli.doctor import text
+from trainmark.devices.nvidia import smi
 from trainmark.i18n.speaker import say
 from trainmark.launch import health
 from trainmark.launch.protocol import Finding
@@ -76,17 +77,17 @@ def test_ports_errors_and_locked_memory(tmp_path: Path) -> None:
 
 def test_devices() -> None:
     """An Xid of a program is passed over, one of a lost device is a fault."""
-    grave = told(xids=parse.xids(recorded("kernel-xid.txt")))
+    grave = told(xids=smi.xids(recorded("kernel-xid.txt")))
     assert [(one.what, one.good) for one in grave] == [("Xid", False)] and "0000:3b:00" in say(grave[0].found)
-    assert told(nvidia=parse.nvidia(recorded("nvidia-smi-a100.xml"))) == []
+    assert told(nvidia=smi.device_log(recorded("nvidia-smi-a100.xml"))) == []
     sick = recorded("nvidia-smi-a100.xml").replace("current_link_width>16x", "current_link_width>8x")
-    assert "8 of 16 PCIe lanes" in say(told(nvidia=parse.nvidia(sick))[0].found)
+    assert "8 of 16 PCIe lanes" in say(told(nvidia=smi.device_log(sick))[0].found)
     worse = sick.replace("<dram_uncorrectable>0", "<dram_uncorrectable>2").replace(
         "<remapped_rows>N/A</remapped_rows>",
         "<remapped_rows><remapped_row_pending>Yes</remapped_row_pending>"
         "<remapped_row_failure>Yes</remapped_row_failure></remapped_rows>",
     )
-    codes = [(one.found.code, one.good) for one in told(nvidia=parse.nvidia(worse)) if not isinstance(one.found, str)]
+    codes = [(one.found.code, one.good) for one in told(nvidia=smi.device_log(worse)) if not isinstance(one.found, str)]
     assert codes[:3] == [("gpu-ecc", False), ("gpu-remap-failed", False), ("gpu-reset-needed", None)]
 
 

@@ -126,10 +126,47 @@ def test_on_a_cpu_tensor_losses_come_in_blocks_and_nothing_is_synchronised(progr
     assert only("BLOCK") == []
 
 
-def test_slow_steps_end_a_block_after_a_second(program, only):
+def test_slow_steps_end_blocks_more_often_at_steps_that_all_ranks_know(program, only):
     body = "import time\nprobe.init(device='nvidia', sync=lambda: None)\nprobe.train_start()\n"
-    program.run(body + "for wait in (0.0, 1.05, 0.0):\n    time.sleep(wait)\n    probe.step(1)\n")
-    assert [block["step"] for block in only("BLOCK")] == [2]
+    program.run(body + "for wait in (1.05, *[0.0] * 10, 1.05, *[0.0] * 10):\n    time.sleep(wait)\n    probe.step(1)\n")
+    # One step took a second: the block ends, and so does the next, whose pace is known afterwards. Steps 11 to 15 took
+    # a second together; 16 to 20 are timed as five again.
+    assert [block["step"] for block in only("BLOCK")] == [1, 2, 10, 15, 20]
+
+
+def test_the_device_times_its_own_steps_and_is_read_at_the_end_of_a_block(program, only):
+    body = """
+class Event:
+    # On a device that ends step n after n x n milliseconds, and can be read only when that is over.
+    made, ready = 0, False
+    def __init__(self):
+        self.at = Event.made ** 2
+        Event.made, Event.ready = Event.made + 1, False
+    def elapsed_time(self, later):
+        assert Event.ready
+        return float(later.at - self.at)
+def sync(): Event.ready = True
+probe.init(device='nvidia', sync=sync, event=Event)
+probe.train_start()
+for n in range(12):
+    probe.step(4)
+probe.finish()
+"""
+    program.run(body)
+    times = only("TIMES")
+    assert [time["steps"] for time in times] == [list(range(1, 11)), [11, 12]]
+    assert [value for time in times for value in time["values"]] == [(2 * n - 1) * 10**6 for n in range(1, 13)]
+
+
+def test_a_device_whose_events_fail_still_trains(program, only):
+    body = (
+        "class Event:\n    def elapsed_time(self, later): raise RuntimeError('no timing')\n"
+        "probe.init(device='x', sync=lambda: None, event=Event)\nprobe.train_start()\n"
+    )
+    program.run(body + "for n in range(25):\n    probe.step(4)\nprobe.finish()")
+    assert only("TIMES") == []
+    assert [note["value"] for note in only("NOTE") if note["name"] == "no_device_times"] == ["RuntimeError: no timing"]
+    assert [block["step"] for block in only("BLOCK")] == [10, 20, 25]
 
 
 def test_the_device_is_idle_at_both_edges_of_a_phase(program):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -10,13 +12,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.plans import plan as small_plan
 from trainmark.agent.events.reader import EventStream
-from trainmark.cli.progress import _fitting
+from trainmark.cli.progress import _fitting, choose
+from trainmark.launch.protocol import Ended
 from trainmark.plan.records import Plan, RoundRef
+from trainmark.reasons import reason
 from trainmark.run import busy, progress
 from trainmark.run.progress import CountDown, Pace, Progress, Remaining
 from trainmark.spec.length import Length
 from trainmark.spec.site import Site
+from trainmark.spec.states import JobState
+from trainmark.store import journal
+from trainmark.store.rundir import RunDir
 from trainmark.testing.launchers import case_plan
 
 CASE = case_plan(("true",), ["here"], "mnist:pytorch:cpu:1:1:1")
@@ -130,3 +138,44 @@ def test_a_busy_machine_is_named_with_those_who_work(monkeypatch: pytest.MonkeyP
         worker.kill()
         worker.wait()
     assert found is not None and found.code == "machine-busy" and f"(pid {worker.pid})" in found.arguments["processes"]
+
+
+def test_steps_beyond_the_recipe_have_no_number_of_all(tmp_path: Path) -> None:
+    """A round by time goes on after the steps that the band judges: `1535/1050` would be nonsense."""
+    case = msgspec.structs.replace(CASE, params={"steps": 1050}, length=Length())
+    node = tmp_path / "here_noderank0"
+    node.mkdir()
+
+    def shown(step: int, language: str) -> str:
+        status = {"state": "RUNNING", "uptime": 9.0, "rate": 7.0, "ranks": [{"step": step, "phase": "training"}]}
+        (node / "status.json").write_text(json.dumps(status))
+        seen = progress.look(tmp_path, case)
+        assert seen is not None
+        return seen.text("images", language)
+
+    assert shown(400, "en") == "training  step 400/1050  7.0 images/s"
+    assert shown(1535, "en") == "training  step 1535  7.0 images/s"
+    assert shown(1535, "zh") == "训练中  第 1535 步  7.0 images/s"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_progress_in_the_readers_language(tmp_path: Path, language: str) -> None:
+    run, out = RunDir(tmp_path), io.StringIO()
+    plan = small_plan([2])
+    writer = journal.Journal(tmp_path, 1, contextlib.nullcontext)
+    writer.append(journal.ATTEMPT, case=0, round=1, attempt=1, token="t")
+    writer.append(journal.ENDED, case=0, round=1, attempt=1, state=JobState.SUCCEEDED)
+    writer.close()
+    shown = choose(out, run, plan, quiet=False, language=language)
+    shown.started(plan.cases[0], RoundRef(0, 2), 2)
+    shown.ended(plan.cases[0], RoundRef(0, 2), Ended(JobState.SUCCEEDED, reason("stopped")))
+    text = out.getvalue()
+    words = {"en": ["2 round(s)", "round 2/2 attempt 2"], "zh": ["2 轮", "第 2/2 轮 第 2 次尝试", "第 2 轮：SUCCEEDED"]}
+    assert all(word in text for word in words[language]), text
+    assert "[2/2]" in text, "the round that is over is counted when a run goes on"
+
+
+def test_wide_characters_fit_the_line() -> None:
+    line = _fitting("[1/2] mnist:pytorch:cpu:1:1:2 第 1/2 轮", "  训练中  第 1535 步", 40)
+    assert line.endswith("第 1535 步") and "…" in line
+    assert sum(2 if ord(char) > 0x2E80 else 1 for char in line) <= 40

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,9 +15,12 @@ from trainmark.score.figures.attempt import Question, RunScore, score_run
 from trainmark.score.figures.case import measure
 from trainmark.score.figures.definitions import GATED
 from trainmark.score.figures.flags import of_case, outlier_runs
+from trainmark.score.figures.steady import LEAST_INTERVALS
+from trainmark.score.figures.window import LEAST_SECONDS, LEAST_STEPS
 from trainmark.score.stats.confidence import log_t, outliers, t_limit
 from trainmark.spec.rules import FixedWindow
-from trainmark.testing.synthetic import Shape, columns_of, truth
+from trainmark.testing import edges
+from trainmark.testing.synthetic import Shape, columns_of, step_seconds, truth
 
 
 def score(shape: Shape, ranks: int = 1, nodes: int = 1, **question: object) -> RunScore:
@@ -125,6 +129,41 @@ def test_queued_steps_are_timed_at_block_edges_only_and_make_no_percentiles() ->
     assert found.value("throughput") == pytest.approx(160, rel=1e-9)
     assert found.window is not None and found.window.before % 10 == 0 and found.window.last % 10 == 0
     assert found.figures["step_time_p50"].value is None and found.histogram_counts == [] and found.step_time == {}
+
+
+def test_steps_that_the_device_timed_have_percentiles() -> None:
+    shape = Shape(steps=300, timing="host-enqueue", events=1.0, noise=0.05, evaluate_every=100, slow={1: 1.1})
+    found = score(shape, ranks=2)
+    assert found.window is not None
+    inside = 1.1 * step_seconds(shape)[found.window.before : found.window.last]
+    # The step after an evaluation holds it, on the device's clock as well.
+    trained = [one for at, one in enumerate(inside, found.window.before + 1) if at % 100 != 1]
+    assert found.value("step_time_p90") == pytest.approx(np.quantile(trained, 0.9), rel=1e-6)
+    assert found.value("step_time_max") == pytest.approx(max(trained), rel=1e-6)
+    assert "timed by the device" in say(measure([found], "images", 1)["step_time_p50"].method)
+    assert sum(found.histogram_counts) == len(trained)
+
+
+def test_a_device_that_tells_other_times_than_the_host_sees_is_not_believed() -> None:
+    found = score(Shape(steps=300, timing="host-enqueue", events=1e-3))
+    assert found.value("throughput") == pytest.approx(80, rel=1e-9)
+    assert found.value("step_time_p50") is None and found.histogram_counts == []
+    assert "differ by -100 %" in say(found.figures["step_time_p50"].reason)
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.11, 0.2, 0.95, 1.0])
+@pytest.mark.parametrize("ahead", [0, 1000])
+def test_ranks_share_edges_in_every_window_that_is_long_enough(seconds: float, ahead: int) -> None:
+    steps = LEAST_STEPS + 30 + int(LEAST_SECONDS / seconds)
+    training = edges.Training(ranks=8, steps=steps, seconds=seconds, jitter=0.1, ahead=ahead)
+    least = edges.in_window(*edges.shared(training), LEAST_STEPS, LEAST_SECONDS)
+    assert least is not None and least > LEAST_INTERVALS
+
+
+def test_ranks_that_go_by_their_own_clocks_share_too_few_edges() -> None:
+    training = edges.Training(ranks=8, steps=300, seconds=0.1, late=0.01)
+    least = edges.in_window(*edges.shared(training, rule=edges.OwnClocks), LEAST_STEPS, LEAST_SECONDS)
+    assert least is not None and least < LEAST_INTERVALS
 
 
 def test_a_fixed_window_counts_exactly_its_steps() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -88,6 +89,17 @@ def test_one_bad_manifest_is_named_among_the_others(cli: Cli, runs: tuple[Path, 
     listed = cli("list").stdout
     assert whole.name in listed and "INVALID" in listed
     assert "manifest.json: broken" in cli("report", hurt.id, code=2).stderr
+
+
+@pytest.mark.parametrize("value", [True, "1", -1, 1 << 70, None, 1.5])
+def test_a_claim_whose_pid_is_no_pid_is_of_no_process(cli: Cli, runs: tuple[Path, RunDir], value: object) -> None:
+    _, hurt = runs
+    (file,) = hurt.path.rglob("agent.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "pid": value}))
+    journal = hurt.path / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    done = cli("resume", hurt.id, code=None)
+    assert "Traceback" not in done.stderr and done.returncode in (0, 1), done.stderr
 
 
 def test_a_truncated_lease_has_a_cure(cli: Cli, runs: tuple[Path, RunDir]) -> None:

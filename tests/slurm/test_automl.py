@@ -32,7 +32,7 @@ def experiment(folder: Path, data: Path) -> Path:
         "schema": 1,
         "name": "lab",
         "data": str(data),
-        "rules": "demo",
+        "rules": "none",
         "start": "small_cnn",
         "start_options": {"blocks": 2, "width": 4},
         "image": {"size": 28, "channels": 1, "classes": 10},

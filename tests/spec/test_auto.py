@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.errors import UserError
+from trainmark.errors import SiteError, UserError
 from trainmark.launch.sites import for_suite
 from trainmark.run import planning
 from trainmark.spec import suite as suites
@@ -95,7 +95,15 @@ def test_a_site_says_what_its_hosts_have() -> None:
         suite_cases.expand(suites.single("gpt2:pytorch:auto:1:1:1", "quick"), HERE, {})
 
 
-@pytest.mark.parametrize("name", ["gpu", "rocm", "GPU"])
+def test_gpu_is_whatever_accelerator_there_is_and_no_cpu() -> None:
+    site = Site(hosts=["here"], accelerators=Accelerators("ascend", 8))
+    (case,) = expand("mnist:pytorch:gpu:1:auto:1", site=site)
+    assert (case.id.device, case.id.nproc) == ("ascend", 8)
+    with pytest.raises(SiteError, match="no accelerator was found here"):
+        expand("mnist:pytorch:gpu:1:1:1", site=Site(hosts=["here"], accelerators=Accelerators("cpu")))
+
+
+@pytest.mark.parametrize("name", ["xpu", "accelerator", "GPUS"])
 def test_a_word_for_any_accelerator_is_never_a_cpu(name: str) -> None:
     with pytest.raises(UserError) as said:
         planning.plan_suite(suites.single(f"mnist:pytorch:{name}:1:1:1", "smoke"), HERE, {}, 1)

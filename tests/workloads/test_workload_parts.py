@@ -14,6 +14,7 @@ import trainmark_images
 import trainmark_job
 import trainmark_torch
 from PIL import Image
+from torch.overrides import TorchFunctionMode
 from trainmark_checkpoint import Parts
 from trainmark_job import InputError
 from trainmark_loop import Shards
@@ -310,6 +311,51 @@ def test_fp16_steps_are_clipped_and_skipped_when_gradients_overflow(monkeypatch,
     again = Parts(*net(), trainmark_torch.Precision("fp16", CPU).scaler)
     assert trainmark_checkpoint.resume(tmp_path, again, ALONE) == 2
     assert again.scaler.get_scale() == scale
+
+
+def test_the_first_gradients_are_told_without_the_scale_of_fp16(monkeypatch):
+    monkeypatch.setattr(trainmark_job, "cpu_flags", lambda: {"avx512_fp16"})
+    precision = trainmark_torch.Precision("fp16", CPU)
+    weight = torch.nn.Parameter(torch.tensor([1.0]))
+    precision.backward((3.0 * weight).sum())
+    assert precision.unscaled(float(weight.grad.norm())) == pytest.approx(3.0)
+    assert trainmark_torch.Precision("fp32", CPU).unscaled(3.0) == 3.0
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_bf16_is_refused_where_a_device_has_no_units(monkeypatch, old):
+    class Plugin:
+        units = False
+
+        @staticmethod
+        def is_bf16_supported(*, including_emulation: bool = True) -> bool:
+            return Plugin.units or including_emulation
+
+    if old:  # as plug-ins have it that do not know the argument
+        Plugin.is_bf16_supported = staticmethod(lambda: Plugin.units)
+    monkeypatch.setattr(torch, "npu", Plugin, raising=False)
+    device = type("Device", (), {"type": "npu"})()
+    with pytest.raises(InputError, match="no bf16 units"):
+        trainmark_torch.Precision("bf16", device)
+    Plugin.units = True
+    assert trainmark_torch.Precision("bf16", device).stored is torch.bfloat16
+
+
+def test_the_measured_peak_converts_nothing_inside_its_time(monkeypatch):
+    monkeypatch.setattr(trainmark_job, "cpu_flags", lambda: {"amx_bf16"})
+    monkeypatch.setattr(trainmark_torch, "MATMUL_SIZE", {"cpu": 32})
+    monkeypatch.setattr(trainmark_torch, "MATMUL_SECONDS", 0.0)
+    seen = []
+
+    class Watch(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if "matmul" in function.__name__:
+                seen.append((args[0].dtype, torch.is_autocast_enabled("cpu")))
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        trainmark_torch.matmul_flops(trainmark_torch.Precision("bf16", CPU), Ranks(CPU, 0, 1, 0))
+    assert set(seen) == {(torch.bfloat16, False)}
 
 
 def test_the_hash_of_weights_ignores_memory_layout_and_sees_values():

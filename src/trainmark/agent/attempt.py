@@ -51,6 +51,12 @@ def _attempt(context: Context) -> int:
     containment, context.why = contain.choose(plan.containment, plan.token, context.proc)
     context.containment = containment
     settings = tuning.choose(plan, tuning.look(plan, cpu_quota()), os.environ)
+    if plan.device.get("setup"):
+        from trainmark.agent.vendor_setup import variables
+
+        found, warnings = variables(plan.device["setup"], os.environ)
+        settings.env.update({name: value for name, value in found.items() if name not in plan.env})
+        context.warnings += warnings
     context.settings = settings
     context.warnings += settings.warnings
     if plan.ports:

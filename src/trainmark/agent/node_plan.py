@@ -11,7 +11,7 @@ from trainmark.agent.files import Log, read_json, to_json, write_all
 from trainmark.agent.reasons import Reason, log_text
 
 SCHEMA = 1
-CLAIM, NODE_PLAN = "agent.json", "node.json"
+CLAIM, NODE_PLAN, CONFIG = "agent.json", "node.json", "config.json"
 SPOOL_PREFIX = "trainmark-"  # names of spools outside the attempt's folder begin so
 _STALE_SECONDS = 5.0
 _DEADLINES = {"start": 120.0, "step": 60.0, "total": 900.0, "stop": 10.0, "lost": 120.0}
@@ -79,6 +79,7 @@ class NodePlan:
         self.memory: int | None = raw.get("memory")  # bytes a rank may use; 0: its share of what is free
         self.warnings: list[Reason | str] = list(raw.get("warnings") or ())
         self.active: str | None = raw.get("active")
+        self.board: dict[str, Any] | None = raw.get("board")  # the command that tells the power of the machine
         self.device: dict[str, Any] = raw.get("device") or {"vendor": "cpu", "visible": None}
 
     def file(self, name: str) -> str:

@@ -17,6 +17,7 @@ from trainmark.agent.reasons import Reason, ReasonedError, reason
 from trainmark.agent.secrets import environment_text
 from trainmark.agent.tuning import Settings
 from trainmark.agent.wakeup import forget_signals
+from trainmark.devices.node_side.visible import of_rank
 
 CODE, ENV_LOG = "code", "env.log"
 _START_SECONDS = 60.0
@@ -100,7 +101,12 @@ def environment(
     env.update(plan.env)
     env.update(settings.env)
     if settings.visible:
-        env[settings.visible] = str(rank.local_rank)
+        device = of_rank(settings.inherited, rank.local_rank)
+        if device is None:
+            vendor, ranks = plan.device.get("vendor"), len(plan.ranks)
+            visible = settings.inherited
+            raise SpawnError(reason("devices-fewer-visible", vendor=vendor, ranks=ranks, visible=visible))
+        env[settings.visible] = device
     env.update(rank.env)
     env.update(own)
     path = plan.path + [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any
 
-Reason = Dict[str, Any]
+from trainmark.devices.node_side.reasons import Reason, reason
 
-
-def reason(which: str, **arguments: Any) -> Reason:
-    """`reason("rank-exited", rank=0, code=3)`. An argument may be a reason itself, or a list of them."""
-    return {"code": which, "arguments": arguments}
+__all__ = ["Reason", "ReasonedError", "log_text", "reason"]
 
 
 def log_text(value: Any) -> str:

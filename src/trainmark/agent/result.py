@@ -11,9 +11,10 @@ from trainmark.agent.digests import Digests, of_folder
 from trainmark.agent.ending import Ending
 from trainmark.agent.files import Log, drop_reserve, is_disk_full, replace_json
 from trainmark.agent.linux import Proc
-from trainmark.agent.node_plan import NodePlan
+from trainmark.agent.node_plan import CONFIG, NodePlan
 from trainmark.agent.other_attempts import OtherAttempts
 from trainmark.agent.reasons import Reason, log_text
+from trainmark.agent.secrets import without_settings
 from trainmark.agent.tuning import Settings
 
 RESULT = "result.json"
@@ -86,8 +87,19 @@ def write(context: Context, ending: Ending, summary: RoundSummary, code: int = W
     drop_reserve(context.plan.dir)
     context.log.line("%s: %s" % (ending.state, log_text(ending.reason)))
     try:
+        _forget_secrets(context.plan)
         replace_json(os.path.join(context.plan.dir, RESULT), build(context, ending, summary), durable=True)
     except OSError as error:
         context.log.line("the result cannot be written: %s" % error)
         return NOT_WRITTEN if is_disk_full(error) else INTERNAL
     return code
+
+
+def _forget_secrets(plan: NodePlan) -> None:
+    """Ranks, which are over, were told their parameters in config.json. It stays, and its digest is in the result."""
+    params = plan.config.get("params")
+    if not isinstance(params, dict) or not os.path.exists(plan.file(CONFIG)):
+        return
+    kept = without_settings(params)
+    if kept != params:
+        replace_json(plan.file(CONFIG), dict(plan.config, params=kept))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainmark.agent import ranks as processes
 from trainmark.agent import result
@@ -16,7 +16,7 @@ from trainmark.agent.events.shipper import Shipper
 from trainmark.agent.events.spools import spool_file
 from trainmark.agent.external_ranks import ExternalRanks, present
 from trainmark.agent.files import is_disk_full, make_reserve, replace_json, write_file
-from trainmark.agent.node_plan import Control
+from trainmark.agent.node_plan import CONFIG, Control
 from trainmark.agent.output import OutputLimit
 from trainmark.agent.placeholders import agent_command, fill
 from trainmark.agent.ranks import Rank, StoppedRanks
@@ -25,6 +25,9 @@ from trainmark.agent.result import Context
 from trainmark.agent.status import StatusWriter
 from trainmark.agent.tuning import Settings
 from trainmark.agent.wakeup import Wakeup
+
+if TYPE_CHECKING:
+    from trainmark.agent.device_watch import DeviceWatch
 
 _TICK = 1.0
 _FIRST_TICK = 0.02  # a round that is over by then needs no status and no samples
@@ -51,6 +54,7 @@ class Round:
             for helper in plan.helpers
         ]
         self._output = OutputLimit(self._ranks)
+        self._watch: DeviceWatch | None = None
         self._failures: list[FailedRank] = []
         self._ending: Ending | None = None
         self._started = time.monotonic()
@@ -59,7 +63,7 @@ class Round:
         self._finishing = False
         self._oom_before = context.proc.oom_kills()
         make_reserve(plan.dir)
-        replace_json(plan.file("config.json"), plan.config)
+        replace_json(plan.file(CONFIG), plan.config)
         self._shipper = Shipper(plan.dir, plan.spool, [rank.rank for rank in plan.ranks], plan.open, plan.token)
         self._external = ExternalRanks(plan, self._ranks[0], self._shipper.streams) if plan.open else None
         self._status = StatusWriter(context, self._ranks, self._shipper.streams)
@@ -88,6 +92,8 @@ class Round:
             except processes.SpawnError as error:
                 self._ending = Ending("FAILED", reason("helper-not-started", name=name, why=error.reason), "spawn")
                 return False
+        if not self._find_devices():
+            return False
         for index, rank in enumerate(self._ranks):
             if plan.open:  # the command decides which process is which rank
                 own = {"TRAINMARK_SPOOLS": plan.spool, "TRAINMARK_BEGAN": str(time.monotonic_ns())}
@@ -102,9 +108,36 @@ class Round:
         self._started = time.monotonic()
         return True
 
+    def _find_devices(self) -> bool:
+        """Looks at the devices and goes on watching them; False when ranks would not have them."""
+        plan, vendor = self._plan, str(self._plan.device.get("vendor"))
+        if vendor == "cpu" and not plan.board:
+            return True
+        from trainmark.agent import device_watch
+
+        watched = device_watch.is_watched(vendor)
+        if not watched and not plan.board:
+            return True
+        watch = device_watch.DeviceWatch(vendor, plan.sample_seconds, plan.board, self._containment, self._context.log)
+        self._watch = watch
+        try:
+            facts = watch.first()
+            if not watched:
+                self._status.devices(watch, None)
+                return True
+            inherited = self._settings.inherited
+            used = device_watch.used(facts, len(self._ranks), inherited) if plan.device.get("visible") else None
+            self._status.devices(watch, dict(facts, used=used))
+            if plan.device.get("visible"):  # else a command of the user's own chooses
+                self._context.warnings += device_watch.check(facts, vendor, len(self._ranks), inherited)
+        except device_watch.DeviceError as error:
+            self._ending = Ending("FAILED", error.reason, error.kind)
+            return False
+        return True
+
     def _spawn(self, process: Rank, own: dict[str, str], cpus: list[int] | None, cwd: str | None) -> None:
         plan, ports = self._plan, self._context.ports
-        own.update({"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file("config.json")})
+        own.update({"TRAINMARK_TOKEN": plan.token, "TRAINMARK_CONFIG": plan.file(CONFIG)})
         env = processes.environment(plan, process.plan, self._settings, os.environ, own)
         env = {name: fill(value, plan.dir, ports) for name, value in env.items()}
         argv = agent_command([fill(word, plan.dir, ports) for word in process.plan.argv])
@@ -248,11 +281,14 @@ class Round:
             for rank in found:
                 rank.ended(status, usage)
                 ended.append(rank)
-            if not found and not self._helper_ended(pid, status, usage):
+            if not found and not self._is_watch(pid) and not self._helper_ended(pid, status, usage):
                 self._containment.reaped(pid)
         if ended and not self._finishing and not self._stopping.asked:
             self._note_failures(ended)
         return childless
+
+    def _is_watch(self, pid: int) -> bool:
+        return self._watch is not None and self._watch.pid == pid
 
     def _helper_ended(self, pid: int, status: int, usage: Any) -> bool:
         """Whether it was a helper. One that fails while ranks run ends the round: they would wait for it in vain."""
@@ -303,6 +339,10 @@ class Round:
         self._finishing = True
         self._wakeup.forget_all()
         summary = result.RoundSummary()
+        if self._watch is not None:
+            self._context.warnings += self._watch.warnings()
+            self._status.last_devices()
+            self._watch.end()
         self._kill_helpers()
         self._count_strays()
         summary.left = clear(self._containment, self._collect, self._wakeup.wait)

@@ -6,7 +6,7 @@ they are secrets by their shape or by the option before them.
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Sequence
 
 HIDDEN = "***"
 # Of all other variables only the names are kept.
@@ -80,6 +80,11 @@ _TEXT_TOKENS = (
 )
 # Options of programs that are followed by a secret, whatever their spelling: --password, --api-key, -p=…
 _OPTION = r"-{1,2}([A-Za-z][\w.-]*)"
+# Secrets of fewer characters are part of other words by chance.
+_SHORT = 6
+# `api_key: x`, `"api_key": "x"`, `--api-key=x`: what stands before the value, and the name in that.
+_ASSIGNED = r"(\b([A-Za-z][\w.-]*)[\"']?\s*[:=]\s*[\"']?)(?!\*\*\*)[^\s\"',;{}\[\]]+"
+_MASK = r"\*\*\*\d+\*\*\*"
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -108,6 +113,16 @@ def secret_option(name: str) -> bool:
     if last == "token":
         return before not in _TEXT_TOKENS
     return last in _SECRET_WORDS or (last == "key" and before in ("api", "access", "secret", "private", "account"))
+
+
+def secret_setting(name: str, value: object) -> bool:
+    """Whether a parameter is a secret. Numbers are not: `n_token: 512` is what training programs are about."""
+    return isinstance(value, str) and bool(value) and (secret_option(name) or secret_value(value))
+
+
+def without_settings(values: Mapping[str, Any]) -> Dict[str, Any]:
+    """Parameters as they are written down where nobody needs to tell one secret from another."""
+    return {name: HIDDEN if secret_setting(name, value) else value for name, value in values.items()}
 
 
 def secret_value(value: str) -> bool:
@@ -144,24 +159,27 @@ def masked(words: Sequence[str], known: Dict[str, str]) -> List[str]:
         name, equals, value = word.partition("=")
         named = re.fullmatch(_OPTION, name)
         if named and equals and secret_option(named[1]) and value:
-            found.append("%s=%s" % (name, _mask(value, known)))
+            found.append("%s=%s" % (name, mask(value, known)))
         elif option and not word.startswith("-"):
-            found.append(_mask(word, known))
+            found.append(mask(word, known))
         elif secret_value(word) or (equals and not named and name.isidentifier() and secret_option(name)):
-            found.append(_mask(word, known) if secret_value(word) else "%s=%s" % (name, _mask(value, known)))
+            found.append(mask(word, known) if secret_value(word) else "%s=%s" % (name, mask(value, known)))
         else:
             found.append(word)
         option = named[1] if named and not equals and secret_option(named[1]) else ""
     return found
 
 
-def _mask(value: str, known: Dict[str, str]) -> str:
-    for mask, secret in known.items():
-        if secret == value:
-            return mask
-    mask = "***%d***" % (len(known) + 1)
-    known[mask] = value
-    return mask
+def mask(secret: str, known: Dict[str, str]) -> str:
+    """What stands for a secret, the same each time; added to `known`."""
+    if secret in known:
+        return secret  # stands for one already
+    for stands, one in known.items():
+        if one == secret:
+            return stands
+    stands = "***%d***" % (len(known) + 1)
+    known[stands] = secret
+    return stands
 
 
 def filled(word: str, known: Mapping[str, str]) -> str:
@@ -172,9 +190,36 @@ def filled(word: str, known: Mapping[str, str]) -> str:
     return word
 
 
-def without(word: str, known: Mapping[str, str]) -> str:
-    """The other way round."""
-    pairs: List[Tuple[str, str]] = sorted(known.items(), key=lambda pair: -len(pair[1]))
-    for mask, secret in pairs:
-        word = word.replace(secret, mask)
-    return word
+def stands_for_secret(word: str) -> bool:
+    """Whether a word, or a part of it, stands for a secret."""
+    if HIDDEN not in word:
+        return False
+    import re
+
+    return re.search(_MASK, word) is not None
+
+
+def without(text: str, known: Mapping[str, str]) -> str:
+    """The other way round. A short secret may be a part of any word, so it is replaced only where it stands alone."""
+    found = [secret for secret in sorted(known.values(), key=len, reverse=True) if secret in text]
+    if not found:
+        return text
+    import re
+
+    stands = {secret: mask for mask, secret in known.items()}
+    any_of = "|".join(
+        re.escape(secret) if len(secret) >= _SHORT else "(?<![A-Za-z0-9])%s(?![A-Za-z0-9])" % re.escape(secret)
+        for secret in found
+    )
+    # What already stands for a secret is left as it is.
+    return re.sub("%s|%s" % (_MASK, any_of), lambda match: stands.get(match[0], match[0]), text)
+
+
+def cleaned(text: str) -> str:
+    """The text of a file without what is a secret by its shape, or by the name before it."""
+    import re
+
+    def hidden(match: Any) -> str:
+        return str(match[1] + HIDDEN if secret_option(match[2]) else match[0])
+
+    return re.sub(_ASSIGNED, hidden, re.sub(_VALUE, HIDDEN, text))

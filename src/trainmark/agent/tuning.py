@@ -42,13 +42,14 @@ class Settings:
         self.allocator = "default"
         self.memory: int | None = None  # bytes each rank may use
         self.env: dict[str, str] = {}
-        self.visible: str | None = None  # the variable that gets the number of each local rank's device
+        self.visible: str | None = None  # the variable that gets each local rank's device
+        self.inherited: str | None = None  # what it said before: each rank gets one of these
         self.warnings: list[Reason] = []
 
     def record(self) -> dict[str, Any]:
         env = dict(self.env)
         if self.visible:
-            env[self.visible] = "local rank"
+            env[self.visible] = "local rank" if self.inherited is None else "local rank of %s" % self.inherited
         found = {"threads": self.threads, "cpus": self.cpus, "allocator": self.allocator, "env": env}
         return found if self.memory is None else dict(found, memory=self.memory)
 
@@ -79,8 +80,9 @@ def choose(plan: NodePlan, machine: Machine, inherited: Mapping[str, str]) -> Se
     _cpus(settings, plan, machine)
     _allocator(settings, plan, machine, dict(kept, **asked))
     visible = plan.device.get("visible")
-    if visible and visible not in asked and visible not in kept:
-        settings.visible = visible
+    own = any(visible in rank.env for rank in plan.ranks)  # the plan itself says who gets which
+    if visible and not own:
+        settings.visible, settings.inherited = visible, plan.env.get(visible, kept.get(visible))
     settings.memory = plan.memory
     if machine.free is not None:
         # The machine itself needs some, and what is free now was so a moment ago.

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from trainmark.cli import terminal
-from trainmark.errors import UserError, did_you_mean, one_of
+from trainmark.errors import UserError
 from trainmark.launch import sites
 from trainmark.plan.records import Plan
 from trainmark.run import planning
@@ -54,7 +54,7 @@ def add_suite(parser: argparse.ArgumentParser, what: str = SUITE) -> None:
     add_seed(parser)
 
 
-def add_seed(parser: argparse.ArgumentParser) -> None:
+def add_seed(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--seed",
         type=int,
@@ -63,7 +63,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_set(parser: argparse.ArgumentParser) -> None:
+def add_set(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--set",
         action="append",
@@ -73,7 +73,7 @@ def add_set(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_seconds(parser: argparse.ArgumentParser) -> None:
+def add_seconds(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--seconds",
         type=float,
@@ -123,7 +123,7 @@ def check(plan: Plan, args: argparse.Namespace) -> None:
     planning.check(plan, args.runs, hosts=not args.no_check)
 
 
-def add_no_check(parser: argparse.ArgumentParser) -> None:
+def add_no_check(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--no-check", action="store_true", help="do not look at the site's hosts before the start")
 
 
@@ -168,14 +168,4 @@ def find_run(args: argparse.Namespace, *, own: bool = False) -> RunDir:
 
 def named_run(args: argparse.Namespace) -> tuple[RunDir, str] | None:
     """The run that `suite` names, if it can be the name of nothing else, and after a colon one of its cases."""
-    name = args.suite
-    if name.endswith((".yaml", ".yml")) or name.count(":") == 5 or name in suites.built_in_names():
-        return None
-    run, _, case = name.partition(":")
-    found = rundir.find(args.runs, run)
-    known = [planned.case for planned in found.manifest().plan.cases]
-    if case and not any(one.startswith(case) for one in known):
-        raise UserError(
-            f"{name}: no case begins with `{case}`{did_you_mean(case, known)}; {found.id} has {one_of(known)}"
-        )
-    return found, case
+    return planning.named_run(args.runs, args.suite)

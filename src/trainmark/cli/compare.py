@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainmark import api
-from trainmark.cli import common
+from trainmark.cli import common, compare_live
 from trainmark.errors import NOTHING_COMPARED, OK, THRESHOLD_CROSSED, UserError
 from trainmark.report.show import format_of, show
 from trainmark.spec.notation import parse_share
@@ -23,11 +24,15 @@ examples:
   trainmark compare last:mnist:pytorch:cpu:1:1:5 last:mnist:pytorch:cpu:1:2:5     two cases of one run
   trainmark compare baseline last --fail-over 5% -o comment.md     against the baseline of its hosts, for a pull request
   trainmark compare monday tuesday wednesday                   every other one against the first
+  trainmark compare --live old-run new-suite.yaml              both are run anew, in turns; then the same verdict
+  trainmark compare --live gpt2:pytorch:cpu:1:1:5 --set-b dtype=bf16     one case, and the same with another setting
 verdicts on B: faster, slower, equivalent (within the margin), inconclusive (with the runs per side it would take).
 exit codes: 4 a case lost more than the threshold, and that is beyond doubt (5 % over all cases); 5 nothing could be
 compared (no case has two rounds with a figure on both sides); else 0.
 Runs of different days differ by more than their rounds do: how much is taken from other runs of the case in the folder,
 from 3 on; else a note says how wide the interval might be. Cases of one run (RUN:CASE) are interleaved: they need none.
+With --live, A and B become two new runs whose blocks are taken in turns; who comes first is drawn for each block.
+`trainmark resume` goes on with one that was stopped, and `trainmark compare` of the two says the same again.
 """
 
 
@@ -62,9 +67,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--why", action="store_true", help="of two diagnostic runs: what adds how much to the difference"
     )
+    compare_live.configure(parser)
 
 
 def call(args: argparse.Namespace) -> int:
+    if args.live:
+        return compare_live.begin(args)
+    compare_live.refuse(args)
     if args.why:
         return _why(args)
     found = api.compare(
@@ -75,16 +84,19 @@ def call(args: argparse.Namespace) -> int:
         threshold=parse_share(args.threshold, "--fail-over", zero=True),
         force=args.force,
     ).record
-    _write(args, found)
+    write(found, format_of(args.format, args.output), args.output, args)
+    return exit_code(found)
+
+
+def exit_code(found: list[Comparison]) -> int:
     if any(one.past_threshold for one in found):
         return THRESHOLD_CROSSED
     return OK if any(one.judged for one in found) else NOTHING_COMPARED
 
 
-def _write(args: argparse.Namespace, found: list[Comparison]) -> None:
-    kind = format_of(args.format, args.output)
+def write(found: list[Comparison], kind: str, output: Path | None, args: argparse.Namespace) -> None:
     several = {"comparisons": found} if kind == "json" and len(found) > 1 else found
-    common.write(show(found[0] if len(found) == 1 else several, kind, common.language(kind, args)), args.output)
+    common.write(show(found[0] if len(found) == 1 else several, kind, common.language(kind, args)), output)
 
 
 def _why(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from trainmark.cli import common, drive, terminal
 from trainmark.errors import CASE_FAILED, OK, UserError
 from trainmark.plan import diagnose as plans
 from trainmark.run import planning, session
+from trainmark.store import secrets
 from trainmark.store.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def call(args: argparse.Namespace) -> int:
         plan = found.manifest().plan
         if plan.kind == "diagnosis":
             return OK if all(one.traced_step.value is not None for one in _write(found, args)) else CASE_FAILED
+        plan = secrets.whole(found, plan)
     seed = planning.random_seed() if args.seed is None else args.seed
     made = plans.diagnostic(plans.distinct(plan, case), args.rounds, args.skip, args.steps, seed)
     common.check(made, args)
@@ -71,7 +73,7 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
         terminal.out(show(shown, "json-line"))
         return found
     terminal.out("\n" + show(found, "text", args.language))
-    terminal.out(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
+    terminal.tell(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
     if folder is not None:
-        terminal.out(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
+        terminal.tell(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
     return found

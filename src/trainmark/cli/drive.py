@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import importlib
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import msgspec
 from trainmark.cli import common, terminal
 from trainmark.errors import CASE_FAILED, OK, STOPPED
 from trainmark.i18n import words
+from trainmark.i18n.texts import Text
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.report.run_log import logged
@@ -28,7 +28,6 @@ from trainmark.store.rundir import RunDir
 
 # Shows the result of a run; gives the exit code of a run whose rounds all succeeded.
 Show = Callable[[RunDir, argparse.Namespace], int]
-_LOOK_SECONDS = 0.5
 # Runs of these kinds tell of other things than speeds.
 _SHOWS = {
     "automl": "trainmark.cli.automl.run:show",
@@ -44,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-skip",
         action="store_true",
-        help="skip cases that the site is too small for; exit 0 when the only flaw is a skipped case",
+        help="skip cases that the site is too small for; exit 0 although cases were skipped, if others succeeded",
     )
 
 
@@ -69,36 +68,37 @@ def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
             return STOPPED
         code = _show_result(run, plan, args)
         _hint(run, plan, final, args)
-        return exit_code(final, allow_skip=args.allow_skip) or code
+        return exit_code(final, allow_skip=args.allow_skip and _measured(run, plan)) or code
 
 
-def watched(run: RunDir, plan: Plan, args: argparse.Namespace, switch: Switch) -> JobState | None:
-    """Drives a run in the foreground and shows how far it is. None: another controller has it now."""
-    observer = _terminal_observer(run, plan, args)
+def watched(
+    run: RunDir,
+    plan: Plan,
+    args: argparse.Namespace,
+    switch: Switch,
+    blocks: int | None = None,
+    heading: Text | None = None,
+) -> JobState | None:
+    """Drives a run in the foreground and shows how far it is. None: another controller has it now. `blocks`: only the
+    first so many. `heading`: what stands above its progress instead of its name and folder."""
+    observer = _terminal_observer(run, plan, args, heading)
     try:
-        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch, args))
+        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch, blocks, args))
     except LostLease as error:
         terminal.err(f"trainmark: {error}; this controller ends\n")
         return None
 
 
-def _driven(run: RunDir, plan: Plan, observer: Observer, switch: Switch, args: argparse.Namespace) -> JobState:
+def _driven(
+    run: RunDir, plan: Plan, observer: Observer, switch: Switch, blocks: int | None, args: argparse.Namespace
+) -> JobState:
     """Once its hosts are free of other runs; with a word beforehand when others work on the machine to be measured."""
-    _wait_for_hosts(run, plan, observer, switch)
-    busy = busy_machine() if launcher_of(plan.site).this_machine else None
+    first = blocks is None or blocks == 1
+    busy = busy_machine() if first and launcher_of(plan.site).this_machine else None
     if busy is not None:
         observer.note(busy)
-    return campaign.drive(run, plan, observer, switch, getattr(args, "after_epoch", None))
-
-
-def _wait_for_hosts(run: RunDir, plan: Plan, observer: Observer, switch: Switch) -> None:
-    places = machine.places_of(plan) if machine.wait_asked() else {}
-    told = False
-    while places and (blocking := machine.try_claim(run.path, places)) and not switch.level():
-        if not told:
-            observer.note(machine.in_the_way(blocking))
-            told = True
-        time.sleep(_LOOK_SECONDS)
+    epoch = getattr(args, "after_epoch", None)
+    return campaign.drive(run, plan, observer, switch, blocks, epoch, patient=machine.wait_asked())
 
 
 def _show_result(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
@@ -130,6 +130,12 @@ def _show_of(plan: Plan) -> Show:
     return show
 
 
+def _measured(run: RunDir, plan: Plan) -> bool:
+    """Whether any case was run: nobody who allows cases to be skipped means all of them."""
+    state = session.state_of(run, plan)
+    return any(state.case_outcome(index)[0] is JobState.SUCCEEDED for index in range(len(plan.cases)))
+
+
 def exit_code(final: JobState, *, allow_skip: bool) -> int:
     if final is JobState.SUCCEEDED or (final is JobState.SKIPPED and allow_skip):
         return OK
@@ -145,7 +151,7 @@ def _show(run: RunDir, args: argparse.Namespace) -> int:
     return OK
 
 
-def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Observer:
+def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace, heading: Text | None) -> Observer:
     out = sys.stderr if args.json else sys.stdout
     if plan.kind == "automl":
         from trainmark.cli.automl.run import Progress
@@ -154,7 +160,7 @@ def _terminal_observer(run: RunDir, plan: Plan, args: argparse.Namespace) -> Obs
     from trainmark.cli import progress
 
     quiet = args.log_level in ("warning", "error")
-    return progress.choose(out, run, plan, quiet=quiet)
+    return progress.choose(out, run, plan, quiet=quiet, language=args.language, heading=heading)
 
 
 def _detach(run: RunDir, args: argparse.Namespace) -> int:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from trainmark.agent.secrets import without_settings
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean
 from trainmark.launch.sites import for_suite
+from trainmark.report.render.text import columns
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec.band import batch_per_rank, global_batch
@@ -32,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     case = _find(args)
     if args.json:
+        shown = without_settings(case.values)
         found = {
             "case": str(case.id),
             "fingerprint": case.fingerprint,
@@ -39,13 +42,15 @@ def call(args: argparse.Namespace) -> int:
             "division": case.division,
             "data": case.data,
             "checkpoint": case.checkpoint,
-            "parameters": {name: {"value": s.value, "origin": s.origin} for name, s in case.params.items()},
+            "parameters": {
+                name: {"value": shown[name], "origin": setting.origin} for name, setting in case.params.items()
+            },
             "deadlines": msgspec.to_builtins(case.deadlines),
             "length": msgspec.to_builtins(case.length),
         }
         terminal.json(found, indent=1)
     else:
-        terminal.out(text(case))
+        terminal.tell(text(case))
     return 0
 
 
@@ -90,10 +95,10 @@ def length_text(length: Length | None) -> str:
 
 
 def text(case: Case) -> str:
-    workload = case.found.workload
+    workload, shown = case.found.workload, without_settings(case.values)
     lines = [
         str(case.id),
-        f"  {workload.title}",
+        f"  {terminal.cell(workload.title)}",
         f"  {_trained(case)}",
         f"  {length_text(case.length)}",
         "",
@@ -102,11 +107,8 @@ def text(case: Case) -> str:
     for name, setting in case.params.items():
         parameter = workload.parameters[name]
         locked = "locked" if parameter.locked else ""
-        rows.append((name, value_text(setting.value), setting.origin, locked, parameter.help))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
-        lines.append("  " + "  ".join([*cells, row[4]]).rstrip())
+        rows.append((name, value_text(shown[name]), setting.origin, locked, parameter.help))
+    lines += [f"  {line}" for line in columns([[terminal.cell(cell) for cell in row] for row in rows])]
     lines += ["", f"  preset       {case.preset} (of {', '.join(workload.presets)})"]
     lines.append(f"  division     {case.division}" + (f", changed: {', '.join(case.opened)}" if case.opened else ""))
     lines.append(f"  data         {case.data or 'none'}")

@@ -23,7 +23,7 @@ def call(args: argparse.Namespace) -> int:
     if args.json:
         terminal.json(rows)
     else:
-        terminal.out(table(rows) or f"no {args.what}\n")
+        terminal.out(table(rows) or terminal.said(f"no {args.what}\n"))
     return 0
 
 
@@ -31,7 +31,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     """Columns by key; empty for no rows."""
     if not rows:
         return ""
-    lines = [list(rows[0])] + [[flat(str(value)) for value in row.values()] for row in rows]
+    lines = [[terminal.cell(key) for key in rows[0]]]
+    lines += [[flat(terminal.cell(value)) for value in row.values()] for row in rows]
     return "".join(f"{line}\n" for line in columns(lines))
 
 
@@ -76,12 +77,22 @@ def _workloads() -> list[dict[str, Any]]:
 
 
 def _devices() -> list[dict[str, Any]]:
-    from trainmark.devices.protocol import REGISTRY
+    from trainmark.devices.protocol import REGISTRY, published
 
-    return [
-        {"device": name, "verified": "yes" if item.verified else "no", "visible by": item.visible or "–"}
-        for name, item in ((name, REGISTRY.get(name)) for name in REGISTRY.names())
-    ]
+    found = []
+    for name in REGISTRY.names():
+        item = REGISTRY.get(name)
+        found.append(
+            {
+                "device": name,
+                "proven by": " + ".join(item.proven) or "– (unverified)",
+                "visible by": item.visible or "–",
+                "in containers": item.container_visible or "–",
+                "pytorch": item.torch_device or "–",
+                "peaks": len(published(name)) or "–",
+            }
+        )
+    return found
 
 
 def _formats() -> list[dict[str, Any]]:

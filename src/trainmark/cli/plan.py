@@ -10,6 +10,7 @@ from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.run import progress
 from trainmark.spec.case_id import value_text
+from trainmark.store import secrets
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,11 +20,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace) -> int:
-    plan = common.make_plan(args)
+    plan = secrets.masked(common.make_plan(args))[0]
     if args.json:
         terminal.json(plan, indent=1)
     else:
-        terminal.out(text(plan, drawn=args.seed is None))
+        terminal.tell(text(plan, drawn=args.seed is None))
     return 0
 
 

@@ -12,8 +12,9 @@ from trainmark.run.campaign import Campaign
 EPILOG = """\
 Rounds that ended are kept as they are. A round whose agent still works is followed, one that was cut off gets a new
 attempt, and cases that were skipped are looked at again. Nothing is counted twice.
-An acceptance, a bisection or a search for the largest batch goes on as a whole, to its result; a bisection and a search
-are named by their folder (`.bisect-…`, `.fit-…`). Without RUN it is the newest run, or a newer one of these.
+An acceptance, a bisection, a search for the largest batch or a live comparison goes on as a whole, to its result; they
+are named by their folder (`.bisect-…`, `.fit-…`, `.live-…`), a live comparison also by either of its runs. Without RUN
+it is the newest run, or a newer one of these.
 The clock of an AutoML experiment does not stop in between: what is left of its time is what is left.
 """
 
@@ -37,7 +38,7 @@ def call(args: argparse.Namespace) -> int:
         from trainmark.campaigns import accept
 
         made = accept.find(run)
-    elif plan.kind in ("bisect", "fit"):
+    elif plan.kind in ("bisect", "fit") or plan.turns:
         made = campaign.of_run(run)
     if made is not None:
         return _go_on(made, args)
@@ -46,14 +47,12 @@ def call(args: argparse.Namespace) -> int:
 
         return resume(args)
     if session.nothing_left(run, plan) and not args.json:
-        terminal.out(f"run {run.id} has nothing left to do\n")
+        terminal.tell(f"run {run.id} has nothing left to do\n")
     return drive.drive(run, plan, args)
 
 
 def _go_on(made: Campaign, args: argparse.Namespace) -> int:
-    from trainmark.cli import accept, bisect, fit
+    from trainmark.cli import accept, bisect, compare_live, fit
 
-    kind = made.record().kind
-    if kind == "acceptance":
-        return accept.go_on(made, args)
-    return bisect.go_on(made, args) if kind == "bisect" else fit.go_on(made, args)
+    doors = {"acceptance": accept.go_on, "bisect": bisect.go_on, "fit": fit.go_on, "live": compare_live.go_on}
+    return doors[made.record().kind](made, args)

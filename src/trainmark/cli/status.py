@@ -8,6 +8,7 @@ from typing import Any
 from trainmark.cli import common, terminal
 from trainmark.cli.list import table
 from trainmark.i18n.speaker import say
+from trainmark.i18n.texts import label
 from trainmark.report.render.data import to_json_line
 from trainmark.run import control
 from trainmark.run.control import RoundStatus, RunStatus
@@ -25,12 +26,12 @@ def call(args: argparse.Namespace) -> int:
     found = control.status(run)
     state = shown_state(run, found)
     owner = "" if found.owner is None else f"owner {found.owner}, epoch {found.owner.epoch}"
-    rounds = rows(found)
+    rounds = rows(found, "en" if args.json else args.language)
     if args.json:
         reasons = [{**row, "reason": one.reason} for row, one in zip(rounds, found.rounds, strict=True)]
         terminal.out(to_json_line({"run": run.id, "state": state, "owner": owner, "rounds": reasons}))
     else:
-        terminal.out(f"run {run.id}  {state}  {owner}\n\n" + table(rounds))
+        terminal.out(terminal.said(f"run {run.id}  {state}  {owner}\n\n") + table(rounds))
     return 0
 
 
@@ -40,12 +41,12 @@ def shown_state(run: RunDir, found: RunStatus) -> str:
     return f"LOST: its controller is gone; `{common.resume_line(run, run.manifest().plan)}` goes on"
 
 
-def rows(found: RunStatus) -> list[dict[str, Any]]:
-    return [_row(one) for one in found.rounds]
+def rows(found: RunStatus, language: str = "en") -> list[dict[str, Any]]:
+    return [_row(one, language) for one in found.rounds]
 
 
-def _row(one: RoundStatus) -> dict[str, Any]:
-    what = say(one.reason)
+def _row(one: RoundStatus, language: str) -> dict[str, Any]:
+    what = say(one.reason, language)
     if one.state is JobState.RUNNING:
-        what = one.progress.text(one.unit) if one.progress else "starting"
+        what = say(one.progress.told(one.unit) if one.progress else label("progress.starting"), language)
     return {"case": one.case, "round": one.round, "attempt": one.attempt, "state": str(one.state), "what": what}

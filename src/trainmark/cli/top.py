@@ -37,7 +37,7 @@ def call(args: argparse.Namespace) -> int:
 
 
 def screen(runs: Path) -> str:
-    return table([_row(one) for one in control.running(runs)]) or f"nothing runs in {runs.resolve()}\n"
+    return table([_row(one) for one in control.running(runs)]) or terminal.said(f"nothing runs in {runs.resolve()}\n")
 
 
 def _row(one: Running) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _row(one: Running) -> dict[str, Any]:
         "run": one.run.id,
         "case": one.case.case,
         "round": f"{one.round}/{one.case.repeat}",
-        "step": f"{seen.step}/{seen.steps or '?'}" if seen else "–",
+        "step": _steps(seen.step, seen.steps) if seen else "–",
         "rate": f"{seen.rate:,.1f} {one.case.unit}/s" if seen and seen.rate is not None else "–",
         "cpu": _share(sample.get("cpu")),
         "steal": _share(sample.get("steal")),
@@ -54,6 +54,10 @@ def _row(one: Running) -> dict[str, Any]:
         "time": duration(seen.uptime) if seen else "–",
         "note": _note(one),
     }
+
+
+def _steps(step: int, steps: int | None) -> str:
+    return str(step) if steps is None else f"{step}/{steps}"
 
 
 def _note(one: Running) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from trainmark.devices.protocol import REGISTRY, Device, container_flags
 from trainmark.errors import UserError
 from trainmark.spec.site import Build, Container
 from trainmark.spec.yamlfile import Location
@@ -52,7 +53,9 @@ def in_container(
     argv.append(f"--user={asked.user or '%TRAINMARK_UID%:%TRAINMARK_GID%'}")
     argv += [f"--cap-add={capability}" for capability in asked.capabilities]
     argv += [f"--device={device}" for device in asked.devices]
-    argv += [f"--ulimit={limit}={value}" for limit, value in asked.ulimits.items()]
+    handed, limits = _of_device(asked, plan)
+    argv += handed
+    argv += [f"--ulimit={limit}={value}" for limit, value in {**limits, **asked.ulimits}.items()]
     argv.append(f"--volume={work}:{work}")
     data = plan["config"].get("data")
     if data and data.startswith("/"):
@@ -62,6 +65,16 @@ def in_container(
     argv += [f"--volume={mount if ':' in mount else f'{mount}:{mount}'}" for mount in asked.mounts]
     argv += asked.options
     return ContainerCommand(asked.engine, name, image, [*argv, "--entrypoint=", image, *agent])
+
+
+def _of_device(asked: Container, plan: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """Flags and limits by which the case's devices get into the container, unless the site hands them in itself."""
+    vendor = (plan.get("device") or {}).get("vendor")
+    if not vendor or vendor == "cpu" or asked.devices or asked.runtime or not REGISTRY.knows(vendor):
+        return [], {}
+    device: Device = REGISTRY.get(vendor)
+    flags = container_flags(device, len(plan["ranks"]))
+    return ([] if set(flags) & set(asked.options) else flags), dict(device.ulimits)
 
 
 # The modules are this text's arguments, never part of it.

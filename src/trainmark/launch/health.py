@@ -60,7 +60,7 @@ def _network(host: str, facts: Facts) -> Iterator[Finding]:
 def _nvidia(host: str, facts: Facts) -> Iterator[Finding]:
     known = facts.get("nvidia")
     for number, one in enumerate((known or {}).get("devices", [])):
-        who = {"device": number, "name": one["name"]}
+        who = {"device": number, "name": one["model"]}
         if one["uncorrected"]:
             yield _note(host, "ECC", reason("gpu-ecc", count=one["uncorrected"], **who), reason("cure-gpu"), False)
         if one["remap_failed"]:
@@ -161,7 +161,7 @@ def alike(facts: Facts) -> dict[str, str]:
         "NUMA nodes": (facts.get("numa") or {}).get("nodes"),
         "clock source": facts.get("clock_source"),
         "NVIDIA driver": nvidia.get("driver"),
-        "devices": ", ".join(_counted(one["name"] or "?" for one in nvidia.get("devices", []))),
+        "devices": ", ".join(_counted(one["model"] or "?" for one in nvidia.get("devices", []))),
         "ECC": ", ".join(sorted({str(one["ecc"]) for one in nvidia.get("devices", [])})),
         "NVLink": ", ".join(f"{one['up']} up" for _, one in sorted((facts.get("nvlink") or {}).items())),
         "InfiniBand": ", ".join(f"{name} {port['rate']}" for name, port in sorted(ports.items())),

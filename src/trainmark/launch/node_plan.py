@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from trainmark.devices.protocol import REGISTRY, Device
 from trainmark.launch.protocol import AttemptSpec, NodeStart
 from trainmark.launch.trees import Tree, moved
 from trainmark.plan.records import CasePlan, NodePlan
@@ -60,7 +61,12 @@ def render(
             "tuning": _tuning(case, site),
             "containment": site.containment,
             "memory": case.memory,
-            "device": {"vendor": case.vendor, "visible": None if case.foreign_ranks else case.visible},
+            "board": {"argv": site.ipmi.command(node.host), "every": site.ipmi.every} if site.ipmi else None,
+            "device": {
+                "vendor": case.vendor,
+                "visible": None if case.foreign_ranks else case.visible,
+                "setup": list(_device(case).setup),
+            },
         },
     )
 
@@ -83,6 +89,12 @@ def spelled(plan: dict[str, Any], here: str, there: str, tree: Tree | None, tree
     path = [moved_tree(text) for text in plan["path"]]
     paths = {"dir": moved_run(plan["dir"]), "lease": moved_run(plan["lease"]), "path": path}
     return {**plan, **paths, "config": config, "ranks": ranks}
+
+
+def _device(case: CasePlan) -> Device:
+    """A vendor of an older plan that nobody knows any more needs nothing."""
+    found: Device = REGISTRY.get(case.vendor) if REGISTRY.knows(case.vendor) else Device()
+    return found
 
 
 def _tuning(case: CasePlan, site: Site) -> dict[str, Any]:
@@ -121,6 +133,8 @@ def _config(spec: AttemptSpec, node: NodePlan, folder: Path) -> dict[str, Any]:
         "framework": case.framework,
         "device": case.vendor,
         "backend": case.backend,
+        "torch_device": _device(case).torch_device or None,
+        "torch_module": _device(case).torch_module,
         "preset": case.preset,
         "params": case.params,
         # How long to train, where that is not the steps of the parameters.

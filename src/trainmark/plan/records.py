@@ -22,7 +22,7 @@ SCHEMA = 1
 # Of runs that another tool did.
 IMPORTED_PRESET = "imported"
 # What a run is made for: decides how it is reported, resumed and what goes beside its rounds.
-Kind = Literal["benchmark", "acceptance", "diagnosis", "peaks", "goodput", "automl", "fit", "bisect", "import"]
+Kind = Literal["benchmark", "acceptance", "diagnosis", "peaks", "goodput", "automl", "fit", "bisect", "live", "import"]
 # A case is asked for its address once for every round of it.
 _id = lru_cache(maxsize=1024)(CaseId.parse)
 
@@ -208,6 +208,8 @@ class Plan(msgspec.Struct, frozen=True):
     kind: Kind = "benchmark"
     # The YAML that the suite was read from, where it was.
     suite_text: str = ""
+    # A name that two runs share whose blocks were taken in turns: round for round they are of the same time.
+    turns: str = ""
     # Seconds for the whole run, after which a case that has a result gets no further round.
     within: float | None = None
 

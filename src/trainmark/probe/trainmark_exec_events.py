@@ -58,7 +58,9 @@ class HookRecorder(trainmark_probe._Recorder):  # type: ignore[misc]
         if loss is not None:
             self._losses.append((self._step, loss))
         self._emit("STEP_END", step=self._step)
-        if self._step - self._edge_step >= trainmark_probe.BLOCK_STEPS:
+        if self._event is not None:
+            self._events.append((self._step, self._event()))
+        if self._blocks.ends(self._step, monotonic_ns()):
             self._edge()
 
     def data(self, waited_ns: int) -> None:
@@ -67,6 +69,7 @@ class HookRecorder(trainmark_probe._Recorder):  # type: ignore[misc]
 
     def began(self, at_ns: int) -> None:
         self._edge()
+        self._last_event = None if self._event is None else self._event()
         self._training = True
         self._idle_until = at_ns
         self._emit("TRAIN_START", at_ns)
@@ -85,7 +88,7 @@ class HookRecorder(trainmark_probe._Recorder):  # type: ignore[misc]
         with open(path, "rb") as file:
             done = file.read().count(b'"k":"STEP_END"')
         if done:
-            self._step = self._edge_step = done
+            self._step = self._blocks.step = done
 
 
 class QuietSpans:
@@ -158,6 +161,10 @@ class ExecEvents:
     def device(self) -> tuple[str, Callable[[], Any] | None]:
         """What is trained on, and a call that waits for it; None where the program itself waits."""
         raise NotImplementedError
+
+    def event(self) -> Callable[[], Any] | None:
+        """Puts an event into the queue of the device, which times steps; None where there is no such thing."""
+        return None
 
     def world(self) -> tuple[int | None, int]:
         """Rank and number of ranks; the rank is None where nobody has said one."""
@@ -247,7 +254,7 @@ class ExecEvents:
         self.say("rank %d %d" % (os.getpid(), rank))
         recorder = HookRecorder(self._path, rank)
         device, sync = self.device()
-        recorder.init(self._settings.get("unit") or "samples", device, sync, world, self._began_ns)
+        recorder.init(self._settings.get("unit") or "samples", device, sync, world, self._began_ns, self.event())
         recorder.continue_from(self._path)
         if rank and told is None:
             recorder.note("beside", rank)

@@ -40,11 +40,15 @@ __all__ = [
     "rank", "resume", "span", "step", "train_end", "train_start",
 ]  # fmt: skip
 
-# A block, between two synchronisations of the device, ends at whichever is reached first.
-BLOCK_STEPS = 10
+# Steps of a block, between two synchronisations of the device: the fewest that take BLOCK_NS, else the most. Each
+# number divides the next, and blocks end at its multiples.
+BLOCKS = (1, 5, 10)
+BLOCK_STEPS = BLOCKS[-1]
 BLOCK_NS = 1_000_000_000
 # "pid:path" of the process that writes this rank's events; its children inherit the variable and write nothing.
 OWNER = "TRAINMARK_PROBE_PID"
+# What PyTorch and plug-ins of vendors call their devices; older releases do not tell which one is there.
+TORCH_DEVICES = ["cuda", "npu", "mlu", "musa", "xpu"]
 # Keys of a STEP_END event, which spans are added to.
 RESERVED = frozenset(("k", "rank", "seq", "t", "step", "n", "loss"))
 
@@ -71,6 +75,39 @@ def rank() -> int:
     return int(os.environ.get("TRAINMARK_RANK") or os.environ.get("RANK") or 0)
 
 
+class Blocks:
+    """After which steps a block ends: at multiples of a number of steps that follows from the pace.
+
+    Ranks do not ask each other, and their clocks differ. Whatever each finds its pace to be, all end a block at every
+    multiple of the largest number that any of them chose, and never less often than every BLOCK_STEPS steps.
+    """
+
+    __slots__ = ("ns", "step", "steps")
+
+    def __init__(self) -> None:
+        self.step = 0  # the last of the block before, and when it was done
+        self.ns = 0
+        self.steps = BLOCK_STEPS
+
+    def ends(self, step: int, now: int) -> bool:
+        """Whether one ends after `step`. Of a device that runs behind the host only the last block's pace is known."""
+        return step % min(self.steps, _steps_of_block(step - self.step, now - self.ns)) == 0
+
+    def ended(self, step: int, now: int) -> None:
+        """A block ended, or whatever came after it."""
+        if step > self.step:
+            self.steps = _steps_of_block(step - self.step, now - self.ns)
+        self.step = step
+        self.ns = now
+
+
+def _steps_of_block(made: int, ns: int) -> int:
+    for steps in BLOCKS:
+        if steps * ns >= made * BLOCK_NS:
+            return steps
+    return BLOCK_STEPS
+
+
 class _Recorder:
     """Writes events into the file `path`, which the first call opens; its public methods are the calls."""
 
@@ -86,8 +123,11 @@ class _Recorder:
         self._spans: dict[bytes, int] = {}  # nanoseconds since the last step, by `,"name":`
         self._span_keys: dict[str, bytes] = {}
         self._losses: list[tuple[int, Any]] = []
-        self._edge_step = 0
-        self._edge_time = 0
+        self._blocks = Blocks()
+        self._event: Callable[[], Any] | None = None
+        self._memory: Callable[[], int | None] | None = None
+        self._last_event: Any = None
+        self._events: list[tuple[int, Any]] = []  # since the last block ended, by step
         head = b'{"k":"STEP_END","rank":%d,"seq":%%d,"t":%%d,"step":%%d,"n":%%d' % rank
         self._line = head + b"}\n"
         self._line_loss = head + b',"loss":%r}\n'
@@ -104,11 +144,16 @@ class _Recorder:
         sync: _Wait | None = None,
         world: int = 1,
         began: int | None = None,
+        event: Callable[[], Any] | None = None,
+        memory: Callable[[], int | None] | None = None,
     ) -> None:
         """The process has begun, now or at `began` on the monotonic clock. `unit` is what a sample is called.
 
         A device other than `cpu` runs behind the program, so `sync` must be given: a call that returns when
-        the device has done all its work. `world` is the number of processes that train together.
+        the device has done all its work. `event` puts an event into the device's queue and returns it, or None where
+        there is no such thing; `first.elapsed_time(second)` are milliseconds, as in PyTorch. With it the device itself
+        times each step. `memory` gives the most bytes that the device's allocator ever held, or None; it is asked at
+        the end. `world` is the number of processes that train together.
         """
         if self._open:
             return
@@ -119,7 +164,9 @@ class _Recorder:
             return
         os.environ[OWNER] = "%d:%s" % (os.getpid(), self._path)
         self._sync = sync
-        self._edge_time = monotonic_ns()
+        self._event = event if sync is not None else None
+        self._memory = memory
+        self._blocks.ns = monotonic_ns()
         self._attach()
         self._dump_stacks_on_signal()
         self._emit(
@@ -142,12 +189,13 @@ class _Recorder:
 
     def resume(self, step: int) -> None:
         """Training goes on after `step`, from a checkpoint: the next step is `step` + 1."""
-        self._step = self._edge_step = int(step)
+        self._step = self._blocks.step = int(step)
         self.note("resumed_from_step", int(step))
 
     def train_start(self) -> None:
         """Training begins: the first step lasts from here to the first `step()`."""
         self._edge()
+        self._last_event = None if self._event is None else self._event()
         self._training = True
         self._emit("TRAIN_START")
 
@@ -160,7 +208,7 @@ class _Recorder:
     def step(self, samples: int, loss: Any = None) -> None:
         """A step has ended in which this process trained `samples` samples.
 
-        Never waits for the device: a loss that is a tensor is written at the next block edge.
+        Never waits for the device: a loss that is a tensor, and the device's own time, are written when a block ends.
         """
         now = monotonic_ns()
         fd = self._fd
@@ -186,7 +234,10 @@ class _Recorder:
             raise self._lost(error) from error
         if done != len(line):
             self._write(line[done:])
-        if step - self._edge_step >= BLOCK_STEPS or now - self._edge_time >= BLOCK_NS:
+        if self._event is not None:
+            self._events.append((step, self._event()))
+        blocks = self._blocks
+        if (not step % blocks.steps or now - blocks.ns >= BLOCK_NS) and blocks.ends(step, now):
             self._edge()
 
     def span(self, name: str) -> Any:
@@ -213,7 +264,8 @@ class _Recorder:
     def finish(self, converged: bool | None = None, **values: Any) -> None:
         """All is done. `converged`: whether the target was reached, None if there was none."""
         self._edge()
-        self.note("peak_memory_bytes", _peak_memory())
+        held = self._memory() if self._memory is not None else None
+        self.note("peak_memory_bytes", _peak_memory() if held is None else held)
         self._emit("FINISHED", values=dict(values, converged=converged))
 
     # -- what the calls share
@@ -223,7 +275,8 @@ class _Recorder:
         self._fd = -1
         self._open = True
         self._sync = None
-        self._losses = []
+        self._event = None
+        self._events, self._losses = [], []
 
     def _attach(self) -> None:
         """Opens the file. What an earlier process of this rank wrote stays, and its numbers go on."""
@@ -256,16 +309,34 @@ class _Recorder:
             pass  # standard error is not a file here, or the system has no such signal
 
     def _edge(self) -> None:
-        """The end of a block: waits for the device, writes a BLOCK event, and the losses that are ready."""
+        """The end of a block: waits for the device, writes a BLOCK event, and the times and losses that are ready."""
         if self._sync is not None:
             self._sync()
-            if self._step > self._edge_step:
+            if self._step > self._blocks.step:
                 self._emit("BLOCK", step=self._step)
-        self._edge_step = self._step
-        self._edge_time = monotonic_ns()
+        self._blocks.ended(self._step, monotonic_ns())
+        if self._events:
+            self._write_times()
         if self._losses:
             losses, self._losses = self._losses, []
             self._emit("LOSS", steps=[at for at, _ in losses], values=[float(loss) for _, loss in losses])
+
+    def _write_times(self) -> None:
+        """What the device says of the steps of a block: nanoseconds from the end of one to the end of the next."""
+        steps, values, last = [], [], self._last_event
+        events, self._events = self._events, []
+        try:
+            for step, event in events:
+                if last is not None and event is not None:
+                    values.append(round(1e6 * last.elapsed_time(event)))
+                    steps.append(step)
+                last = event
+        except Exception as error:  # whatever a vendor's plug-in raises: training goes on without these times
+            self._event = None
+            self.note("no_device_times", "%s: %s" % (type(error).__name__, error))
+        self._last_event = last
+        if steps:
+            self._emit("TIMES", steps=steps, values=values)
 
     def _span_key(self, name: str) -> bytes:
         if name in RESERVED:
@@ -390,11 +461,38 @@ def _odd(value: float) -> str:
     return '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _peak_memory() -> int | None:
-    """Most bytes ever held: what PyTorch allocated on a CUDA device in use, else what the process held."""
+def torch_event(torch: Any, kind: str) -> Callable[[], Any] | None:
+    """For `init(event=…)`: events of the device that PyTorch calls `kind` (cuda, npu, mlu, musa, xpu, …)."""
+    made = getattr(getattr(torch, kind, None), "Event", None)
+    if made is None:
+        return None
+
+    def event() -> Any:
+        found = made(enable_timing=True)
+        found.record()
+        return found
+
+    return event
+
+
+def _torch_memory() -> int | None:
+    """Most bytes that PyTorch, or a vendor's plug-in, ever allocated on a device in use."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return int(torch.cuda.max_memory_allocated())
+    if torch is None:
+        return None
+    found = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
+    for kind in ([] if found is None else [found.type]) + TORCH_DEVICES:
+        device: Any = getattr(torch, kind, None)
+        if hasattr(device, "max_memory_allocated") and getattr(device, "is_initialized", bool)():
+            return int(device.max_memory_allocated())
+    return None
+
+
+def _peak_memory() -> int | None:
+    """Most bytes ever held: what PyTorch allocated on a device in use, else what the process held."""
+    held = _torch_memory()
+    if held is not None:
+        return held
     try:
         # Not `ru_maxrss`: on Linux that begins with what the process held that started this one.
         with open("/proc/self/status", "rb") as status:

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 from trainmark_batch_size import BatchSize  # type: ignore[import-not-found]
 from trainmark_exec_events import ExecEvents  # type: ignore[import-not-found]
+from trainmark_probe import torch_event  # type: ignore[import-not-found]
 from trainmark_step_counter import LoaderState, Source  # type: ignore[import-not-found]
 
 # How a batch that is asked for looks: gradients are off, the model is in evaluation mode, neither.
@@ -45,6 +46,10 @@ class TorchEvents(ExecEvents):  # type: ignore[misc]
     def device(self) -> tuple[str, Callable[[], Any] | None]:
         sync = getattr(getattr(self._torch, self._device, None), "synchronize", None)
         return ("cpu", None) if sync is None or self._device == "cpu" else (self._device, sync)
+
+    def event(self) -> Callable[[], Any] | None:
+        found: Callable[[], Any] | None = torch_event(self._torch, self._device)
+        return found
 
     def world(self) -> tuple[int | None, int]:
         distributed = self._torch.distributed

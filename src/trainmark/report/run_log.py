@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainmark.errors import SiteError, UserError
 from trainmark.i18n.speaker import say
+from trainmark.i18n.texts import joined, label
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
@@ -60,7 +61,7 @@ def drive_quietly(_step: Step, run: RunDir, plan: Plan, switch: Switch) -> JobSt
     return logged(run, Observer(), lambda observer: session.drive(run, plan, observer, switch))
 
 
-def outcome_line(case: CasePlan, ref: RoundRef, ended: Ended) -> str:
+def outcome_line(case: CasePlan, ref: RoundRef, ended: Ended, language: str = "en") -> str:
     """How a round ended, in one line."""
-    head = case.case if ended.state is JobState.SKIPPED else f"{case.case} round {ref.round}"
-    return f"{head}: {ended.state}" + (f": {say(ended.reason)}" if ended.reason else "")
+    head = case.case if ended.state is JobState.SKIPPED else label("progress.round", case.case, ref.round)
+    return say(joined(head, str(ended.state), ended.reason, joint=": "), language)

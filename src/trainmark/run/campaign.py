@@ -51,6 +51,8 @@ class Step(msgspec.Struct, frozen=True):
 
     what: str
     arguments: dict[str, Any] = {}
+    # A run that is there already and is driven further, by the path from the campaign's folder; None: a new run.
+    run: str | None = None
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -160,10 +162,14 @@ class Campaign:
 
     def _begin(self, procedure: Procedure, step: Step, lease: Lease) -> Member:
         """Written down before there is a manifest: without one, a folder is no run, and its plan is made again."""
+        record = self.record()
+        if step.run is not None:
+            member = Member(step.run, step)
+            self._write(msgspec.structs.replace(record, members=(*record.members, member)), lease)
+            return member
         plan = procedure.plan(step)
         run = rundir.create(procedure.folder(step), plan.suite)
         member = Member(os.path.relpath(run.path, self.folder), step)
-        record = self.record()
         self._write(msgspec.structs.replace(record, members=(*record.members, member)), lease)
         self.describe(run, plan)
         return member
@@ -275,15 +281,25 @@ class Companion(Observer):
 
 
 def drive(
-    run: RunDir, plan: Plan, observer: Observer, switch: Switch | None = None, epoch: int | None = None
+    run: RunDir,
+    plan: Plan,
+    observer: Observer,
+    switch: Switch | None = None,
+    blocks: int | None = None,
+    epoch: int | None = None,
+    *,
+    patient: bool = False,
 ) -> JobState:
-    """Drives one run of any kind, new or resumed, with what belongs beside it. `epoch`: see `session.drive`."""
+    """Drives one run of any kind, new or resumed, with what belongs beside it. `blocks`: only the first so many.
+    `epoch`, `patient`: see `session.drive`."""
     where = _COMPANIONS.get(plan.kind)
     if where is None:
-        return session.drive(run, plan, observer, switch, epoch=epoch)
+        return session.drive(run, plan, observer, switch, blocks=blocks, epoch=epoch, patient=patient)
     module, _, function = where.partition(":")
     make: Callable[[RunDir, Plan, Observer], AbstractContextManager[Companion]] = getattr(
         importlib.import_module(module), function
     )
     with make(run, plan, observer) as companion:
-        return session.drive(run, plan, Observers(companion, observer), switch, ending=companion.ending, epoch=epoch)
+        both = Observers(companion, observer)
+        more: dict[str, Any] = {"blocks": blocks, "epoch": epoch, "patient": patient}
+        return session.drive(run, plan, both, switch, ending=companion.ending, **more)

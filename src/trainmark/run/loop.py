@@ -97,12 +97,13 @@ class Loop:
         judge: Callable[[CasePlan, RoundRef, Path], Judged],
         clock: Callable[[], float] = time.monotonic,
         ending: Callable[[], Reason | None] = lambda: None,
+        blocks: int | None = None,
     ) -> None:
-        """`ending`: why no further round is needed; None while some are."""
+        """`ending`: why no further round is needed; None while some are. `blocks`: only the first so many blocks."""
         self._run, self._plan, self._state, self._launcher = run, plan, state, launcher
         self._writer, self._epoch, self._switch, self._preflight = writer, epoch, switch, preflight
         self._observer, self._renew, self._judge, self._clock = observer, renew, judge, clock
-        self._ending = ending
+        self._ending, self._blocks = ending, blocks
         # Attempts under way: one, unless the plan lets rounds of a block run side by side.
         self._going: list[Following] = []
         self._rests: dict[RoundRef, float] = {}
@@ -112,7 +113,8 @@ class Loop:
         self._lasted: dict[int, float] = {}
 
     def go(self) -> JobState:
-        """Until every round is over or somebody asked to stop. Returns the run's state."""
+        """Until every round is over or somebody asked to stop. Returns the run's state: PENDING where the rest is left
+        for another time."""
         self._take_up_open_attempts()
         while True:
             needless = None if self._switch.level() else self._ending()
@@ -124,6 +126,8 @@ class Loop:
                 self._look(needless)
             elif self._switch.level() or self._state.next_round() is None:
                 break
+            elif self._is_beyond():
+                return JobState.PENDING
             else:
                 # All that is left rests.
                 self._launcher.poll([], TICK_SECONDS)
@@ -134,8 +138,12 @@ class Loop:
         self._record(journal.FINISHED, state=final)
         return final
 
+    def _is_beyond(self) -> bool:
+        """Whether only blocks are left that are not to be run now."""
+        return self._blocks is not None and self._state.blocks_over() >= self._blocks
+
     def _start_more(self) -> None:
-        while len(self._going) < self._plan.width and not self._switch.level():
+        while len(self._going) < self._plan.width and not self._switch.level() and not self._is_beyond():
             ref = self._next()
             if ref is None:
                 return

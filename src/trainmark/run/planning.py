@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 import trainmark
-from trainmark.errors import SiteError, UserError
+from trainmark.errors import SiteError, UserError, did_you_mean, one_of
 from trainmark.launch.protocol import launcher_of
 from trainmark.launch.sites import for_suite
 from trainmark.plan.build import Places, build, with_peaks
@@ -22,6 +22,8 @@ from trainmark.spec import suite_cases
 from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.spec.site import Site
 from trainmark.spec.suite import Loaded
+from trainmark.store import rundir
+from trainmark.store.rundir import RunDir
 
 PRESETS = ("smoke", "quick", "full")
 _DEFAULT_PRESET = "quick"
@@ -74,6 +76,33 @@ def with_kept_peaks(plan: Plan, site_file: Path | None) -> Plan:
     from trainmark.spec import peaks
 
     return with_peaks(plan, peaks.load(known))
+
+
+def named_run(runs: Path, name: str) -> tuple[RunDir, str] | None:
+    """The run that a name means, if it can mean nothing else, and after a colon how one of its cases begins."""
+    if name.endswith((".yaml", ".yml")) or name.count(":") == 5 or name in suites.built_in_names():
+        return None
+    run, _, case = name.partition(":")
+    found = rundir.find(runs, run)
+    known = [planned.case for planned in found.manifest().plan.cases]
+    if case and not any(one.startswith(case) for one in known):
+        raise UserError(no_case(found, known, case))
+    return found, case
+
+
+def no_case(run: RunDir, known: Iterable[str], case: str, *, several: bool = False) -> str:
+    which = "several cases begin" if several else "no case begins"
+    names = list(known)
+    return f"{run.id}:{case}: {which} with `{case}`{did_you_mean(case, names)}; {run.id} has {one_of(names)}"
+
+
+def case_named(run: RunDir, plan: Plan, case: str) -> str:
+    """The identity of the one case of a run whose id begins so."""
+    known = {one.case: one.id.identity for one in plan.cases}
+    found = [known[case]] if case in known else [known[one] for one in known if one.startswith(case)]
+    if len(found) != 1:
+        raise UserError(no_case(run, known, case, several=bool(found)))
+    return found[0]
 
 
 def random_seed() -> int:

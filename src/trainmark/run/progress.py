@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from trainmark.i18n.speaker import say
+from trainmark.i18n.texts import Text, joined, label, named
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.spec.length import Length
 from trainmark.spec.shape import STEPS
@@ -33,16 +35,24 @@ class Progress(msgspec.Struct, frozen=True):
     state: str
     uptime: float
     step: int
+    # How many there will be, as far as that is known: a round by time goes on after the last of its recipe.
     steps: int | None
     rate: float | None
     # What its ranks do: importing, loading, warming up, training, evaluating (or another declared phase), ending.
     phase: str = ""
 
-    def text(self, unit: str) -> str:
-        doing = self.phase or self.state.lower()
-        step = f"  step {self.step}" + (f"/{self.steps}" if self.steps else "") if self.step else ""
-        rate = f"  {self.rate:,.1f} {unit}/s" if self.rate is not None else ""
-        return f"{doing}{step}{rate}"
+    def text(self, unit: str, language: str = "en") -> str:
+        return say(self.told(unit), language)
+
+    def told(self, unit: str) -> Text:
+        step: Text = None
+        if self.step:
+            step = label("progress.step-of", self.step, self.steps) if self.steps else label("progress.step", self.step)
+        rate = f"{self.rate:,.1f} {unit}/s" if self.rate else None
+        return joined(self._doing(), step, rate, joint="  ")
+
+    def _doing(self) -> Text:
+        return named("progress", self.phase) if self.phase else named("state", self.state)
 
 
 class Pace:
@@ -132,11 +142,12 @@ def look(attempt_dir: Path, case: CasePlan) -> Progress | None:
     rates = [node.get("rate") for node in nodes]
     # The one that is furthest behind is the one that is waited for.
     last: dict[str, Any] = min(ranks, key=lambda rank: int(rank.get("step") or 0), default={})
+    step, known = int(last.get("step") or 0), _steps(case)
     return Progress(
         state=min(str(node.get("state", "")) for node in nodes),
         uptime=max(float(node.get("uptime", 0.0)) for node in nodes),
-        step=int(last.get("step") or 0),
-        steps=_steps(case),
+        step=step,
+        steps=known if known is None or step <= known else None,
         rate=None if None in rates else sum(float(rate) for rate in rates if rate is not None),
         phase=_DOING.get(phase := str(last.get("phase") or ""), phase),
     )
@@ -151,15 +162,20 @@ def _steps(case: CasePlan) -> int | None:
     return max(given, least) if case.length.whole else None
 
 
-def run_left(plan: Plan, ended: set[RoundRef], seconds: float) -> float | None:
-    """How long the rest of a run may take, in seconds, after so many: as long for each round as so far. Rounds that run
-    side by side are counted by whole blocks. Never more than the plan allows, but for the blocks that run in any case.
-    None before the first is over."""
+def run_left(
+    plan: Plan, ended: set[RoundRef], seconds: float, before: frozenset[RoundRef] = frozenset()
+) -> float | None:
+    """How long the rest of a run may take, in seconds, after so many: as long for each round as so far, without those
+    that were over `before`. Rounds that run side by side are counted by whole blocks. Never more than the plan allows,
+    but for the blocks that run in any case. None before the first is over."""
     sizes = [1 if plan.width > 1 else len(block) for block in plan.blocks]
-    done = sum(ended.issuperset(block) for block in plan.blocks) if plan.width > 1 else len(ended)
-    if not done:
+    done, earlier = (
+        sum(over.issuperset(block) for block in plan.blocks) if plan.width > 1 else len(over)
+        for over in (ended, before)
+    )
+    if done <= earlier:
         return None
-    pace = seconds / done
+    pace = seconds / (done - earlier)
     left = pace * (sum(sizes) - done)
     if plan.blocks_within is None:
         return left

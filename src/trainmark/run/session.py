@@ -31,6 +31,8 @@ from trainmark.store import digests, journal, provenance, rundir, secrets, serie
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
 
+_LOOK_SECONDS = 0.5
+
 
 def create(plan: Plan, runs: Path, command: Sequence[str] = (), folder: Path | None = None) -> RunDir:
     """A new run: its folder and manifest. Nothing is started.
@@ -85,18 +87,35 @@ def drive(
     switch: Switch | None = None,
     *,
     ending: Callable[[], Reason | None] = lambda: None,
+    blocks: int | None = None,
     epoch: int | None = None,
+    patient: bool = False,
 ) -> JobState:
     """Own the run and work on it until it ends or is stopped. Also how a run is resumed.
 
     `switch`: the caller's, by which it asks this run to stop; one may serve several runs. `ending`: why no further
-    round is needed, if so. `epoch`: of the last owner that the caller knows of. Raises `Owned` when
-    somebody else works on the run, `LostLease` when it was taken over.
+    round is needed, if so. `blocks`: work on the first so many blocks, and leave the rest for another time (then the
+    state is PENDING). `epoch`: of the last owner that the caller knows of. `patient`: wait while other runs hold its
+    hosts. Raises `Owned` when somebody else works on the run, `LostLease` when it was taken over.
     """
     before = stop.standing(run.path)
-    with leases.take(run.path, epoch) as lease, machine.held(run.path, plan):
+    with leases.take(run.path, epoch) as lease:
         stop.clear(run.path, before)
-        return _work(run, plan, observer, lease, RunSwitch(run.path, switch or StopSwitch()), ending)
+        asked = RunSwitch(run.path, switch or StopSwitch())
+        if patient:
+            _wait_for_hosts(run, plan, observer, asked)
+        with machine.held(run.path, plan):
+            return _work(run, plan, observer, lease, asked, ending, blocks)
+
+
+def _wait_for_hosts(run: RunDir, plan: Plan, observer: Observer, switch: RunSwitch) -> None:
+    """Until no other run holds them, or somebody asks to stop."""
+    places, told = machine.places_of(plan), False
+    while places and (blocking := machine.try_claim(run.path, places)) and not switch.level():
+        if not told:
+            observer.note(machine.in_the_way(blocking))
+            told = True
+        time.sleep(_LOOK_SECONDS)
 
 
 def end(run: RunDir, plan: Plan, observer: Observer | None = None, *, now: bool = False) -> JobState:
@@ -107,7 +126,13 @@ def end(run: RunDir, plan: Plan, observer: Observer | None = None, *, now: bool 
 
 
 def _work(
-    run: RunDir, plan: Plan, observer: Observer, lease: Lease, switch: RunSwitch, ending: Callable[[], Reason | None]
+    run: RunDir,
+    plan: Plan,
+    observer: Observer,
+    lease: Lease,
+    switch: RunSwitch,
+    ending: Callable[[], Reason | None],
+    blocks: int | None = None,
 ) -> JobState:
     try:
         writer = journal.Journal(run.path, lease.epoch, lease.held)
@@ -139,9 +164,10 @@ def _work(
             lease.renew,
             judge,
             ending=ending,
+            blocks=blocks,
         )
         final = loop.go()
-        secrets.forget(run, hidden, over=final is JobState.SUCCEEDED)
+        secrets.forget(run, hidden, over=final is JobState.SUCCEEDED or nothing_left(run, plan))
         for text in launcher.release(run.path):
             observer.note(reason("warning", text=text))
         return final

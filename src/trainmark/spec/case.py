@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from trainmark.agent import secrets as shapes
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec import length as lengths
 from trainmark.spec.case_id import CaseId, Value
@@ -26,6 +27,8 @@ DATA_KEY = "data"
 PRESET_KEY = "preset"
 # Data made up by the workload: good for speed, said in the result.
 SYNTHETIC = "synthetic"
+# Stands in ids, and so in names of folders, for values that look like secrets.
+HIDDEN = "hidden"
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -88,7 +91,23 @@ class Case(msgspec.Struct, frozen=True):
         del resolved["workload"]["by_time"]
         if self.window is not None:
             resolved["window"] = msgspec.to_builtins(self.window)
+        known: dict[str, str] = {}
+        resolved["workload"]["command"] = shapes.masked(self.found.workload.command, known)
+        for name, value in (*self.values.items(), (DATA_KEY, self.data)):
+            if shapes.secret_setting(name, value):
+                shapes.mask(str(value), known)
+        if known:  # another secret is not another case, and a hash of a short one would tell it
+            resolved = _without(resolved, known)
         return hashlib.sha256(msgspec.json.encode(resolved, order="deterministic")).hexdigest()[:16]
+
+
+def _without(value: Any, known: Mapping[str, str]) -> Any:
+    """Plain data without these secrets."""
+    if isinstance(value, dict):
+        return {name: _without(one, known) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without(one, known) for one in value]
+    return shapes.without(value, known) if isinstance(value, str) else value
 
 
 def resolve(
@@ -157,7 +176,7 @@ def resolve(
     said = [name for name, setting in params.items() if setting.origin != base[name].origin]
     length = lengths.settle(workload, preset, said, seconds, window, limits, within)
     return Case(
-        id=case_id.with_variant(variant),
+        id=case_id.with_variant({name: HIDDEN if shapes.secret_setting(name, v) else v for name, v in variant.items()}),
         found=found,
         vendor=vendor,
         preset=preset,

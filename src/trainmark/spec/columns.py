@@ -52,6 +52,8 @@ class Steps(msgspec.Struct, frozen=True, eq=False):
     # After these steps the device was synchronised, at these times.
     block_step: Ints
     block_t: Ints
+    # What the device itself says a step took (ns), or NaN; None: it says nothing.
+    device: Floats | None = None
 
 
 class RankColumns(msgspec.Struct, frozen=True, eq=False):
@@ -62,7 +64,7 @@ class RankColumns(msgspec.Struct, frozen=True, eq=False):
     # First and last event.
     first: int
     last: int
-    # Everything but steps, blocks and losses, in order.
+    # Everything but steps, blocks, losses and the device's times, in order.
     marks: list[Event]
     # None: it made no step.
     steps: Steps | None = None
@@ -105,6 +107,9 @@ class NodeSamples(msgspec.Struct, frozen=True):
     cores: int | None = None
     # Nodes with the same one share a kernel, and its clock; empty when it is not known.
     machine: str = ""
+    # Of which devices its ranks had, by index; None: all that were sampled. And the models of its devices.
+    devices: tuple[int, ...] | None = None
+    models: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainmark.agent.secrets import looks_secret
+from trainmark.agent.secrets import looks_secret, masked, secret_option
 from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.spec.case_id import CaseId, Value, is_name, value_text
 from trainmark.spec.log_lines import find_pattern
@@ -67,14 +67,15 @@ def found(entry: CommandEntry, folder: Path, preset: str, place: str) -> Found:
     check_env(entry.env, f"{place}.env")
     pattern = None if entry.pattern is None else find_pattern(entry.pattern, f"{place}.pattern")
     values: dict[str, Value] = {key: number for key, number in _own(entry) if number is not None}
-    values.update(entry.set)
+    # A number that is a secret is text: what stands for it in files is text, too.
+    values.update({key: str(value) if secret_option(key) else value for key, value in entry.set.items()})
     for axis, choices in (entry.matrix or {}).items():
         if axis not in _AXES and axis not in values:
             values[axis] = choices[0] if isinstance(choices, list) and choices else choices
     workload = Workload(
         schema=1,
         name=name,
-        title=" ".join(entry.command),
+        title=" ".join(masked(entry.command, {})),
         unit=entry.unit or (pattern.unit if pattern else "samples"),
         command=list(entry.command),
         cwd=entry.cwd,

@@ -63,6 +63,7 @@ class _File:
         self.blocks: list[_Table] = []
         self.marks: dict[int, dict[int, Event]] = defaultdict(dict)
         self.losses: dict[int, dict[int, Event]] = defaultdict(dict)
+        self.times: dict[int, dict[int, Event]] = defaultdict(dict)
         self.odd: dict[int, int] = defaultdict(int)
         self.broken = 0
         self.lines = 0
@@ -110,7 +111,7 @@ class _File:
             if table is not None:
                 kept.append(table)
         for event in events:
-            (self.losses if event.k == "LOSS" else self.marks)[event.rank].setdefault(event.seq, event)
+            {"LOSS": self.losses, "TIMES": self.times}.get(event.k, self.marks)[event.rank].setdefault(event.seq, event)
         self.lines += len(found)
 
 
@@ -174,7 +175,7 @@ def chunks(path: Path, seen: Callable[[bytes], object] | None = None) -> Iterato
 def _ranks(file: _File, node: str) -> Iterator[RankColumns]:
     steps, blocks = _by_rank(file.steps), _by_rank(file.blocks)
     for rank in sorted({*steps, *blocks, *file.marks, *file.losses}):
-        marks = [event for _, event in sorted(file.marks[rank].items())]
+        marks = _in_order(file.marks[rank])
         times = [event.t for event in marks]
         found, odd = None, file.odd[rank]
         if rank in steps:
@@ -183,9 +184,13 @@ def _ranks(file: _File, node: str) -> Iterator[RankColumns]:
             odd += bad
             times += [int(table.ints["t"][0]), int(table.ints["t"][-1])]
             if len(kept.loss):
-                found = _steps(kept, blocks.get(rank), [event for _, event in sorted(file.losses[rank].items())])
+                found = _steps(kept, blocks.get(rank), *(_in_order(of[rank]) for of in (file.losses, file.times)))
         if times:
             yield RankColumns(rank, node, min(times), max(times), marks, found, odd)
+
+
+def _in_order(events: dict[int, Event]) -> list[Event]:
+    return [event for _, event in sorted(events.items())]
 
 
 def _by_rank(tables: list[_Table]) -> dict[int, _Table]:
@@ -233,17 +238,15 @@ def _plausible(table: _Table) -> tuple[_Table, int]:
     return kept, len(table.loss) - len(kept.loss)
 
 
-def _steps(table: _Table, blocks: _Table | None, losses: list[Event]) -> Steps:
+def _steps(table: _Table, blocks: _Table | None, losses: list[Event], times: list[Event]) -> Steps:
     import numpy as np
 
     step, loss = table.ints["step"], table.loss
     empty = np.zeros(0, dtype=np.int64)
-    pairs = [pair for event in losses for pair in _pairs(event)]
-    if pairs:
-        at = np.searchsorted(step, np.array([number for number, _ in pairs]))
-        values = np.array([value for _, value in pairs])
-        known = (at < len(step)) & (step[np.minimum(at, len(step) - 1)] == [number for number, _ in pairs])
-        loss[at[known]] = values[known]
+    _fill(loss, step, losses)
+    device = np.full(len(step), np.nan) if times else None
+    if device is not None:
+        _fill(device, step, times)
     return Steps(
         step,
         table.ints["t"],
@@ -252,7 +255,20 @@ def _steps(table: _Table, blocks: _Table | None, losses: list[Event]) -> Steps:
         loss,
         blocks.ints["step"] if blocks is not None else empty,
         blocks.ints["t"] if blocks is not None else empty,
+        device,
     )
+
+
+def _fill(column: Floats, step: Ints, events: list[Event]) -> None:
+    """What was told of steps afterwards."""
+    import numpy as np
+
+    pairs = [pair for event in events for pair in _pairs(event)]
+    if pairs:
+        numbers = np.array([number for number, _ in pairs])
+        at = np.searchsorted(step, numbers)
+        known = (at < len(step)) & (step[np.minimum(at, len(step) - 1)] == numbers)
+        column[at[known]] = np.array([value for _, value in pairs])[known]
 
 
 def _pairs(event: Event) -> Iterator[tuple[int, float]]:

@@ -167,6 +167,11 @@ class RunState:
             self._block += 1
         return []
 
+    def blocks_over(self) -> int:
+        """How many blocks, from the first on, need nothing more."""
+        self.next_rounds()
+        return self._block
+
     def next_round(self) -> RoundRef | None:
         """The next round to try, in the plan's order; None when all are over."""
         return next(iter(self.next_rounds()), None)

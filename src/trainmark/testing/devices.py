@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
-from trainmark.devices.protocol import REGISTRY, Device
+from trainmark.devices.node_side import tools
+from trainmark.devices.protocol import REGISTRY, Device, container_flags, published
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -39,12 +41,21 @@ class ControlHalfContract:
         assert device.backends and all(framework and backend for framework, backend in device.backends.items())
 
     def test_flags_of_containers_are_single_words(self, device: Device) -> None:
-        assert all(flag and "\n" not in flag and "\0" not in flag for flag in device.container)
+        flags = container_flags(device, 2)
+        assert all(flag and "\n" not in flag and "\0" not in flag and "{" not in flag for flag in flags)
+        assert all(name.islower() and value for name, value in device.ulimits.items())
+
+    def test_pytorch_knows_it_by_a_name(self, device: Device) -> None:
+        assert not device.torch_module or device.torch_device
+        assert all(script.startswith("/") for script in device.setup)
 
     def test_every_peak_names_its_source(self, device: Device) -> None:
         for (model, dtype), peak in device.peaks.items():
             assert model and dtype and peak.flops > 0 and peak.source and peak.date
             assert device.peak(model, dtype) == peak
+        for row in published(device.vendor):
+            assert row.words and row.source and re.fullmatch(r"\d{4}(-\d\d){0,2}", row.date), row
+            assert all(0 < flops < 1e17 for flops in row.flops.values())
         assert device.peak("no such model", "fp32") is None
 
     def test_counting_devices_never_fails(self, device: Device) -> None:
@@ -87,3 +98,54 @@ def _fields(sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield from ((f"{name}.{key}", one) for key, one in inner.items())
         else:
             yield name, value
+
+
+class RecordedToolContract(DeviceContract):
+    """The node half of a device that is read by its vendor's tool. `tool` is its name; `recordings` are texts that it
+    wrote, each with what must be read of it: the driver's version, and fields of the devices in order."""
+
+    tool: str
+    recordings: ClassVar[Sequence[tuple[str, str | None, Sequence[Mapping[str, Any]]]]]
+
+    @pytest.fixture
+    def alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A folder that is the whole PATH, and no device files."""
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.setenv("TRAINMARK_SYS", str(tmp_path / "sys"))
+        monkeypatch.setattr(tools, "SECONDS", 0.3)
+        return tmp_path
+
+    def _write(self, folder: Path, text: str, *, code: int = 0, sleep: int = 0) -> None:
+        (folder / "said").write_text(text)
+        script = (
+            f"#!/bin/sh\n/bin/cat '{folder / 'said'}'\n{f'exec /bin/sleep {sleep}' if sleep else ''}\nexit {code}\n"
+        )
+        (folder / self.tool).write_text(script)
+        (folder / self.tool).chmod(0o755)
+
+    def test_recordings_are_read(self, node: Any, alone: Path) -> None:
+        for text, driver, devices in self.recordings:
+            self._write(alone, text)
+            facts, sample = node.detect(), node.Sampler().sample({})
+            assert (facts["driver"], facts["count"], facts["problem"]) == (driver, len(devices), None)
+            assert len(sample["devices"]) == len(devices)
+            for expected, fact, reading in zip(devices, facts["devices"], sample["devices"], strict=True):
+                assert {**dict.fromkeys(expected), **fact, **reading}.items() >= expected.items()
+                assert set(reading) <= {name.partition(".")[2] for name in node.UNITS}
+
+    @pytest.mark.usefixtures("alone")
+    def test_no_tool_is_no_device(self, node: Any) -> None:
+        facts = node.detect()
+        assert (facts["count"], facts["devices"]) == (0, []) and node.Sampler().sample({})["devices"] == []
+
+    def test_what_is_not_understood_is_told_and_not_guessed(self, node: Any, alone: Path) -> None:
+        self._write(alone, "a tool of another maker\nwith another table\n")
+        facts = node.detect()
+        assert facts["devices"] == [] and node.Sampler().sample({})["devices"] == []
+        assert facts["problem"] is None or facts["problem"]["code"] == "device-tool-not-understood"
+
+    def test_a_tool_that_hangs_is_given_up(self, node: Any, alone: Path) -> None:
+        self._write(alone, "", sleep=60)
+        facts = node.detect()
+        assert facts["devices"] == []
+        assert facts["problem"] is None or facts["problem"]["code"] == "device-tool-hangs"

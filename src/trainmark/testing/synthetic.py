@@ -67,6 +67,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     skew: float = 0.0
     # `host-enqueue`: steps end at once for the host, the device is waited for every ten steps.
     timing: str = "host"
+    # The device times each step; its times are told when a block ends, this many times as long as they are.
+    events: float = 0.0
     # Noted by every rank.
     notes: dict[str, float] = {}
 
@@ -133,6 +135,9 @@ def lines(shape: Shape, rank: int = 0, node: int = 0, world: int = 1, seed: int 
     seconds = (step_seconds(shape, seed)[:last] * shape.slow.get(rank, 1.0)).tolist()
     for step, duration in enumerate(seconds, 1):
         yield from _step(writer, shape, step, duration)
+        if shape.events and step % BLOCK == 0:
+            timed = [round(shape.events * one * NS) for one in seconds[step - BLOCK : step]]
+            yield writer.line("TIMES", steps=list(range(step - BLOCK + 1, step + 1)), values=timed)
     yield writer.line("TRAIN_END")
     yield writer.line("NOTE", name="peak_memory_bytes", value=1_000_000 * (rank + 1))
     yield writer.line("FINISHED", 0.5, values={"converged": None})

@@ -6,14 +6,14 @@ import glob
 import os
 import resource
 import shutil
-import subprocess
 from typing import Any, Callable, Dict, List, Optional
 
 from trainmark.agent.health import parse
 from trainmark.devices.cpu.node import detect
+from trainmark.devices.node_side.tools import said
+from trainmark.devices.nvidia import smi
 
 _SECONDS = 20.0
-_MOST_TEXT = 4 << 20
 _LIMITS = {"memlock": resource.RLIMIT_MEMLOCK, "nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
 _PASSED_OVER = ("docker", "veth", "br-", "virbr", "vnet", "cni", "cali", "flannel", "podman", "tun", "tap")
 _UNSYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
@@ -43,9 +43,9 @@ def health(paths: List[str], root: str = "/") -> Dict[str, Any]:
         "edac": _edac(root),
         "infiniband": infiniband(root),
         "interfaces": _interfaces(root),
-        "nvidia": parse.nvidia(_said(["nvidia-smi", "-q", "-x"])) if tools["nvidia-smi"] else None,
-        "nvlink": parse.nvlink(_said(["nvidia-smi", "nvlink", "--status"])) if tools["nvidia-smi"] else {},
-        "xids": parse.xids(_said(["dmesg"])) if tools["nvidia-smi"] and tools["dmesg"] else [],
+        "nvidia": smi.device_log(_said(["nvidia-smi", "-q", "-x"])) if tools["nvidia-smi"] else None,
+        "nvlink": smi.nvlink(_said(["nvidia-smi", "nvlink", "--status"])) if tools["nvidia-smi"] else {},
+        "xids": smi.xids(_said(["dmesg"])) if tools["nvidia-smi"] and tools["dmesg"] else [],
         "limits": {name: resource.getrlimit(which)[0] for name, which in _LIMITS.items()},
         "synchronised": _synchronised(),
         "mounts": _mounts([*paths, parse.SHARED_MEMORY]),
@@ -58,12 +58,9 @@ def from_command(*paths: str) -> Dict[str, Any]:
 
 
 def _said(argv: List[str]) -> str:
-    """What a program writes; nothing when it cannot be run or takes too long."""
-    try:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout[-_MOST_TEXT:].decode("utf-8", "replace")
+    """What a program writes; nothing when it cannot be run, fails or takes too long."""
+    answer = said(argv, _SECONDS)
+    return "" if answer.problem else answer.text
 
 
 def _read(path: str) -> Optional[str]:

@@ -13,12 +13,14 @@ from typing import Any
 
 from trainmark.agent.files import to_json
 from trainmark.agent.linux import Proc
+from trainmark.agent.placeholders import AGENT, agent_command
 from trainmark.agent.ports import Ports, PortTaken
 from trainmark.agent.reasons import reason
 from trainmark.agent.relay.containers import ask, run, why_not_ready
 from trainmark.devices.cpu.node import detect
 
 _SECONDS = 60.0
+_DETECT_SECONDS = 20.0  # each tool has a deadline of its own
 _LISTEN_SECONDS, _REACH_SECONDS = 60.0, 5.0
 # Run by the ranks' Python, inside the container and with the modules of the site: what it can train with, and which
 # programs and files it finds.
@@ -40,12 +42,6 @@ if asked["deep"]:
         found["torch_error"] = "%s: %s" % (type(error).__name__, error)
 print(json.dumps(found))
 """
-_DEVICES = {
-    "nvidia": ("/dev/nvidia", "/proc/driver/nvidia/version"),
-    "amd": ("/dev/dri/renderD", "/sys/module/amdgpu/version"),
-    "ascend": ("/dev/davinci", "/usr/local/Ascend/driver/version.info"),
-    "cambricon": ("/dev/cambricon_dev", "/proc/driver/cambricon/version"),
-}
 
 
 def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
@@ -59,7 +55,7 @@ def check(asked: dict[str, Any], work: str) -> dict[str, Any]:
         "flags": facts["cpu"]["flags"],
         "load": os.getloadavg()[0],
         "disk": room.f_bavail * room.f_frsize,
-        "devices": {vendor: _device(*places) for vendor, places in _DEVICES.items()},
+        "devices": devices(asked.get("vendors")),
         "unreadable": {path: why for path, why in ((path, _unreadable(path)) for path in asked["data"]) if why},
         "taken": _taken(asked["ports"]),
         "pythons": {name: _ranks(each) for name, each in asked["pythons"].items()},
@@ -73,19 +69,23 @@ def node_health(asked: dict[str, Any]) -> dict[str, Any]:
     return {"facts": health(asked["paths"])}
 
 
-def _device(prefix: str, version: str) -> dict[str, Any]:
-    """How many device files there are, and the version of the driver."""
-    folder, start = os.path.split(prefix)
+def devices(vendors: list[str] | None, agent: list[str] | None = None) -> dict[str, Any]:
+    """What `detect` says, by vendor; None asks for all. In a process of its own: a library may hang. `agent` is the
+    command of this node side, where the caller is not itself an agent."""
+    if vendors == []:
+        return {}
+    words = ["detect", *(vendors or [])]
+    code, text = run([*agent, *words] if agent else agent_command([AGENT, *words]), _DETECT_SECONDS)
     try:
-        names = [name for name in os.listdir(folder) if name.startswith(start) and name[len(start) :].isdigit()]
-    except OSError:
-        names = []
-    try:
-        with open(version) as file:
-            driver: str | None = file.readline().strip()[:200]
-    except OSError:
-        driver = None
-    return {"count": len(names), "driver": driver}
+        found = json.loads(text.splitlines()[-1])
+        if code == 0 and isinstance(found, dict):
+            return found
+    except (IndexError, ValueError):
+        pass
+    wrong = reason("device-tool-hangs", tool="detect", seconds=_DETECT_SECONDS)
+    if code != 124:
+        wrong = reason("device-tool-failed", tool="detect", said=text.splitlines()[-1] if text else str(code))
+    return {vendor: {"count": 0, "driver": None, "devices": [], "problem": wrong} for vendor in vendors or []}
 
 
 def _unreadable(path: str) -> str | None:

@@ -63,8 +63,8 @@ class Training(Strict, frozen=True):
     # Images of an epoch, and to test on; 0: all. For short demonstrations.
     images: int = 0
     test_images: int = 0
-    # Processes that read pictures ahead of a rank.
-    loaders: int = 0
+    # Processes that read pictures ahead of a rank; if not given, as many as the ranks leave cores for.
+    loaders: int | None = None
 
 
 class Range(Strict, frozen=True):
@@ -134,6 +134,11 @@ class Experiment(Strict, frozen=True):
         return duration(self.max_duration, "max_duration")
 
     @property
+    def overtime(self) -> float:
+        """So many seconds after its end an epoch that is under way may still take: half an epoch counts nothing."""
+        return max(600.0, 0.1 * self.seconds)
+
+    @property
     def rule_set(self) -> RuleSet:
         return RULES[self.rules]
 
@@ -153,6 +158,12 @@ def duration(text: str, place: str) -> float:
     if not match or float(match[1]) <= 0:
         raise UserError(f"{place}: found {text!r}, allowed is a number with its unit, as in `90s`, `30m`, `24h`, `2d`")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def shortest(seconds: float) -> str:
+    """Seconds as `duration` reads them, in the largest unit that has no fraction."""
+    unit = next(unit for unit in ("d", "h", "m", "s") if not seconds % _UNITS[unit])
+    return f"{seconds / _UNITS[unit]:g}{unit}"
 
 
 # What is known of data sets that have a name.

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Result
 from trainmark.automl.experiment.score import Point
+from trainmark.automl.graph.moves import Move, in_words
 from trainmark.i18n.texts import Text, joined, label
+from trainmark.reasons import reason
 from trainmark.report import document as doc
 from trainmark.report import numbers
 from trainmark.report.charts import records as charts
@@ -156,7 +160,7 @@ def _search(result: Result) -> list[doc.Block]:
             str(trial.number),
             f"{100 * (trial.accuracy or 0.0):.2f} %",
             numbers.NONE if trial.parent is None else str(trial.parent),
-            ", ".join(" ".join(map(str, move)) for move in trial.moves) or numbers.NONE,
+            [in_words(msgspec.convert(move, Move)) for move in trial.moves] or numbers.NONE,
             str(trial.epochs),
             str(trial.runs),
         ]
@@ -190,7 +194,7 @@ def _rules(result: Result) -> doc.Group:
     rows: list[list[doc.Inline]] = []
     for one in result.verdicts:
         key, tone = _MET[one.met]
-        rows.append([label(f"am.rule.{one.rule}"), doc.Badge(label(key), tone), one.wanted, one.found])
+        rows.append([reason(f"automl-rule-{one.rule}"), doc.Badge(label(key), tone), one.wanted, one.found])
     return doc.Group([doc.Heading(label("am.rules")), doc.Group([doc.Table(columns, rows)], style="flush")])
 
 

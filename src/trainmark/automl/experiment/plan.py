@@ -23,7 +23,7 @@ from trainmark.spec.suite import Loaded, Suite
 from trainmark.spec.yamlfile import Location
 
 WORKLOAD = "automl_trial"
-# A worker's own deadline, beyond the experiment's: it has to finish a step and write its result.
+# A worker's own deadline, beyond the experiment's: it has to start, to finish a step, and to write its result.
 GRACE_SECONDS = 600.0
 # A crash starts a worker again; a machine that was lost may come back much later.
 RESTARTS, RETRIES = 10, 1000
@@ -71,7 +71,7 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
     slots = slots_of(experiment, site)
     site = site_of(experiment, site)
     shape = experiment.slot
-    total = experiment.seconds + GRACE_SECONDS
+    total = experiment.seconds + experiment.overtime + GRACE_SECONDS
     entries = [
         {
             "case": f"{WORKLOAD}:pytorch:{experiment.device}:{shape.nodes}:{shape.devices}:1@slot={index}",
@@ -104,7 +104,13 @@ def make(experiment: Experiment, site: Site, places: Places) -> Plan:
 
 
 def _worker(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> CasePlan:
-    return msgspec.structs.replace(case, env={**case.env, **_visible(experiment, case, slot)}, restarts=RESTARTS)
+    visible, replace = _visible(experiment, case, slot), msgspec.structs.replace
+    # A worker has all of its devices, whatever else a node's ranks would be given one each of.
+    nodes = tuple(
+        replace(node, ranks=tuple(replace(rank, env={**rank.env, **visible}) for rank in node.ranks))
+        for node in case.nodes
+    )
+    return replace(case, nodes=nodes, restarts=RESTARTS)
 
 
 def _visible(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> dict[str, str]:
@@ -124,18 +130,15 @@ def _visible(experiment: Experiment, case: CasePlan, slot: WorkerSlot) -> dict[s
     return {case.visible: ",".join(names)}
 
 
-def at_home(
-    plan: Plan, experiment: Experiment, start: Sequence[Graph], run: str, home: str, ledger: str, until: float
-) -> Plan:
-    """The plan with what workers need: the experiment, its folder, its ledger, and when it is over. Start models go
-    along, since their files are on this machine."""
+def at_home(plan: Plan, experiment: Experiment, start: Sequence[Graph], run: str, home: str, ledger: str) -> Plan:
+    """The plan with what workers need: the experiment, its folder and its ledger. Start models go along, since their
+    files are on this machine."""
     given = {
         "experiment": msgspec.json.encode(experiment).decode(),
         "start": msgspec.json.encode([encode(graph).decode() for graph in start]).decode(),
         "run": run,
         "home": home,
         "ledger": ledger,
-        "until": until,
         # Only a journal lies in a folder that all workers and the controller see.
         "carry": not ledger.startswith("journal:"),
     }

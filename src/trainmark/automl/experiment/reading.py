@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.automl.experiment.config import WHOLE, Experiment, Range, duration
-from trainmark.automl.experiment.rules import RULES
+from trainmark.automl.experiment.config import SYNTHETIC, WHOLE, Experiment, Range, duration, image_of, shortest
+from trainmark.automl.experiment.rules import BITS, RULES
 from trainmark.automl.ledger.storage import holds_password
 from trainmark.automl.search import policy
 from trainmark.errors import UserError, did_you_mean, one_of
@@ -71,6 +71,32 @@ def check(given: Experiment, where: str, folder: Path) -> Experiment:
     return _resolved(given, where, folder)
 
 
+def check_rules(given: Experiment) -> None:
+    """UserError for an experiment whose score could never be valid under its own rules."""
+    rules, training = given.rule_set, given.training
+    if not rules.counts:
+        return
+    way_out = "; `rules: none` (`--rules none`) runs it for its speed alone"
+
+    def never(place: str, found: str, allowed: str) -> UserError:
+        return UserError(f"{place}: found {found}; under rule set `{rules.name}` valid is only {allowed}{way_out}")
+
+    if given.data == SYNTHETIC:
+        raise never("data", f"`{SYNTHETIC}`", "real data")
+    if given.seconds < rules.seconds:
+        raise never("max_duration", f"`{given.max_duration}`", f"`{shortest(rules.seconds)}` or more")
+    if BITS[training.dtype] < rules.bits:
+        raise never("training.dtype", f"`{training.dtype}`", f"a format of at least {rules.bits} bits")
+    if rules.images is None:
+        return
+    whole, classes = "ImageNet as a whole", image_of(given).classes
+    for place, count in (("training.images", training.images), ("training.test_images", training.test_images)):
+        if count:
+            raise never(place, f"{count:,}", whole)
+    if classes != rules.images[2]:
+        raise never("data", f"`{given.data}` with {classes:,} classes", whole)
+
+
 def _numbers(given: Experiment) -> list[tuple[str, float, float, float]]:
     """Of each number its place, itself, and the least and the most that is allowed."""
     training, slot = given.training, given.slot
@@ -95,7 +121,7 @@ def _numbers(given: Experiment) -> list[tuple[str, float, float, float]]:
         ("training.early_stop.patience", training.early_stop.patience, 1, 10_000),
         ("training.images", training.images, 0, 1e9),
         ("training.test_images", training.test_images, 0, 1e9),
-        ("training.loaders", training.loaders, 0, 1024),
+        ("training.loaders", training.loaders or 0, 0, 1024),
         ("hpo.from_round", given.hpo.from_round, 0, MOST_TRIALS),
         ("hpo.searches", given.hpo.searches, 0, 10_000),
         ("hpo.patience", given.hpo.patience, 1, 10_000),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from trainmark.automl.experiment import score
-from trainmark.automl.experiment.config import SYNTHETIC, Experiment
+from trainmark.automl.experiment.config import SYNTHETIC, Experiment, image_of
 from trainmark.automl.experiment.record import Begin, Record
 from trainmark.automl.experiment.rules import Facts, Verdict, judge
 from trainmark.automl.experiment.score import Point
@@ -108,6 +108,9 @@ def build(run: str, state: str, experiment: Experiment, record: Record) -> Resul
         seconds=last.seconds,
         accuracy=accuracy,
         synthetic=synthetic,
+        images=tuple(
+            dict.fromkeys((w.train_images, w.test_images, image_of(experiment).classes) for w in record.workers)
+        ),
         dtypes=tuple(sorted({worker.dtype for worker in record.workers})),
         batches=tuple((worker.batch, worker.memory_gib) for worker in record.workers),
     )
@@ -225,6 +228,16 @@ def _remarks(record: Record, synthetic: bool, pretrained: bool) -> list[Reason]:
         found.append(reason("automl-synthetic"))
     if pretrained:
         found.append(reason("automl-pretrained"))
+    for trial in {one.trial: one for one in record.pretrained}.values():
+        found.append(
+            reason(
+                "automl-pretrained-accuracy",
+                trial=trial.trial,
+                count=trial.tensors,
+                source=trial.source,
+                percent=100 * trial.accuracy,
+            )
+        )
     if record.repeated:
         found.append(reason("automl-epochs-repeated", count=record.repeated))
     if record.unreadable:

@@ -30,6 +30,13 @@ class RuleSet(msgspec.Struct, frozen=True):
     batch_per_gib: float | None = None
     # Whose formulas count the operations.
     flops: Literal["aiperf", "trainmark"] = "trainmark"
+    # The data set: its training images, test images and classes; None: any that is real.
+    images: tuple[int, int, int] | None = None
+    # Whether a score can be valid at all.
+    counts: bool = True
+
+
+IMAGENET = (1_281_167, 50_000, 1000)
 
 
 RULES = {
@@ -42,6 +49,7 @@ RULES = {
         interval=1 * HOUR,
         batch_per_gib=14.0,
         flops="aiperf",
+        images=IMAGENET,
     ),
     "release": RuleSet(
         "release",
@@ -51,6 +59,7 @@ RULES = {
         report_after=0.25 * HOUR,
         interval=0.1 * HOUR,
         flops="aiperf",
+        images=IMAGENET,
     ),
     "demo": RuleSet(
         "demo",
@@ -59,6 +68,15 @@ RULES = {
         seconds=120.0,
         report_after=20.0,
         interval=10.0,
+    ),
+    "none": RuleSet(
+        "none",
+        "no rules: for speed alone, never valid",
+        accuracy=0.0,
+        seconds=0.0,
+        report_after=20.0,
+        interval=10.0,
+        counts=False,
     ),
 }
 
@@ -70,6 +88,8 @@ class Facts(msgspec.Struct, frozen=True):
     accuracy: float
     synthetic: bool
     dtypes: tuple[str, ...]
+    # Per worker, each only once: its training images, test images and classes; 0 where an old record has none.
+    images: tuple[tuple[int, int, int], ...] = ()
     # Per worker: the batch of its first training, and the memory of its device in GiB if it has its own.
     batches: tuple[tuple[int, float | None], ...] = ()
 
@@ -85,6 +105,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
     """Every rule of the set. The score is valid when none was missed."""
+    if not rules.counts:
+        return [Verdict("rules", False, reason("automl-rules-wanted"), reason("automl-rules-none"))]
     narrow = sorted({BITS.get(dtype, 0) for dtype in facts.dtypes})
     data = reason("automl-data-synthetic" if facts.synthetic else "automl-data-real")
     accuracy = reason("automl-accuracy-found", percent=100 * facts.accuracy)
@@ -110,9 +132,23 @@ def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
             dtypes if facts.dtypes else reason("automl-nothing-trained"),
         ),
     ]
+    if rules.images is not None:
+        verdicts.append(_data_set(rules.images, facts.images))
     if rules.batch_per_gib is not None:
         verdicts.append(_batch(rules.batch_per_gib, facts.batches))
     return verdicts
+
+
+def _data_set(wanted: tuple[int, int, int], images: Sequence[tuple[int, int, int]]) -> Verdict:
+    known = [_images(found) for found in images if all(found)]
+    met = all(found == wanted for found in images) if len(known) == len(images) else None
+    found = known or reason("automl-images-unknown" if images else "automl-nothing-trained")
+    return Verdict("data-set", met if images else False, reason("automl-images-wanted", images=_images(wanted)), found)
+
+
+def _images(found: tuple[int, int, int]) -> Reason:
+    train, test, classes = found
+    return reason("automl-images", train=train, test=test, classes=classes)
 
 
 def _batch(per_gib: float, batches: Sequence[tuple[int, float | None]]) -> Verdict:

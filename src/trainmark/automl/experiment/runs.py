@@ -13,8 +13,9 @@ import msgspec
 from trainmark import extras
 from trainmark.automl.experiment import plan as plans
 from trainmark.automl.experiment import record, result
+from trainmark.automl.experiment.clock import Clock
 from trainmark.automl.experiment.config import SYNTHETIC, Experiment
-from trainmark.automl.experiment.reading import load
+from trainmark.automl.experiment.reading import check_rules, load
 from trainmark.automl.experiment.result import Result, TrialRow
 from trainmark.automl.experiment.supervisor import Supervisor
 from trainmark.automl.ledger import server
@@ -66,7 +67,8 @@ def create(
     command: Sequence[str] = (),
     folder: Path | None = None,
 ) -> RunDir:
-    """A new experiment, whose clock runs from now on. Everything is looked at before anything is written."""
+    """A new experiment, whose clock begins with its first training step. Everything is looked at before anything is
+    written."""
     extras.need("automl", "an AutoML experiment", "optuna")
     plan = make_plan(experiment, site)
     launcher = launcher_of(site)
@@ -76,20 +78,23 @@ def create(
     if experiment.ledger:
         # Better found out now than by all workers.
         connect(experiment.ledger)
-    if not launcher.shared_folder and experiment.slot.nodes > 1 and not site.shared_dir:
-        raise UserError("slot.nodes: workers of several nodes need `shared_dir` in the site, for their checkpoints")
+    if not launcher.shared_folder and len(site.hosts) > 1 and not site.shared_dir:
+        raise UserError(
+            f"site {site.name}: workers on {len(site.hosts)} hosts need `shared_dir`, a folder that all of them see: a "
+            "network inherits the weights of its parent, which may have been trained on another host"
+        )
     run = rundir.create(runs.resolve(), plan.suite)
-    until = time.time() + experiment.seconds
     where = _places(experiment, site, run)
-    plan = plans.at_home(plan, experiment, start_models(experiment), run.id, *where, until)
+    plan = plans.at_home(plan, experiment, start_models(experiment), run.id, *where)
     session.describe(run, plan, command, folder)
     return run
 
 
 def make_plan(experiment: Experiment, site: Site) -> Plan:
-    """Start models, options and data are looked at, too."""
+    """Start models, options and data are looked at, too, and whether its score could ever be valid."""
     from trainmark.automl.search import policy
 
+    check_rules(experiment)
     policy.make(experiment.policy, start_models(experiment), limits_of(experiment), experiment.policy_options)
     names = {experiment.data} - {SYNTHETIC}
     plan = plans.make(experiment, site, planning.places(site, names))
@@ -126,28 +131,36 @@ class _Supervised(Companion):
 def companion(run: RunDir, plan: Plan, observer: Observer) -> Iterator[Companion]:
     """Until the experiment is over: its time is up, or all its trials are done."""
     experiment = plans.experiment_of(plan)
-    until = float(plan.cases[0].params["until"])
     working = {int(plan.cases[ref.case].params["slot"]) for ref, _ in session.state_of(run, plan).open_attempts()}
     with server.served(run, plan, observer.note) as (ledger, tend):
-        supervisor = Supervisor(experiment, ledger, until, len(plan.cases), working, observer.note)
+        supervisor = Supervisor(
+            experiment,
+            Clock(experiment, ledger, plan.cases[0].params),
+            ledger,
+            len(plan.cases),
+            working,
+            observer.note,
+        )
         yield _Supervised(supervisor, tend)
 
 
 def nothing_left(run: RunDir) -> str:
     """Why an experiment that is resumed has nothing left to do; empty when it has."""
     plan = run.manifest().plan
-    over = time.time() >= float(plan.cases[0].params["until"])
+    experiment = plans.experiment_of(plan)
+    ledger = open_ledger(server.url_here(run, plan), run.id)
+    over = Clock(experiment, ledger, plan.cases[0].params).over()
     if session.nothing_left(run, plan) or (over and not session.state_of(run, plan).open_attempts()):
-        return f"its time of {plans.experiment_of(plan).max_duration} is up" if over else "all trials are done"
+        return f"its time of {experiment.max_duration} is up" if over else "all trials are done"
     return ""
 
 
-def look(run: RunDir) -> Result:
-    """How the experiment stands, from its record alone."""
+def look(run: RunDir, reader: record.Reader | None = None) -> Result:
+    """How the experiment stands, from its record alone. `reader`: of an earlier look, which has read most of it."""
     plan = run.manifest().plan
     experiment = plans.experiment_of(plan)
     state = control.state_of(run, session.state_of(run, plan))
-    return result.build(run.id, str(state), experiment, record.read(run))
+    return result.build(run.id, str(state), experiment, (reader or record.Reader(run)).read())
 
 
 def check_reportable(found: Result, least: float) -> None:

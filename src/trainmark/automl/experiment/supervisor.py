@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Set
 
+from trainmark.automl.experiment.clock import Clock
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.ledger.ledger import Entry, Ledger
 from trainmark.launch.protocol import Ended
@@ -23,14 +24,14 @@ class Supervisor(Observer):
     def __init__(
         self,
         experiment: Experiment,
+        clock: Clock,
         ledger: Ledger,
-        until: float,
         slots: int,
         working: Set[int],
         note: Callable[[Reason], None],
     ) -> None:
         """`working`: the slots whose workers an earlier controller began and that may still train."""
-        self._experiment, self._ledger, self._until, self._note = experiment, ledger, until, note
+        self._experiment, self._clock, self._ledger, self._note = experiment, clock, ledger, note
         self._looked, self._reported, self._done = 0.0, time.monotonic(), False
         for slot in range(slots):
             if slot not in working:
@@ -43,7 +44,7 @@ class Supervisor(Observer):
 
     def ending(self) -> Reason | None:
         """Why no further worker is needed; None while some are."""
-        if time.time() >= self._until:
+        if self._clock.over():
             return reason("automl-duration-over", duration=self._experiment.max_duration)
         if not self._done and time.monotonic() - self._looked > LOOK_SECONDS:
             entries = self._ledger.entries()
@@ -60,7 +61,8 @@ class Supervisor(Observer):
         self._reported = time.monotonic()
         values = [entry.value for entry in entries if entry.value is not None]
         ended = sum(entry.ended for entry in entries)
-        minutes = max(0.0, self._until - time.time()) / 60
+        until = self._clock.until() or time.time() + self._experiment.seconds
+        minutes = max(0.0, until - time.time()) / 60
         if values:
             self._note(reason("automl-progress-best", trials=ended, percent=100 * max(values), minutes=minutes))
         else:

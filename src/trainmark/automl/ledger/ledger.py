@@ -24,6 +24,8 @@ State = Literal["waiting", "running", "done", "pruned", "failed"]
 ENDED: tuple[State, ...] = ("done", "pruned", "failed")
 # Fields of an entry that are those of its architecture.
 _ARCHITECTURE = ("key", "file", "parent", "parent_file", "moves", "graph")
+# Attributes of the study: each worker that saw no other train before it says when it began.
+_BEGAN = "began:"
 # The attribute with the result; ledgers of the first version call it `told`.
 _RESULT, _OLD_RESULT = "result", "told"
 
@@ -213,6 +215,17 @@ class Ledger:
         """Gives back all that a worker has claimed; returns the numbers of these entries."""
         mine = [entry for entry in self.entries() if entry.state == "running" and entry.owner == owner]
         return [entry.number for entry in mine if self._end(entry, "failed")]
+
+    def start_clock(self, owner: str, wall: float) -> float:
+        """When the first training step of all workers was; `wall`: when this worker's was, which may be it."""
+        if self.began() is None:
+            self._study.set_user_attr(f"{_BEGAN}{owner}", wall)
+        return min(wall, self.began() or wall)
+
+    def began(self) -> float | None:
+        """When the first training step was; None while nobody has trained."""
+        attrs = self._storage.get_study_user_attrs(self._id)
+        return min((float(wall) for name, wall in attrs.items() if name.startswith(_BEGAN)), default=None)
 
     def falls_behind(self, entry: Entry, epoch: int, value: float, first: int, factor: int) -> bool:
         """Asynchronous successive halving: whether a training is worth less than others were at this rung."""

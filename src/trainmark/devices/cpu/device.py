@@ -9,4 +9,4 @@ class Cpu(Device):
     vendor = "cpu"
     backends = {"pytorch": "gloo", "mindspore": "mccl", "tensorflow": "ring", "jax": "gloo", "paddle": "gloo"}
     node = "trainmark.devices.cpu.node"
-    verified = True
+    proven = ("hardware",)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmark.interop.flagperf.monitors import CARDS, MIB
+from trainmark.devices.node_side.watch import NODE_HALVES
+from trainmark.interop.flagperf.monitors import MIB
 from trainmark.interop.writing.runs import Clock, Done, Heard, Losses, Output, real, rounds
 from trainmark.report.figures import flag_codes
 from trainmark.score.figures.attempt import RunScore
@@ -218,7 +219,7 @@ def _monitors(done: Done, folder: Path, clock: Clock, rank: int) -> Iterator[tup
 
 def _vendor(done: Done) -> str:
     """Whose monitor writes such lines; an imported case knows the model of its device only."""
-    return done.case.vendor if done.case.vendor in CARDS else "nvidia"
+    return done.case.vendor if done.case.vendor in NODE_HALVES else "nvidia"
 
 
 def _host_values(sample: dict[str, Any]) -> Iterator[tuple[str, float | None]]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
+import trainmark.agent
 from trainmark import extras
 from trainmark.cache import cache_dir
 from trainmark.devices.cpu import node as node_host
-from trainmark.devices.protocol import device_of
 from trainmark.errors import SiteError
-from trainmark.launch import node_zip
+from trainmark.launch import devices, node_zip
 from trainmark.launch.protocol import Finding
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.spec.site import Site
@@ -53,11 +53,18 @@ def check_plan(plan: Plan) -> None:
 
 
 def _check_devices(plan: Plan) -> None:
-    """Ranks that share a device would be measured as something else than what the case says."""
-    for case in plan.cases:
-        here = device_of(case.vendor, case.device, plan.site.name).count_here()
-        if here is not None and not case.open and here < case.id.nproc:
-            raise SiteError(f"case `{case.case}` needs {case.id.nproc} {case.vendor} devices; there are {here} here")
+    """Ranks that share a device, or have none, would be measured as something else than what the case says."""
+    wanted = devices.wanted(plan)
+    if not wanted:
+        return
+    from trainmark.agent.relay import check as node_check
+
+    agent = [sys.executable, "-I", "-S", str(Path(trainmark.agent.__file__).with_name("__main__.py"))]
+    here = plan.site.hosts[0] or os.uname().nodename
+    found = devices.judge(here, node_check.devices(wanted, agent), plan, os.environ)
+    bad = [finding for finding in found if finding.good is False]
+    if bad:
+        raise SiteError(f"site `{plan.site.name}` cannot run this", bad)
 
 
 def _check_modules(plan: Plan) -> None:

@@ -18,6 +18,7 @@ import msgspec
 import trainmark.agent
 from trainmark.agent import linux
 from trainmark.agent.events import shipper
+from trainmark.cache import cache_dir
 from trainmark.errors import SiteError, UserError
 from trainmark.launch import attempt as attempts
 from trainmark.launch import node_plan, process
@@ -80,6 +81,14 @@ class LocalLauncher(Launcher):
         paths = sorted({str(Path.cwd()), *(path for path in site.data.values() if path.startswith("/"))})
         return {os.uname().nodename: health(paths)}
 
+    def monitor(self, site: Site, action: str, port: int, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
+        del site
+        from trainmark.agent.exporter.control import monitor
+
+        asked = {"action": action, "port": port, "runs": [str(Path(folder).resolve()) for folder in runs]}
+        agent = [sys.executable, "-I", "-S", str(_AGENT)]
+        return {os.uname().nodename: monitor(asked, str(cache_dir("monitor")), agent)}
+
     def check_plan(self, plan: Plan) -> None:
         from trainmark.launch.local import check as local_check
 
@@ -107,7 +116,7 @@ class LocalLauncher(Launcher):
             return None
         # Of a damaged claim, what is no number is as good as missing: no process has it.
         said = [claim.get(name) for name in ("pid", "start_ticks")]
-        pid, ticks = (one if isinstance(one, int) and 0 <= one < 1 << 62 else 0 for one in said)
+        pid, ticks = (one if type(one) is int and 0 <= one < 1 << 62 else 0 for one in said)
         return StartedAttempt(
             _handle(pid, ticks if claim.get("boot_id") == process.boot_id() else None), attempt_dir, token
         )

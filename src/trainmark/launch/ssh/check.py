@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch import agent_command
+from trainmark.launch import agent_command, devices
 from trainmark.launch.protocol import Finding
 from trainmark.launch.ssh import images
 from trainmark.launch.ssh import options as ssh_options
@@ -45,6 +45,20 @@ def health(connections: Connections, node_zip: Path, site: Site) -> dict[str, di
         connections.wait(asked.values(), _SECONDS)
         told = {host: (reply.value or {}).get("facts") for host, reply in asked.items() if reply.ok}
         return {host: facts for host, facts in told.items() if facts}
+
+
+def monitor(connections: Connections, node_zip: Path, site: Site, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the exporter of each host says; of one that cannot be asked, why."""
+    with _reached(connections, node_zip, site, site.hosts) as links:
+        connections.reach(list(links.values()))
+        found: dict[str, dict[str, Any]] = {
+            host: {"running": False, "why": link.why} for host, link in links.items() if not link.ready
+        }
+        replies = {host: link.ask("monitor", **asked) for host, link in links.items() if link.ready}
+        connections.wait(replies.values(), _SECONDS)
+        for host, reply in replies.items():
+            found[host] = dict(reply.value or {}) if reply.ok else {"running": False, "why": reply.why}
+        return {host: found[host] for host in site.hosts}
 
 
 @contextmanager
@@ -95,6 +109,8 @@ def _all(
             continue
         yield Finding(host, "reachable", True, f"as {links[host].hello.get('host')}")
         yield from judge(host, reply.value or {}, site, clocks[host], pythons, deep=plan is None)
+        if plan is not None:
+            yield from devices.judge(host, (reply.value or {}).get("devices") or {}, plan)
     yield from _same_image(asked)
     yield from _neighbours(connections, alive, every_pair=plan is None)
     if site.shared_dir:
@@ -111,6 +127,7 @@ def _question(site: Site, plan: Plan | None, pythons: FrameworksByPython) -> dic
         "ports": [site.master_port],
         "pythons": ssh_pythons.questions(site, plan, pythons),
         "container": where,
+        "vendors": None if plan is None else devices.wanted(plan),
     }
 
 
@@ -130,11 +147,7 @@ def judge(
     if facts["memory"] is not None:
         yield Finding(host, "memory", True, f"{facts['memory'] / 2**30:.1f} GiB")
     yield Finding(host, "cores", True, f"{facts['cores']}, {facts['model'] or 'unknown model'}")
-    for vendor, found in facts["devices"].items():
-        if found["count"]:
-            driver = found["driver"]
-            said = f"{found['count']} {vendor}, driver {driver or 'unknown'}"
-            yield Finding(host, "devices", True if driver else None, said, "" if driver else "is its driver loaded?")
+    yield from devices.shown(host, facts["devices"])
     for path, why in facts["unreadable"].items():
         cure = "put it there, or name another place under `data:` in the site"
         yield Finding(host, "data", False, f"{path}: {why}", cure)

@@ -12,6 +12,7 @@ import msgspec
 from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
+from trainmark.plan.turns import partners
 from trainmark.reasons import Reason, reason
 from trainmark.report.make import occasions
 from trainmark.report.records import CaseReport, Report, RunReport
@@ -208,10 +209,10 @@ def _prepare(a: Side, b: Side, metric: str, force: bool, runs: Path | None) -> _
     refused = [why for one in left for why in one.reason if why.code in _REFUSED]
     if refused and not usable:
         raise UserError(f"{a.report.run} and {b.report.run}: {say(refused[0])}")
-    same_run = a.report.dir == b.report.dir
-    estimates = [verdicts.estimate(_pair(one, other, same_run)) for one, other in usable]
-    if same_run:
-        return _Table(usable, left, missing, estimates, [_Beside()] * len(usable))
+    together = _together(a, b)
+    estimates = [verdicts.estimate(_pair(one, other, together)) for one, other in usable]
+    if together:
+        return _Table(usable, left, missing, estimates, [_Beside(None, _turns(a, b))] * len(usable))
     judged = _over_occasions(a, b, usable, estimates, metric, runs)
     return _Table(usable, left, missing, [one for one, _ in judged], [beside for _, beside in judged])
 
@@ -292,6 +293,10 @@ def _not_finished(a: Side, b: Side) -> list[Reason]:
     ]
 
 
+def _turns(a: Side, b: Side) -> list[Reason]:
+    return [reason("taken-in-turns", blocks=len(a.manifest.plan.blocks))] if _in_turns(a, b) else []
+
+
 def _other_model(a: _Seen, b: _Seen) -> Reason | None:
     """Why the two train different models or sizes of one, so that no word of speed holds; None when they do not."""
     one, other = a.report.trained, b.report.trained
@@ -333,18 +338,23 @@ def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], li
         if units[0] != units[1]:
             raise UserError(f"{a.case} counts {units[0]} and {b.case} counts {units[1]}: their speeds do not compare")
         return [pair], [], []
-    shared = [identity for identity in ours if identity in theirs]
-    if not shared:
+    plans = a.manifest.plan.cases, b.manifest.plan.cases
+    pairs = (
+        [(one.id.identity, other.id.identity) for one, other in partners(*plans)]
+        if _in_turns(a, b)
+        else [(identity, identity) for identity in ours if identity in theirs]
+    )
+    if not pairs:
         why = _presets(ours, theirs)
         raise UserError(
             f"{a.report.run} and {b.report.run} have no case in common{': ' + why if why else ''}; "
             "RUN:CASE compares cases that differ"
         )
-    alone = [seen for identity, seen in ours.items() if identity not in theirs]
-    alone += [seen for identity, seen in theirs.items() if identity not in ours]
+    alone = [seen for identity, seen in ours.items() if identity not in {one for one, _ in pairs}]
+    alone += [seen for identity, seen in theirs.items() if identity not in {other for _, other in pairs}]
     left = [NotCompared(seen.plan.id.identity, [reason("only-in", side=seen.side)]) for seen in alone]
     missing = [seen.plan.id.identity for seen in alone if not seen.obstacle]
-    return [(ours[identity], theirs[identity]) for identity in shared], left, missing
+    return [(ours[one], theirs[other]) for one, other in pairs], left, missing
 
 
 def _presets(ours: dict[str, _Seen], theirs: dict[str, _Seen]) -> str:
@@ -367,10 +377,20 @@ def _by_identity(side: Side, name: Literal["A", "B"], metric: str) -> dict[str, 
     return {plans[case.case].id.identity: _Seen(case, plans[case.case], name, metric) for case in side.report.cases}
 
 
-def _pair(a: _Seen, b: _Seen, same_run: bool) -> Pair:
-    """Paired by block only where blocks are shared: cases of one run with results for the same rounds."""
+def _together(a: Side, b: Side) -> bool:
+    """Whether both were measured in the same blocks: cases of one run, or runs that were taken in turns."""
+    return a.report.dir == b.report.dir or _in_turns(a, b)
+
+
+def _in_turns(a: Side, b: Side) -> bool:
+    turns = a.manifest.plan.turns
+    return a.report.dir != b.report.dir and turns != "" and turns == b.manifest.plan.turns
+
+
+def _pair(a: _Seen, b: _Seen, together: bool) -> Pair:
+    """Paired by block only where blocks are shared, and there are results for the same rounds."""
     rounds = rounds_of(a.report, len(a.speeds))
-    paired = same_run and rounds is not None and rounds == rounds_of(b.report, len(b.speeds))
+    paired = together and rounds is not None and rounds == rounds_of(b.report, len(b.speeds))
     if paired:
         return Pair(a.speeds, b.speeds, paired)
     return Pair(mean_per_set(a.speeds, a.nodes, logs=True), mean_per_set(b.speeds, b.nodes, logs=True), paired)

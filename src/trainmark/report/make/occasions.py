@@ -44,6 +44,8 @@ def others(
     """Runs in the folder that measured the same: by identity and fingerprint of the case. `without`: names of runs."""
     found: dict[tuple[str, str], list[Occasion]] = {key: [] for key in wanted}
     left_out = set(without)
+    # Two runs whose blocks were taken in turns are of one occasion.
+    turns: set[tuple[str, str, str]] = set()
     for name in sorted(run_ids(runs), reverse=True)[:MOST_RUNS]:
         run = RunDir(runs / name)
         try:
@@ -56,6 +58,10 @@ def others(
             entries = found.get((plan.id.identity, plan.fingerprint))
             if entries is None or len(entries) >= MOST_OCCASIONS:
                 continue
+            turn = manifest.plan.turns, plan.id.identity, plan.fingerprint
+            if turn[0] and turn in turns:
+                continue
+            turns.add(turn)
             (case,) = some_cases(run, index, index + 1).cases
             one = occasion(case, baselines.hosts_of(manifest), metric)
             if one is not None:

@@ -106,6 +106,21 @@ def _paused(rank: RankColumns, own: Steps) -> Ints:
     return np.cumsum(spent)
 
 
+def by_device(rank: RankColumns, before: int, last: int) -> Floats | None:
+    """Seconds of each step after `before` up to `last`, timed by the device, without those that a declared phase lies
+    in; None unless the device timed them all."""
+    import numpy as np
+
+    own = rank.steps
+    if own is None or own.device is None:
+        return None
+    inside = (own.step > before) & (own.step <= last)
+    trained = np.diff(_paused(rank, own), prepend=0) == 0
+    found = own.device[inside & trained] * NS
+    whole = int(inside.sum()) == last - before and len(found) > 0 and bool((found >= 0).all())
+    return found if whole else None
+
+
 def losses(ranks: Sequence[RankColumns]) -> dict[int, float]:
     """The loss of training by step, the mean over the ranks that reported one."""
     found: dict[int, list[float]] = {}

@@ -24,6 +24,8 @@ LEAST_SECONDS = 15.0
 FAR_TOO_SHORT = 0.1
 # Levels of a window that differ by more than this are a severe flaw.
 FAR_APART = 0.25
+# The steps that a device timed may differ from the host's time for all of them by this share: more is no noise.
+DEVICE_APART = 0.2
 # Of the histogram of step times.
 BINS = 30
 NOT_EXACT = reason("steps-not-timed")
@@ -132,10 +134,13 @@ def step_figures(grid: Grid, found: FoundWindow, ranks: Sequence[RankColumns]) -
     net = grid.net(found.first, found.last)
     middle = steady.median(net)
     waited = float((grid.data[:, found.last] - grid.data[:, found.first]).max()) * NS
-    figures = dict.fromkeys(names, Figure(None, NOT_EXACT))
-    if steps.exact(ranks):
-        values = steady.quantiles(found.series, (0.5, 0.9, 0.99, 1.0))
-        figures = {name: Figure(value) for name, value in zip(names, values, strict=True)}
+    series = single_steps(found, ranks)
+    if isinstance(series, Reason):
+        figures = dict.fromkeys(names, Figure(None, series))
+    else:
+        values = steady.quantiles(series, (0.5, 0.9, 0.99, 1.0))
+        how = None if steps.exact(ranks) else reason("timed-by-device")
+        figures = {name: Figure(value, how=how) for name, value in zip(names, values, strict=True)}
     spread = float(net.max()) / middle - 1 if middle > 0 else None
     figures["straggler"] = Figure(None, reason("single-rank"))
     if spread is not None and len(net) > 1:
@@ -144,11 +149,24 @@ def step_figures(grid: Grid, found: FoundWindow, ranks: Sequence[RankColumns]) -
     return figures
 
 
+def single_steps(found: FoundWindow, ranks: Sequence[RankColumns]) -> Floats | Reason:
+    """Seconds of each step of the slowest rank in the window, or why single steps cannot be spoken of."""
+    if steps.exact(ranks):
+        return found.series
+    window = found.window
+    series = steps.by_device(ranks[found.row], window.before, window.last)
+    if series is None:
+        return NOT_EXACT
+    apart = steady.mean(series) * (window.last - window.before) / window.seconds - 1
+    return series if abs(apart) <= DEVICE_APART else reason("device-times-differ", percent=100 * apart)
+
+
 def step_histogram(found: FoundWindow, ranks: Sequence[RankColumns]) -> tuple[list[float], list[int]]:
     """Edges and counts of step times; empty where single steps cannot be spoken of."""
     import numpy as np
 
-    if not steps.exact(ranks):
+    series = single_steps(found, ranks)
+    if isinstance(series, Reason):
         return [], []
-    counts, edges = np.histogram(found.series, bins=BINS)
+    counts, edges = np.histogram(series, bins=BINS)
     return edges.tolist(), counts.tolist()

@@ -7,13 +7,12 @@ neither the device, which has no room for two networks, nor torch's random numbe
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import torch
 from torch import nn
-from trainmark_job import InputError
+from weights_file import Taken, weights_of_file
 
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.experiment.worker import Assignment
@@ -80,6 +79,8 @@ class Preparation:
     def __init__(self, experiment: Experiment, files: TrialFiles) -> None:
         self._experiment, self._files = experiment, files
         self._ahead: tuple[Trial, Prepared] | None = None
+        # What the last network took from the experiment's file of weights, until somebody asks.
+        self._taken: Taken | None = None
 
     def prepare(self, given: Assignment) -> None:
         """In another thread than the one that trains, which waits for the end of this before it asks for the trial."""
@@ -106,6 +107,11 @@ class Preparation:
         # The same draws follow, whichever way the weights came.
         torch.manual_seed(seed)
         return made, network
+
+    def taken(self) -> Taken | None:
+        """What the last network took from a file of weights; once."""
+        taken, self._taken = self._taken, None
+        return taken
 
     def _read(self, given: Assignment) -> Trial:
         return Trial(given.entry, given.round, self._files.checkpoint(given.entry.number))
@@ -149,11 +155,12 @@ class Preparation:
         if trial.run == 0 or trial.inherited:
             weights = weights_of_parent(self._files, trial.entry, parent, self._experiment.seed)
         if weights is not None:
-            made, taken = fitted(weights, own)
-            trial.inherited = taken > 0
+            made, count = fitted(weights, own)
+            trial.inherited = count > 0
         elif self._experiment.weights and (trial.run == 0 or trial.pretrained):
-            made, _ = weights_of_file(self._experiment.weights, graph, own)
-            trial.pretrained = True
+            taken = weights_of_file(self._experiment.weights, graph, own)
+            made, trial.pretrained = taken.weights, True
+            self._taken = taken
         else:
             return network
         network.load_state_dict(made)
@@ -177,65 +184,3 @@ def weights_of_parent(files: TrialFiles, entry: Entry, parent: Entry | None, see
         child = apply(graph, move)
         weights, graph = inherit(weights, graph, child, move, seed), child
     return weights
-
-
-def weights_of_file(path: str, graph: Graph, own: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """A file's weights, by name where names are known, else in the file's order by their shapes."""
-    tensors = _tensors(Path(path))
-    if set(tensors) & set(own):
-        return fitted(tensors, own)
-    made, taken, rest = dict(own), 0, list(tensors.values())
-    for index in graph.order:
-        for name in ("weight", "bias", "running_mean", "running_var"):
-            key = f"l{index}.{name}"
-            if key not in own:
-                continue
-            at = next((at for at, value in enumerate(rest) if value.shape == own[key].shape), None)
-            if at is not None:
-                made[key], taken = rest[at].to(own[key].dtype), taken + 1
-                rest = rest[:at] + rest[at + 1 :]
-    if not taken:
-        raise InputError(f"weights {path}: no tensor in it has a shape that the network needs")
-    return made, taken
-
-
-def _tensors(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return dict(load_file(str(path)))
-        if path.suffix in (".h5", ".hdf5", ".keras"):
-            return _keras(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except ImportError as error:
-        raise InputError(f"weights {path}: {error}; install what reads this kind of file") from None
-    except Exception as error:  # whatever the bytes lead a reader to
-        raise InputError(f"weights {path} cannot be read: {type(error).__name__}: {error}") from None
-    if isinstance(found, dict) and isinstance(found.get("model"), dict):
-        found = found["model"]
-    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
-        raise InputError(f"weights {path} holds no named tensors")
-    return found
-
-
-def _keras(path: Path) -> dict[str, torch.Tensor]:
-    """Keras keeps kernels as height, width, in, out and dense weights as in, out."""
-    import h5py
-
-    found: dict[str, torch.Tensor] = {}
-    with h5py.File(path, "r") as file:
-        top = file.get("model_weights", file)
-        names = [_text(name) for name in top.attrs.get("layer_names", sorted(top))]
-        for layer in names:
-            group = top[layer]
-            for name in [_text(item) for item in group.attrs.get("weight_names", sorted(group))]:
-                value = torch.from_numpy(group[name][()])
-                if value.dim() == 4:
-                    value = value.permute(3, 2, 0, 1).contiguous()
-                found[f"{layer}/{name}"] = value.t().contiguous() if value.dim() == 2 else value
-    return found
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

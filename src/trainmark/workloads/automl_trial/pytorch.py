@@ -1,8 +1,8 @@
 """A worker of an AutoML experiment: one long-lived process per rank that trains one architecture after another.
 
 `trial_worker.py` is the process, `training.py` trains one architecture, `preparation.py` makes its network and first
-weights, `image_data.py` and `tfrecords.py` read the data. Which architecture comes next is decided in
-`trainmark.automl`.
+weights, `weights_file.py` reads those of a file, `image_data.py` and `tfrecords.py` read the data. Which architecture
+comes next is decided in `trainmark.automl`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import trainmark_job
 from trainmark_job import InputError
 
-# `home`: the folder that workers share; `ledger`: its URL; `until`: when the experiment is over, in Unix time.
+# `home`: the folder that workers share; `ledger`: its URL.
 DEFAULTS = {
     "slot": 0,
     "experiment": "",
@@ -18,7 +18,6 @@ DEFAULTS = {
     "home": "",
     "ledger": "",
     "run": "",
-    "until": 0.0,
     "carry": False,
 }
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as functional
 import trainmark_probe as probe
 import trainmark_torch
+from image_data import is_decoded
 from preparation import Preparation, Prepared, Trial
 from torch import nn
 from trainmark_images import Source
@@ -19,26 +20,28 @@ from trainmark_torch import Ranks
 from trainmark_torch_images import Feed
 
 from trainmark.automl.experiment import schedule
+from trainmark.automl.experiment.clock import Clock
 from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.rules import IMAGENET
 from trainmark.automl.experiment.worker import Assignment, Outcome
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.graph_json import encode
-from trainmark.automl.graph.moves import tuned
+from trainmark.automl.graph.moves import in_words, tuned
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Ledger
 from trainmark.automl.search import hpo
 from trainmark.automl.search.hpo import Values
+from trainmark.i18n.speaker import say
 from trainmark.reasons import Reason, reason
 
 # Ranks that train together agree this often on whether the time is up; one alone looks at every step.
 AGREE_STEPS = 10
-IMAGENET = (1_281_167, 50_000)
 
 
 class TimeUp(Exception):
-    """The experiment is over, in the midst of an epoch."""
+    """The experiment is over, and so is this training."""
 
 
 class NotFinite(RuntimeError):
@@ -53,14 +56,19 @@ class Trainer:
         data: tuple[Source, Source],
         ledger: Ledger | None,
         files: TrialFiles,
-        over: Callable[[], bool],
+        clock: Clock | None,
+        owner: str,
     ) -> None:
-        self._experiment, self._ranks, self._ledger, self._files, self._over = experiment, ranks, ledger, files, over
+        """`ledger`, `clock`: of the first rank, which speaks for all; `owner`: the worker's name in the ledger."""
+        self._experiment, self._ranks, self._ledger, self._files = experiment, ranks, ledger, files
+        self._clock, self._owner = clock, owner
         self._train, self._test = data
         self._size = experiment.image.size if experiment.image else 0
         self._precision = trainmark_torch.Precision(experiment.training.dtype, ranks.device)
         layout = experiment.training.channels_last
         self._feed, self._test_feed = (Feed(source, ranks, self._size, layout) for source in data)
+        given = experiment.training.loaders
+        self._loaders = _spare_cores(data[0], ranks) if given is None else given
         self._layout = torch.channels_last if layout else torch.contiguous_format
         self._preparation = Preparation(experiment, files)
         # Of trials that ended, what is not yet saved: the graph that was trained, and its weights if there are.
@@ -90,6 +98,9 @@ class Trainer:
         for epoch in trial.epochs:
             # The worker that did them may have been lost before they were on record; each counts once.
             self._note("automl_epoch", epoch)
+        moves = ", ".join(say(in_words(move)) for move in given.entry.moves) or "start model"
+        parent = f" of trial {given.entry.parent}" if given.entry.parent is not None else ""
+        self._say(f"trial {given.entry.number} begins: {moves}{parent}")
         pruned, why = False, None
         while hpo.wants_more(experiment.hpo, trial.round, trial.tried):
             try:
@@ -138,7 +149,14 @@ class Trainer:
         batch = min(values["batch"], max(1, len(self._train) // self._ranks.world))
         shards = Shards(len(self._train), batch, self._ranks, seed)
         images = shards.steps_per_epoch * batch * self._ranks.world
+        if taken := self._preparation.taken():
+            # Of weights that landed in the wrong place the accuracy would be that of chance.
+            first = {"trial": trial.entry.number, "source": taken.source, "tensors": taken.tensors}
+            more = {"drawn": taken.drawn, "accuracy": self._evaluate(shared)[0]}
+            self._note("automl_pretrained", {**first, **more})
         for epoch in range(len(trial.of_run()), budget):
+            if self._agreed(self._clock is not None and self._clock.over()):
+                raise TimeUp
             begin = time.time()
             loss = self._epoch(trial, shared, optimizer, shards, epoch)
             accuracy, test_loss = self._evaluate(shared)
@@ -156,6 +174,8 @@ class Trainer:
                 "flops": self._work(prepared.counts, images),
             }
             self._record_epoch(trial, model, record)
+            if self._clock is not None:
+                self._clock.worked(record["end"])
             mine = trial.of_run()
             accuracies, losses = [one["accuracy"] for one in mine], [one["val_loss"] for one in mine]
             if schedule.is_stuck(training.early_stop, accuracies, losses, trial.round):
@@ -188,11 +208,11 @@ class Trainer:
         probe.epoch_begin(epoch + 1)
         total = torch.zeros((), device=self._ranks.device)
         seed = self._experiment.seed + trial.entry.number
-        batches = self._feed.training(shards, range(epoch * steps, (epoch + 1) * steps), seed, training.loaders)
+        batches = self._feed.training(shards, range(epoch * steps, (epoch + 1) * steps), seed, self._loaders)
         try:
             for step in range(steps):
-                if (self._ranks.world == 1 or step % AGREE_STEPS == 0) and self._is_over():
-                    raise TimeUp
+                if self._ranks.world == 1 or step % AGREE_STEPS == 0:
+                    self._look_at_clock()
                 with probe.span("data"):
                     batch = next(batches)
                 self._mark_gap(trial.entry.number)
@@ -221,7 +241,7 @@ class Trainer:
         model.eval()
         sums = torch.zeros(3, device=self._ranks.device)
         with probe.phase("evaluate"), torch.no_grad(), self._precision.autocast():
-            for batch in self._test_feed.evaluation(self._experiment.training.batch, self._experiment.training.loaders):
+            for batch in self._test_feed.evaluation(self._experiment.training.batch, self._loaders):
                 answers = model(batch.images).float()
                 right = (answers.argmax(1) == batch.labels).sum()
                 loss = functional.cross_entropy(answers, batch.labels, reduction="sum")
@@ -240,6 +260,17 @@ class Trainer:
             trial.best, trial.best_run = record["accuracy"], trial.run
             trial.unsaved = _on_host(model) if self._ranks.rank == 0 else None
         self._note("automl_epoch", record)
+        seconds = record["end"] - record["begin"]
+        self._say(
+            f"trial {record['trial']}, training {record['run'] + 1}, epoch {record['epoch']}: "
+            f"loss {record['loss']:.4f}, test loss {record['val_loss']:.4f}, accuracy {100 * record['accuracy']:.2f} "
+            f"%, {record['images'] / max(seconds, 1e-9):,.0f} images/s"
+        )
+
+    def _say(self, text: str) -> None:
+        """A line of the worker's log, for people."""
+        if self._ranks.rank == 0:
+            print(time.strftime("%Y-%m-%d %H:%M:%S"), text, flush=True)
 
     def _save(self, trial: Trial) -> None:
         """A worker that takes over the trial goes on from here."""
@@ -257,7 +288,7 @@ class Trainer:
     def _work(self, counts: dict[str, Flops], images: int) -> dict[str, float]:
         """Operations of an epoch. AIPerf's own numbers of images stand for ImageNet only."""
         done = {rules: flops.epoch(found, images, len(self._test)) for rules, found in counts.items()}
-        if (len(self._train), len(self._test)) == IMAGENET:
+        if (len(self._train), len(self._test)) == IMAGENET[:2]:
             done["aiperf"] = flops.epoch(counts["aiperf"], *flops.IMAGES["aiperf"])
         return {rules: float(value) for rules, value in done.items()}
 
@@ -274,11 +305,19 @@ class Trainer:
         behind = False
         if self._ledger is not None:
             behind = self._ledger.falls_behind(trial.entry, epoch, accuracy, asha.first, asha.factor)
-        return self._ranks.total(float(behind))[0] > 0
+        return self._agreed(behind)
 
-    def _is_over(self) -> bool:
-        over = self._over() if self._ranks.rank == 0 else False
-        return over if self._ranks.world == 1 else self._ranks.total(float(over))[0] > 0
+    def _look_at_clock(self) -> None:
+        late = False
+        if self._clock is not None:
+            self._clock.begin(self._owner)
+            late = self._clock.late()
+        if self._agreed(late):
+            raise TimeUp
+
+    def _agreed(self, first: bool) -> bool:
+        """What the first rank says, on every rank."""
+        return first if self._ranks.world == 1 else self._ranks.total(float(first))[0] > 0
 
     def _free(self) -> None:
         """What a failed training left on the device."""
@@ -294,6 +333,15 @@ def _optimizer(model: nn.Module, values: Values, ranks: Ranks) -> torch.optim.Op
     if values["optimizer"] == "adamw":
         return torch.optim.AdamW(model.parameters(), **given)
     return torch.optim.SGD(model.parameters(), momentum=values["momentum"], **given)
+
+
+def _spare_cores(source: Source, ranks: Ranks) -> int:
+    """Loader processes for a rank: the cores that it leaves. A rank on a CPU leaves none, and pictures that lie decoded
+    in memory need none."""
+    if ranks.device.type == "cpu" or not is_decoded(source):
+        return 0
+    share = (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return max(1, min(share, len(os.sched_getaffinity(0))) - 1)
 
 
 def _on_host(model: nn.Module) -> dict[str, Any]:

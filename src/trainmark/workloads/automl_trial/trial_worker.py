@@ -15,6 +15,7 @@ import trainmark_torch
 from training import Trainer
 from trainmark_torch import Ranks
 
+from trainmark.automl.experiment.clock import Clock
 from trainmark.automl.experiment.config import Experiment, image_of
 from trainmark.automl.experiment.worker import Assignment, Hooks, Outcome, TrialClient, work
 from trainmark.automl.graph.graph_json import decode
@@ -38,16 +39,13 @@ def run(config: dict[str, Any]) -> None:
         probe.note("automl_worker", _facts(params["slot"], experiment, ranks, kind, len(train), len(test)))
     probe.init_end()
     probe.train_start()
-
-    def over() -> bool:
-        return time.time() >= float(params["until"])
-
-    trainer = Trainer(experiment, ranks, (train, test), ledger, files, over)
-    if ledger is None:
+    owner = f"slot{params['slot']}"
+    clock = Clock(experiment, ledger, params) if ledger is not None else None
+    trainer = Trainer(experiment, ranks, (train, test), ledger, files, clock, owner)
+    if ledger is None or clock is None:
         while data := _broadcast(ranks, b""):
             trainer(msgspec.json.decode(data, type=Assignment))
     else:
-        owner = f"slot{params['slot']}"
         start = [decode(text) for text in msgspec.json.decode(params["start"])]
         generator = Generator(experiment, start, ledger, files, owner, carry=params["carry"])
         client = TrialClient(experiment, ledger, generator, owner, _TrainerHooks(experiment, trainer, files))
@@ -56,7 +54,7 @@ def run(config: dict[str, Any]) -> None:
             _broadcast(ranks, msgspec.json.encode(given))
             return trainer(given)
 
-        work(client, train_on_all_ranks, probe.note, over)
+        work(client, train_on_all_ranks, probe.note, clock.over)
         _broadcast(ranks, b"")
     probe.train_end()
     probe.finish()

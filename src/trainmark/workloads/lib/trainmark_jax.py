@@ -77,6 +77,8 @@ def join(config: dict[str, Any]) -> Ranks:
         jax.distributed.initialize(address, world, rank)
     if config["device"] != "cpu" and jax.default_backend() == "cpu":
         raise InputError(f"JAX {jax.__version__} sees no {config['device']} device here")
+    if config["device"] != "cpu":
+        trainmark_job.memories.append(lambda: (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use"))
     first = {device.process_index: device for device in reversed(jax.devices())}
     mesh = Mesh(np.array([first[number] for number in range(world)]), (RANKS,))
     probe.note("joined", world)

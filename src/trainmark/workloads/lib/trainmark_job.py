@@ -22,6 +22,10 @@ CPU_UNITS = {
 began = time.monotonic()
 # Calls that wait for the accelerator, of frameworks other than PyTorch.
 waits: list[Callable[[], Any]] = []
+# Of the framework that was imported, if it has them: puts an event that times steps into the accelerator's queue; most
+# bytes that its allocator ever held.
+events: list[Callable[[], Any]] = []
+memories: list[Callable[[], int | None]] = []
 
 
 class InputError(Exception):
@@ -50,8 +54,16 @@ def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:
         os.environ.setdefault(name, level)
     config["world"] = int(os.environ.get("WORLD_SIZE", "1"))
     sync = None if config["device"] == "cpu" else synchronise
-    probe.init(unit=unit, device=config["device"], sync=sync, world=config["world"])
+    probe.init(unit=unit, device=config["device"], sync=sync, world=config["world"], event=_event, memory=_peak_memory)
     return config
+
+
+def _event() -> Any:
+    return events[-1]() if events else None
+
+
+def _peak_memory() -> int | None:
+    return memories[-1]() if memories else None
 
 
 def synchronise() -> None:

@@ -69,6 +69,9 @@ def join(config: dict[str, Any]) -> Ranks:
     ms.set_recursion_limit(GRAPH_DEPTH)
     if target == "Ascend":
         ms.set_context(device_id=int(os.environ.get("DEVICE_ID", local)))
+    if target != "CPU":
+        trainmark_job.events.append(_event)
+        trainmark_job.memories.append(ms.runtime.max_memory_allocated)
     if target == "CPU" and threads:
         ms.set_context(runtime_num_threads=threads)
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
@@ -78,6 +81,12 @@ def join(config: dict[str, Any]) -> Ranks:
         init()
     probe.note("joined", world)
     return Ranks(rank, world, local, _Sum() if world > 1 else None)
+
+
+def _event() -> Any:
+    found = ms.runtime.Event(enable_timing=True)
+    found.record()
+    return found
 
 
 def convolution(inputs: int, outputs: int, size: int, stride: int, bias: bool = False) -> nn.Cell:

@@ -55,6 +55,8 @@ def join(config: dict[str, Any]) -> Ranks:
         paddle.set_device("cpu")
     elif paddle.device.is_compiled_with_cuda():
         paddle.set_device("gpu:0")
+        trainmark_job.events.append(_event)
+        trainmark_job.memories.append(paddle.device.cuda.max_memory_allocated)
     else:
         raise InputError(f"PaddlePaddle {paddle.__version__} sees no {config['device']} device here")
     if world > 1:
@@ -63,6 +65,12 @@ def join(config: dict[str, Any]) -> Ranks:
         dist.init_parallel_env()
     probe.note("joined", world)
     return Ranks(rank, world, local)
+
+
+def _event() -> Any:
+    found = paddle.device.Event(enable_timing=True)
+    found.record()
+    return found
 
 
 def set_first_weights(net: nn.Layer, first: dict[str, Any]) -> None:

@@ -66,6 +66,8 @@ def join(config: dict[str, Any]) -> Ranks:
     tf.config.threading.set_inter_op_parallelism_threads(1 if world == 1 else 2)
     if config["device"] != "cpu" and not tf.config.list_physical_devices("GPU"):
         raise InputError(f"TensorFlow {tf.__version__} sees no {config['device']} device here")
+    if config["device"] != "cpu":
+        trainmark_job.memories.append(lambda: int(tf.config.experimental.get_memory_info("GPU:0")["peak"]))
     strategy = None
     if world > 1:
         if not os.environ.get("TF_CONFIG"):

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import trainmark_checkpoint
+import trainmark_job
 import trainmark_probe as probe
 import trainmark_weights
 from torch import Tensor, nn
@@ -83,6 +84,9 @@ def join(config: dict[str, Any]) -> Ranks:
     rank, world = int(os.environ.get("RANK", "0")), config["world"]
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     ranks = Ranks(_device(config["device"], local_rank), rank, world, local_rank)
+    timer = probe.torch_event(torch, ranks.device.type)
+    if timer is not None:
+        trainmark_job.events.append(timer)
     if world > 1:
         _rendezvous(config.get("backend") or "gloo", rank, world)
     probe.note("joined", world)
@@ -144,6 +148,9 @@ class Precision:
         self._type = DTYPES.get(dtype)
         self._device = device.type
         check_dtype(dtype, device.type)
+        _check_units(dtype, device)
+        # Of the matrices that large products have in this format.
+        self.stored = self._type or torch.float32
         if device.type == "cuda":
             # fp32 shall mean fp32: PyTorch would take TF32 in convolutions by itself.
             torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
@@ -159,6 +166,10 @@ class Precision:
         """Add the gradients of `loss`."""
         (self.scaler.scale(loss) if self.scaler else loss).backward()  # type: ignore[no-untyped-call]
 
+    def unscaled(self, norm: float) -> float:
+        """The norm of gradients as they are without the scale of the loss."""
+        return norm / self.scaler.get_scale() if self.scaler else norm
+
     def update(self, optimizer: torch.optim.Optimizer, clip: float) -> None:
         """One step of the optimizer, with gradients of the norm `clip` at most, if it is given."""
         if clip:
@@ -171,6 +182,19 @@ class Precision:
             self.scaler.update()
         else:
             optimizer.step()
+
+
+def _check_units(dtype: str, device: torch.device) -> None:
+    """Refuse bf16 where the device, or its plug-in, says that it has no units for it."""
+    asked = getattr(getattr(torch, device.type, None), "is_bf16_supported", None)
+    if dtype != "bf16" or device.type == "cpu" or asked is None:
+        return
+    try:
+        has_units = asked(including_emulation=False)
+    except TypeError:  # vendors' plug-ins and older releases do not count emulation
+        has_units = asked()
+    if not has_units:
+        raise InputError("this device has no bf16 units and would emulate them; set dtype=fp16 or dtype=fp32")
 
 
 def share(model: nn.Module, ranks: Ranks, parallel: str = "ddp") -> nn.Module:
@@ -286,7 +310,7 @@ class TorchLoop(TimedLoop):
         if self.step == 0 and not hasattr(self._model, "set_requires_gradient_sync"):
             gradients = [weight.grad.float().norm() for weight in self._model.parameters() if weight.grad is not None]
             # The seed is that of the round, so machines that are alike compute the same.
-            norm = float(torch.stack(gradients).norm())
+            norm = self._precision.unscaled(float(torch.stack(gradients).norm()))
             probe.note("first_step", {"loss": float(self._loss), "gradient_norm": norm})
         self._precision.update(self._optimizer, self._clip)
 
@@ -361,10 +385,11 @@ def matmul_flops(precision: Precision, ranks: Ranks) -> float:
     All ranks measure at the same time, as they trained, on square matrices of a size that keeps the units busy.
     """
     size = MATMUL_SIZE["cpu" if ranks.device.type == "cpu" else "other"]
-    left, right = (torch.randn(size, size, device=ranks.device) for _ in range(2))
+    # In the format already: autocast would convert them inside the time of each product.
+    left, right = (torch.randn(size, size, device=ranks.device).to(precision.stored) for _ in range(2))
     ranks.barrier()
     best, begin = 0.0, time.perf_counter()
-    with torch.no_grad(), precision.autocast():
+    with torch.no_grad():
         left @ right
         wait(ranks.device)
         # At least once, however slow: no speed of 0 is noted.

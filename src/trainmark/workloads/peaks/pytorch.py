@@ -55,9 +55,10 @@ def main() -> None:
 def _matmul(dtype: str, precision: Any, ranks: Any, size: int, seconds: float) -> None:
     import torch
 
-    with torch.no_grad(), precision.autocast():
+    with torch.no_grad():
         for small in [*(small for small in _SMALL if small < size), size]:
-            left, right = (torch.randn(small, small, device=ranks.device) for _ in range(2))
+            # In the format already: autocast would convert them inside the time of each product.
+            left, right = (torch.randn(small, small, device=ranks.device).to(precision.stored) for _ in range(2))
             whole = small == size
             taken, best, done = _repeat(lambda a=left, b=right: a @ b, ranks, seconds if whole else _SMALL_SECONDS)
             about = {"dtype": dtype, "size": small, "seconds": taken, "flops": done * 2 * small**3 / taken}

@@ -1,0 +1,1 @@
+"""AMD: `device.py` is the control half, `node.py` the node half."""

@@ -1,0 +1,1 @@
+"""Ascend: `device.py` is the control half, `node.py` the node half."""

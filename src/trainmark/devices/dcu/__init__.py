@@ -1,0 +1,1 @@
+"""Hygon's DCU: `device.py` is the control half, `node.py` the node half."""

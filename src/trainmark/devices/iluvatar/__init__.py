@@ -1,0 +1,1 @@
+"""Iluvatar CoreX: `device.py` is the control half, `node.py` the node half."""

@@ -1,0 +1,1 @@
+"""Intel's GPUs: `device.py` is the control half, `node.py` the node half."""

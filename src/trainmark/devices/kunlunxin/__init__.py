@@ -1,0 +1,1 @@
+"""Kunlunxin: `device.py` is the control half, `node.py` the node half."""

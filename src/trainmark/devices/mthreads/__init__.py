@@ -1,0 +1,1 @@
+"""Moore Threads: `device.py` is the control half, `node.py` the node half."""

@@ -1,0 +1,110 @@
+"""Devices from the vendor's library or tool through agent and run directory to report and FlagPerf's monitor log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Cli
+
+SHORT = ("--set", "seconds=2.4", "--set", "steps=24")
+
+
+def samples(run: Path) -> list[dict[str, Any]]:
+    (file,) = run.glob("*/round1/attempt1/*/samples.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()[1:]]
+
+
+def facts(run: Path) -> dict[str, Any]:
+    (file,) = run.glob("*/round1/attempt1/*/facts.json")
+    found: dict[str, Any] = json.loads(file.read_text())["accelerators"]
+    return found
+
+
+def visible(run: Path, name: str) -> list[str]:
+    logs = sorted(run.glob("*/round1/attempt1/*/rank*/env.log"))
+    return [re.findall(rf"^{name}=(.*)$", log.read_text(), re.M)[0] for log in logs]
+
+
+def run_folder(cli: Cli) -> Path:
+    return cli.folder / "runs" / cli.run_id()
+
+
+def export(cli: Cli, vendor: str) -> str:
+    cli("export", "flagperf", cli.run_id(), "-o", "flagperf")
+    (log,) = (cli.folder / "flagperf").rglob(f"{vendor}_monitor.log")
+    return log.read_text()
+
+
+def test_nvml_from_the_library_to_the_report(cli: Cli, fake_nvml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1,2")
+    monkeypatch.setenv("FAKE_NVML_XID", "79")
+    cli("run", "noop:none:nvidia:1:2:1", *SHORT)
+    run = run_folder(cli)
+    assert visible(run, "CUDA_VISIBLE_DEVICES") == ["3", "1"], "rank i gets the i-th of what was inherited"
+    found = facts(run)
+    assert (found["source"], found["driver"], found["count"]) == ("nvml", "535.54.03", 4)
+    assert found["devices"][2]["model"] == "NVIDIA A100-SXM4-80GB" and found["devices"][2]["ecc"] is True
+    read = [record for record in samples(run) if "devices" in record]
+    assert read and all(len(record["devices"]) == 4 for record in read)
+    last = read[-1]["devices"]
+    assert [one["power_w"] for one in last] == [100.0, 150.0, 200.0, 250.0]
+    assert (last[1]["error"], last[1]["errors"], last[2]["uncorrected"], last[3]["slowed"]) == (79, 1, 2, 1)
+    assert last[0]["pcie_rx"] == pytest.approx(2e9, rel=0.2) and last[0]["link_tx"] == pytest.approx(1.024e9, rel=0.2)
+    block = export(cli, "nvidia").split("\n\n")[0].splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d", block[0])
+    assert block[1:] == [f"{50 + i}C {100 + 50 * i}W {1024 * (i + 1)}MiB 81920MiB {90 + i}%" for i in range(4)]
+
+
+def test_a_tool_from_its_recording_to_the_monitor_log(cli: Cli, fake_tool: Callable[..., None]) -> None:
+    fake_tool("npu-smi", "npu-smi-910a.txt")
+    cli("run", "noop:none:ascend:1:1:1", *SHORT)
+    run = run_folder(cli)
+    assert visible(run, "ASCEND_RT_VISIBLE_DEVICES") == ["0"]
+    assert facts(run)["source"] == "npu-smi"
+    assert any(record.get("devices") for record in samples(run))
+    assert export(cli, "ascend").splitlines()[1] == "43C 67W 0MiB 32768MiB 0%"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"FAKE_NVML_DEVICES": "1"}, "2 ranks need a nvidia device each, and there are 1"),
+        ({"FAKE_NVML_DEVICES": "0"}, "the driver answers libnvidia-ml.so.1, and has no device"),
+        ({"FAKE_NVML_NO_DRIVER": "1"}, "finds no working driver: the driver is not loaded"),
+        ({"FAKE_NVML_MIXED": "1"}, "are of different models: NVIDIA A100-SXM4-80GB, NVIDIA T400"),
+        ({"CUDA_VISIBLE_DEVICES": "2"}, "the environment allows only `2`"),
+    ],
+)
+def test_devices_that_ranks_would_not_have_are_told_before_anything_starts(
+    cli: Cli, fake_nvml: Path, monkeypatch: pytest.MonkeyPatch, setting: dict[str, str], said: str
+) -> None:
+    for name, value in setting.items():
+        monkeypatch.setenv(name, value)
+    done = cli("run", "noop:none:nvidia:1:2:1", code=3)
+    assert said in " ".join((done.stdout + done.stderr).split())
+    assert not (cli.folder / "runs").exists()
+
+
+def test_an_absent_device_and_a_tool_that_hangs(cli: Cli, fake_tool: Callable[..., None]) -> None:
+    done = cli("run", "noop:none:cambricon:1:1:1", code=3)
+    assert "no cambricon device was found" in done.stdout + done.stderr
+    fake_tool("cnmon", "", hangs=True)
+    done = cli("run", "noop:none:cambricon:1:1:1", code=3)
+    assert "cnmon did not answer within 10 s" in done.stdout + done.stderr
+
+
+def test_a_device_that_goes_away_after_the_check_ends_the_round(
+    cli: Cli, fake_tool: Callable[..., None], tmp_path: Path
+) -> None:
+    """The check and the agent look one after the other: here the second look finds nothing."""
+    fake_tool("mx-smi", "mx-smi-2.2.4.txt")
+    tool = tmp_path / "tools" / "mx-smi"
+    tool.write_text(tool.read_text().replace("exec cat", f"rm -f {tool}\nexec cat"))
+    cli("run", "noop:none:metax:1:1:1", code=1)
+    assert "no metax device was found" in cli("report", cli.run_id(), code=None).stdout
