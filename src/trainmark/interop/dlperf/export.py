@@ -42,10 +42,10 @@ def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
     """Writes `<bzN>_result.json`, `<bzN>_result.md` for each batch size and dtype, and `logs…/`."""
     left_out: list[str] = []
     logs = _numbered([log for run in runs for log in _logs(run, left_out)])
-    if not logs:
-        raise UserError(f"export dlperf: no round of {', '.join(run.id for run in runs)} has a speed and a `batch`")
     for text in left_out:
         sys.stderr.write(flat(f"left out: {text}") + "\n")
+    if not logs:
+        raise UserError(f"export dlperf: no round of {', '.join(run.id for run in runs)} has a speed and a `batch`")
     written: list[Path] = []
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,12 @@ def _logs(run: RunDir, left_out: list[str]) -> Iterator[_Log]:
         if not isinstance(batch, int):
             left_out.append(f"{run.id} {case.id}: its `batch` is not known")
             continue
-        for ref, attempt in state.counted(index):
+        counted = dict(state.counted(index))
+        for ref in sorted(set(state.refs(index)) - set(counted)):
+            last = state.rounds[ref].last()
+            why = "it was not run" if last is None else f"{last.state.value}: {say(last.reason)}"
+            left_out.append(f"{run.id} {case.id} round {ref.round}: {why}")
+        for ref, attempt in counted.items():
             folder = run.attempt(case, ref, attempt.number)
             done = Done(case, ref.round, attempt.state, say(attempt.reason), folder)
             score = done.score()
