@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "trainmark"
-_RAISED = ("UserError", "SiteError")
+_RAISED = ("UserError", "SiteError", "Damaged", "NotABundle", "CampaignStopped", "Owned")
+# What an import remarks on a file: (kind, place, text).
+_REMARK = "Flag"
 
 
 def templates(folder: Path = ROOT) -> Iterator[tuple[str, str]]:
@@ -17,8 +19,11 @@ def templates(folder: Path = ROOT) -> Iterator[tuple[str, str]]:
         if "workloads" in file.parts or "testing" in file.parts:
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _RAISED and node.args:
-                text = _template(node.args[0])
+            called = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            said = node.args[:1] if called in _RAISED else []
+            if called == _REMARK and "interop" in file.parts and len(node.args) > 2:
+                said = [node.args[0], node.args[2]]
+            for text in map(_template, said):
                 if text is not None:
                     yield f"{file.relative_to(ROOT)}:{node.lineno}", text
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trainmark.report.make.compare import Comparison
     from trainmark.trust.pack import Packed
 
-__all__ = ["leaderboard", "pack", "rerun", "unpack", "verify"]
+__all__ = ["leaderboard", "pack", "rerun", "unpack", "verify", "verify_all"]
 
 
 def pack(
@@ -52,11 +52,16 @@ def verify(path: PathLike) -> Result[Verification]:
 
     >>> api_trust.verify("result.tmk").record.faults()
     """
+    return verify_all([path])[0]
+
+
+def verify_all(paths: Sequence[PathLike]) -> list[Result[Verification]]:
+    """The same of several; a run of which they tell differently is a fault of each of them."""
     need("trust", "verify", "cryptography", "zstandard")
     from trainmark.trust import document, verify
 
-    found = verify.verify(Path(path))
-    return Result(found, list(found.figures), document.document(found))
+    found = verify.together([verify.verify(Path(path)) for path in paths])
+    return [Result(one, list(one.figures), document.document(one)) for one in found]
 
 
 def unpack(path: PathLike, *, runs: PathLike | None = None) -> list[Run]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from pathlib import Path
 
 import pytest
 
-from trainmark.automl.experiment import schedule, score
+from trainmark.automl.experiment import record, schedule, score
 from trainmark.automl.experiment.config import Hpo, Training
 from trainmark.automl.experiment.record import Epoch, Record, _once
 from trainmark.automl.experiment.rules import IMAGENET, RULES, Facts, judge
 from trainmark.automl.experiment.schedule import EarlyStop
 from trainmark.automl.search.hpo import Tried, inherited, suggest, wants_more
+from trainmark.store.rundir import RunDir
 
 
 def epoch(trial: int, number: int, end: float, accuracy: float, flops: float = 1e12, run: int = 0) -> Epoch:
@@ -110,3 +113,21 @@ def test_searches_that_gain_nothing_end() -> None:
     tried = [Tried({}, 0.5), Tried({}, 0.4), Tried({}, 0.6), Tried({}, 0.5), Tried({}, 0.6)]
     assert wants_more(hpo, 0, tried)
     assert not wants_more(hpo, 0, [*tried, Tried({}, None)])
+
+
+def test_a_record_is_read_on_from_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a line waits for its end, and lines longer than a piece are lines all the same."""
+    monkeypatch.setattr(record, "_PIECE", 64)
+    events = tmp_path / "case" / "round1" / "attempt1" / "n1_noderank0" / "events.jsonl"
+    events.parent.mkdir(parents=True)
+    end = {"number": 3, "wall": 1.0, "value": 0.5}
+    line = json.dumps({"k": "NOTE", "name": "automl_end", "value": end}).encode()
+    step = b'{"k":"STEP","r":0,"step":1}\n'
+    reader = record.Reader(RunDir(tmp_path))
+    events.write_bytes(step * 5 + line + b"\n" + step + line[:30])
+    assert [one.number for one in reader.read().ends] == [3]
+    with events.open("ab") as more:
+        more.write(line[30:] + b"\n" + b'{"name":"automl_end"\n')
+    found = reader.read()
+    assert [one.number for one in found.ends] == [3, 3] and found.unreadable == 1
+    assert record.read(RunDir(tmp_path)) == found

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import Cli
+from tests.security import fuzz
+from tools.messages import templates
 from tools.untranslated import missing
 from trainmark.cli import help
 from trainmark.cli.main import GROUPS, VERBS, overview, parser
+from trainmark.errors import UserError
 from trainmark.i18n import words
 
 # What stays as it is in Chinese: code, options, names of files, formats, tools and keys.
@@ -27,15 +32,46 @@ def test_every_word_of_help_is_there_in_chinese(verb: str) -> None:
     assert not missing(verb)
 
 
+CATALOGUES = ("help", "errors", "lines", "cells")
+
+
+def test_every_error_is_there_in_chinese() -> None:
+    assert not [f"{place}: {text}" for place, text in templates() if words.error(text, "zh") == text]
+
+
+def test_what_is_wrong_with_a_file_is_told_in_chinese(tmp_path: Path) -> None:
+    """Suites, sites and workloads made wrong at random: nothing that is said of them has an English sentence in it."""
+    chance, told = random.Random(5), set()
+    file = tmp_path / "input.yaml"
+    for start, read in [
+        (fuzz.SUITE, fuzz.read_suite),
+        (fuzz.SITE, fuzz.read_site),
+        (fuzz.WORKLOAD, fuzz.read_workload),
+    ] * 100:
+        file.write_bytes(fuzz.text_of(start, chance))
+        try:
+            read(file)
+        except UserError as error:
+            told.add(str(error))
+    assert len(told) > 100
+    for text in told:
+        said = words.error(text, "zh")
+        assert re.search(r"[\u4e00-\u9fff]", said) and not prose(said), (text, said)
+
+
+def prose(text: str) -> list[str]:
+    return re.findall(r"(?<![\w/.-])[a-z]{2,} [a-z]{2,}(?![\w/-])", re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"", "", text))
+
+
 def test_no_english_is_left_inside_chinese() -> None:
-    for name in ("help", "errors"):
+    for name in CATALOGUES:
         for english, chinese in words.catalogue(name).items():
             left = re.findall(r"[A-Za-z]{2,} [a-z]{2,}", re.sub(r"\{\d+\}", "", _KEPT.sub("·", chinese)))
             assert not left, (english, left)
 
 
 def test_translations_have_the_same_fields() -> None:
-    for name in ("help", "errors"):
+    for name in CATALOGUES:
         for english, chinese in words.catalogue(name).items():
             assert set(re.findall(r"\{\d+\}", english)) == set(re.findall(r"\{\d+\}", chinese)), english
 
@@ -90,3 +126,21 @@ def test_errors_and_reports_are_chinese_where_that_is_asked_for(cli: Cli, monkey
 
 def test_what_a_command_is_told_is_its_own(cli: Cli) -> None:
     assert "is not on PATH" in cli("exec", "--", "no-such-program", "--lang", "zh", code=2).stderr
+
+
+def test_tables_and_what_a_run_says_are_chinese(cli: Cli) -> None:
+    cli("run", "noop:none:cpu:1:1:2", "--preset", "smoke", "--lang", "zh")
+    verbs = [("run", "noop"), ("list",), ("status",), ("plan", "noop"), ("explain", "noop:none:cpu:1:1:1"), ("doctor",)]
+    verbs += [("list", what) for what in ("suites", "workloads", "devices", "formats")]
+    verbs += [("baseline", "set"), ("baseline", "list"), ("data", "list"), ("env", "list"), ("top",)]
+    for verb in verbs:
+        done = cli(*verb, "--lang", "zh")
+        for line in (done.stdout + done.stderr).splitlines():
+            assert not prose(_KEPT.sub("·", line)), (verb, line)
+
+
+def test_english_stays_as_it_is(cli: Cli) -> None:
+    cli("run", "noop:none:cpu:1:1:1", "--preset", "smoke")
+    assert cli("list").stdout.split()[:5] == ["run", "created", "suite", "state", "cases"]
+    cli("plan", "noop", "--lang", "zh")
+    assert "block 1: " in cli("plan", "noop").stdout

@@ -15,6 +15,7 @@ from trainmark.interop.protocol import REGISTRY, defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import Begin, End, Flag, LoggedEvent
 from trainmark.report import build
+from trainmark.report.show import show
 from trainmark.store.rundir import RunDir
 from trainmark.testing.formats import ExportContract, FormatContract, check, read
 
@@ -144,16 +145,34 @@ OLD = """\
 :::MLL 1558637934.000 run_stop: {"value": null, "metadata": {"status": "success"}}
 """
 OLDEST = """\
-:::MLPv0.5.0 resnet 1541710385.1399 (mlperf_log_utils.py:56) input_batch_size: 100
-:::MLPv0.5.0 resnet 1541710386.0000 (a.py:1) run_start
-:::MLPv0.5.0 resnet 1541710390.0000 (a.py:2) eval_accuracy: {"epoch": 0, "value": 0.25}
-:::MLPv0.5.0 resnet 1541710391.0000 (a.py:3) run_stop: {"success": true}
+:::MLPv0.5.0 resnet 1541710385.139900000 (/root/a/mlperf_log_utils.py:56) input_batch_size: 100
+:::MLPv0.5.0 resnet 1541710385.200000000 (/root/a/a.py:1) input_size: "DEFERRED: c63992cb-5a51-4286-a168-1c695a32b2bc"
+:::MLPv0.5.0 resnet 1541710386.000000000 (/root/a/a.py:1) run_start
+:::MLPv0.5.0 [c63992cb-5a51-4286-a168-1c695a32b2bc][1541710387.5][1000]
+:::MLPv0.5.0 resnet 1541710388.000000000 (/root/a/a.py:1) train_epoch: 0
+:::MLPv0.5.0 resnet 1541710390.000000000 (/root/a/a.py:2) eval_accuracy: {"epoch": 0, "value": 0.25}
+RAW_:::MLPv0.5.0 resnet 1541710391.000000000 (/root/a/a.py:3) run_stop: {"success": true}
+:::MLPv0.5.0 resnet 1541710391.100000000 (/root/a/a.py:4) run_final
 """
+
+
+def test_time_to_train_is_in_the_report(submission: Path, tmp_path: Path) -> None:
+    """40 epochs of 3 s, from run_start to run_stop."""
+    options = defaults(REGISTRY.get("mlperf").import_options)
+    run = RunDir(Path(import_results("mlperf", submission, tmp_path / "runs", options).dir))
+    for language, words in (("en", "time to train"), ("zh", "训练用时")):
+        text = show(build.build(run), "text", language)
+        assert words in text and "120 s" in text, text
+    other = RunDir(evaluated(tmp_path / "other", "resnet50:pytorch:A100:1:8:3").path)
+    assert "time to train" not in show(build.build(other), "text", "en"), "a number of steps is no target"
 
 
 @pytest.mark.parametrize(("text", "evaluated"), [(OLD, 0.5), (OLDEST, 0.25)])
 def test_logs_of_the_first_versions(tmp_path: Path, text: str, evaluated: float) -> None:
-    """Made after the logs of the reference implementations and of the packages mlperf_compliance 0.0.10 and 0.6."""
+    """Lines of version 0.5 are as the package mlperf_compliance 0.0.10 writes them: nine decimals, the caller's path,
+    sometimes a prefix, and values that are told later in a line of their own. Those of 0.6 (`:::MLL`, seconds, a JSON
+    object) are as in public logs of submitters; no package of that version is in the registry. All values are made up.
+    """
     file = tmp_path / "result_0.txt"
     file.write_text(text)
     items = read(REGISTRY.get("mlperf"), file)

@@ -108,7 +108,8 @@ def test_the_package_with_torch_trains(built: tuple[Path, Path], tmp_path: Path)
     here.mkdir()
     call(programs / "trainmark", "data", "get", "fashion-mnist", "state-of-the-union", cwd=here)
     said = call(programs / "trainmark", "run", "smoke", cwd=here)
-    assert "Results  10 of 10" in said
+    # All but the case that trains nothing have a figure.
+    assert "Results  9 of 10" in said
 
 
 def test_uvx_and_pipx_run_it(built: tuple[Path, Path], tmp_path: Path) -> None:

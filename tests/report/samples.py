@@ -197,7 +197,7 @@ def failed(lines: list[str] | None = None) -> CaseReport:
         "resnet50:pytorch:cpu:1:4:3@batch=256",
         [],
         state=JobState.FAILED,
-        reason="out of memory: rank 2 was killed and the kernel's oom_kill count rose by 1",
+        reason="probably out of memory: rank 2 was killed, while the kernel killed 1 processes here for memory",
         rounds=3,
         band=None,
         failure={
@@ -557,7 +557,7 @@ def automl(*, valid: bool = False) -> tuple[Result, list[Series]]:
     curve = [CurvePoint(60.0 * n, 0.9 / n, 1e12 * n, 1e11 * n, 1e15 * n, 3 * n) for n in range(1, 60)]
     trials = [
         TrialRow(
-            n, "COMPLETE", n // 8, n // 2 if n else None, [["deepen", n]], "", 0.3 + 0.01 * n, 4, 1, 1e14, ["n1"],
+            n, "COMPLETE", n // 8, n // 2 if n else None, [["deeper", n, 3]], "", 0.3 + 0.01 * n, 4, 1, 1e14, ["n1"],
             30.0 * n, 30.0 * n + 25, 1,
         )
         for n in range(30)

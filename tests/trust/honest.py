@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.store import journal, rundir, series
+from trainmark.agent.digests import of_folder
+from trainmark.store import digests, journal, rundir, series
 from trainmark.store.rundir import RunDir
 from trainmark.testing.synthetic import NS, Load, Shape, write_run
 from trainmark.trust import keys, pack
@@ -50,7 +51,7 @@ def honest_run(runs: Path, *, number: int = 1, seed: int = 7, shape: Shape = SHA
     records, now = [journal.Record(journal.OWNER, 1, WALL + NS, host="n1", pid=1)], WALL + 2 * NS
     for round_number, node in sorted((int(node.parts[-3][5:]), node) for node in nodes(run)):
         token = f"{draw.getrandbits(128):032x}"
-        seconds = _node(node, token, round_number, draw)
+        seconds = _node(node, token, round_number, run.manifest().plan.cases[0].params, draw)
         about = {"case": 0, "round": round_number, "attempt": 1}
         records.append(journal.Record(journal.ATTEMPT, 1, now, token=token, **about))
         now += int((seconds + 0.5) * NS)
@@ -64,10 +65,11 @@ def _facts() -> dict[str, Any]:
     return {"schema": 1, "host": "n1", "cpu": {"model": "Made Up 9000", "threads": 4}, "memory_bytes": 2**34}
 
 
-def _node(node: Path, token: str, number: int, draw: random.Random) -> float:
+def _node(node: Path, token: str, number: int, params: dict[str, Any], draw: random.Random) -> float:
     """Makes the records of a node agree with its events; returns how long they lasted."""
-    events = lines(node / rundir.EVENTS)
+    events, later = lines(node / rundir.EVENTS), 100 * number * NS
     for event in events:
+        event["t"] += later
         if event["k"] == "STEP_END":
             event["loss"] += draw.gauss(0, 0.02)
         if event["k"] == "INIT_START":
@@ -75,6 +77,7 @@ def _node(node: Path, token: str, number: int, draw: random.Random) -> float:
     write_lines(node / rundir.EVENTS, events)
     samples = lines(node / rundir.SAMPLES)
     for sample in samples[1:]:
+        sample["t"] += later
         sample["steps"] = {}
         for rank in (0, 1):
             seen = [
@@ -89,15 +92,35 @@ def _node(node: Path, token: str, number: int, draw: random.Random) -> float:
     seconds = (max(event["t"] for event in events) - min(event["t"] for event in events)) / NS + 0.3
     change_json(node / rundir.RESULT, token=token, duration=seconds, started=WALL, ended=WALL + int(seconds * NS))
     (node / rundir.FACTS).write_text(json.dumps(_facts()))
-    (node / rundir.CLAIM).write_text(json.dumps({"schema": 1, "host": "n1", "boot_id": "b", "token": token}))
-    (node / "config.json").write_text(json.dumps({"seed": number}))
+    (node / rundir.CLAIM).write_text(
+        json.dumps({"schema": 1, "host": "n1", "boot_id": "b", "start_ticks": number, "token": token})
+    )
+    (node / "config.json").write_text(json.dumps({"seed": number, "params": params}))
     (node / "rank0.out.log").write_text("step 1: loss 2\n")
     (node / "rank0").mkdir()
     (node / "rank0" / "env.log").write_text("OMP_NUM_THREADS=2\n")
     return seconds
 
 
-def packed(run: RunDir, path: Path, key: str = "maker", **options: Any) -> Path:
+def seal(run: RunDir) -> None:
+    """The digests that agents and controllers write, of the run as it is now."""
+    for node in nodes(run):
+        if (node / rundir.RESULT).is_file():
+            change_json(node / rundir.RESULT, files=of_folder(str(node), {}))
+    records = lines(run.path / journal.NAME)
+    for record in records:
+        if record["k"] == journal.OWNER:
+            record["digest"] = digests.manifest_digest(run.path)
+        if record["k"] == journal.ENDED:
+            attempt = next(run.path.glob(f"*/round{record['round']}/attempt{record['attempt']}"), None)
+            record["digest"] = "0" * 64 if attempt is None else digests.attempt_digest(attempt)
+    write_lines(run.path / journal.NAME, records)
+
+
+def packed(run: RunDir, path: Path, key: str = "maker", *, sealed: bool = True, **options: Any) -> Path:
+    """A forger who has the whole run writes digests that agree, as an honest maker has them."""
+    if sealed:
+        seal(run)
     if key not in {one.name for one in keys.listed()}:
         keys.create(key)
     pack.pack([run], path, key=keys.load(key), **options)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trust.forging import members_of
 from tests.trust.honest import honest_run, nodes, packed
-from tests.trust.test_forgeries import members_of
 from trainmark import api, api_trust
 from trainmark.cli.main import main
 from trainmark.errors import UserError
@@ -51,28 +51,18 @@ def test_secrets_are_taken_out_and_listed(run: RunDir, tmp_path: Path) -> None:
 
 
 def test_a_file_that_its_agent_did_not_write_so_is_found(run: RunDir, tmp_path: Path) -> None:
-    from tests.trust.honest import change_json
-    from trainmark.agent.digests import of_folder
-
-    for node in nodes(run):
-        change_json(node / rundir.RESULT, files=of_folder(str(node), {}))
     secret = nodes(run)[0] / "rank0.out.log"
     assert verify.verify(packed(run, tmp_path / "a.tmk")).verified
     with (nodes(run)[1] / rundir.EVENTS).open("a") as file:
         file.write("\n")
     secret.write_text(secret.read_text() + "more\n")
-    found = verify.verify(packed(run, tmp_path / "b.tmk"))
+    found = verify.verify(packed(run, tmp_path / "b.tmk", sealed=False))
     assert {one.place.rpartition("/")[2] for one in found.faults()} == {"rank0.out.log", "events.jsonl"}
     assert {one.reason.code for one in found.faults()} == {"not-what-agent-wrote"}
 
 
 def test_what_was_taken_out_is_held_against_the_original(run: RunDir, tmp_path: Path) -> None:
-    from tests.trust.honest import change_json
-    from trainmark.agent.digests import of_folder
-
     (nodes(run)[0] / "rank0.out.log").write_text(f"using {SECRETS['token']}\n")
-    for node in nodes(run):
-        change_json(node / rundir.RESULT, files=of_folder(str(node), {}))
     assert verify.verify(packed(run, tmp_path / "x.tmk")).verified
     assert verify.verify(packed(run, tmp_path / "y.tmk", logs=False)).verified
 
@@ -172,6 +162,24 @@ def test_a_bundle_is_imported_once(bundle: Path, tmp_path: Path, run: RunDir) ->
     assert first.path == again.path
     mine = first.report().cases[0].measurements["throughput"]
     assert mine == api.open(run.path).report().cases[0].measurements["throughput"]
+
+
+def test_commands_of_a_bundle_are_never_run(bundle: Path, tmp_path: Path) -> None:
+    """Its files are ours from then on; what they say is somebody else's."""
+    before = os.umask(0)
+    try:
+        (mine,) = api_trust.unpack(bundle, runs=tmp_path / "mine")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(mine.folder.path.stat().st_mode) == 0o700
+    for act in (mine.resume, mine.stop, lambda: api.diagnose(mine, runs=tmp_path / "mine")):
+        with pytest.raises(UserError, match="unpacked from a bundle"):
+            act()
+    with pytest.raises(UserError, match="no runs here"):
+        rundir.find(tmp_path / "mine", None, own=True)
+    assert rundir.find(tmp_path / "mine", None).id == mine.id, "it is the newest to look at"
+    again = packed(mine.folder, tmp_path / "again.tmk")
+    assert not any(rundir.UNPACKED in name for name in members_of(again)) and verify.verify(again).verified
 
 
 def test_a_bundle_with_faults_is_not_imported(run: RunDir, tmp_path: Path) -> None:

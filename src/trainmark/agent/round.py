@@ -111,19 +111,24 @@ class Round:
     def _find_devices(self) -> bool:
         """Looks at the devices and goes on watching them; False when ranks would not have them."""
         plan, vendor = self._plan, str(self._plan.device.get("vendor"))
-        if vendor == "cpu":
+        if vendor == "cpu" and not plan.board:
             return True
         from trainmark.agent import device_watch
 
-        if not device_watch.is_watched(vendor):
+        watched = device_watch.is_watched(vendor)
+        if not watched and not plan.board:
             return True
-        watch = device_watch.DeviceWatch(vendor, plan.sample_seconds, self._containment, self._context.log)
+        watch = device_watch.DeviceWatch(vendor, plan.sample_seconds, plan.board, self._containment, self._context.log)
         self._watch = watch
         try:
             facts = watch.first()
-            self._status.devices(watch, facts)
+            if not watched:
+                self._status.devices(watch, None)
+                return True
+            inherited = self._settings.inherited
+            used = device_watch.used(facts, len(self._ranks), inherited) if plan.device.get("visible") else None
+            self._status.devices(watch, dict(facts, used=used))
             if plan.device.get("visible"):  # else a command of the user's own chooses
-                inherited = self._settings.inherited
                 self._context.warnings += device_watch.check(facts, vendor, len(self._ranks), inherited)
         except device_watch.DeviceError as error:
             self._ending = Ending("FAILED", error.reason, error.kind)

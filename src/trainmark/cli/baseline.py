@@ -62,4 +62,4 @@ def _show(args: argparse.Namespace, found: list[Baseline]) -> None:
         }
         for one in found
     ]
-    terminal.out(table(rows) or "no baselines\n")
+    terminal.out(table(rows) or terminal.said("no baselines\n"))

@@ -73,7 +73,7 @@ def go_on(made: Campaign, args: argparse.Namespace) -> int:
         whole = {**msgspec.structs.asdict(found.answer), "disturbed": found.disturbed, "runs": found.runs}
         terminal.out(show(whole, "json-line"))
     else:
-        terminal.out("\n".join(_lines(Path(bisect.asked_of(made).repo), found)) + "\n")
+        terminal.tell("\n".join(_lines(Path(bisect.asked_of(made).repo), found)) + "\n")
     return CASE_FAILED if found.answer.commit is None else OK
 
 

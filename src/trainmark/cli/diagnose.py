@@ -73,7 +73,7 @@ def _write(run: RunDir, args: argparse.Namespace) -> list[Diagnosis]:
         terminal.out(show(shown, "json-line"))
         return found
     terminal.out("\n" + show(found, "text", args.language))
-    terminal.out(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
+    terminal.tell(f"\nkept in {run.path}; `trainmark report {run.id} --format html` draws it\n")
     if folder is not None:
-        terminal.out(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
+        terminal.tell(f"traces (for ui.perfetto.dev, chrome://tracing): {folder}\n")
     return found

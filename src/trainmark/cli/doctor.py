@@ -10,6 +10,7 @@ from typing import Any
 from trainmark.cli import common, terminal
 from trainmark.cli.list import table
 from trainmark.errors import OK, SITE_UNUSABLE
+from trainmark.i18n import words
 from trainmark.i18n.speaker import say
 from trainmark.launch.doctor import look
 from trainmark.launch.protocol import Finding
@@ -39,7 +40,11 @@ def bad(findings: list[Finding]) -> list[Finding]:
 def text(findings: Sequence[Finding], language: str = "en") -> str:
     marks = {True: "ok", False: "BAD", None: "note"}
     rows = [{"host": f.host, "what": f.what, "": marks[f.good], "found": say(f.found, language)} for f in findings]
-    cures = [f"{f.host}: {f.what}: {say(f.cure, language)}\n" for f in findings if f.cure]
+    cures = [
+        f"{f.host}: {words.cell(f.what, language)}: {words.lines(say(f.cure, language), language)}\n"
+        for f in findings
+        if f.cure
+    ]
     return table(rows) + "".join(dict.fromkeys(cures))
 
 

@@ -37,7 +37,7 @@ def call(args: argparse.Namespace) -> int:
             terminal.out(f"{environments.create(name, args.python, _say)}\n")
         else:
             gone = environments.remove(name)
-            terminal.out("".join(f"removed {folder}\n" for folder in gone) or f"{name}: there was none\n")
+            terminal.tell("".join(f"removed {folder}\n" for folder in gone) or f"{name}: there was none\n")
     return 0
 
 

@@ -11,6 +11,7 @@ from trainmark.agent.secrets import without_settings
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError, did_you_mean
 from trainmark.launch.sites import for_suite
+from trainmark.report.render.text import columns
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec.band import batch_per_rank, global_batch
@@ -49,7 +50,7 @@ def call(args: argparse.Namespace) -> int:
         }
         terminal.json(found, indent=1)
     else:
-        terminal.out(text(case))
+        terminal.tell(text(case))
     return 0
 
 
@@ -97,7 +98,7 @@ def text(case: Case) -> str:
     workload, shown = case.found.workload, without_settings(case.values)
     lines = [
         str(case.id),
-        f"  {workload.title}",
+        f"  {terminal.cell(workload.title)}",
         f"  {_trained(case)}",
         f"  {length_text(case.length)}",
         "",
@@ -107,10 +108,7 @@ def text(case: Case) -> str:
         parameter = workload.parameters[name]
         locked = "locked" if parameter.locked else ""
         rows.append((name, value_text(shown[name]), setting.origin, locked, parameter.help))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
-        lines.append("  " + "  ".join([*cells, row[4]]).rstrip())
+    lines += [f"  {line}" for line in columns([[terminal.cell(cell) for cell in row] for row in rows])]
     lines += ["", f"  preset       {case.preset} (of {', '.join(workload.presets)})"]
     lines.append(f"  division     {case.division}" + (f", changed: {', '.join(case.opened)}" if case.opened else ""))
     lines.append(f"  data         {case.data or 'none'}")

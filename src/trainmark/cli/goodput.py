@@ -69,5 +69,5 @@ def show(run: RunDir, args: argparse.Namespace, begins: str = "") -> int:
         return OK
     terminal.out("\n" + reports.show(whole, "text", args.language))
     drawn = f"; `trainmark report {run.id} --format html` draws it" if plan.kind == "goodput" else ""
-    terminal.out(f"\nkept in {run.path}{drawn}\n")
+    terminal.tell(f"\nkept in {run.path}{drawn}\n")
     return OK

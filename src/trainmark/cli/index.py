@@ -17,5 +17,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace) -> int:
     index = Index(args.runs)
     count = index.rebuild(summarise) if args.rebuild else len(index.rows(summarise))
-    terminal.out(f"{count} run(s) of {args.runs.resolve()} in {index.file}\n")
+    terminal.tell(f"{count} run(s) of {args.runs.resolve()} in {index.file}\n")
     return 0

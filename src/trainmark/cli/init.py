@@ -27,5 +27,5 @@ def call(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"{args.dir}: cannot be written: {error.strerror}") from None
     names = " and ".join(str(file) for file in files)
-    terminal.out(f"wrote {names}; try `trainmark run {args.dir / 'suite.yaml'} --site {args.dir / 'site.yaml'}`\n")
+    terminal.tell(f"wrote {names}; try `trainmark run {args.dir / 'suite.yaml'} --site {args.dir / 'site.yaml'}`\n")
     return 0

@@ -23,7 +23,7 @@ def call(args: argparse.Namespace) -> int:
     if args.json:
         terminal.json(rows)
     else:
-        terminal.out(table(rows) or f"no {args.what}\n")
+        terminal.out(table(rows) or terminal.said(f"no {args.what}\n"))
     return 0
 
 
@@ -31,7 +31,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     """Columns by key; empty for no rows."""
     if not rows:
         return ""
-    lines = [list(rows[0])] + [[flat(str(value)) for value in row.values()] for row in rows]
+    lines = [[terminal.cell(key) for key in rows[0]]]
+    lines += [[flat(terminal.cell(value)) for value in row.values()] for row in rows]
     return "".join(f"{line}\n" for line in columns(lines))
 
 

@@ -98,7 +98,7 @@ def show(run: RunDir, args: argparse.Namespace) -> int:
         write_json(Path(file), found, durable=True)
     _print(found, args)
     if file and not args.json:
-        terminal.out(f"\nkept in {file}; `trainmark report {run.id} --format html` draws the roof\n")
+        terminal.tell(f"\nkept in {file}; `trainmark report {run.id} --format html` draws the roof\n")
     return OK
 
 

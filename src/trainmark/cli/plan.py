@@ -24,7 +24,7 @@ def call(args: argparse.Namespace) -> int:
     if args.json:
         terminal.json(plan, indent=1)
     else:
-        terminal.out(text(plan, drawn=args.seed is None))
+        terminal.tell(text(plan, drawn=args.seed is None))
     return 0
 
 

@@ -45,7 +45,7 @@ def call(args: argparse.Namespace) -> int:
 
         return resume(args)
     if session.nothing_left(run, plan) and not args.json:
-        terminal.out(f"run {run.id} has nothing left to do\n")
+        terminal.tell(f"run {run.id} has nothing left to do\n")
     return drive.drive(run, plan, args)
 
 

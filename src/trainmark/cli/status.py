@@ -31,7 +31,7 @@ def call(args: argparse.Namespace) -> int:
         reasons = [{**row, "reason": one.reason} for row, one in zip(rounds, found.rounds, strict=True)]
         terminal.out(to_json_line({"run": run.id, "state": state, "owner": owner, "rounds": reasons}))
     else:
-        terminal.out(f"run {run.id}  {state}  {owner}\n\n" + table(rounds))
+        terminal.out(terminal.said(f"run {run.id}  {state}  {owner}\n\n") + table(rounds))
     return 0
 
 

@@ -21,17 +21,17 @@ def call(args: argparse.Namespace) -> int:
     if made is not None:
         stopped = control.stop_campaign(made, now=args.now, timeout=args.timeout)
         more = "" if made.record().finished else f"; `trainmark resume {made.name}` would go on"
-        terminal.out(f"{made.name} {'has stopped' if stopped else 'is not running'}{more}\n")
+        terminal.tell(f"{made.name} {'has stopped' if stopped else 'is not running'}{more}\n")
         return 0
     run = common.find_run(args, own=True)
     plan = run.manifest().plan
     if not control.stop_run(run, now=args.now, timeout=args.timeout):
-        terminal.out(f"run {run.id} is not running\n")
+        terminal.tell(f"run {run.id} is not running\n")
         # Another tool's run has no site of ours.
         for text in [] if plan.kind == "import" else session.release(run, plan):
             terminal.err(f"warning: {text}\n")
         return 0
     state = session.state_of(run, plan)
     more = f"; `{common.resume_line(run, plan)}` would go on" if state.unfinished() else ""
-    terminal.out(f"run {run.id} has stopped: {state.finished or 'its controller ended'}{more}\n")
+    terminal.tell(f"run {run.id} has stopped: {state.finished or 'its controller ended'}{more}\n")
     return 0

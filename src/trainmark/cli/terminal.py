@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from trainmark.i18n import words
 from trainmark.report.render import escape
+
+_language = words.LANGUAGES[0]
+
+
+def speak(language: str) -> None:
+    """From now on, of this process: a command line has one reader."""
+    global _language
+    _language = language
 
 
 def out(text: str) -> None:
@@ -13,14 +22,29 @@ def out(text: str) -> None:
     sys.stdout.write(escape.clean(text))
 
 
+def tell(text: str) -> None:
+    """Sentences of our own, to standard output in the reader's language."""
+    out(words.lines(text, _language))
+
+
 def err(text: str) -> None:
-    sys.stderr.write(escape.clean(text))
+    sys.stderr.write(escape.clean(words.lines(text, _language)))
 
 
 def line(text: object) -> None:
     """At once, also where somebody follows through a pipe."""
-    out(f"{text}\n")
+    tell(f"{text}\n")
     sys.stdout.flush()
+
+
+def cell(text: object) -> str:
+    """A heading or a value of a table, in the reader's language."""
+    return words.cell(str(text), _language)
+
+
+def said(text: str) -> str:
+    """Sentences that are shown elsewhere, in the reader's language."""
+    return words.lines(text, _language)
 
 
 def json(record: Any, indent: int | None = None) -> None:
@@ -28,4 +52,5 @@ def json(record: Any, indent: int | None = None) -> None:
     import msgspec
 
     found = msgspec.json.encode(record)
-    line(escape.json((found if indent is None else msgspec.json.format(found, indent=indent)).decode()))
+    out(escape.json((found if indent is None else msgspec.json.format(found, indent=indent)).decode()) + "\n")
+    sys.stdout.flush()

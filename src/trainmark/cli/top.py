@@ -37,7 +37,7 @@ def call(args: argparse.Namespace) -> int:
 
 
 def screen(runs: Path) -> str:
-    return table([_row(one) for one in control.running(runs)]) or f"nothing runs in {runs.resolve()}\n"
+    return table([_row(one) for one in control.running(runs)]) or terminal.said(f"nothing runs in {runs.resolve()}\n")
 
 
 def _row(one: Running) -> dict[str, Any]:

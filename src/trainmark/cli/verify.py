@@ -46,7 +46,7 @@ def call(args: argparse.Namespace) -> int:
     kind = format_of(args.format, args.output)
     if len(args.bundles) > 1 and kind == "html":
         raise UserError("a page shows one bundle; name one, or another --format")
-    results = [api_trust.verify(path) for path in args.bundles]
+    results = api_trust.verify_all(args.bundles)
     found = [one.record for one in results]
     if kind == "json":
         text = show(found[0] if len(found) == 1 else {"verifications": found}, "json")

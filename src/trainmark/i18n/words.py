@@ -1,8 +1,10 @@
-"""Words of the command line by their English text: help (`words_help.json`) and errors (`words_errors.json`).
+"""Words of the command line by their English text: help (`words_help.json`), errors (`words_errors*.json`), what else
+it says (`words_lines.json`), and the headings and values of its tables (`words_cells.json`).
 
 English stands in the code, where it is read with what it is about; a catalogue gives the same in Chinese. An error is
 looked up by its template: `no run `{0}`` in the catalogue is any text of that form, and what stood for {0} is filled in
-again, translated itself if it can be. What has no translation is shown in English as a whole.
+again, translated itself if it can be. A message may hold a reason, which is known by its own template. What has no
+translation is shown in English as a whole, and the words of other programs in quotation marks.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from pathlib import Path
 LANGUAGES = ("en", "zh")
 _FOLDER = Path(__file__).resolve().parent
 _FIELD = re.compile(r"\{(\d+)\}")
-# A part of a message is looked up as the message is, but not for ever.
-_DEEPEST = 4
+_NAMED = re.compile(r"\{[^{}]*\}")
 # An English sentence, beside names and values: a message that would hold one stays English as a whole.
 _PROSE = re.compile(r"(?<![\w/.-])[a-z]{2,} [a-z]{2,}(?![\w/-])")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_LETTERS = re.compile(r"[^A-Za-z]")
+_OWN_WORDS = 8  # letters
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
 
 
@@ -35,8 +39,10 @@ def chosen(environment: Mapping[str, str] | None = None) -> str:
 
 @cache
 def catalogue(name: str) -> dict[str, str]:
-    """English → Chinese."""
-    found: dict[str, str] = json.loads((_FOLDER / f"words_{name}.json").read_text("utf-8"))
+    """English → Chinese, of all files of that name: errors have one for each group of rooms."""
+    found: dict[str, str] = {}
+    for file in sorted(_FOLDER.glob(f"words_{name}*.json")):
+        found.update(json.loads(file.read_text("utf-8")))
     return found
 
 
@@ -46,31 +52,125 @@ def phrase(text: str, language: str) -> str:
 
 
 def error(text: str, language: str) -> str:
-    """A message, or a part of one."""
-    return text if language == "en" else _translated(text, 0) or text
+    """A message, or a part of one; examples may follow it, a line each."""
+    if language == "en":
+        return text
+    first, *rest = text.split("\n")
+    return "\n".join([_translated(first) or _quoting(first) or first, *map(_line, rest)])
 
 
-def _translated(text: str, depth: int) -> str | None:
-    if depth > _DEEPEST or not text.strip():
-        return None
-    for pattern, order, template in _patterns():
-        found = pattern.fullmatch(text)
-        if found:
-            parts = {
-                number: _translated(part, depth + 1) or part for number, part in zip(order, found.groups(), strict=True)
-            }
-            if any(_PROSE.search(_QUOTED.sub("", part)) for part in parts.values()):
-                continue
-            return _FIELD.sub(lambda field: parts.get(field[1], ""), template)  # noqa: B023
-    return None
+def lines(text: str, language: str) -> str:
+    """What the command line says, line by line. A line that is none of its sentences stays as it is."""
+    if language == "en":
+        return text
+    return "".join(_line(one) for one in text.splitlines(keepends=True))
+
+
+def _line(text: str) -> str:
+    body = text.strip()
+    # What is Chinese already was made of parts.
+    found = _translated(body) or _quoting(body) if not _CHINESE.search(body) and _is_worded(body) else None
+    return text if found is None else text.replace(body, found)
+
+
+def _is_worded(text: str) -> bool:
+    """By a template that has words, not only signs."""
+    return any(
+        _filled_in(english, text) is not None
+        for english, _ in _templates()
+        if any(_LETTERS.sub("", literal) for literal, _ in english)
+    )
+
+
+def cell(text: str, language: str) -> str:
+    """A heading or a value of a table: a word that is listed, or a sentence."""
+    if language == "en":
+        return text
+    return catalogue("cells").get(text) or (_line(text) if " " in text else text)
 
 
 @cache
-def _patterns() -> list[tuple[re.Pattern[str], list[str], str]]:
-    """The most exact template first: the one with the most words of its own."""
-    made = []
-    for english, chinese in catalogue("errors").items():
-        pieces = _FIELD.split(english)
-        text = "".join(re.escape(piece) if place % 2 == 0 else "(.*?)" for place, piece in enumerate(pieces))
-        made.append((sum(map(len, pieces[::2])), re.compile(text, re.S), pieces[1::2], chinese))
-    return [one[1:] for one in sorted(made, key=lambda one: -one[0])]
+def _translated(text: str) -> str | None:
+    """A part of a message is looked up as the message is; it is shorter, so this ends."""
+    if not text.strip():
+        return None
+    for english, chinese in _templates():
+        found = _filled_in(english, text)
+        if found is not None:
+            said = _said(chinese, {name: _translated(part) or part for name, part in found.items()})
+            if not _is_prose(said):
+                return said
+    return None
+
+
+def _quoting(text: str) -> str | None:
+    """With the words of another program, which have no translation, in quotation marks."""
+    for english, chinese in _templates():
+        # Words of our own, not a mere "and" between two others.
+        words = sum(len(_LETTERS.sub("", literal)) for literal, _ in english)
+        found = _filled_in(english, text) if words >= _OWN_WORDS else None
+        if found is not None:
+            parts = {
+                name: _translated(part) or (f"“{part}”" if _is_prose(part) else part) for name, part in found.items()
+            }
+            return _said(chinese, parts).replace("`“", "`").replace("”`", "`")
+    return None
+
+
+def _is_prose(text: str) -> bool:
+    return _PROSE.search(_QUOTED.sub("", text)) is not None
+
+
+# A template: literal text, each piece followed by the name of what is filled in there (None: the template ends).
+_Template = list[tuple[str, str | None]]
+
+
+def _said(template: _Template, parts: Mapping[str, str]) -> str:
+    return "".join(literal + parts.get(name or "", "") for literal, name in template)
+
+
+def _filled_in(template: _Template, text: str) -> dict[str, str] | None:
+    """What stands for each field, as short as can be, the last as long as it must be; None: another text."""
+    found: dict[str, str] = {}
+    place, field = 0, None
+    for literal, name in template:
+        if field is None:
+            at = 0 if text.startswith(literal) else -1
+        elif name is None:
+            at = len(text) - len(literal) if text.endswith(literal) else -1
+        else:
+            at = text.find(literal, place)
+        if at < place:
+            return None
+        if field is not None:
+            found[field] = text[place:at]
+        place, field = at + len(literal), name
+    return found if place == len(text) or field is None else {**found, field: text[place:]}
+
+
+@cache
+def _templates() -> list[tuple[_Template, _Template]]:
+    """The most exact first: the one with the most words of its own."""
+    from trainmark.i18n.catalogues import REASONS, parts
+
+    def of_reason(template: str) -> _Template:
+        return _ended([(literal, field.name if field else None) for literal, field in parts(template)])
+
+    texts = {**catalogue("errors"), **catalogue("lines")}
+    known = [(_of_error(english), _of_error(chinese)) for english, chinese in texts.items()]
+    known += [
+        (of_reason(english), of_reason(chinese))
+        for english, chinese in REASONS.values()
+        # One of fields and signs alone would be any text.
+        if _LETTERS.sub("", _NAMED.sub("", english))
+    ]
+    return sorted(known, key=lambda one: -sum(len(literal) for literal, _ in one[0]))
+
+
+def _of_error(template: str) -> _Template:
+    found = _FIELD.split(template)
+    return list(zip(found[::2], [*found[1::2], None], strict=True))
+
+
+def _ended(template: _Template) -> _Template:
+    return template if template and template[-1][1] is None else [*template, ("", None)]

@@ -34,6 +34,7 @@ _OUTCOMES: dict[str, Tone] = {
 _BANDS: dict[str, Tone] = {"band-inside": "good", "band-outside": "bad"}
 # Against a vendor's peak where one is known, else against a measured multiplication.
 _FRACTIONS = ("mfu", "matmul_fraction")
+_MLPERF = "mlperf"
 _MOST_HOSTS = 6
 _MEMORY = ("peak_memory", "memory_used")
 
@@ -77,6 +78,15 @@ def fraction(case: CaseReport) -> Measurement | None:
 
 def memory(case: CaseReport) -> Measurement | None:
     return first(case, _MEMORY)
+
+
+def time_to_train(case: CaseReport, report: Report) -> Measurement | None:
+    """From the start of training to its target, where there is one and it was reached. MLPerf's logs are of trainings
+    to their target: of one that succeeded it is from `run_start` to `run_stop`."""
+    names: tuple[str, ...] = ("time_to_target",)
+    if report.imported is not None and report.imported.format == _MLPERF:
+        names += ("train_time",)
+    return first(case, names) if case.state is JobState.SUCCEEDED else None
 
 
 def state_badge(state: JobState) -> Badge:

@@ -90,6 +90,26 @@ class Accelerators(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 AUTO_RANK_TABLE = "auto"
 
 
+class Ipmi(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How `ipmitool` on a node reads the power of the machine: from its own board, or over the network. The password is
+    in a file on the node, or in the variable `IPMI_PASSWORD` there."""
+
+    every: float = 5.0
+    # `{host}` stands for the name of the node.
+    host: str | None = None
+    user: str | None = None
+    password_file: str | None = None
+    interface: str = "lanplus"
+
+    def command(self, node: str) -> list[str]:
+        words = ["ipmitool"]
+        if self.host is not None:
+            words += ["-I", self.interface, "-H", self.host.replace("{host}", node)]
+            words += ["-U", self.user] if self.user else []
+            words += ["-f", self.password_file] if self.password_file else ["-E"]
+        return [*words, "dcmi", "power", "reading"]
+
+
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`site.yaml`, checked."""
 
@@ -128,6 +148,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accelerators: Accelerators | None = None
     # Device as the case names it → number format → peak. Goes before what trainmark itself knows.
     vendor_peaks: dict[str, dict[str, VendorPeak]] = {}
+    # Reads the power of whole machines.
+    ipmi: Ipmi | None = None
     # Addresses of the devices themselves, by host; rank tables are made of them.
     fabric: dict[str, fabrics.Fabric] = {}
     data: dict[str, str] = {}
@@ -295,6 +317,8 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
             f"{where.at('accelerators')}: found {site.accelerators.count} x {site.accelerators.device!r}, allowed is a "
             "device and a whole number from 1"
         )
+    if site.ipmi is not None and (site.ipmi.every < 1 or (site.ipmi.host or "").startswith("-")):
+        raise UserError(f"{where.at('ipmi')}: `every` is 1 second or more, and `host` the name of a board")
     for position, host in enumerate(site.hosts):
         if host and not is_name(host.replace(":", "")):
             raise UserError(f"{where.at('hosts', position)}: found {host!r}, allowed is a host name or an address")

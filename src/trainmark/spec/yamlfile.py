@@ -205,7 +205,8 @@ def _explain(message: str, raw: Any, kind: Any, where: Location) -> str:
     head = where.at(*steps)
     choices = _choices_at(kind, inner) if text.startswith("Invalid enum value") else []
     if choices:
-        return f"{head}: found {found!r}, allowed: {one_of(choices)}"
+        shown = "something else" if found is _NOTHING else repr(found)
+        return f"{head}: found {shown}, allowed: {one_of(choices)}"
     return f"{head}: {text[0].lower()}{text[1:]}" + (f"; found {found!r}" if found is not _NOTHING else "")
 
 

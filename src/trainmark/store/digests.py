@@ -67,7 +67,7 @@ def changes_of_run(run: RunDir) -> list[Reason]:
 
 
 def _changed(node: Path, files: dict[str, Any]) -> Iterator[Reason]:
-    left = _left_there(node)
+    left = left_there(node)
     for name, about in files.items():
         wanted = about.get("sha256") if isinstance(about, dict) else None
         if not isinstance(wanted, str) or ".." in Path(name).parts or name.startswith("/"):
@@ -81,7 +81,8 @@ def _changed(node: Path, files: dict[str, Any]) -> Iterator[Reason]:
                 yield reason("file-gone", path=str(node / name))
 
 
-def _left_there(node: Path) -> set[str]:
+def left_there(node: Path) -> set[str]:
+    """Names of files that were too large to be brought from their host."""
     try:
         lines = (node / LEFT_THERE).read_text(errors="replace").splitlines()
     except OSError:

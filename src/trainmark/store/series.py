@@ -57,28 +57,29 @@ def join(runs: Path, run: str, plan: Plan, created: int) -> Place | None:
 
 
 def chain(runs: Path, run: str) -> list[bytes]:
-    """The lines up to that of a run; empty when it has none."""
+    """All lines of the list that a run is in, also of runs after it: how many there are is what the list is for. Empty
+    when the run has no line."""
     try:
         content = (runs / NAME).read_bytes().split(b"\n")
     except OSError:
         return []
     found = _decoded(content)
-    at = next((index for index, (_, line) in enumerate(found) if line.run == run), None)
-    return [] if at is None else [line for line, _ in found[: at + 1]]
+    return [line for line, _ in found] if any(line.run == run for _, line in found) else []
 
 
-def broken_at(lines: list[bytes]) -> int | None:
-    """The first line that does not hold the hash of the one before it, from 0; None when all do."""
-    before = ""
-    for index, line in enumerate(lines):
+def read_chain(content: bytes) -> list[Line] | None:
+    """The lines of a packed list; None when one of them does not hold the hash of the line before it."""
+    found, before = [], ""
+    for text in content.split(b"\n")[:-1]:
         try:
-            found = msgspec.json.decode(line, type=Line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return index
-        if found.series.previous != before:
-            return index
-        before = hashlib.sha256(line).hexdigest()
-    return None
+            line = msgspec.json.decode(text, type=Line)
+        except (msgspec.DecodeError, ValueError):
+            return None
+        if line.series.previous != before:
+            return None
+        before = hashlib.sha256(text).hexdigest()
+        found.append(line)
+    return found
 
 
 @contextlib.contextmanager

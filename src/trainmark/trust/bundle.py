@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.spec.case_id import is_name
 from trainmark.store.rundir import RunDir
 from trainmark.trust import archive, keys, pack, statement
 from trainmark.trust.archive import Member, NotABundle
@@ -64,11 +66,13 @@ def _read(path: Path, folder: Path, members: dict[str, Member]) -> Opened:
         schema = msgspec.json.decode(content, type=_Head).schema
         if schema > SCHEMA:
             raise NotABundle(f"{path}: of schema {schema}; this trainmark reads up to {SCHEMA}: install a newer one")
+        if schema < 1:
+            raise NotABundle(f"{path}: not a bundle: there is no schema {schema}")
         manifest = msgspec.json.decode(content, type=BundleManifest)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotABundle(f"{path}: {MANIFEST} cannot be read: {error}") from None
-    if any("/" in run or run in ("", ".", "..") for run in manifest.runs):
-        raise NotABundle(f"{path}: {MANIFEST} names a run that is no name")
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise NotABundle(f"{path}: not a bundle: {MANIFEST} cannot be read: {error}") from None
+    if not all(map(is_name, manifest.runs)) or len(set(manifest.runs)) < len(manifest.runs):
+        raise NotABundle(f"{path}: not a bundle: {MANIFEST} names a run that is no name, or one twice")
     return Opened(path, folder, manifest, content, members)
 
 
@@ -84,7 +88,8 @@ def add_signature(path: Path, output: Path, key_name: str, role: str, passphrase
         raise UserError(f"--role: found `{role}`, allowed is {', '.join(ROLES)}")
     key = keys.load(key_name, passphrase)
     with opened(path) as bundle:
-        name, content = statement.sign(key, role, bundle.content)
+        made = statement.provenance(bundle.manifest, [run.manifest() for run in bundle.runs()])
+        name, content = statement.sign(key, role, bundle.content, made if role == "maker" else None)
         signatures = {**bundle.signatures(), name: content}
         files = [entry for entry in bundle.manifest.files if not entry.left_out]
         missing = [entry.path for entry in files if entry.path not in bundle.members]
@@ -93,7 +98,7 @@ def add_signature(path: Path, output: Path, key_name: str, role: str, passphrase
         members = [(MANIFEST, len(bundle.content), [bundle.content])]
         members += [(path_, len(one), [one]) for path_, one in sorted(signatures.items())]
         body = ((one.path, bundle.members[one.path].size, _file(bundle.folder / one.path)) for one in files)
-        pack.write_file(output, [*members, *body])
+        pack.write_file(output, itertools.chain(members, body))
     return keys.fingerprint(keys.raw(key.public_key()))
 
 

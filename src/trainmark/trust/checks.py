@@ -1,53 +1,57 @@
-"""What a bundle's runs must hold to be whole: every round, in order, by the clocks, and by the shipped workloads."""
+"""What a bundle's runs must hold to be whole: every round, in order, by the clocks, on the machines that they name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from trainmark.errors import UserError
-from trainmark.plan.build import program_version
 from trainmark.plan.records import CasePlan, RoundRef
-from trainmark.reasons import Reason, listed, reason
+from trainmark.reasons import listed, reason
 from trainmark.report.make.attempt import question
 from trainmark.report.records import Report
-from trainmark.spec import workload as workloads
+from trainmark.spec.columns import is_number
 from trainmark.spec.states import JobState
-from trainmark.store import columns, events, journal, rundir, series
+from trainmark.store import columns, digests, events, journal, rundir, series
 from trainmark.store.files import read_json
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
-from trainmark.trust import plausibility
-from trainmark.trust.records import SERIES, SOURCES, Finding
+from trainmark.trust import plausibility, programs
+from trainmark.trust.records import SERIES, Finding, fault, remark
 
 NS = 1e9
 # Clocks are corrected while a run goes on: by less than this it means nothing.
 CLOCK_STEP = 2.0
 # An agent's account of an attempt may exceed the controller's by this.
 SLACK = 2.0
-
-
-def fault(why: Reason, place: str = "") -> Finding:
-    return Finding("fault", why, place)
-
-
-def remark(why: Reason, place: str = "") -> Finding:
-    return Finding("remark", why, place)
+_BOUNDS = (journal.ATTEMPT, journal.ENDED)
 
 
 class RunChecks:
     """The checks of one run. Each yields findings; `counts` says how much was looked at."""
 
-    def __init__(self, run: RunDir, folder: Path) -> None:
-        """`folder`: that of the whole bundle."""
-        self.run, self.folder = run, folder
+    def __init__(self, run: RunDir, folder: Path, altered: Callable[[Path], bool]) -> None:
+        """`folder`: that of the whole bundle. `altered`: whether something was taken out of results below a folder."""
+        self.run, self.folder, self.altered = run, folder, altered
         self.manifest: Manifest = run.manifest()
         self.past = journal.read(run.path)
         self.state = RunState.replay(self.manifest.plan, self.past.records)
         self.counts: dict[str, int] = {}
+        # When attempts began and ended, by case, round, number and kind of record.
+        self.walls = {
+            (record.case, record.round, record.attempt, record.k): record.wall
+            for record in self.past.records
+            if record.k in _BOUNDS
+        }
+        # Whether the version that made it wrote digests of what its agents left.
+        self.sealed = any(record.k == journal.OWNER and record.digest for record in self.past.records)
+        # What its rounds look like, by their places.
+        self.shapes: list[tuple[str, plausibility.Shape]] = []
+        # How many runs its series has, as far as its list tells.
+        self.of_series = 0
 
     def _count(self, what: str, more: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + more
@@ -58,41 +62,77 @@ class RunChecks:
         if self.manifest.imported:
             yield remark(reason("imported-run", run=self.run.id))
             return
+        if not self.sealed:
+            yield remark(reason("no-digests"), self.run.id)
         yield from self.completeness()
         yield from self.order_of_times()
         yield from self.place_in_series()
-        yield from self.workloads()
+        for case in {case.workload: case for case in self.manifest.plan.cases}.values():
+            self._count("workloads")
+            yield from programs.of_case(case, self.folder)
+        for case in self.manifest.plan.cases:
+            yield from programs.locked(case)
+        taken: list[tuple[str, int, int, str]] = []
         for index, case in enumerate(self.manifest.plan.cases):
-            yield from self.rounds(index, case)
+            yield from self.rounds(index, case, taken)
+        yield from self.clocks(taken)
 
     # -- every round is there
 
     def completeness(self) -> Iterator[Finding]:
         plan = self.manifest.plan
-        if not any(record.k == journal.FINISHED for record in self.past.records):
-            yield remark(reason("run-not-finished", run=self.run.id))
         for warning in self.past.warnings:
             yield remark(reason("journal-torn", what=Path(warning).name), self.run.id)
-        explained = self.state.stop_reason is not None or self.state.finished is None
-        for ref in plan.order:
+        yield from self._as_planned()
+        pending, begun = [], set()
+        for number, ref in enumerate(plan.order):
             self._count("rounds")
             outcome, _ = self.state.outcome(ref)
             place = self._place(ref)
-            if outcome is JobState.PENDING and not explained:
-                yield fault(reason("round-missing"), place)
-            elif outcome not in (JobState.SUCCEEDED, JobState.PENDING):
-                yield remark(reason("round-not-counted", state=str(outcome)), place)
             attempts = self.state.rounds[ref].attempts
+            if attempts:
+                begun.add(number)
+            if outcome is JobState.PENDING:
+                pending.append(number)
+            elif outcome is not JobState.SUCCEEDED:
+                yield remark(reason("round-not-counted", state=str(outcome)), place)
             self._count("attempts", len(attempts))
             if len(attempts) > 1:
                 yield remark(reason("round-tried-again", attempts=len(attempts)), place)
-            yield from self._attempts(ref, {attempt.number for attempt in attempts})
+            yield from self._attempts(ref, [attempt.number for attempt in attempts])
+        yield from self._absent(pending, max(begun, default=-1))
 
-    def _attempts(self, ref: RoundRef, known: set[int]) -> Iterator[Finding]:
+    def _as_planned(self) -> Iterator[Finding]:
+        """The plan has as many rounds as each case's name says."""
+        planned: dict[int, set[int]] = {}
+        for ref in self.manifest.plan.order:
+            planned.setdefault(ref.case, set()).add(ref.round)
+        for index, case in enumerate(self.manifest.plan.cases):
+            rounds, repeat = planned.get(index, set()), case.id.repeat
+            said = case.repeat if repeat == "auto" else repeat
+            if self.manifest.plan.kind == "benchmark" and rounds != set(range(1, int(said) + 1)):
+                yield fault(reason("plan-differs-from-case", rounds=len(rounds)), case.case)
+
+    def _absent(self, pending: list[int], last: int) -> Iterator[Finding]:
+        """Rounds that were not made come last: a run that was stopped or killed has no holes."""
+        plan = self.manifest.plan
+        explained = self.state.stop_reason is not None or self.state.finished is None
+        for number in pending:
+            if not explained or (number < last and plan.width == 1):
+                yield fault(reason("round-missing"), self._place(plan.order[number]))
+        if explained and pending:
+            made = len(plan.order) - len(pending)
+            yield remark(reason("rounds-not-made", made=made, of=len(plan.order)), self.run.id)
+        elif self.state.finished is None:
+            yield remark(reason("run-not-finished", run=self.run.id))
+
+    def _attempts(self, ref: RoundRef, known: list[int]) -> Iterator[Finding]:
+        if known != list(range(1, len(known) + 1)):
+            yield fault(reason("attempts-missing", numbers=listed([str(number) for number in known])), self._place(ref))
         case = self.manifest.plan.cases[ref.case]
         folder = self.run.attempt(case, ref, 1).parent
         there = {int(one.name[7:]) for one in folder.glob("attempt*") if one.name[7:].isdigit()}
-        for number in sorted(there - known):
+        for number in sorted(there - set(known)):
             yield fault(reason("attempt-not-in-journal", attempt=number), self._place(ref))
 
     def _place(self, ref: RoundRef) -> str:
@@ -102,11 +142,27 @@ class RunChecks:
 
     def order_of_times(self) -> Iterator[Finding]:
         before = self.manifest.created - int(CLOCK_STEP * NS)
+        running: tuple[int, RoundRef] | None = None
         for record in self.past.records:
             if record.wall < before - CLOCK_STEP * NS:
                 yield fault(reason("time-went-back", seconds=round((before - record.wall) / NS, 1)), self.run.id)
                 return
             before = max(before, record.wall)
+            ref = RoundRef(record.case if record.case is not None else -1, record.round or 0)
+            if record.k == journal.ATTEMPT and self.manifest.plan.width == 1:
+                # After a controller was killed, what it had begun may be without an end.
+                if running is not None and running[0] == record.epoch and ref in self.state.rounds:
+                    yield fault(reason("rounds-overlap", other=running[1].round), self._place(ref))
+                running = record.epoch, ref
+            elif record.k == journal.ENDED and running is not None and running[1] == ref:
+                running = None
+
+    def clocks(self, taken: list[tuple[str, int, int, str]]) -> Iterator[Finding]:
+        """No two rounds at one time of a machine's clock, which runs on from one to the next until it is booted."""
+        taken.sort()
+        for (boot, _, end, _), (other, begin, _, place) in pairwise(taken):
+            if boot == other and begin < end and not self.manifest.plan.sharing:
+                yield fault(reason("same-time-twice", seconds=round((end - begin) / NS, 1)), place)
 
     # -- the series
 
@@ -116,98 +172,75 @@ class RunChecks:
             yield remark(reason("no-series"), self.run.id)
             return
         try:
-            lines = (self.run.path / SERIES).read_bytes().split(b"\n")[:-1]
+            chain = series.read_chain((self.run.path / SERIES).read_bytes())
         except OSError:
             yield remark(reason("series-not-packed", number=place.number), self.run.id)
             return
-        broken = series.broken_at(lines)
-        last = msgspec.json.decode(lines[-1], type=series.Line) if lines and broken is None else None
-        if last is None or last.run != self.manifest.run or last.series != place:
+        mine = [line for line in chain or () if line.series.name == place.name]
+        numbered = [line.series.number for line in mine] == list(range(1, len(mine) + 1))
+        here = [line.series for line in mine if line.run == self.manifest.run]
+        if chain is None or not numbered or here != [place] or place.name != series.name_of(self.manifest.plan):
             yield fault(reason("series-broken"), self.run.id)
             return
-        same = [line for line in lines if msgspec.json.decode(line, type=series.Line).series.name == place.name]
-        if len(same) != place.number:
-            yield fault(reason("series-broken"), self.run.id)
-
-    # -- the programs
-
-    def workloads(self) -> Iterator[Finding]:
-        for case in {case.workload: case for case in self.manifest.plan.cases}.values():
-            if not case.version:
-                continue
-            self._count("workloads")
-            yield from self._sources(case)
-        for case in self.manifest.plan.cases:
-            yield from _locked(case)
-
-    def _sources(self, case: CasePlan) -> Iterator[Finding]:
-        """The packed program is the one that ran. If it is not the one that this trainmark ships, that is said."""
-        packed = self.folder / SOURCES / case.workload
-        if not packed.is_dir():
-            yield remark(reason("sources-missing", workload=case.workload))
-            return
-        if _packed_version(packed) != case.version:
-            yield fault(reason("sources-of-another-version", workload=case.workload))
-            return
-        try:
-            shipped = workloads.find(case.workload, (), "verify")
-        except UserError:
-            yield remark(reason("workload-not-shipped", workload=case.workload))
-            return
-        if program_version(shipped.folder, tuple(shipped.workload.path)) != case.version:
-            yield remark(reason("workload-differs", workload=case.workload, files=listed(_differing(packed, shipped))))
+        self.of_series = len(mine)
 
     # -- what happened in each round
 
-    def rounds(self, index: int, case: CasePlan) -> Iterator[Finding]:
-        """Rounds that count: their nodes' records, and whether they can have happened."""
-        counted = self.state.counted(index)
+    def rounds(self, index: int, case: CasePlan, taken: list[tuple[str, int, int, str]]) -> Iterator[Finding]:
+        """Rounds that count: their nodes' records, and whether they can have happened. `taken`: when each was, by the
+        clock of its machine."""
         read = []
         seeds = set()
-        walls = {
-            (record.round, record.attempt, record.k): record.wall
-            for record in self.past.records
-            if record.case == index and record.round is not None
-        }
-        tokens = {
-            (record.round, record.attempt): record.token
-            for record in self.past.records
-            if record.case == index and record.k == journal.ATTEMPT
-        }
-        for ref, attempt in counted:
+        for ref, attempt in self.state.counted(index):
             folder = self.run.attempt(case, ref, attempt.number)
             place = self._place(ref)
-            begin = walls.get((ref.round, attempt.number, journal.ATTEMPT))
-            end = walls.get((ref.round, attempt.number, journal.ENDED))
-            yield from self._nodes(folder, case, tokens.get((ref.round, attempt.number)), begin, end, place)
+            walls = [self.walls.get((index, ref.round, attempt.number, kind)) for kind in _BOUNDS]
+            yield from self._nodes(folder, case, attempt.token, walls, place)
+            yield from self._digest(folder, attempt.digest, place)
             found = columns.read(folder, case.world)
             self._count("events", found.lines)
             sampled = events.samples(folder)
             for why in plausibility.of_attempt(found, sampled, case.vendor):
                 yield fault(why, place)
+            if plausibility.one_account_only(found, sampled):
+                yield remark(reason("one-account-only"), place)
             seeds.add(_seed(folder))
-            read.append((f"round {ref.round}", found))
-        for why in plausibility.of_rounds(read, same_seed=len(seeds) < len(read)):
+            read.append((ref.round, plausibility.shape(found)))
+            boot = _boot(folder)
+            if boot and found.ranks:
+                times = [time for rank in found.ranks[:1] for time in (rank.first, rank.last)]
+                taken.append((boot, times[0], times[1], place))
+        for why in plausibility.of_losses(read, same_seed=len(seeds) < len(read)):
             yield fault(why, case.case)
+        self.shapes += [(f"{case.case} round {number}", shape) for number, shape in read]
+
+    def _digest(self, folder: Path, digest: str | None, place: str) -> Iterator[Finding]:
+        """The journal tells the digest of the nodes' results, if its version wrote any."""
+        if digest is None and self.sealed:
+            yield fault(reason("digest-missing"), place)
+        elif digest is not None and not self.altered(folder) and digests.attempt_digest(folder) != digest:
+            yield fault(reason("not-what-agent-wrote"), f"{place} {rundir.RESULT}")
 
     def _nodes(
-        self, folder: Path, case: CasePlan, token: str | None, begin: int | None, end: int | None, place: str
+        self, folder: Path, case: CasePlan, token: str, walls: list[int | None], place: str
     ) -> Iterator[Finding]:
-        folders = [one for one in folder.glob("*noderank*") if one.is_dir()]
-        there = {rundir.node_index(one): one for one in folders}
+        there = {rundir.node_index(one): one for one in folder.glob("*noderank*") if one.is_dir()}
         for node in case.nodes:
-            if node.index not in there:
-                yield fault(reason("node-missing", node=node.host or node.index), place)
+            here, name = there.get(node.index), node.host or node.index
+            record = None if here is None else _record(here / rundir.RESULT)
+            if here is None or record is None or not (here / rundir.EVENTS).is_file():
+                yield fault(reason("node-missing", node=name), place)
                 continue
             self._count("nodes")
-            record = _record(there[node.index] / rundir.RESULT)
-            if record is None or not (there[node.index] / rundir.EVENTS).is_file():
-                yield fault(reason("node-missing", node=node.host or node.index), place)
-                continue
-            if token and record.get("token") not in (None, token):
-                yield fault(reason("other-attempt", node=node.host or node.index), place)
-            yield from _node_times(record, begin, end, place)
-            yield from self._machine(there[node.index], place)
+            if not (here / rundir.SAMPLES).is_file():
+                yield fault(reason("samples-missing", node=name), place)
+            if token and record.get("token") != token:
+                yield fault(reason("other-attempt", node=name), place)
+            yield from _node_times(record, walls, place)
+            yield from self._machine(here, place)
+            config = (_record(here / "config.json") or {}).get("params")
+            if config is not None and self.manifest.plan.kind == "benchmark" and config != case.params:
+                yield fault(reason("config-differs", node=name), place)
 
     def _machine(self, node: Path, place: str) -> Iterator[Finding]:
         """Facts, agent and events of a node tell the same host; on this machine's own runs also the manifest."""
@@ -225,49 +258,13 @@ class RunChecks:
                     yield fault(reason("other-machine", what=what), place)
 
 
-def _node_times(record: Mapping[str, Any], begin: int | None, end: int | None, place: str) -> Iterator[Finding]:
+def _node_times(record: Mapping[str, Any], walls: Sequence[int | None], place: str) -> Iterator[Finding]:
+    begin, end = walls
     lasted = record.get("duration")
-    if begin is not None and end is not None and isinstance(lasted, (int, float)):
+    if begin is not None and end is not None and is_number(lasted):
         allowed = (end - begin) / NS
         if lasted > allowed + SLACK:
             yield fault(reason("longer-than-attempt", seconds=round(lasted, 1), allowed=round(allowed, 1)), place)
-
-
-def _locked(case: CasePlan) -> Iterator[Finding]:
-    """Parameters that are locked have the values of the shipped workload, unless the division is open."""
-    if case.division != "closed":
-        yield remark(reason("case-in-open-division", case=case.case, opened=listed(list(case.opened))))
-        return
-    try:
-        workload = workloads.find(case.workload, (), "verify").workload
-    except UserError:
-        return
-    preset, device = workload.presets.get(case.preset, {}), workload.devices.get(case.vendor, {})
-    for name, parameter in workload.parameters.items():
-        of_preset = preset.get(name, parameter.default)
-        expected = (of_preset, device.get(name, of_preset))
-        if parameter.locked and name in case.params and case.params[name] not in expected:
-            yield fault(reason("locked-parameter", name=name, value=str(case.params[name])), case.case)
-
-
-def _packed_version(folder: Path) -> str:
-    places = sorted((one for one in folder.iterdir() if one.is_dir()), key=lambda one: int(one.name))
-    return program_version(places[0], tuple(str(one) for one in places[1:])) if places else ""
-
-
-def _differing(packed: Path, shipped: workloads.Found) -> list[str]:
-    """Names of the files that differ from the shipped ones."""
-    places = (shipped.folder, *((shipped.folder / extra).resolve() for extra in shipped.workload.path))
-    found = []
-    for number, place in enumerate(places):
-        mine = {one.name: one.read_bytes() for one in (packed / str(number)).glob("*") if one.is_file()}
-        theirs = {
-            one.name: one.read_bytes()
-            for one in place.glob("*")
-            if one.is_file() and one.suffix in (".py", ".yaml", ".yml", ".json")
-        }
-        found += [name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
-    return found
 
 
 def _record(path: Path) -> dict[str, Any] | None:
@@ -279,6 +276,14 @@ def _seed(attempt: Path) -> Any:
     for file in rundir.node_files(attempt, "config.json"):
         return (_record(file) or {}).get("seed")
     return None
+
+
+def _boot(attempt: Path) -> str:
+    """Which boot of which machine the first node's clock belongs to; empty where its agent does not tell."""
+    for file in rundir.node_files(attempt, rundir.CLAIM):
+        found = _record(file) or {}
+        return f"{found.get('host')} {found.get('boot_id')}" if "start_ticks" in found else ""
+    return ""
 
 
 def _first_event(path: Path) -> dict[str, Any]:
@@ -302,7 +307,10 @@ def peak_findings(run: RunDir, report: Report) -> Iterator[Finding]:
         case = plans[made.case]
         achieved = made.measurements.get("achieved_flops")
         value = achieved.value if achieved is not None else None
-        peak = question(case).peak
+        attempts = sorted((run.path / case.id.dir_name()).glob("round*/attempt*"))
+        peak = question(case, next((named for one in attempts if (named := events.models(one))), ())).peak
+        if case.peak is not None:
+            yield remark(reason("peak-by-site", source=case.peak.source), case.case)
         for limit, source in ((case.reachable, "measured"), (peak.flops, peak.source)):
             for why in plausibility.over_peak(value, limit, source):
                 yield fault(why, case.case)

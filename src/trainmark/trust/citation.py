@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
@@ -37,19 +38,24 @@ def _plain(text: str) -> str:
     return "".join(letter if letter.isalnum() or letter in " .+-:" else " " for letter in text)
 
 
-def packages(manifests: list[Manifest]) -> dict[str, Any]:
-    """CycloneDX: the packages of the Pythons that the runs were started from. Where the same version is installed in
-    this Python, the digest of its list of files (RECORD) identifies it."""
-    found: dict[tuple[str, str], None] = {}
+def installed(manifests: Sequence[Manifest]) -> list[tuple[str, str]]:
+    """Names and versions of the packages of the Pythons that the runs were started from."""
+    found = set()
     for manifest in manifests:
         listed = manifest.provenance.get("packages")
         for name, version in listed.items() if isinstance(listed, dict) else ():
-            found[str(name).lower().replace("_", "-"), str(version)] = None
+            found.add((str(name).lower().replace("_", "-"), str(version)))
+    return sorted(found)
+
+
+def packages(manifests: Sequence[Manifest]) -> dict[str, Any]:
+    """CycloneDX. Where the same version is installed in this Python, the digest of its list of files (RECORD)
+    identifies it."""
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "components": [_component(name, version) for name, version in sorted(found)],
+        "components": [_component(name, version) for name, version in installed(manifests)],
     }
 
 

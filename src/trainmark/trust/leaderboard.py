@@ -97,6 +97,7 @@ def _rows(path: Path, remarks: int) -> list[Row]:
         return [
             row
             for run in bundle.runs()
+            if not run.manifest().imported  # another tool's figures: nothing could be held against a journal
             for report in [build.build(run)]
             for case in report.cases
             for row in _row(case, run.manifest(), path, remarks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import stat
 import tempfile
@@ -16,7 +17,10 @@ import msgspec
 from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.extras import need
+from trainmark.plan.build import program_version
+from trainmark.plan.records import CasePlan
 from trainmark.report import build
+from trainmark.report.records import Report
 from trainmark.run import control, session
 from trainmark.score.records import SCORER_VERSION
 from trainmark.spec.states import JobState
@@ -41,11 +45,11 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 # Of a run's folder, what says nothing about it once it has ended.
-_PASSING = ("lease.lock", secrets.NAME, rundir.LEASE, rundir.STOP, journal.RESERVE, rundir.CONTROL)
+_PASSING = ("lease.lock", secrets.NAME, rundir.UNPACKED, rundir.LEASE, rundir.STOP, journal.RESERVE, rundir.CONTROL)
 # Rounds may keep checkpoints, and ranks write what they like into their folders.
 _NOT_OURS = ("checkpoints",)
 _OF_RANKS = "env.log"
-_LOGS = ".log"
+LOGS = ".log"
 # Settings: variables and arguments, where a long random word is a secret.
 _SETTINGS = ("env.log", rundir.MANIFEST, rundir.NODE_PLAN, "config.json")
 _PROGRAM = (".py", ".yaml", ".yml", ".json")
@@ -135,7 +139,7 @@ def write(
     head = [(MANIFEST, len(manifest), [manifest])]
     head += [(path, len(content), [content]) for path, content in sorted(signatures)]
     body = ((one.entry.path, one.entry.size, one.pieces()) for one in sources if not one.entry.left_out)
-    return write_file(output, [*head, *body])
+    return write_file(output, itertools.chain(head, body))
 
 
 def write_file(output: Path, members: Iterable[tuple[str, int, Iterable[bytes]]]) -> int:
@@ -167,7 +171,7 @@ def _checked(run: RunDir) -> Manifest:
 def _of_run(run: RunDir, search: removal.Search, logs: bool) -> Iterator[_Source]:
     for path in sorted(_files(run.path)):
         inside = path.relative_to(run.path).as_posix()
-        log = path.suffix == _LOGS
+        log = path.suffix == LOGS
         depth: removal.Depth = "random" if path.name in _SETTINGS else "assigned" if log else "shapes"
         yield _entry(f"{RUNS}{run.id}/{inside}", path, search, depth, left_out=log and not logs)
 
@@ -192,39 +196,43 @@ def _entry(name: str, path: Path, search: removal.Search, depth: removal.Depth, 
 
 def _made(runs: Sequence[RunDir], manifests: list[Manifest], search: removal.Search) -> Iterator[_Source]:
     """What is not a file of a run: figures as they were reported, sources, packages, the series."""
-    reports = [as_reported(run) for run in runs]
+    reports = [as_reported(build.build(run)) for run in runs]
     yield _bytes(FIGURES, archive.canonical(Reported(SCORER_VERSION, reports)))
     yield _bytes(PACKAGES, archive.canonical(citation.packages(manifests)))
-    seen: set[str] = set()
+    suites: set[str] = set()
+    programs: set[str] = set()
     for run, manifest in zip(runs, manifests, strict=True):
         chain = series.chain(run.path.parent, run.id)
         if chain:
             yield _bytes(f"{RUNS}{run.id}/{SERIES}", b"".join(line + b"\n" for line in chain))
-        if manifest.plan.suite_text and manifest.plan.suite not in seen:
-            seen.add(manifest.plan.suite)
+        if manifest.plan.suite_text and manifest.plan.suite not in suites:
+            suites.add(manifest.plan.suite)
             yield _bytes(f"{SOURCES}suite/{manifest.plan.suite}.yaml", manifest.plan.suite_text.encode())
         for case in manifest.plan.cases:
-            if case.folder and case.workload not in seen:
-                seen.add(case.workload)
-                yield from _sources(case.workload, Path(case.folder), search)
+            if case.folder and case.workload not in programs:
+                programs.add(case.workload)
+                yield from _sources(case, search)
 
 
 def _bytes(name: str, content: bytes) -> _Source:
     return _Source(FileEntry(name, len(content), hashlib.sha256(content).hexdigest()), None, content)
 
 
-def _sources(workload: str, folder: Path, search: removal.Search) -> Iterator[_Source]:
+def _sources(case: CasePlan, search: removal.Search) -> Iterator[_Source]:
     """The program, with the modules it shares with others: what `CasePlan.version` is the hash of."""
     from trainmark.spec import workload as workloads
 
+    folder = Path(case.folder)
     try:
         shared = workloads.read(folder).workload.path
+        if program_version(folder, tuple(shared)) != case.version:
+            return  # changed since, as is one that is gone: verifying says that it is missing
     except (UserError, OSError):
-        return  # gone since: verifying says that the sources are missing
+        return
     for number, place in enumerate((folder, *((folder / extra).resolve() for extra in shared))):
         for name in sorted(os.listdir(place)) if place.is_dir() else ():
             if name.endswith(_PROGRAM) and (place / name).is_file():
-                yield _entry(f"{SOURCES}{workload}/{number}/{name}", place / name, search, "shapes")
+                yield _entry(f"{SOURCES}{case.workload}/{number}/{name}", place / name, search, "shapes")
 
 
 _CHANGED = "files-changed"
@@ -234,9 +242,9 @@ _OF_CASE = (
 )  # fmt: skip
 
 
-def as_reported(run: RunDir) -> dict[str, Any]:
+def as_reported(made: Report) -> dict[str, Any]:
     """The figures of a run's report, without what depends on where its files lie, and without logs and variables."""
-    report: dict[str, Any] = msgspec.to_builtins(build.build(run))
+    report: dict[str, Any] = msgspec.to_builtins(made)
     cases = [{name: case[name] for name in _OF_CASE if name in case} for case in report["cases"]]
     for measurement in (one for case in cases for one in case["measurements"].values()):
         # A packed file may lack what was taken out of it; verifying looks at digests itself.

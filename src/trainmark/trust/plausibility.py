@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from trainmark.reasons import Reason, reason
 from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
@@ -23,6 +24,8 @@ LEAST_NOISE = 2e-5
 MOST_EQUAL = 0.5
 # Of the logarithms of step times of two rounds, their outliers cut off.
 MOST_ALIKE = 0.98
+# Their beginnings are looked at first; those of copies are alike as well.
+LEAST_LIKE = 0.9
 # The agents' account of speed may differ from that of the events by this, or by four standard errors if that is more.
 SPEED_TOLERANCE = 0.02
 LEAST_ACCOUNTS = 10
@@ -53,15 +56,47 @@ def of_attempt(columns: Columns, samples: Sequence[NodeSamples], vendor: str) ->
             yield from _power(here, node)
 
 
-def of_rounds(rounds: Sequence[tuple[str, Columns]], same_seed: bool) -> Iterator[Reason]:
-    """What cannot be true of several rounds of a case together. Their names come with them."""
-    series = [(name, _logs(columns), _losses(columns)) for name, columns in rounds]
-    for (a, times_a, losses_a), (b, times_b, losses_b) in combinations(series, 2):
-        alike = _alike(times_a, times_b)
-        if alike is not None and alike > MOST_ALIKE:
-            yield reason("rounds-alike", a=a, b=b, percent=round(100 * alike, 1))
-        if not same_seed and len(losses_a) >= LEAST_STEPS and losses_a.tolist() == losses_b.tolist():
-            yield reason("losses-copied", a=a, b=b, steps=len(losses_a))
+class Shape(msgspec.Struct, frozen=True, eq=False):
+    """What a round looks like: the logarithms of rank 0's step times, without their level, and its losses."""
+
+    times: Floats
+    losses: Floats
+
+
+def shape(columns: Columns) -> Shape:
+    return Shape(_logs(columns), _losses(columns))
+
+
+def of_losses(rounds: Sequence[tuple[int, Shape]], same_seed: bool) -> Iterator[Reason]:
+    """Rounds of a case whose losses are the same, although each had a seed of its own."""
+    seen: dict[bytes, int] = {}
+    for number, one in rounds:
+        first = seen.setdefault(one.losses.tobytes(), number)
+        if first != number and len(one.losses) >= LEAST_STEPS and not same_seed:
+            yield reason("losses-copied", a=f"round {first}", b=f"round {number}", steps=len(one.losses))
+
+
+def of_rounds(rounds: Sequence[tuple[str, Shape]]) -> Iterator[tuple[str, Reason]]:
+    """Rounds of a bundle, whatever their cases, whose step times are copies of each other. Names come with them."""
+    import numpy as np
+
+    known = [(name, one.times) for name, one in rounds if len(one.times) >= LEAST_STEPS]
+    if len(known) < 2:
+        return
+    # Their beginnings first, all against all at once: few pairs are worth a closer look.
+    heads = np.array([times[:LEAST_STEPS] - times[:LEAST_STEPS].mean() for _, times in known])
+    norms = np.linalg.norm(heads, axis=1)
+    heads /= np.where(norms > 0, norms, 1)[:, None]
+    copies: set[int] = set()
+    for first, (name, times) in enumerate(known):
+        if first in copies:
+            continue
+        for second in (np.flatnonzero(heads[first + 1 :] @ heads[first] > LEAST_LIKE) + first + 1).tolist():
+            other, others = known[second]
+            alike = _alike(times, others)
+            if alike > MOST_ALIKE:
+                copies.add(second)
+                yield other, reason("rounds-alike", a=name, b=other, percent=round(100 * alike, 1))
 
 
 def over_peak(achieved: float | None, peak: float | None, source: str) -> Iterator[Reason]:
@@ -123,12 +158,7 @@ def _speed(rank: RankColumns, node: NodeSamples) -> Iterator[Reason]:
 
     if rank.steps is None:
         return
-    accounts: dict[int, int] = {}
-    for record in node.records:
-        steps = record.get("steps")
-        step = steps.get(str(rank.rank)) if isinstance(steps, dict) else None
-        if isinstance(step, int):
-            accounts.setdefault(step, record["t"])  # later ones with the same step saw it waiting
+    accounts = _accounts(rank, node)
     known = {int(step): int(at) for step, at in zip(rank.steps.step, rank.steps.t, strict=True)}
     pairs = [(seen, known[step]) for step, seen in accounts.items() if step in known]
     if len(pairs) < LEAST_ACCOUNTS:
@@ -141,6 +171,24 @@ def _speed(rank: RankColumns, node: NodeSamples) -> Iterator[Reason]:
     error = math.sqrt(float((rest**2).sum()) / (len(x) - 2) / squares)
     if abs(slope - 1) > max(SPEED_TOLERANCE, 4 * error):
         yield reason("speed-differs-from-agent", rank=rank.rank, percent=round(100 * (slope - 1), 1))
+
+
+def _accounts(rank: RankColumns, node: NodeSamples) -> dict[int, int]:
+    """Step → when the agent first saw the rank there; later ones with the same step saw it waiting."""
+    found: dict[int, int] = {}
+    for record in node.records:
+        steps = record.get("steps")
+        step = steps.get(str(rank.rank)) if isinstance(steps, dict) else None
+        if isinstance(step, int):
+            found.setdefault(step, record["t"])
+    return found
+
+
+def one_account_only(columns: Columns, samples: Sequence[NodeSamples]) -> bool:
+    """Whether a round that was long enough for it has no account of its speed but its own."""
+    nodes = {one.node: one for one in samples}
+    long = [rank for rank in columns.ranks if (rank.last - rank.first) / NS > 4 * LEAST_ACCOUNTS and rank.steps]
+    return any(rank.node not in nodes or not _accounts(rank, nodes[rank.node]) for rank in long)
 
 
 def _load(ranks: Sequence[RankColumns], node: NodeSamples, vendor: str) -> Iterator[Reason]:
@@ -200,11 +248,9 @@ def _losses(columns: Columns) -> Floats:
     return np.empty(0) if steps is None else steps.loss[np.isfinite(steps.loss)]
 
 
-def _alike(a: Floats, b: Floats) -> float | None:
+def _alike(a: Floats, b: Floats) -> float:
     """Correlation of what both have."""
     n = min(len(a), len(b))
-    if n < LEAST_STEPS:
-        return None
     a, b = a[:n] - a[:n].mean(), b[:n] - b[:n].mean()
     scale = math.sqrt(float((a**2).sum()) * float((b**2).sum()))
     return float((a * b).sum()) / scale if scale > 0 else 1.0

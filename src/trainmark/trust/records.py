@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from trainmark.reasons import Reason
 
@@ -19,6 +20,8 @@ FIGURES = "figures.json"
 PACKAGES = "packages.cdx.json"
 SERIES = "series.jsonl"
 
+Size = Annotated[int, Meta(ge=0, le=2**53)]
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Role = Literal["maker", "operator", "auditor"]
 ROLES: tuple[Role, ...] = ("maker", "operator", "auditor")
 
@@ -26,24 +29,24 @@ ROLES: tuple[Role, ...] = ("maker", "operator", "auditor")
 class Removal(msgspec.Struct, frozen=True):
     """Bytes that were taken out of a file: where they began in the original, how many, and what they looked like."""
 
-    offset: int
-    length: int
+    offset: Size
+    length: Size
     kind: str
 
 
 class Original(msgspec.Struct, frozen=True):
     """A file before anything was taken out of it."""
 
-    size: int
-    sha256: str
+    size: Size
+    sha256: Digest
 
 
 class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file of the bundle. `left_out`: its digest is here and its content is not."""
 
     path: str
-    size: int
-    sha256: str
+    size: Size
+    sha256: Digest
     removed: list[Removal] = []
     original: Original | None = None
     left_out: bool = False
@@ -57,7 +60,7 @@ class BundleManifest(msgspec.Struct, frozen=True):
     scorer: int
     runs: list[str]
     files: list[FileEntry]
-    root: str
+    root: Digest
     anonymous: bool = False
 
 
@@ -88,6 +91,14 @@ class Finding(msgspec.Struct, frozen=True):
     place: str = ""
 
 
+def fault(why: Reason, place: str = "") -> Finding:
+    return Finding("fault", why, place)
+
+
+def remark(why: Reason, place: str = "") -> Finding:
+    return Finding("remark", why, place)
+
+
 class Verification(msgspec.Struct, frozen=True):
     """What `trainmark verify` says of one bundle. `checks`: what was looked at, with how many things were."""
 
@@ -100,6 +111,8 @@ class Verification(msgspec.Struct, frozen=True):
     findings: list[Finding]
     # Case → throughput with its interval, recomputed here.
     figures: list[dict[str, Any]] = []
+    # Run → what identifies its content, however it was packed.
+    contents: dict[str, str] = {}
 
     def faults(self) -> list[Finding]:
         return [one for one in self.findings if one.severity == "fault"]

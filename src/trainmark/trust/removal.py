@@ -17,21 +17,31 @@ import msgspec
 
 from trainmark.trust.records import Original, Removal
 
-# What known services' tokens and keys look like.
+# What known services' tokens and keys look like. Each begins with something that is quickly looked for, or refused, at
+# every place of a large file; what may stand before it is looked at afterwards.
 _SHAPES: dict[str, bytes] = {
     "private-key": rb"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:\\n|[^-])*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
     "token": (
-        rb"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|"
+        rb"(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|"
         rb"hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|"
         rb"AIza[0-9A-Za-z_-]{35}|npm_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{20,}|"
         rb"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})"
     ),
-    "url-password": rb"(?<=://)[^/\s:@\"\\]{1,64}:[^/\s@\"\\]{1,256}(?=@)",
-    "assigned": (
-        rb"(?i)(?<![A-Za-z_])(?!(?:mask|pad|eos|bos|unk|sep|cls)_token)(?:[a-z0-9_-]*(?:passw(?:or)?d|passwd|_pwd|secret|api[_-]?key|access[_-]?key|token|credentials?)"
-        rb"[\"']?\s*[=:]\s*[\"']?)(?P<value>[^\s\"'\\,;}]{6,256})"
-    ),
+    "url-password": rb"://(?P<value>[^/\s:@\"\\]{1,64}:[^/\s@\"\\]{1,256})@",
 }
+# Names that secrets are assigned to, each looked for by itself: a pattern that begins with plain letters is found ten
+# times as fast as one with a choice.
+_NAMES = (
+    b"password", b"passwd", b"_pwd", b"secret", b"api_key", b"api-key", b"apikey", b"access_key", b"access-key",
+    b"accesskey", b"token", b"credential", b"credentials",
+)  # fmt: skip
+_ASSIGNED = [re.compile(name + rb"[\"']?\s*[=:]\s*[\"']?(?P<value>[^\s\"'\\,;}]{6,256})") for name in _NAMES]
+# What may be taken out, as it stands in markers.
+KINDS = (*_SHAPES, "assigned", "random", "user")
+# A token does not begin in the middle of a word.
+_IN_WORD = re.compile(rb"[A-Za-z0-9_]")
+# What tokenizers call their special tokens.
+_NO_NAME = re.compile(rb"(?i)(?:mask|pad|eos|bos|unk|sep|cls)_$")
 # Values that stand after such a name and are nobody's secret: the run's own tokens end with the run.
 _NOT_SECRET = re.compile(rb"(?i)(?:null|none|true|false|default|\[removed:.*|%\w+%|\$\{?\w+\}?|[0-9.]+)$")
 _OWN_TOKEN = re.compile(rb"[0-9a-f]{32}$")
@@ -71,10 +81,13 @@ class Search:
         found = [
             Removal(*_span(match), kind)
             for kind, shape in self._shapes
-            if kind != "assigned" or depth != "shapes"
             for match in shape.finditer(text)
-            if kind != "assigned" or not _harmless(match["value"])
+            if kind != "token" or not _IN_WORD.match(text[match.start() - 1 : match.start()])
         ]
+        if depth != "shapes":
+            lower = text.lower()
+            matches = (match for shape in _ASSIGNED for match in shape.finditer(lower) if not _harmless(match))
+            found += [Removal(*_span(match), "assigned") for match in matches]
         if depth == "random":
             found += [
                 Removal(match.start(), len(match[0]), "random") for match in _WORD.finditer(text) if _random(match[0])
@@ -92,8 +105,11 @@ def _span(match: re.Match[bytes]) -> tuple[int, int]:
     return match.start(group), match.end(group) - match.start(group)
 
 
-def _harmless(value: bytes) -> bool:
-    return bool(_NOT_SECRET.match(value) or _OWN_TOKEN.match(value))
+def _harmless(match: re.Match[bytes]) -> bool:
+    """An assignment that is none of a secret, by its value or by what stands before the name."""
+    before = match.string[max(0, match.start() - 5) : match.start()]
+    value = match["value"]
+    return bool(_NOT_SECRET.match(value) or _OWN_TOKEN.match(value) or _NO_NAME.search(before))
 
 
 def _random(word: bytes) -> bool:

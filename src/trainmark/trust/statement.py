@@ -77,7 +77,7 @@ def sign(
     """Path and content of a signature. The same key, role and bundle give the same bytes."""
     statement = {
         "_type": STATEMENT,
-        "subject": [{"name": MANIFEST, "digest": {"sha256": hashlib.sha256(manifest).hexdigest()}}],
+        "subject": _subject(manifest),
         "predicateType": PROVENANCE if predicate is not None else ROLE,
         "predicate": predicate if predicate is not None else {"role": role},
     }
@@ -104,13 +104,15 @@ def open_envelope(content: bytes, manifest: bytes, known: dict[str, str]) -> Ope
         public = bytes.fromhex(signed["publicKey"])
         statement: dict[str, Any] = msgspec.json.decode(payload, type=dict[str, Any])
         role = _role(statement)
-        subject = statement["subject"][0]["digest"]["sha256"]
         valid = (
-            envelope.payloadType == PAYLOAD_TYPE
+            # Of two values with one key some programs would take the first, others the last.
+            canonical(envelope) == content
+            and canonical(statement) == payload
+            and envelope.payloadType == PAYLOAD_TYPE
             and len(envelope.signatures) == 1
             and statement["_type"] == STATEMENT
             and role in ROLES
-            and subject == hashlib.sha256(manifest).hexdigest()
+            and statement["subject"] == _subject(manifest)
             and signed["keyid"] == keys.fingerprint(public)
         )
         try:
@@ -119,17 +121,23 @@ def open_envelope(content: bytes, manifest: bytes, known: dict[str, str]) -> Ope
             )
         except InvalidSignature:
             valid = False
-    except (msgspec.DecodeError, ValueError, LookupError, TypeError, AttributeError):
+    except (msgspec.DecodeError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     key = keys.fingerprint(public)
     return Opened(Signature(role, key, valid, known.get(key)), statement)
 
 
+def _subject(manifest: bytes) -> list[dict[str, Any]]:
+    return [{"name": MANIFEST, "digest": {"sha256": hashlib.sha256(manifest).hexdigest()}}]
+
+
 def _role(statement: dict[str, Any]) -> str:
-    predicate = statement["predicate"]
-    if statement["predicateType"] == PROVENANCE:
-        return str(predicate["buildDefinition"]["internalParameters"]["role"])
-    return str(predicate["role"])
+    """The maker's is a provenance, and nobody else's is; what is neither has no role."""
+    predicate, kind = statement["predicate"], statement["predicateType"]
+    if kind == PROVENANCE:
+        return "maker" if predicate["buildDefinition"]["internalParameters"]["role"] == "maker" else ""
+    role = str(predicate["role"])
+    return role if kind == ROLE and role != "maker" else ""
 
 
 def _encoded(payload: bytes) -> bytes:

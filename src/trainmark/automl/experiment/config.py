@@ -63,8 +63,8 @@ class Training(Strict, frozen=True):
     # Images of an epoch, and to test on; 0: all. For short demonstrations.
     images: int = 0
     test_images: int = 0
-    # Processes that read pictures ahead of a rank.
-    loaders: int = 0
+    # Processes that read pictures ahead of a rank; if not given, as many as the ranks leave cores for.
+    loaders: int | None = None
 
 
 class Range(Strict, frozen=True):

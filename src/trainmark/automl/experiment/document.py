@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Result
 from trainmark.automl.experiment.score import Point
+from trainmark.automl.graph.moves import Move, in_words
 from trainmark.i18n.texts import Text, joined, label
 from trainmark.reasons import reason
 from trainmark.report import document as doc
@@ -157,7 +160,7 @@ def _search(result: Result) -> list[doc.Block]:
             str(trial.number),
             f"{100 * (trial.accuracy or 0.0):.2f} %",
             numbers.NONE if trial.parent is None else str(trial.parent),
-            ", ".join(" ".join(map(str, move)) for move in trial.moves) or numbers.NONE,
+            [in_words(msgspec.convert(move, Move)) for move in trial.moves] or numbers.NONE,
             str(trial.epochs),
             str(trial.runs),
         ]

@@ -121,7 +121,7 @@ def _numbers(given: Experiment) -> list[tuple[str, float, float, float]]:
         ("training.early_stop.patience", training.early_stop.patience, 1, 10_000),
         ("training.images", training.images, 0, 1e9),
         ("training.test_images", training.test_images, 0, 1e9),
-        ("training.loaders", training.loaders, 0, 1024),
+        ("training.loaders", training.loaders or 0, 0, 1024),
         ("hpo.from_round", given.hpo.from_round, 0, MOST_TRIALS),
         ("hpo.searches", given.hpo.searches, 0, 10_000),
         ("hpo.patience", given.hpo.patience, 1, 10_000),

@@ -17,6 +17,7 @@ from trainmark.store.files import BROKEN
 from trainmark.store.rundir import EVENTS, RunDir, node_name
 
 _MARK = b'"automl_'
+_PIECE = 8 << 20
 
 
 class Epoch(msgspec.Struct, frozen=True):
@@ -125,34 +126,65 @@ _KINDS: dict[str, tuple[str, Any]] = {
 
 def read(run: RunDir) -> Record:
     """Everything on record, epochs by the time of their end."""
-    found = Record()
-    for file in sorted(run.path.glob(f"*/round*/attempt*/*/{EVENTS}")):
-        host = node_name(file.parent).rpartition("_noderank")[0]
-        for note in _notes(file, found):
-            _take(found, note, host)
-    return _once(found)
+    return Reader(run).read()
 
 
-def _take(found: Record, note: _Note, host: str) -> None:
-    name, kind = _KINDS.get(note.name, ("", None))
-    if kind is None:
-        return
-    try:
-        value = {**note.value, "host": host} if "host" in kind.__struct_fields__ else note.value
-        getattr(found, name).append(msgspec.convert(value, kind, strict=False))
-    except (msgspec.ValidationError, TypeError):
-        found.unreadable += 1
+class Reader:
+    """Reads the record of a run again and again, each time only what is new.
+
+    A worker writes an event for each step, too: 800 ranks make gigabytes of them in a day. So files are searched for
+    the few lines that are ours, and only these are parsed.
+    """
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._done: dict[Path, int] = {}
+        self._found = Record()
+
+    def read(self) -> Record:
+        for file in sorted(self._run.path.glob(f"*/round*/attempt*/*/{EVENTS}")):
+            host = node_name(file.parent).rpartition("_noderank")[0]
+            done = self._done.get(file, 0)
+            for data in _whole_lines(file, done):
+                done += len(data)
+                for line in _ours(data):
+                    self._take(line, host)
+            self._done[file] = done
+        return _once(self._found)
+
+    def _take(self, line: bytes, host: str) -> None:
+        try:
+            note = msgspec.json.decode(line, type=_Note)
+            name, kind = _KINDS.get(note.name, ("", None))
+            if kind is not None:
+                value = {**note.value, "host": host} if "host" in kind.__struct_fields__ else note.value
+                getattr(self._found, name).append(msgspec.convert(value, kind, strict=False))
+        except (*BROKEN, TypeError):
+            self._found.unreadable += 1
 
 
-def _notes(file: Path, found: Record) -> Iterator[_Note]:
-    """Only the few lines that are ours are parsed: a worker writes one for each step, too."""
-    with file.open("rb") as lines:
-        for line in lines:
-            if _MARK in line:
-                try:
-                    yield msgspec.json.decode(line, type=_Note)
-                except BROKEN:
-                    found.unreadable += 1
+def _whole_lines(file: Path, begin: int) -> Iterator[bytes]:
+    """What follows `begin`, in large pieces that end with a line."""
+    size = _PIECE
+    with file.open("rb", buffering=0) as data:
+        data.seek(begin)
+        while piece := data.read(size):
+            whole = piece.rfind(b"\n") + 1
+            if not whole and len(piece) < size:
+                return
+            # A line that is longer than a piece needs a larger one.
+            size = _PIECE if whole else 2 * size
+            yield piece[:whole]
+            begin += whole
+            data.seek(begin)
+
+
+def _ours(data: bytes) -> Iterator[bytes]:
+    at = data.find(_MARK)
+    while at >= 0:
+        end = data.find(b"\n", at)
+        yield data[data.rfind(b"\n", 0, at) + 1 : end]
+        at = data.find(_MARK, end)
 
 
 def _once(found: Record) -> Record:
@@ -160,6 +192,4 @@ def _once(found: Record) -> Record:
     first: dict[tuple[int, int, int], Epoch] = {}
     for epoch in events:
         first.setdefault((epoch.trial, epoch.run, epoch.epoch), epoch)
-    found.repeated = len(events) - len(first)
-    found.epochs = list(first.values())
-    return found
+    return msgspec.structs.replace(found, repeated=len(events) - len(first), epochs=list(first.values()))

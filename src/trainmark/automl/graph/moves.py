@@ -25,6 +25,7 @@ from trainmark.automl.graph.graph import (
     Shape,
     layer_size,
 )
+from trainmark.reasons import Reason, reason
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True):
@@ -41,6 +42,12 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
     kind: str
     layer: int
     value: int
+
+
+def in_words(move: Move) -> Reason:
+    """For people."""
+    kind = "deeper-dense" if move.kind == "deeper" and not move.value else move.kind
+    return reason(f"automl-move-{kind}", layer=move.layer, value=move.value)
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Any
 from trainmark.automl.experiment import runs
 from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.plan import experiment_of
+from trainmark.automl.experiment.record import Reader
 from trainmark.automl.experiment.result import Result, TrialRow
 from trainmark.cli import common, terminal
 from trainmark.cli.list import table
@@ -20,6 +21,7 @@ from trainmark.report import show as reports
 from trainmark.report.render.escape import clean
 from trainmark.run import control
 from trainmark.run.progress import duration
+from trainmark.store.rundir import RunDir
 
 EPILOGS = {
     "report": """\
@@ -43,7 +45,7 @@ def status(args: argparse.Namespace) -> int:
         terminal.json(shown)
         return 0
     lines = _head(found, run.manifest().plan.site.name)
-    terminal.out("\n".join(lines) + f"\n{state}\n\n" + table(workers))
+    terminal.out(terminal.said("\n".join(lines) + f"\n{state}\n\n") + table(workers))
     return 0
 
 
@@ -54,21 +56,22 @@ def configure_top(parser: argparse.ArgumentParser) -> None:
 
 
 def top(args: argparse.Namespace) -> int:
+    run = common.find_run(args)
+    reader = Reader(run)
     if args.once or not sys.stdout.isatty():
-        terminal.out(_screen(args))
+        terminal.out(_screen(run, reader))
         return 0
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text(clean(_screen(args))), screen=True, auto_refresh=False) as live:
+    with Live(Text(clean(_screen(run, reader))), screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(max(0.5, args.seconds))
-            live.update(Text(clean(_screen(args))), refresh=True)
+            live.update(Text(clean(_screen(run, reader))), refresh=True)
 
 
-def _screen(args: argparse.Namespace) -> str:
-    run = common.find_run(args)
-    found = runs.look(run)
+def _screen(run: RunDir, reader: Reader) -> str:
+    found = runs.look(run, reader)
     trials = sorted(found.trials, key=lambda one: (one.end is not None, -one.begin))[:_MOST]
     head = _head(found, run.manifest().plan.site.name)
     return "\n".join([*head, "", table([_row(found, trial) for trial in trials])])

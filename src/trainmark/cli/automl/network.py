@@ -21,7 +21,7 @@ def best(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     out = args.output or run.path / "results" / "best"
     trial = runs.save_network(run, args.trial, out)
-    terminal.out(f"trial {trial.number}, accuracy {100 * (trial.accuracy or 0):.2f} %: {out}\n")
+    terminal.tell(f"trial {trial.number}, accuracy {100 * (trial.accuracy or 0):.2f} %: {out}\n")
     return 0
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,19 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
+from trainmark.interop.dlperf import own_log
 from trainmark.interop.dlperf.result import Speed, result
 from trainmark.interop.reading.records import clean
 from trainmark.interop.reading.writer import RAW
-from trainmark.interop.writing.runs import Done
-from trainmark.plan.records import CasePlan
+from trainmark.interop.writing.runs import Done, rounds
+from trainmark.report.build import build
+from trainmark.report.figures import flag_codes
 from trainmark.report.make.dlperf import table
+from trainmark.report.records import RunReport
 from trainmark.report.render.escape import flat
-from trainmark.store import events, journal
+from trainmark.store import events
 from trainmark.store.files import write_whole
-from trainmark.store.rundir import RunDir, node_dir, rank_log
-from trainmark.store.state import RunState
+from trainmark.store.rundir import RunDir
 
 # DLPerf's own words for them.
 _MODELS = {"resnet50": "rn50"}
@@ -35,7 +36,7 @@ class _Log(msgspec.Struct, frozen=True):
     speed: Speed
     framework: str
     workload: str
-    text: Path | None
+    text: bytes | None
 
 
 def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
@@ -84,44 +85,51 @@ def _groups(logs: list[_Log]) -> dict[str, list[_Log]]:
 def _write(base: Path, content: dict[str, Any]) -> list[Path]:
     data, page = base.with_name(f"{base.name}_result.json"), base.with_name(f"{base.name}_result.md")
     write_whole(data, msgspec.json.encode(content))
-    write_whole(page, "\n".join(f"{model}\n\n{table(cells)}" for model, cells in content.items()).encode())
+    write_whole(
+        page, "\n".join(f"{model}\n\n{table(cells)}{_marks(cells)}" for model, cells in content.items()).encode()
+    )
     return [data, page]
 
 
+def _marks(cells: Mapping[str, Mapping[str, Any]]) -> str:
+    """What the report says against figures of the table, below it."""
+    marked = [f"- {case}: {one['flags']}\n" for case, one in cells.items() if one.get("flags")]
+    return "".join(["\n", *marked]) if marked else ""
+
+
 def _logs(run: RunDir, left_out: list[str]) -> Iterator[_Log]:
-    plan = run.manifest().plan
-    state = RunState.replay(plan, journal.read(run.path).records)
-    for index, case in enumerate(plan.cases):
+    """Speeds and flags are the report's: what it withholds is left out, what it marks is marked."""
+    shown = {case.case: case for case in build(run).cases}
+    for done in rounds(run):
+        case = done.case
         batch = case.params.get("batch")
         if not isinstance(batch, int):
             left_out.append(f"{run.id} {case.id}: its `batch` is not known")
             continue
-        counted = dict(state.counted(index))
-        for ref in sorted(set(state.refs(index)) - set(counted)):
-            last = state.rounds[ref].last()
-            why = "it was not run" if last is None else f"{last.state.value}: {say(last.reason)}"
-            left_out.append(f"{run.id} {case.id} round {ref.round}: {why}")
-        for ref, attempt in counted.items():
-            folder = run.attempt(case, ref, attempt.number)
-            done = Done(case, ref.round, attempt.state, say(attempt.reason), folder)
-            score = done.score()
-            speed = score.value("throughput")
-            if speed is None:
-                left_out.append(f"{run.id} {case.id} round {ref.round}: it has no speed: {say(score.reason)}")
-                continue
-            # They become names of files: what came in with an import is not trusted to be one.
-            model = clean(str(case.params.get("model", _MODELS.get(case.workload, case.workload))))
-            dtype = clean(str(case.params["dtype"])) if "dtype" in case.params else None
-            size = f"{case.id.nnodes}n{case.id.nproc}g"
-            own = Speed(model, size, 1, batch, dtype, round(speed, 2))
-            yield _Log(own, case.id.framework, case.id.workload, _text(run, folder, case))
+        report = shown[case.case]
+        found = next((one for one in report.runs if one.round == done.round), None)
+        if found is None or found.throughput is None:
+            why = say(found.reason if found and found.reason else None) or done.fault or done.reason
+            left_out.append(f"{run.id} {case.id} round {done.round}: it has no speed: {why}")
+            continue
+        # They become names of files: what came in with an import is not trusted to be one.
+        model = clean(str(case.params.get("model", _MODELS.get(case.workload, case.workload))))
+        dtype = clean(str(case.params["dtype"])) if "dtype" in case.params else None
+        size = f"{case.id.nnodes}n{case.id.nproc}g"
+        own = Speed(model, size, 1, batch, dtype, round(found.throughput, 2), flags=flag_codes(report.flags))
+        yield _Log(own, case.id.framework, case.id.workload, _text(run, done, found))
 
 
-def _text(run: RunDir, folder: Path, case: CasePlan) -> Path | None:
-    """The log of a round: the imported file, or what rank 0 printed."""
-    raw = next((found["raw"] for found in events.results(folder) if found.get("raw")), None)
-    file = run.path / RAW / raw if raw else rank_log(node_dir(folder, case.nodes[0].host, 0), 0)
-    return file if file.is_file() else None
+def _text(run: RunDir, done: Done, found: RunReport) -> bytes | None:
+    """The log of a round: the imported file, or one made of its events."""
+    raw = next((one["raw"] for one in events.results(done.folder) if one.get("raw")), None)
+    if raw:
+        file = run.path / RAW / raw
+        return file.read_bytes() if file.is_file() else None
+    if found.window_first is None or found.window_last is None:
+        return None
+    made = own_log.text(done, found.window_first, found.window_last, flag_codes(found.flags))
+    return None if made is None else made.encode()
 
 
 def _log(path: Path, log: _Log) -> Path | None:
@@ -133,5 +141,5 @@ def _log(path: Path, log: _Log) -> Path | None:
     folder = path / f"logs_{dtype}" / log.framework / log.workload / f"bz{speed.batch}" / speed.case
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{speed.model}_b{speed.batch}_{dtype}_{speed.repeat}.log"
-    shutil.copyfile(log.text, file)
+    file.write_bytes(log.text)
     return file

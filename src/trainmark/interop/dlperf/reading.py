@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainmark.errors import UserError
-from trainmark.interop.dlperf import names
+from trainmark.interop.dlperf import names, own_log
 from trainmark.interop.dlperf.meter import Meter
 from trainmark.interop.dlperf.result import Speed
 from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Script
@@ -23,7 +23,9 @@ from trainmark.interop.reading.records import (
     Kept,
     LoggedEvent,
     Verbatim,
+    clean,
     number,
+    tidy,
 )
 from trainmark.interop.reading.source import Lines
 from trainmark.interop.reading.steps import Follower, Odd, Progress
@@ -80,6 +82,7 @@ class LogReader:
         self.group = ""
         self.verbatim: list[Verbatim] = []
         self._file, self._options, self._told = file, options, told
+        self._own: own_log.Head | None = None
         # Of HugeCTR: each evaluation's AUC with the loss before it.
         self._pairs: list[tuple[str, str]] = []
 
@@ -89,7 +92,8 @@ class LogReader:
             yield Flag("no case", self._file.name, name)
             return
         self.group = name.group
-        script = self._script(name.model)
+        self._own = self._head()
+        script = self._own.script() if self._own else self._script(name.model)
         if script is None:
             yield Flag("unknown log", self._file.name, "no line of a known kind in it; name it with --variant")
             return
@@ -97,13 +101,18 @@ class LogReader:
             text = "its name is not MODEL_bN_DTYPE_REPEAT.log; say --batch-size-per-device"
             yield Flag("no batch", self._file.name, text)
             return
-        job = Job(name.batch, name.nodes, name.cards)
+        job = Job(name.batch, name.nodes, name.cards, self._own.samples if self._own else None)
         case = self._case(name, script, job)
         if trouble := case.trouble():
             yield Flag("no such case", self._file.name, trouble)
             return
         yield from self._about(script)
         yield from self._round(name, script, job, case)
+
+    def _head(self) -> own_log.Head | None:
+        """Of a log that `export dlperf` wrote, unless another kind is asked for."""
+        first = next((text for _, text in Lines(self._file)), "")
+        return None if self._options.get("variant") else own_log.head_of(first)
 
     def _script(self, model: str) -> Script | None:
         chosen = self._options.get("variant")
@@ -139,6 +148,10 @@ class LogReader:
         for _, text in lines:
             meter.line(text)
             found = reader.read(text)
+            if found is None and begun and self._own and (edge := own_log.phase_of(text)):
+                lines.take()
+                yield edge
+                continue
             if found is None:
                 last = [*last[-4:], text[:200]]
                 if begun and script.result == "losses" and (auc := _AUC.search(text)):
@@ -174,10 +187,13 @@ class LogReader:
         if script.workload in _MODELS:
             params["model"] = name.model
         device = self._options.get("device") or UNKNOWN
-        return CaseFields(script.workload, script.framework, name.nodes, name.cards, device, params=params)
+        unit = {"unit": clean(self._own.unit)} if self._own else {}
+        return CaseFields(script.workload, script.framework, name.nodes, name.cards, device, params=params, **unit)
 
     def _remarks(self, follower: Follower) -> Iterator[Flag]:
         place = self._file.name
+        if self._own and self._own.flags:
+            yield Flag("marked", place, f"the report that it comes from says: {tidy(self._own.flags)}")
         if follower.midnights:
             text = "the log passes midnight and holds no dates; DLPerf's own number for it is negative"
             yield Flag("midnight", place, text)

@@ -21,6 +21,8 @@ class Speed(msgspec.Struct, frozen=True):
     dtype: str | None
     speed: float | None
     digits: int = 2
+    # What the report says against its case.
+    flags: str = ""
 
 
 def collect(speeds: list[Speed], method: str) -> dict[str, dict[str, dict[int, Speed]]]:
@@ -55,7 +57,8 @@ def result(speeds: list[Speed], method: str) -> dict[str, Any]:
 
 def _cell(runs: list[Speed]) -> dict[str, Any]:
     speeds = [run.speed for run in runs if run.speed is not None]
-    return cell(speeds, runs[0].batch, runs[0].digits)
+    marks = "; ".join(dict.fromkeys(run.flags for run in runs if run.flags))
+    return {**cell(speeds, runs[0].batch, runs[0].digits), **({"flags": marks} if marks else {})}
 
 
 def _speedup(one: Mapping[str, Any], base: Mapping[str, Any] | None, method: str) -> float | None:

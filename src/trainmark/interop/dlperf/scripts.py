@@ -20,6 +20,8 @@ class Job(msgspec.Struct, frozen=True):
     batch: int
     nodes: int
     cards: int
+    # Where a log tells it.
+    of_a_step: int | None = None
 
     @property
     def ranks(self) -> int:
@@ -28,7 +30,7 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def samples(self) -> int:
         """In one step of all devices."""
-        return self.batch * self.ranks
+        return self.of_a_step or self.batch * self.ranks
 
 
 class Crash(Exception):

@@ -32,6 +32,8 @@ _ANY = ":::ML"  # of any version
 _NEW = re.compile(r":::MLLOG (.*)")
 _MLL = re.compile(r":::MLL (\d+(?:\.\d+)?) ([\w.]+):? ?(.*)")
 _MLP = re.compile(r":::MLPv[\d.]+ (\S+) (\d+(?:\.\d+)?) \([^)]*\) ([\w.]+):? ?(.*)")
+# A value of 0.5 that is told after its key: `[id][time][value]`; its first line says `DEFERRED`.
+_DEFERRED = re.compile(r":::MLPv[\d.]+ \[[\w-]+\]\[[\d.]+\]\[")
 # What version 0.5 calls otherwise.
 _OLD_KEYS = {"input_batch_size": "global_batch_size", "train_epoch": "epoch_start"}
 _MS = 1_000_000
@@ -89,6 +91,9 @@ class _LogReader:
         for _, text in lines:
             at = text.find(_ANY)
             if at < 0:
+                continue
+            if _DEFERRED.match(text, at):
+                lines.take()
                 continue
             record = _record(text[at:])
             wrong = record if isinstance(record, str) else self._odd(record)

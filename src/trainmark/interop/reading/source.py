@@ -50,7 +50,7 @@ def find(top: Path, wants: Callable[[str], bool], say: Say) -> list[tuple[str, P
                         if depth < DEEPEST:
                             folders.append((Path(entry.path), name + "/", depth + 1))
                         else:
-                            say(Flag("too deep", shown(name), f"more than {DEEPEST} folders deep, not survey into"))
+                            say(Flag("too deep", shown(name), f"more than {DEEPEST} folders deep, not looked into"))
                     elif wants(name):
                         found.append((name, Path(entry.path)))
         except OSError as error:

@@ -40,6 +40,8 @@ class Done(msgspec.Struct, frozen=True):
     state: JobState
     reason: str
     folder: Path
+    # Why none of its case's figures are given, though this round ended well.
+    fault: str = ""
 
     def nodes(self) -> list[tuple[int, str, Path]]:
         """Index, host and folder of each node that left one."""
@@ -69,16 +71,17 @@ class Done(msgspec.Struct, frozen=True):
             return
 
     def score(self) -> RunScore:
-        """Its figures by the rules of every report. Those of a round that computed wrongly are withheld."""
+        """Its figures by the rules of every report: those of a case with a round that computed wrongly are withheld."""
         from trainmark.score.figures.attempt import Question, score_run, withheld
         from trainmark.store import columns
 
         found = score_run(
             columns.read(self.folder, self.case.world), (), Question(world=self.case.world, window=self.case.window)
         )
-        if self.state is not JobState.INVALID:
+        invalid = self.reason or str(self.state) if self.state is JobState.INVALID else self.fault
+        if not invalid:
             return found
-        why = reason("text", text=self.reason or str(self.state))
+        why = reason("text", text=invalid)
         return msgspec.structs.replace(found, figures={**found.figures, **withheld(found.figures, why)}, reason=why)
 
     def facts(self) -> dict[str, Any]:
@@ -103,8 +106,14 @@ def rounds(run: RunDir) -> list[Done]:
         if last is not None:
             case = plan.cases[ref.case]
             folder = run.attempt(case, ref, last.number)
-            found.append(Done(case, ref.round, last.state, say(last.reason), folder))
+            found.append(Done(case, ref.round, last.state, say(last.reason), folder, fault_of(state, ref.case)))
     return found
+
+
+def fault_of(state: RunState, case: int) -> str:
+    """Why the figures of a case are withheld as a whole; empty when they are not."""
+    outcome, why = state.case_outcome(case)
+    return say(why) or str(outcome) if outcome is JobState.INVALID else ""
 
 
 class Clock:
@@ -118,7 +127,10 @@ class Clock:
             self._ahead[event.rank] = event.wall - event.t if event.wall is not None else 0
 
     def ms(self, rank: int, t: int) -> int:
-        return (t + self._ahead.get(rank, 0)) // 1_000_000
+        return self.us(rank, t) // 1000
+
+    def us(self, rank: int, t: int) -> int:
+        return (t + self._ahead.get(rank, 0)) // 1000
 
 
 class Losses:

@@ -11,6 +11,8 @@ from trainmark.extras import load
 from trainmark.interop.protocol import WriteOnly
 from trainmark.interop.writing.curves import points
 from trainmark.interop.writing.runs import Done, rounds
+from trainmark.report.figures import flag_codes
+from trainmark.report.records import CaseReport
 from trainmark.store.rundir import RunDir
 
 # TensorBoard takes any file with this in its name; one of our own does not change from export to export.
@@ -28,18 +30,18 @@ class TensorBoard(WriteOnly):
         records = load("tensorboardX.record_writer", "export tensorboard")
         written = []
         for run in runs:
-            figures = {case.case: case.measurements for case in build(run).cases}
+            figures = {case.case: case for case in build(run).cases}
             for done in rounds(run):
                 folder = path / run.id / done.case.id.dir_name() / f"round{done.round}"
                 try:
                     folder.mkdir(parents=True, exist_ok=True)
-                    written.append(_write(folder, done, figures.get(done.case.case, {}), proto, summaries, records))
+                    written.append(_write(folder, done, figures[done.case.case], proto, summaries, records))
                 except OSError as error:
                     raise UserError(f"--output {folder}: cannot be written: {error.strerror}") from None
         return written
 
 
-def _write(folder: Path, done: Done, figures: Mapping[str, Any], proto: Any, summaries: Any, records: Any) -> Path:
+def _write(folder: Path, done: Done, case: CaseReport, proto: Any, summaries: Any, records: Any) -> Path:
     found = list(points(done))
     first, last = (found[0].t_ms, found[-1].t_ms) if found else (0, 0)
     file = folder / _FILE.format(second=max(0, first) // 1000)
@@ -51,10 +53,13 @@ def _write(folder: Path, done: Done, figures: Mapping[str, Any], proto: Any, sum
         for point in found:
             summary = summaries.scalar(point.name, point.value)
             writer.write(proto.Event(wall_time=point.t_ms / 1000, step=point.step, summary=summary).SerializeToString())
-        for name, figure in figures.items():
+        for name, figure in case.measurements.items():
             if figure.value is not None:
                 summary = summaries.scalar(f"case/{name}", figure.value)
                 writer.write(proto.Event(wall_time=last / 1000, step=0, summary=summary).SerializeToString())
+        if case.flags:
+            summary = summaries.text("case/flags", flag_codes(case.flags))
+            writer.write(proto.Event(wall_time=last / 1000, step=0, summary=summary).SerializeToString())
     finally:
         writer.close()
     return file

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainmark.i18n.texts import Joined, Text, joined, label, named
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers, remarks, summary
@@ -95,24 +97,29 @@ def _results(report: Report, places: dict[str, str]) -> doc.Group:
     head = doc.Heading(label("summary"), shown_in=doc.PAGE)
     if not report.cases:
         return doc.Group([head, doc.Paragraph(label("no_cases"), card=True)], "summary")
+    timed = any(figures.time_to_train(case, report) for case in report.cases)
     columns = [
         doc.Column(label("case"), figures=False),
         doc.Column(label("m.throughput")),
         doc.Column(label("interval"), shown_in=doc.MARKDOWN),
         doc.Column(label("interval"), shown_in=doc.TEXT),
         doc.Column(label("runs")),
+        *([doc.Column(label("time_to_train"))] if timed else []),
         doc.Column(label("flags"), figures=False),
         doc.Column(label("fraction"), shown_in=doc.NOT_TEXT),
         doc.Column(label("memory"), shown_in=doc.NOT_TEXT),
         doc.Column(label("band"), figures=False, shown_in=doc.NOT_TEXT),
     ]
     told = not _same(report)
-    rows = [_row(case, places[case.case], describe(case) if told else None) for case in report.cases]
+    rows = []
+    for case in report.cases:
+        time = [numbers.value(figures.time_to_train(case, report))] if timed else []
+        rows.append(_row(case, places[case.case], describe(case) if told else None, time))
     table = doc.Table(columns, rows)
     return doc.Group([head, doc.Group([table], style="flush")], "summary")
 
 
-def _row(case: CaseReport, place: str, trained: Text) -> list[doc.Inline]:
+def _row(case: CaseReport, place: str, trained: Text, time: Sequence[doc.Inline]) -> list[doc.Inline]:
     found, fraction = figures.throughput(case), figures.fraction(case)
     interval = numbers.interval(found)
     main: doc.Inline = remarks.speed(case)
@@ -126,6 +133,7 @@ def _row(case: CaseReport, place: str, trained: Text) -> list[doc.Inline]:
         interval,
         _ends(found),
         f"{case.counted}/{case.rounds}",
+        *time,
         remarks.flags(case.flags),
         share,
         numbers.value(figures.memory(case)),

@@ -20,14 +20,20 @@ class FirstImages:
     """The first so many images of a source."""
 
     def __init__(self, source: Source, count: int) -> None:
-        self._source, self._count = source, min(count, len(source))
+        self.source, self._count = source, min(count, len(source))
         self.mean, self.std = source.mean, source.std
 
     def __len__(self) -> int:
         return self._count
 
     def batch(self, indices: Any, random: Random | None) -> Batch:
-        return self._source.batch(indices, random)
+        return self.source.batch(indices, random)
+
+
+def is_decoded(source: Source) -> bool:
+    """Whether reading an image of it takes a processor's time: pictures in files, not arrays in memory."""
+    inner = source.source if isinstance(source, FirstImages) else source
+    return isinstance(inner, trainmark_images.Folder | tfrecords.Records)
 
 
 class SyntheticImages(trainmark_images.Synthetic):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import uuid
 from pathlib import Path
@@ -98,18 +99,24 @@ def _index(files: list[Path], cache: Path | None) -> Any:
     """Shard, offset and length of every record; cached, since a shared file system is slow."""
     stamp = _stamp(files)
     cached = cache / f"tfrecords-{stamp}.npy" if cache else None
-    if cached and cached.is_file():
-        return np.load(cached, allow_pickle=False)
+    if cached is None:
+        return _scan_all(files)
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    # All ranks of all workers come at once: one makes it, the others wait for it.
+    with cached.with_suffix(".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not cached.is_file():
+            half = cached.with_name(f".{cached.name}.{uuid.uuid4().hex}.npy")
+            np.save(half, _scan_all(files))
+            half.replace(cached)
+    return np.load(cached, allow_pickle=False)
+
+
+def _scan_all(files: list[Path]) -> Any:
     rows = [(number, offset, length) for number, path in enumerate(files) for offset, length in _scan(path)]
     if not rows:
         raise InputError(f"{files[0].parent} holds no records")
-    places = np.array(rows, np.int64)
-    if cached:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        half = cached.with_name(f".{cached.name}.{uuid.uuid4().hex}.npy")
-        np.save(half, places)
-        half.replace(cached)
-    return places
+    return np.array(rows, np.int64)
 
 
 def _stamp(files: list[Path]) -> str:

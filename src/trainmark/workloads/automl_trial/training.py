@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as functional
 import trainmark_probe as probe
 import trainmark_torch
+from image_data import is_decoded
 from preparation import Preparation, Prepared, Trial
 from torch import nn
 from trainmark_images import Source
@@ -26,11 +28,12 @@ from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.graph_json import encode
-from trainmark.automl.graph.moves import tuned
+from trainmark.automl.graph.moves import in_words, tuned
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Ledger
 from trainmark.automl.search import hpo
 from trainmark.automl.search.hpo import Values
+from trainmark.i18n.speaker import say
 from trainmark.reasons import Reason, reason
 
 # Ranks that train together agree this often on whether the time is up; one alone looks at every step.
@@ -64,6 +67,8 @@ class Trainer:
         self._precision = trainmark_torch.Precision(experiment.training.dtype, ranks.device)
         layout = experiment.training.channels_last
         self._feed, self._test_feed = (Feed(source, ranks, self._size, layout) for source in data)
+        given = experiment.training.loaders
+        self._loaders = _spare_cores(data[0], ranks) if given is None else given
         self._layout = torch.channels_last if layout else torch.contiguous_format
         self._preparation = Preparation(experiment, files)
         # Of trials that ended, what is not yet saved: the graph that was trained, and its weights if there are.
@@ -93,6 +98,9 @@ class Trainer:
         for epoch in trial.epochs:
             # The worker that did them may have been lost before they were on record; each counts once.
             self._note("automl_epoch", epoch)
+        moves = ", ".join(say(in_words(move)) for move in given.entry.moves) or "start model"
+        parent = f" of trial {given.entry.parent}" if given.entry.parent is not None else ""
+        self._say(f"trial {given.entry.number} begins: {moves}{parent}")
         pruned, why = False, None
         while hpo.wants_more(experiment.hpo, trial.round, trial.tried):
             try:
@@ -200,7 +208,7 @@ class Trainer:
         probe.epoch_begin(epoch + 1)
         total = torch.zeros((), device=self._ranks.device)
         seed = self._experiment.seed + trial.entry.number
-        batches = self._feed.training(shards, range(epoch * steps, (epoch + 1) * steps), seed, training.loaders)
+        batches = self._feed.training(shards, range(epoch * steps, (epoch + 1) * steps), seed, self._loaders)
         try:
             for step in range(steps):
                 if self._ranks.world == 1 or step % AGREE_STEPS == 0:
@@ -233,7 +241,7 @@ class Trainer:
         model.eval()
         sums = torch.zeros(3, device=self._ranks.device)
         with probe.phase("evaluate"), torch.no_grad(), self._precision.autocast():
-            for batch in self._test_feed.evaluation(self._experiment.training.batch, self._experiment.training.loaders):
+            for batch in self._test_feed.evaluation(self._experiment.training.batch, self._loaders):
                 answers = model(batch.images).float()
                 right = (answers.argmax(1) == batch.labels).sum()
                 loss = functional.cross_entropy(answers, batch.labels, reduction="sum")
@@ -252,6 +260,17 @@ class Trainer:
             trial.best, trial.best_run = record["accuracy"], trial.run
             trial.unsaved = _on_host(model) if self._ranks.rank == 0 else None
         self._note("automl_epoch", record)
+        seconds = record["end"] - record["begin"]
+        self._say(
+            f"trial {record['trial']}, training {record['run'] + 1}, epoch {record['epoch']}: "
+            f"loss {record['loss']:.4f}, test loss {record['val_loss']:.4f}, accuracy {100 * record['accuracy']:.2f} "
+            f"%, {record['images'] / max(seconds, 1e-9):,.0f} images/s"
+        )
+
+    def _say(self, text: str) -> None:
+        """A line of the worker's log, for people."""
+        if self._ranks.rank == 0:
+            print(time.strftime("%Y-%m-%d %H:%M:%S"), text, flush=True)
 
     def _save(self, trial: Trial) -> None:
         """A worker that takes over the trial goes on from here."""
@@ -314,6 +333,15 @@ def _optimizer(model: nn.Module, values: Values, ranks: Ranks) -> torch.optim.Op
     if values["optimizer"] == "adamw":
         return torch.optim.AdamW(model.parameters(), **given)
     return torch.optim.SGD(model.parameters(), momentum=values["momentum"], **given)
+
+
+def _spare_cores(source: Source, ranks: Ranks) -> int:
+    """Loader processes for a rank: the cores that it leaves. A rank on a CPU leaves none, and pictures that lie decoded
+    in memory need none."""
+    if ranks.device.type == "cpu" or not is_decoded(source):
+        return 0
+    share = (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return max(1, min(share, len(os.sched_getaffinity(0))) - 1)
 
 
 def _on_host(model: nn.Module) -> dict[str, Any]:
