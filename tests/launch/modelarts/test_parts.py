@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,8 @@ import pytest
 from tests.launch.modelarts.conftest import site_of
 from trainmark.emulate.modelarts.server import Emulator
 from trainmark.emulate.modelarts.site_file import BUCKET
-from trainmark.launch.modelarts import code, options
+from trainmark.errors import SiteError
+from trainmark.launch.modelarts import code, credentials, options
 from trainmark.launch.modelarts.calls import Caller, CallFailed, pauses
 from trainmark.launch.modelarts.code import Sent
 from trainmark.launch.modelarts.object_store import ObjectStore
@@ -173,6 +175,17 @@ def test_another_store_understands_the_same_calls(emulator: Emulator, moto: str,
     assert store.get(BUCKET, "out/node0/f1.jsonl", 10) == b""
     store.delete(BUCKET, [one.key for one in store.below(BUCKET, "out/")])
     assert list(store.below(BUCKET, "out/")) == []
+
+
+def test_keys_may_come_from_the_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {("centre", "access_key"): "AK", ("centre", "secret_key"): "SK"}
+    keyring = types.ModuleType("keyring")
+    monkeypatch.setattr(keyring, "get_password", lambda name, part: kept.get((name, part)), raising=False)
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    assert credentials.load("keyring:centre") == credentials.Keys("AK", "SK")
+    with pytest.raises(SiteError, match="keyring set elsewhere"):
+        credentials.load("keyring:elsewhere")
+    assert "SK" not in repr(credentials.load("keyring:centre"))
 
 
 def test_names_without_dns_are_connected_by_address(emulator: Emulator) -> None:

@@ -65,13 +65,14 @@ def servers(case: CaseReport, done: Sequence[Done], single: bool) -> Servers:
     rates: dict[int, list[float]] = {}
     for one in done:
         read = columns.read(one.folder, one.case.world)
-        for index, _, folder in one.nodes():
-            ranks = [rank for rank in read.ranks if rank.rank in _ranks(one, index)]
+        for index, _, _ in one.nodes():
+            own = [rank for rank in read.ranks if rank.rank in _ranks(one, index)]
+            # As if the server had been alone.
+            ranks = [msgspec.structs.replace(rank, rank=number) for number, rank in enumerate(own)]
             question = Question(world=len(ranks), window=one.case.window)
             speed = score_run(Columns(ranks, [], read.lines), (), question).figures["throughput"].value
             if speed is not None:
                 rates.setdefault(index, []).append(speed)
-            del folder
     throughput = [_mean(rates[index]) for index in sorted(rates)]
     total = case.measurements["throughput"].value if "throughput" in case.measurements else None
     whole = _mean(throughput) if single and throughput else total
