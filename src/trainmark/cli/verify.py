@@ -49,9 +49,10 @@ def call(args: argparse.Namespace) -> int:
             terminal.out(verify.cite(path))
         return OK
     kind = format_of(args.format, args.output)
-    if len(args.bundles) > 1 and (kind == "html" or args.rerun):
-        what = "--rerun runs the cases of" if args.rerun else "a page shows"
-        raise UserError(f"{what} one bundle; name one")
+    if len(args.bundles) > 1 and args.rerun:
+        raise UserError("--rerun runs the cases of one bundle; name one")
+    if len(args.bundles) > 1 and kind == "html":
+        raise UserError("a page shows one bundle; name one")
     if not args.rerun and (args.case or args.site):
         raise UserError("--case and --site say what --rerun runs, and where; add --rerun")
     results = api_trust.verify_all(args.bundles)
