@@ -19,7 +19,8 @@ ELSEWHERE = {"command-", "rank-", "text"}
 def codes() -> set[str]:
     """The first argument of each call of `reason`, and each text that is chosen as one."""
     found = set()
-    for file in Path(trainmark.agent.__file__).parent.rglob("*.py"):
+    agent = Path(trainmark.agent.__file__).parent
+    for file in [*agent.rglob("*.py"), *agent.with_name("devices").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "reason":
                 found |= {

@@ -25,11 +25,31 @@ def test_the_listing_of_the_document_is_read_as_it_was_meant() -> None:
     assert (experiment.slot.devices, experiment.visible_devices, experiment.threads) == (8, "0,1,2,3,4,5,6,7", 2)
     assert experiment.data.endswith("train_tfrecord/") and str(experiment.val_data).endswith("validation_tfrecord/")
     assert (experiment.rules, experiment.hpo.searches, experiment.hpo.from_round) == ("seed", 30, 3)
-    # Each thing that was cleaned is told with its line: 12 marks, 2 escapes, 10 lines with tabs.
-    assert sum("footnote mark" in note for note in notes) == 12
-    assert sum("Markdown" in note for note in notes) == 2
-    assert sum("tabs" in note for note in notes) == 9
+    # Each kind of thing that was cleaned is said once, with its lines: 12 marks, 2 escapes, 9 lines with tabs.
+    counts = {word: [note.count(",") + 1 for note in notes if word in note] for word in ("marks", "Markdown", "tabs")}
+    assert counts == {"marks": [12], "Markdown": [2], "tabs": [9]}
     assert any("not run" in note for note in notes) and any("--ip" in note for note in notes)
+
+
+def test_what_aiperf_s_branches_have_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables, an object store for logs, a stub that submits, and CIFAR-10's script, which names no data."""
+    monkeypatch.setenv("DEVICES_PER_NODE", "4")
+    file = tmp_path / "config.yml"
+    head, _, rest = SEED.read_text().partition("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7")
+    npu = "NPU_NUM=${DEVICES_PER_NODE} OBSHOME=obs://${NOWHERE}/runlog /share/submitter.py"
+    file.write_text(f"{head}{npu}{rest}")
+    experiment, notes = aah.read(file)
+    assert (experiment.device, experiment.slot.devices) == ("ascend", 4)
+    assert sum("OBSHOME" in note or "submitter" in note for note in notes) == 2
+    file.write_text(f"{head}{npu}{rest}".replace("DEVICES_PER_NODE", "NOWHERE"))
+    with pytest.raises(UserError, match="the variable NOWHERE is not set here"):
+        aah.read(file)
+    command = "CUDA_VISIBLE_DEVICES=0 python3 cifar10_keras.py"
+    file.write_text(
+        f"trialConcurrency: 1\ntuner: {{builtinTunerName: NetworkMorphism}}\ntrial: {{command: {command}}}\n"
+    )
+    experiment, _ = aah.read(file)
+    assert experiment.data == "cifar-10" and experiment.image is not None and experiment.image.classes == 10
 
 
 def test_what_show_prints_is_an_experiment_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

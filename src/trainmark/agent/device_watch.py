@@ -16,13 +16,15 @@ from typing import Any, Mapping
 from trainmark.agent import linux
 from trainmark.agent.contain.choose import Containment
 from trainmark.agent.files import Log
+from trainmark.agent.node_plan import RankPlan
 from trainmark.agent.placeholders import AGENT, agent_command
 from trainmark.agent.reasons import Reason, ReasonedError, log_text, reason
 from trainmark.agent.wakeup import forget_signals
 from trainmark.devices.node_side import visible
 from trainmark.devices.node_side.tools import SECONDS
-from trainmark.devices.node_side.watch import NODE_HALVES
+from trainmark.devices.node_side.watch import NODE_HALVES, NOW
 
+_LAST_SECONDS = 2.0
 _FIRST_SECONDS = SECONDS + 5.0  # a tool has its own deadline, and says so
 
 
@@ -35,13 +37,17 @@ class DeviceError(ReasonedError):
 class DeviceWatch:
     """Starts the process, keeps its newest record. `facts` is what `detect` found, None until it has answered."""
 
-    def __init__(self, vendor: str, every: float, containment: Containment, log: Log) -> None:
+    def __init__(
+        self, vendor: str, every: float, board: Mapping[str, Any] | None, containment: Containment, log: Log
+    ) -> None:
+        """`board`: the command that tells the power of the machine, and how often to run it."""
         self._log = log
         self._buffer = b""
-        self._newest: dict[str, Any] | None = None
+        self._records: list[dict[str, Any]] = []
         self._problem: Reason | None = None
         self.facts: dict[str, Any] | None = None
         agent = os.getpid()
+        power = [repr(float(board["every"])), *board["argv"]] if board else []
 
         def enter() -> None:
             forget_signals()
@@ -51,7 +57,7 @@ class DeviceWatch:
             containment.enter()
 
         self._process = subprocess.Popen(
-            agent_command([AGENT, "watch-devices", vendor, repr(every or 1.0)]),
+            agent_command([AGENT, "watch-devices", vendor, repr(every or 1.0), *power]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -77,11 +83,26 @@ class DeviceWatch:
                 raise DeviceError(reason("device-tool-failed", tool="detect", said="it ended"))
         return self.facts
 
-    def newest(self) -> dict[str, Any] | None:
-        """The newest record since the last call."""
+    def records(self) -> list[dict[str, Any]]:
+        """The records since the last call."""
         self._read()
-        found, self._newest = self._newest, None
+        found, self._records = self._records, []
         return found
+
+    def last(self) -> list[dict[str, Any]]:
+        """The records since the last call, with one that is made now if that can be had soon."""
+        asked, found = time.monotonic_ns(), self.records()
+        try:
+            os.kill(self.pid, NOW)
+        except ProcessLookupError:
+            return found
+        deadline = time.monotonic() + _LAST_SECONDS
+        while not any(record.get("devices_t", 0) >= asked for record in found):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._output], [], [], left)[0] or not self._read():
+                break
+            found += self.records()
+        return found + self.records()
 
     def _read(self) -> bool:
         """Takes in what was written; False at the end of it."""
@@ -107,7 +128,7 @@ class DeviceWatch:
         if wrong and wrong != self._problem:
             self._log.line("devices: %s" % log_text(wrong))
         self._problem = wrong
-        self._newest = record
+        self._records.append(record)
 
     def warnings(self) -> list[Reason]:
         """What kept the last reading from being whole."""
@@ -127,6 +148,18 @@ class DeviceWatch:
 
 def is_watched(vendor: str) -> bool:
     return vendor in NODE_HALVES and vendor != "apple"
+
+
+def wanted(ranks: list[RankPlan], variable: str, inherited: str | None) -> tuple[int, str | None]:
+    """How many devices ranks get, and of which. A plan may say itself which each of them gets, and more than one."""
+    said = ",".join(rank.env[variable] for rank in ranks if variable in rank.env)
+    return (len(visible.chosen(said) or ()), said) if said else (len(ranks), inherited)
+
+
+def used(facts: Mapping[str, Any], ranks: int, inherited: str | None) -> list[int]:
+    """The indices of the devices that ranks get."""
+    devices = facts.get("devices") or []
+    return [int(one["index"]) for one in visible.taken(devices, visible.chosen(inherited), ranks) if "index" in one]
 
 
 def check(facts: Mapping[str, Any], vendor: str, ranks: int, inherited: str | None) -> list[Reason]:

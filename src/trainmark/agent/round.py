@@ -111,20 +111,27 @@ class Round:
     def _find_devices(self) -> bool:
         """Looks at the devices and goes on watching them; False when ranks would not have them."""
         plan, vendor = self._plan, str(self._plan.device.get("vendor"))
-        if vendor == "cpu":
+        if vendor == "cpu" and not plan.board:
             return True
         from trainmark.agent import device_watch
 
-        if not device_watch.is_watched(vendor):
+        watched = device_watch.is_watched(vendor)
+        if not watched and not plan.board:
             return True
-        watch = device_watch.DeviceWatch(vendor, plan.sample_seconds, self._containment, self._context.log)
+        watch = device_watch.DeviceWatch(vendor, plan.sample_seconds, plan.board, self._containment, self._context.log)
         self._watch = watch
         try:
             facts = watch.first()
-            self._status.devices(watch, facts)
-            if plan.device.get("visible"):  # else a command of the user's own chooses
-                inherited = self._settings.inherited
-                self._context.warnings += device_watch.check(facts, vendor, len(self._ranks), inherited)
+            if not watched:
+                self._status.devices(watch, None)
+                return True
+            variable = plan.device.get("visible")
+            if variable is None:  # a command of the user's own chooses
+                self._status.devices(watch, dict(facts, used=None))
+                return True
+            count, inherited = device_watch.wanted(plan.ranks, variable, self._settings.inherited)
+            self._status.devices(watch, dict(facts, used=device_watch.used(facts, count, inherited)))
+            self._context.warnings += device_watch.check(facts, vendor, count, inherited)
         except device_watch.DeviceError as error:
             self._ending = Ending("FAILED", error.reason, error.kind)
             return False

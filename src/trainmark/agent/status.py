@@ -33,7 +33,7 @@ class StatusWriter:
         self._facts = host.detect(context.proc.fd)
         replace_json(context.plan.file("facts.json"), self._facts)
         self._watch: DeviceWatch | None = None
-        self._last: dict[str, Any] | None = None
+        self._last: list[dict[str, Any]] = []
         self._every = context.plan.sample_seconds
         self._sampler: host.Sampler | None = None
         self._samples = Appender(context.plan.file("samples.jsonl"))
@@ -42,14 +42,16 @@ class StatusWriter:
         self.count = 0
         self.next_sample: float | None = None
 
-    def devices(self, watch: DeviceWatch, facts: dict[str, Any]) -> None:
+    def devices(self, watch: DeviceWatch, facts: dict[str, Any] | None) -> None:
         """From now on samples have what the watch reads."""
         self._watch = watch
+        if facts is None:
+            return
         replace_json(self._context.plan.file("facts.json"), dict(self._facts, accelerators=facts))
 
     def last_devices(self) -> None:
         """Keeps what was read last, before the watch ends."""
-        self._last = self._watch.newest() if self._watch is not None else None
+        self._last = self._watch.last() if self._watch is not None else []
         self._watch = None
 
     def quiet(self, stream: EventStream) -> float:
@@ -109,9 +111,11 @@ class StatusWriter:
         record = sampler.sample(pids)
         # How far the ranks were by this clock: a second account of their speed, beside their own events.
         record["steps"] = {str(rank): stream.step for rank, stream in self._streams.items() if stream.step}
-        read = self._watch.newest() if self._watch is not None else self._last
-        # Nothing new since the sample before: a gap, and no old value.
-        record.update(read or {})
+        read = self._watch.records() if self._watch is not None else self._last
+        # Nothing new since the sample before: a gap, and no old value. Several: each but the last has its own line.
+        for older in read[:-1]:
+            self._samples.append((to_json(dict(older, t=older["devices_t"])) + "\n").encode())
+        record.update(read[-1] if read else {})
         self._samples.append((to_json(record) + "\n").encode())
         self._sampled_at = now
         self.count += 1
@@ -119,14 +123,14 @@ class StatusWriter:
     def finish(self) -> list[Reason]:
         """Takes a last sample unless one was just taken. Never has warnings."""
         now = time.monotonic()
-        if self._sampler is not None and now - self._sampled_at >= _SHORTEST_SAMPLE:
+        if self._sampler is not None and (self._last or now - self._sampled_at >= _SHORTEST_SAMPLE):
             self._take(self._sampler, now)
         self._samples.close()
         return []
 
 
 def _units(context: Context) -> dict[str, str]:
-    if context.plan.device.get("vendor") == "cpu":
+    if context.plan.device.get("vendor") == "cpu" and not context.plan.board:
         return host.UNITS
     from trainmark.devices.node_side.readings import UNITS
 

@@ -34,6 +34,7 @@ GROUPS = {
         "diagnose": ("trainmark.cli.diagnose", "say why a step takes as long as it does"),
         "peaks": ("trainmark.cli.peaks", "measure what a site can reach, and keep it"),
         "goodput": ("trainmark.cli.goodput", "say how much of a job's time is training"),
+        "energy": ("trainmark.cli.energy", "say what a run drew, by device, node and round"),
         "predict": ("trainmark.cli.predict", "say how fast more nodes would be, from what was measured"),
         "bisect": ("trainmark.cli.bisect", "find the commit that made a suite slower"),
         "automl": ("trainmark.cli.automl.verbs", "search for architectures, as a load for a cluster"),
@@ -41,6 +42,7 @@ GROUPS = {
     "watch": {
         "top": ("trainmark.cli.top", "watch what is running, live"),
         "logs": ("trainmark.cli.logs", "print or follow the output of ranks"),
+        "monitor": ("trainmark.cli.monitor", "show devices and rounds of a site in Prometheus and Grafana"),
         "stop": ("trainmark.cli.stop", "stop a run; returns when nothing of it is left"),
     },
     "results": {
@@ -62,6 +64,7 @@ GROUPS = {
         "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
     },
     "set-up": {
+        "kit": ("trainmark.cli.kit", "make one archive that others unpack and run"),
         "emulate": ("trainmark.cli.emulate", "emulate a cloud training service on this machine"),
         "init": ("trainmark.cli.init", "write an example suite and site to start from"),
         "data": ("trainmark.cli.data", "get and list data sets"),

@@ -61,6 +61,7 @@ def render(
             "tuning": _tuning(case, site),
             "containment": site.containment,
             "memory": case.memory,
+            "board": {"argv": site.ipmi.command(node.host), "every": site.ipmi.every} if site.ipmi else None,
             "device": {
                 "vendor": case.vendor,
                 "visible": None if case.foreign_ranks else case.visible,

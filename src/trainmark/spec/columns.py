@@ -107,6 +107,9 @@ class NodeSamples(msgspec.Struct, frozen=True):
     cores: int | None = None
     # Nodes with the same one share a kernel, and its clock; empty when it is not known.
     machine: str = ""
+    # Of which devices its ranks had, by index; None: all that were sampled. And the models of its devices.
+    devices: tuple[int, ...] | None = None
+    models: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:

@@ -41,7 +41,8 @@ def _node(file: Path) -> NodeSamples:
         # The first line tells the units.
         if record is not None and type(record.get("t")) is int and is_number(record["t"]):
             records.append(record)
-    return NodeSamples(node_name(file.parent), records, _cores(file.parent), _machine(file.parent))
+    used, models = _accelerators(file.parent)
+    return NodeSamples(node_name(file.parent), records, _cores(file.parent), _machine(file.parent), used, models)
 
 
 _SAMPLE = msgspec.json.Decoder(dict[str, Any])
@@ -74,3 +75,21 @@ def _cores(node: Path) -> int | None:
     cpu = facts.get("cpu") if isinstance(facts, dict) else None
     threads = cpu.get("threads") if isinstance(cpu, dict) else None
     return threads if isinstance(threads, int) and threads > 0 else None
+
+
+def _accelerators(node: Path) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
+    """Which devices its ranks had, and the models of those it has."""
+    facts = read_json(node / FACTS)
+    found = facts.get("accelerators") if isinstance(facts, dict) else None
+    if not isinstance(found, dict):
+        return None, ()
+    used, devices = found.get("used"), found.get("devices")
+    models = [one.get("model") for one in devices or [] if isinstance(one, dict)] if isinstance(devices, list) else []
+    indices = tuple(index for index in used if isinstance(index, int)) if isinstance(used, list) else None
+    chosen = [name for index, name in enumerate(models) if indices is None or index in indices]
+    return indices, tuple(sorted({str(name) for name in chosen if name}))
+
+
+def models(attempt: Path) -> tuple[str, ...]:
+    """The models of the devices that ranks had, over all nodes."""
+    return tuple(sorted({name for file in node_files(attempt, FACTS) for name in _accelerators(file.parent)[1]}))

@@ -309,7 +309,8 @@ def peak_findings(run: RunDir, report: Report) -> Iterator[Finding]:
         case = plans[made.case]
         achieved = made.measurements.get("achieved_flops")
         value = achieved.value if achieved is not None else None
-        peak = question(case).peak
+        attempts = sorted((run.path / case.id.dir_name()).glob("round*/attempt*"))
+        peak = question(case, next((named for one in attempts if (named := events.models(one))), ())).peak
         if case.peak is not None:
             yield remark(reason("peak-by-site", source=case.peak.source), case.case)
         for limit, source in ((case.reachable, "measured"), (peak.flops, peak.source)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -34,7 +35,12 @@ class Command(msgspec.Struct):
     notes: list[str] = []
 
 
-_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "NPU_NUM")
+_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "NPU_NUM", "OBSHOME")
+# Hands a command to AIPerf's own control service; here the launcher of the site starts workers.
+_SUBMITTER = "submitter.py"
+_VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
+# The data set's name here.
+CIFAR = "cifar-10"
 _SHORT = {"-N": "--nodes", "-n": "--ntasks", "-c": "--cpus-per-task"}
 _SRUN = ("--nodes", "--ntasks", "--ntasks-per-node", "--cpus-per-task")
 # Options of srun that say where to run: a site says that.
@@ -48,6 +54,9 @@ def parse(text: str, where: str) -> Command:
         raise UserError(f"{where}: cannot be split into words: {error}") from None
     found = Command(notes=[])
     rest = _environment(found, argv, where)
+    if rest and rest[0].rpartition("/")[2] == _SUBMITTER:
+        found.notes.append(f"trial.command: {rest[0]} dropped; the site says where and how workers start")
+        rest = rest[1:]
     if rest and rest[0] == "srun":
         rest = _srun(found, rest[1:], where)
     rest = _program(found, rest, where)
@@ -59,6 +68,11 @@ def _environment(found: Command, argv: list[str], where: str) -> list[str]:
     at = 0
     while at < len(argv) and re.match(r"[A-Za-z_]\w*=", argv[at]):
         name, _, value = argv[at].partition("=")
+        if name == "OBSHOME":
+            found.notes.append(f"OBSHOME={value}: dropped; logs and results are in the run's folder")
+            at += 1
+            continue
+        value = _filled(value, f"{where}: {name}")
         if name == "CUDA_VISIBLE_DEVICES":
             if not re.fullmatch(r"\d+(,\d+)*", value):
                 raise UserError(f"{where}: {argv[at]}: allowed are numbers of devices, as in `0,1,2,3`")
@@ -113,6 +127,9 @@ def _program(found: Command, argv: list[str], where: str) -> list[str]:
         raise UserError(f"{where}: found {' '.join(argv[:1]) or 'nothing'!r}, expected `python3 SCRIPT.py …`")
     if len(argv) < 2 or not argv[1].endswith(".py"):
         raise UserError(f"{where}: no script after {argv[0]}")
+    if "cifar10" in argv[1]:
+        # The script fetches its own data, so that no option names any.
+        found.data = CIFAR
     found.notes.append(f"trial.command: {argv[1]} is not run; the workload `automl_trial` is trained instead")
     return argv[2:]
 
@@ -126,7 +143,9 @@ def _script(found: Command, argv: list[str], where: str) -> None:
         place = f"{where}: {name}"
         if name == "--ip":
             found.notes.append(f"--ip {value}: dropped; workers need no address of a master")
-        elif name.startswith("--warmup_") and name[9:] in ("1", "2", "3"):
+            continue
+        value = _filled(value, place)
+        if name.startswith("--warmup_") and name[9:] in ("1", "2", "3"):
             warmups[int(name[9:])] = _whole(value, place)
         elif name == "--maxTPEsearchNum":
             found.searches = max(0, _whole(value, place) - 1)
@@ -137,6 +156,18 @@ def _script(found: Command, argv: list[str], where: str) -> None:
             known = [*_SCRIPT, "--ip", "--warmup_1", "--warmup_2", "--warmup_3", "--maxTPEsearchNum"]
             raise UserError(f"{place}: cannot be mapped{did_you_mean(name, known)}; known: {one_of(known)}")
     found.warmups = tuple(warmups[number] for number in sorted(warmups))
+
+
+def _filled(text: str, place: str) -> str:
+    """With the values of variables, as a shell would; but one that is not set is an error."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if name not in os.environ:
+            raise UserError(f"{place}: found `{text}`, but the variable {name} is not set here; set it and try again")
+        return os.environ[name]
+
+    return _VARIABLE.sub(value, text)
 
 
 def _whole(text: str, place: str) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from trainmark.automl.aah.command import Command, parse
-from trainmark.automl.experiment.config import Experiment, Hpo, Picture, Training, WorkerShape, duration
+from trainmark.automl.aah.command import CIFAR, Command, parse
+from trainmark.automl.experiment.config import KNOWN_IMAGES, Experiment, Hpo, Picture, Training, WorkerShape, duration
 from trainmark.automl.experiment.reading import check
 from trainmark.automl.experiment.schedule import EarlyStop
 from trainmark.errors import UserError, did_you_mean, one_of
@@ -48,10 +48,11 @@ def read(path: Path) -> tuple[Experiment, list[str]]:
 
 def cleaned(text: str) -> tuple[str, list[str]]:
     """The YAML that was meant: without Markdown's escapes, tabs, footnote marks, and continuations of a command."""
-    lines, notes = [], []
+    lines: list[str] = []
+    found: dict[str, list[int]] = {}
 
     def note(number: int, what: str) -> None:
-        notes.append(f"line {number}: {what}")
+        found.setdefault(what, []).append(number)
 
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw
@@ -64,12 +65,13 @@ def cleaned(text: str) -> tuple[str, list[str]]:
         marked = _MARK.search(line)
         if marked and line.strip("# 0123456789"):
             line = line[: marked.start()]
-            note(number, f"footnote mark `{marked[0].strip()}` left out")
+            note(number, "footnote marks such as `#2` left out")
         line = line.rstrip()
         if line.endswith("\\"):
             line = line[:-1].rstrip()
             note(number, "`\\` at the end of the line read as a continuation")
         lines.append(line)
+    notes = [f"{what} (line {', '.join(map(str, numbers))})" for what, numbers in found.items()]
     return "\n".join(lines) + "\n", notes
 
 
@@ -94,6 +96,9 @@ def translated(raw: Any, where: str) -> tuple[Experiment, list[str]]:
             f"{where}: trial.command: --slave {command.workers} is not trialConcurrency ({workers}); they must be equal"
         )
     image, more = _tuner(raw.get("tuner"), where, notes)
+    if command.data == CIFAR:
+        image = KNOWN_IMAGES[CIFAR]
+        notes.append(f"data: `{CIFAR}`, with its own size of images and classes, as the script takes them")
     length = raw.get("maxExecDuration", "999d")
     duration(str(length), f"{where}: maxExecDuration")
     experiment = Experiment(

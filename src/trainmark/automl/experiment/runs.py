@@ -78,8 +78,11 @@ def create(
     if experiment.ledger:
         # Better found out now than by all workers.
         connect(experiment.ledger)
-    if not launcher.shared_folder and experiment.slot.nodes > 1 and not site.shared_dir:
-        raise UserError("slot.nodes: workers of several nodes need `shared_dir` in the site, for their checkpoints")
+    if not launcher.shared_folder and len(site.hosts) > 1 and not site.shared_dir:
+        raise UserError(
+            f"site {site.name}: workers on {len(site.hosts)} hosts need `shared_dir`, a folder that all of them see: a "
+            "network inherits the weights of its parent, which may have been trained on another host"
+        )
     run = rundir.create(runs.resolve(), plan.suite)
     where = _places(experiment, site, run)
     plan = plans.at_home(plan, experiment, start_models(experiment), run.id, *where)

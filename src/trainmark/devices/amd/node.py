@@ -13,7 +13,8 @@ from typing import Any, Dict, List, Optional
 from trainmark.devices.amd import rocm
 from trainmark.devices.node_side import readings
 from trainmark.devices.node_side.readings import number, scaled
-from trainmark.devices.node_side.tools import Problem, Reading, Tool, ToolSampler, detected, root
+from trainmark.devices.node_side.roots import sysfs
+from trainmark.devices.node_side.tools import Problem, Reading, Tool, ToolSampler, detected
 
 VENDOR = "amd"
 UNITS = readings.UNITS
@@ -24,7 +25,7 @@ _TOOL = Tool("rocm-smi", rocm.ARGUMENTS, rocm.parse, ("/opt/rocm/bin",))
 def folders() -> List[str]:
     """Of each device, in the order of their numbers; a card without memory of its own is a display's."""
     found = []
-    for path in glob.glob(os.path.join(root(), "class/drm/card*")):
+    for path in glob.glob(os.path.join(sysfs(), "class/drm/card*")):
         number_of = re.match(r"card(\d+)$", os.path.basename(path))
         device = os.path.join(path, "device")
         if number_of and _text(device, "vendor") == _PCI_VENDOR and _text(device, "mem_info_vram_total"):
@@ -66,7 +67,7 @@ def _text(folder: str, name: str) -> Optional[str]:
 
 def _reading() -> Reading:
     found = folders()
-    driver = _text(os.path.join(root(), "module/amdgpu"), "version")
+    driver = _text(os.path.join(sysfs(), "module/amdgpu"), "version")
     return Reading([read(index, folder) for index, folder in enumerate(found)], driver)
 
 

@@ -19,6 +19,7 @@ from trainmark.devices.cpu.tables import (
     net_bytes,
     stalled,
 )
+from trainmark.devices.node_side.roots import sysfs
 
 _RATES = ("disk_read", "disk_write", "net_rx", "net_tx")
 _STALLS = ("psi_cpu", "psi_memory", "psi_io")
@@ -131,7 +132,8 @@ def _meminfo(text: str | None) -> dict[str, int]:
 class Energy:
     """The processors' energy counters (RAPL), summed over packages and carried over their wrap-around."""
 
-    def __init__(self, root: str = "/sys/class/powercap") -> None:
+    def __init__(self, root: str | None = None) -> None:
+        root = root or os.path.join(sysfs(), "class/powercap")
         self._paths: list[tuple[str, int]] = []
         self._last: list[int] = []
         self._total = 0

@@ -11,7 +11,8 @@ from typing import Any, Dict, List, Optional
 
 from trainmark.devices.node_side import readings
 from trainmark.devices.node_side.readings import scaled
-from trainmark.devices.node_side.tools import Parsed, Reading, Tool, ToolSampler, detected, root
+from trainmark.devices.node_side.roots import sysfs
+from trainmark.devices.node_side.tools import Parsed, Reading, Tool, ToolSampler, detected
 
 VENDOR = "intel"
 UNITS = readings.UNITS
@@ -55,7 +56,7 @@ _TOOL = Tool("xpu-smi", ["dump", "-d", "-1", "-m", ",".join(each[0] for each in 
 def _cards() -> int:
     """GPUs of Intel's that can compute: those of the processor itself are on bus 0."""
     count = 0
-    for folder in glob.glob(os.path.join(root(), "class/drm/card[0-9]*/device")):
+    for folder in glob.glob(os.path.join(sysfs(), "class/drm/card[0-9]*/device")):
         bus = os.path.basename(os.path.realpath(folder))
         kind = _text(os.path.join(folder, "class")) or ""
         count += _text(os.path.join(folder, "vendor")) == _PCI_VENDOR and kind[:4] == _DISPLAY and ":00:" not in bus

@@ -41,7 +41,8 @@ READINGS = {
     "healthy": "0 or 1",
 }
 # `devices_t` is when the devices were read, `devices_cpu` what reading them cost, the vendor's tool included.
-UNITS = {"devices_t": "ns (monotonic)", "devices_cpu": "cores"}
+# `board_w` is what the machine's board says that the whole machine draws.
+UNITS = {"devices_t": "ns (monotonic)", "devices_cpu": "cores", "board_t": "ns (monotonic)", "board_w": "watts"}
 UNITS.update({"devices." + name: unit for name, unit in READINGS.items()})
 _NUMBER = re.compile(r"\s*([-+]?\d+(?:\.\d+)?)\s*(?:[A-Za-z%°/]|$)")
 

@@ -46,11 +46,6 @@ class Answer(NamedTuple):
     problem: Problem = None
 
 
-def root() -> str:
-    """Where sysfs is; another place in a container that has the host's, and in tests."""
-    return os.environ.get("TRAINMARK_SYS") or "/sys"
-
-
 def find(name: str, folders: Sequence[str] = ()) -> Optional[str]:
     """The tool's file: on the PATH, else where its vendor installs it."""
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders) or os.devnull)

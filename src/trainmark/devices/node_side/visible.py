@@ -55,13 +55,13 @@ def wrong(facts: Mapping[str, Any], vendor: str, ranks: int, inherited: Optional
     devices = facts.get("devices") or []
     if count < ranks:
         return reason("devices-fewer", vendor=vendor, ranks=ranks, count=count)
-    models = sorted({str(one.get("model")) for one in _taken(devices, names, ranks) if one.get("model")})
+    models = sorted({str(one.get("model")) for one in taken(devices, names, ranks) if one.get("model")})
     if len(models) > 1:
         return reason("devices-mixed", vendor=vendor, models=", ".join(models))
     return None
 
 
-def _taken(devices: List[Dict[str, Any]], names: Optional[List[str]], ranks: int) -> List[Dict[str, Any]]:
+def taken(devices: List[Dict[str, Any]], names: Optional[List[str]], ranks: int) -> List[Dict[str, Any]]:
     """The devices that ranks get; a name that is no number is looked for among the names that devices have."""
     if names is None:
         return devices[:ranks]

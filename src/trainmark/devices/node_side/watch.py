@@ -10,8 +10,11 @@ import importlib
 import json
 import os
 import resource
+import signal
 import time
 from typing import Any, Dict, List
+
+from trainmark.devices.node_side.board import Board
 
 # vendor → the module of its node half.
 NODE_HALVES = {
@@ -48,24 +51,43 @@ def detect(*vendors: str) -> Dict[str, Any]:
     return found
 
 
-def watch(vendor: str, every: str) -> int:
-    """The verb `watch-devices VENDOR SECONDS`."""
-    module = half(vendor)
-    if module is None:
-        return 2
+# Asks for a reading at once.
+NOW = signal.SIGUSR1
+
+
+class _NoDevices:
+    """Of a machine whose board is read and nothing else."""
+
+    @staticmethod
+    def detect() -> Dict[str, Any]:
+        return {}
+
+    class Sampler:
+        def sample(self, rank_pids: Dict[int, int]) -> Dict[str, Any]:
+            del rank_pids
+            return {}
+
+
+def watch(vendor: str, every: str, board_every: str = "0", *board: str) -> int:
+    """The verb `watch-devices VENDOR SECONDS [SECONDS COMMAND …]`: the command tells the power of the machine."""
+    module = half(vendor) or _NoDevices
     _say({"facts": module.detect()})
     sampler, seconds = module.Sampler(), float(every)
+    reader = Board(list(board), float(board_every)) if board else None
     before, spent = time.monotonic(), _cpu()
     due = before
+    signal.pthread_sigmask(signal.SIG_BLOCK, [NOW])
     while True:
+        signal.sigtimedwait([NOW], max(0.0, due - time.monotonic()))
         due = max(due + seconds, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
         record = sampler.sample({})
+        if reader is not None:
+            record.update(reader.newest())
         now, cpu = time.monotonic(), _cpu()
         record["devices_t"] = time.monotonic_ns()
         record["devices_cpu"] = round((cpu - spent) / max(1e-9, now - before), 5)
         before, spent = now, cpu
-        wrong = getattr(sampler, "problem", None)
+        wrong = getattr(sampler, "problem", None) or (reader.problem if reader is not None else None)
         if wrong:
             record["problem"] = wrong
         if not _say(record):

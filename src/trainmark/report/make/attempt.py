@@ -80,26 +80,28 @@ def _of_events(folder: Path, case: CasePlan, series: bool) -> Scored:
     return found
 
 
-def question(case: CasePlan) -> Question:
-    """What scoring must know of a case."""
+def question(case: CasePlan, models: Sequence[str] = ()) -> Question:
+    """What scoring must know of a case. `models`: what its devices said they are."""
     return Question(
         world=case.world,
         window=case.window,
         target=convergence.target(case.target, case.params),
         flops_per_sample=case.flops_per_sample,
-        peak=_peak(case),
+        peak=_peak(case, models),
         reachable=case.reachable,
     )
 
 
-def _peak(case: CasePlan) -> PeakFlops:
-    """Of all devices together, by the site's word, else by the vendor's own paper."""
+def _peak(case: CasePlan, models: Sequence[str]) -> PeakFlops:
+    """Of all devices together, by the site's word, else by the vendor's own paper: that of the model the devices say
+    they are, else of the one the case names."""
     dtype = case.params.get("dtype")
     if dtype is None:
         return PeakFlops(None, reason("no-number-format"))
-    known = case.peak or dense_peak(case.vendor, case.device, str(dtype))
+    named = models[0] if len(models) == 1 else case.device
+    known = case.peak or dense_peak(case.vendor, named, str(dtype))
     if known is None or not case.world:
-        return PeakFlops(None, reason("vendor-peak-unknown", dtype=dtype, device=case.device))
+        return PeakFlops(None, reason("vendor-peak-unknown", dtype=dtype, device=named))
     return PeakFlops(known.flops * case.world, source=f"{case.world} × {known.flops:.4g}: {known.source}")
 
 
@@ -111,7 +113,7 @@ def _score(read: Columns, folder: Path, case: CasePlan, series: bool) -> Scored:
 
         curves = curves_of(read, nodes, case.band)
     resumed = {step for rank in read.ranks for step in rank.notes("resumed_from_step") if isinstance(step, int)}
-    score = score_run(read, nodes, question(case))
+    score = score_run(read, nodes, question(case, events.models(folder)))
     return Scored(
         score=score,
         lines=read.lines,

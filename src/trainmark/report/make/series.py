@@ -16,7 +16,8 @@ from trainmark.spec.columns import Columns, NodeSamples, RankColumns, is_number
 if TYPE_CHECKING:
     from trainmark.spec.columns import Floats
 
-_SAMPLED = (("cpu", "fraction"), ("mem_used", "bytes"), ("power_w", "W"))
+_SAMPLED = (("cpu", "fraction"), ("mem_used", "bytes"), ("power_w", "W"), ("board_w", "W"))
+_OF_DEVICES = (("utilisation", "fraction"), ("memory_used", "bytes"), ("power_w", "W"), ("temperature_c", "°C"))
 
 
 def curves_of(read: Columns, nodes: Sequence[NodeSamples], band: Sequence[Stretch]) -> RunSeries:
@@ -105,4 +106,25 @@ def _sampled(samples: NodeSamples, ranks: Sequence[RankColumns]) -> list[Curve]:
         y = [record.get(name) for record in samples.records]
         if any(map(is_number, y)):
             found.append(_curve(f"{samples.host} {name}", unit, x, y))
-    return found
+    return [*found, *_of_devices(samples, begin)]
+
+
+def _of_devices(samples: NodeSamples, begin: int) -> list[Curve]:
+    """The devices that ranks had, by the moments at which they were read."""
+    read: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for record in samples.records:
+        devices = record.get("devices")
+        at = record["devices_t"] if isinstance(record.get("devices_t"), int) else record["t"]
+        for place, one in enumerate(devices if isinstance(devices, list) else []):
+            index = one.get("index", place) if isinstance(one, dict) else None
+            if index is None or (samples.devices is not None and index not in samples.devices):
+                continue
+            for name, _ in _OF_DEVICES:
+                if is_number(one.get(name)):
+                    read.setdefault((name, index), []).append(((at - begin) * 1e-9, float(one[name])))
+    return [
+        _curve(f"{samples.host} {index} device_{name}", unit, [x for x, _ in points], [y for _, y in points])
+        for name, unit in _OF_DEVICES
+        for (of, index), points in sorted(read.items())
+        if of == name
+    ]

@@ -83,8 +83,7 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
         **_durations(lives, samples),
         **compute.figures(ranks, throughput, asked.flops_per_sample, asked.peak, asked.reachable),
         **_usage(ranks, nodes, times),
-        "energy": energy,
-        "energy_per_sample": ratio(energy, float(window.samples) if window else None, NO_WINDOW),
+        **_energy(energy, nodes, window, times, ranks),
         "final_loss": _final_loss(made),
     }
     evaluated = convergence.last_values(convergence.evaluations(ranks))
@@ -107,6 +106,13 @@ def score_run(columns: Columns, nodes: Sequence[NodeSamples] = (), question: Que
         histogram_counts=spread[1],
         reach=convergence.reach(ranks, asked.target) if asked.target is not None else None,
     )
+
+
+def times_of(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[dict[str, tuple[int, int]], ...]:
+    """On each node's clock: the window (empty where there is none), and the whole round."""
+    grid, found = _window(ranks, fixed) if any(rank.steps is not None for rank in ranks) else (None, NO_STEPS)
+    window = {} if isinstance(found, Reason) else _times(ranks, grid, found)
+    return window, _times(ranks, None, NO_STEPS)
 
 
 def _window(ranks: Sequence[RankColumns], fixed: FixedWindow | None) -> tuple[Grid | None, FoundWindow | Reason]:
@@ -230,10 +236,55 @@ def _usage(
         max((r["mem_used"] for r in samples.within(*span) if is_number(r.get("mem_used"))), default=None)
         for samples, *span in spans
     ]
+    found.update(_devices(spans))
     some = [float(value) for value in used if value is not None]
     whole = bool(some) and len(some) == len(times)
     found["memory_used"] = known(max(some) if whole else None, missing)
     return found
+
+
+def _devices(spans: Sequence[tuple[NodeSamples, int, int]]) -> dict[str, Figure]:
+    """Of the devices that ranks had, while the window lasted."""
+    seen: dict[str, list[float]] = {"utilisation": [], "memory_used": [], "temperature_c": []}
+    for samples, begin, end in spans:
+        for record in samples.within(begin, end):
+            for one in record.get("devices") or []:
+                if samples.devices is None or one.get("index") in samples.devices:
+                    for name, values in seen.items():
+                        if is_number(one.get(name)):
+                            values.append(float(one[name]))
+    missing = reason("no-devices-sampled")
+    busy = seen["utilisation"]
+    return {
+        "device_utilisation": known(sum(busy) / len(busy) if busy else None, missing),
+        "device_memory_used": known(max(seen["memory_used"], default=None), missing),
+        "device_temperature": known(max(seen["temperature_c"], default=None), missing),
+    }
+
+
+def _energy(
+    energy: Figure,
+    nodes: Sequence[NodeSamples],
+    window: Window | None,
+    times: dict[str, tuple[int, int]],
+    ranks: Sequence[RankColumns],
+) -> dict[str, Figure]:
+    """Of the window, and of the whole round: from the first event of a node's ranks to their last."""
+    lives = _times(ranks, None, NO_STEPS)
+    missing = energy.reason or NO_WINDOW
+    seconds = max(((end - begin) * 1e-9 for begin, end in times.values()), default=0.0)
+    highest = energies.highest_power(list(nodes), times) if energy.value is not None else None
+    steps = float(window.steps) if window else None
+    samples = Figure(float(window.samples)) if window and energy.value is not None else Figure(None, missing)
+    return {
+        "energy": energy,
+        "energy_per_sample": ratio(energy, float(window.samples) if window else None, NO_WINDOW),
+        "energy_per_step": ratio(energy, steps, NO_WINDOW),
+        "samples_per_joule": ratio(samples, energy.value, missing),
+        "power_mean": ratio(energy, seconds or None, NO_WINDOW),
+        "power_max": known(highest, missing),
+        "energy_run": energies.energy(list(nodes), lives),
+    }
 
 
 def _final_loss(ranks: Sequence[RankColumns]) -> Figure:

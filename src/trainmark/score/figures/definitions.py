@@ -67,6 +67,14 @@ _ALL = (
     Definition("agent_cpu", "cores", "excess", "mean processors used by trainmark's agent in the window, over nodes"),
     Definition("energy", "J", "rate", "energy of all nodes over the window"),
     Definition("energy_per_sample", "J/{unit}", "rate", "energy ÷ samples of the window"),
+    Definition("energy_per_step", "J/step", "rate", "energy ÷ steps of the window"),
+    Definition("samples_per_joule", "{unit}/J", "rate", "samples of the window ÷ energy"),
+    Definition("energy_run", "J", "rate", "energy of all nodes from the first event of a round to its last"),
+    Definition("power_mean", "W", "rate", "energy ÷ duration of the window"),
+    Definition("power_max", "W", "highest", "sum of the largest power of each part in the window, any round"),
+    Definition("device_utilisation", "fraction", "share", "mean over the ranks' devices and samples of the window"),
+    Definition("device_memory_used", "bytes", "highest", "largest memory in use of any of the ranks' devices"),
+    Definition("device_temperature", "°C", "highest", "largest temperature of any of the ranks' devices"),
     Definition("final_loss", "loss", "mean", "loss of the last step that has one, mean over ranks"),
     Definition("disturbed_rounds", "rounds", "sum", "counted rounds in which the machine was not the run's own"),
 )
@@ -77,6 +85,7 @@ GATED = frozenset(
     (
         *("throughput", "sustained_throughput", "straggler", "data_wait", "p_whole", "p_train", "p_core"),
         *("achieved_flops", "mfu", "hfu", "matmul_fraction", "energy_per_sample"),
+        *("energy_per_step", "samples_per_joule"),
         *(f"step_time_{name}" for name in PERCENTILES),
     )
 )
