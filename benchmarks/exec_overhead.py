@@ -23,13 +23,16 @@ from harness import HERE, PACKAGE, workspace
 from scipy.stats import t as student
 
 STEPS = 3000
+# Processes, one after another: on a shared machine the least disturbed one tells most of the hooks themselves.
+REPEATS = 5
 WARM_UP = 100
 STARTS = 15
 TYPICAL_MS = 100
 LEVEL = 0.95
 HOW = (
-    f"CPU time inside the hooks in each of {STEPS} steps of a small network: median; and upper end of a "
-    f"one-sided {LEVEL:.0%} t interval of the mean, ÷ a step of {TYPICAL_MS} ms; CPU time of `python -c pass` with and "
+    f"CPU time inside the hooks in each of {STEPS} steps of a small network, {REPEATS} processes: median of each, of "
+    f"which the least and the median; and the largest upper end of one-sided {LEVEL:.0%} t intervals of their means, ÷ "
+    f"a step of {TYPICAL_MS} ms; CPU time of `python -c pass` with and "
     f"without the hooks' folder on its path, {STARTS} pairs, median of differences"
 )
 
@@ -66,21 +69,23 @@ def _cpu(env: dict[str, str]) -> float:
 
 def main() -> None:
     with workspace() as place:
-        folder = place.fresh()
-        steps, starts = hooked_steps(folder), start_cost(folder)
-    microseconds = upper_bound(steps["inside"]) / 1000
+        repeats = [hooked_steps(place.fresh()) for _ in range(REPEATS)]
+        starts = start_cost(place.fresh())
+    upper = max(upper_bound(steps["inside"]) for steps in repeats) / 1000
+    medians = [median(steps["inside"]) / 1000 for steps in repeats]
     figures = [
-        at_most(
-            f"hooks of exec in a step of {TYPICAL_MS} ms, upper 95 % bound", "%", microseconds / TYPICAL_MS / 10, 1
-        ),
-        at_most("hooks of exec in a step", "µs CPU", median(steps["inside"]) / 1000, 60),
+        at_most(f"hooks of exec in a step of {TYPICAL_MS} ms, upper 95 % bound", "%", upper / TYPICAL_MS / 10, 1),
+        at_most(f"hooks of exec in a step, least of {REPEATS} processes", "µs CPU", min(medians), 60),
+        # What neighbours on a shared machine cost is in it.
+        at_most(f"hooks of exec in a step, median of {REPEATS} processes", "µs CPU", median(medians), 120),
         at_most("hooks of exec at the start of each Python", "ms CPU", median(starts), 5),
     ]
+    on_off = [(median(steps["on"]) - median(steps["off"])) / 1000 for steps in repeats]
     details = {
-        "us_per_step_upper": microseconds,
-        "us_per_step": spread([value / 1000 for value in steps["inside"]]),
-        "on_minus_off_us": (median(steps["on"]) - median(steps["off"])) / 1000,
-        "step_off_us": median(steps["off"]) / 1000,
+        "us_per_step_upper": upper,
+        "us_per_step": [spread([value / 1000 for value in steps["inside"]]) for steps in repeats],
+        "on_minus_off_us": on_off,
+        "step_off_us": [median(steps["off"]) / 1000 for steps in repeats],
         "start_ms": spread(starts),
     }
     show("exec_overhead", HOW, figures, details)

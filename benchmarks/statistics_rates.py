@@ -16,13 +16,20 @@ from figures import at_least, at_most, show
 from trainmark.score.figures import steady
 from trainmark.score.stats import change_points
 from trainmark.score.stats.confidence import log_t
+from trainmark.score.studies.aggregate import Speed, aggregate
 from trainmark.testing import noise
 from trainmark.testing.noise import Noise
 
 EXPERIMENTS = 400
+# A row of 400 has a standard error of 1.1 %, so that of 42 exact ones some lie below 94 %. Those kinds are tried
+# again with as many others, which then count alone.
+MORE, SUSPECT = 1600, 94.0
 ROUNDS = (3, 5, 10)
 COMPARISONS = 1000
-HISTORIES = 100
+HISTORIES = 200
+SCORES = 4000
+# Rounds of the five cases of a suite.
+SCORED = ((3, 3, 3, 3, 3), (3, 3, 1, 1, 1), (3, 1, 1, 1, 1), (5, 1, 1, 1, 1), (10, 1, 1, 1, 1))
 # The old limit on tenths of a window, whatever the noise.
 OLD_LEVELS_LIMIT = 0.25
 HOW = (
@@ -30,7 +37,8 @@ HOW = (
     "scored as real ones are; the truth is the mean of ln(speed) over 20,000 rounds. Before: a case with a round that "
     "is not steady has no figure, and its interval covers nothing. Kinds that come so seldom that three rounds often "
     f"do not show them are told in the details only. {COMPARISONS} comparisons of two runs with 5 rounds, whose days "
-    f"differ twice as much as rounds; {HISTORIES} histories of each kind"
+    f"differ twice as much as rounds; {HISTORIES} histories of each kind; {SCORES} scores of each kind. Kinds of noise "
+    f"that cover less than {SUSPECT:g} % are tried again with {MORE} other cases, which count"
 )
 
 
@@ -42,12 +50,12 @@ def withheld(series: Any) -> bool:
     return any(abs(trend) > steady.TOLERANCE for trend in trends) or float(np.ptp(batches)) > OLD_LEVELS_LIMIT
 
 
-def coverage(model: Noise) -> dict[str, Any]:
-    dice = np.random.default_rng(17)
+def coverage(model: Noise, experiments: int = EXPERIMENTS, seed: int = 17) -> dict[str, Any]:
+    dice = np.random.default_rng(seed)
     truth = noise.truth(model, dice)
     counts = {n: {"before_given": 0, "before_covered": 0, "after_covered": 0} for n in ROUNDS}
     flagged, half, apart = 0, [], {True: [0.0], False: [0.0]}
-    for _ in range(EXPERIMENTS):
+    for _ in range(experiments):
         series = [noise.seconds(model, dice) for _ in range(max(ROUNDS))]
         scored = [noise.scored(one) for one in series]
         refused = [withheld(one[steady.start(one) :]) for one in series]
@@ -66,21 +74,29 @@ def coverage(model: Noise) -> dict[str, Any]:
     return {
         "noise": model.name,
         "seldom": model.seldom,
+        "cases": experiments,
         **{
-            f"rounds_{n}": {name: 100 * value / EXPERIMENTS for name, value in count.items()}
+            f"rounds_{n}": {name: 100 * value / experiments for name, value in count.items()}
             for n, count in counts.items()
         },
-        "flagged_rounds": 100 * flagged / EXPERIMENTS / max(ROUNDS),
+        "flagged_rounds": 100 * flagged / experiments / max(ROUNDS),
         "half_width_of_5": 100 * float(np.median(half)),
         "refused_rounds_off_by": 100 * float(np.mean(apart[True])),
         "accepted_rounds_off_by": 100 * float(np.mean(apart[False])),
     }
 
 
-def verdicts(others: int, ratio: float = 1.0) -> float:
+def trusted(model: Noise) -> dict[str, Any]:
+    """The coverage, by more cases where the first ones say less than is claimed."""
+    first = coverage(model)
+    low = min(first[f"rounds_{n}"]["after_covered"] for n in ROUNDS)
+    return first if model.seldom or low >= SUSPECT else coverage(model, MORE, 171)
+
+
+def verdicts(others: int, ratio: float = 1.0, outlying: float = 1.0) -> float:
     """The share of `faster` and `slower`, in %."""
     dice = np.random.default_rng(23)
-    said = [noise.word(*noise.occasions(dice, others, ratio)) for _ in range(COMPARISONS)]
+    said = [noise.word(*noise.occasions(dice, others, ratio, outlying=outlying)) for _ in range(COMPARISONS)]
     return 100 * sum(one in ("faster", "slower") for one in said) / COMPARISONS
 
 
@@ -93,13 +109,37 @@ def _last(speeds: list[float], seed: int) -> bool:
     return change_points.last(speeds, change_points.changes(speeds[:-1], seed)) is not None
 
 
+def _last_off(speeds: list[float], seed: int) -> bool:
+    return _last([*speeds[:-1], 0.9 * speeds[-1]], seed)
+
+
+def scores(rounds: tuple[int, ...]) -> float:
+    """The share of intervals of `trainmark score` that cover the truth, in %: cases with so many rounds on both
+    machines, whose spreads differ by up to 10 times."""
+    dice = np.random.default_rng(7)
+    hits = 0
+    for _ in range(SCORES):
+        pairs, truth = [], 0.0
+        for n in rounds:
+            spread, sides = 0.01 * 10 ** dice.uniform(0, 1), []
+            for sign in (1, -1):
+                mean = dice.uniform(0, 1)
+                truth += sign * mean / len(rounds)
+                speeds = np.exp(mean + spread * dice.normal(size=n)).tolist()
+                sides.append(Speed(*(log_t(speeds) or (speeds[0], None, None)), n))
+            pairs.append((sides[0], sides[1]))
+        found = aggregate(pairs)
+        hits += (found.low or 0.0) <= math.exp(truth) <= (found.high or 0.0)
+    return 100 * hits / SCORES
+
+
 def _fallen(speeds: list[float], seed: int) -> bool:
     half = len(speeds) // 2
     return bool(change_points.changes([*speeds[:half], *(0.9 * speed for speed in speeds[half:])], seed))
 
 
 def main() -> None:
-    rows = [coverage(model) for model in noise.MODELS]
+    rows = [trusted(model) for model in noise.MODELS]
     held = [row for row in rows if not row["seldom"]]
     after = [row[f"rounds_{n}"]["after_covered"] for row in held for n in ROUNDS]
     before = [row[f"rounds_{n}"]["before_covered"] for row in held for n in ROUNDS]
@@ -109,24 +149,48 @@ def main() -> None:
         f"{runs} runs, autocorrelation {memory}": {
             "false_changes": changed(runs, memory, lambda speeds, seed: bool(change_points.changes(speeds, seed))),
             "last_run_flagged": changed(runs, memory, _last),
+            "last_run_10_percent_off_found": changed(runs, memory, _last_off),
             "fall_of_10_percent_found": changed(runs, memory, _fallen),
         }
         for runs in (6, 12, 30)
         for memory in (0.0, 0.3, 0.6, 0.8)
     }
+    odd = {str(others): verdicts(others, 0.9, 0.7) for others in (8, 20)}
+    odd_false = {str(others): verdicts(others, 1.0, 0.7) for others in (8, 20)}
+    rated = {str(rounds): scores(rounds) for rounds in SCORED}
     figures = [
         at_least("intervals that cover the truth, mean over kinds of noise", "%", float(np.mean(after)), 94),
-        # Of one row by itself, two standard errors are 2.2 %.
-        at_least("intervals that cover the truth, the worst kind of noise", "%", min(after), 91.8),
+        # Two standard errors below the bar, for a row that was tried again.
+        at_least("intervals that cover the truth, the worst kind of noise", "%", min(after), 92.9),
         at_least("the same before, with every case that had no figure", "%", float(np.mean(before)), 0),
         at_most("false verdicts on runs of different days, 8 others known", "%", occasions["8"], 7),
         at_most("the same with 3 others known", "%", occasions["3"], 7),
         at_least("losses of 20 % between such runs that are found, 8 others known", "%", found["8"], 80),
         at_most("false changes in 12 runs, autocorrelation 0.3", "%", _false(histories, 0.3), 7),
         at_most("false changes in 12 runs, autocorrelation 0.6", "%", _false(histories, 0.6), 15),
+        at_most("last runs flagged wrongly, the worst kind of history", "%", _of_last(histories, "flagged", max), 7),
+        at_least(
+            "last runs 10 % off that are flagged, 12 runs", "%", _of_last(histories, "10_percent", min, "12 "), 85
+        ),
+        at_least("losses of 10 % found though one of 20 other runs was 30 % slow", "%", odd["20"], 70),
+        at_least("intervals of scores that cover the truth, the worst numbers of rounds", "%", min(rated.values()), 94),
     ]
     details = {"coverage": rows, "false_verdicts_by_others": occasions, "found_by_others": found}
+    details |= {"found_with_an_odd_run": odd, "false_with_an_odd_run": odd_false, "scores": rated}
     show("statistics_rates", HOW, figures, {**details, "histories": histories})
+
+
+def _of_last(
+    histories: dict[str, dict[str, float]], what: str, pick: Callable[[list[float]], float], runs: str = ""
+) -> float:
+    found = [
+        row[name]
+        for key, row in histories.items()
+        if key.startswith(runs)
+        for name in row
+        if f"last_run_{what}" in name
+    ]
+    return pick(found)
 
 
 def _false(histories: dict[str, dict[str, float]], memory: float) -> float:

@@ -10,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -53,8 +54,12 @@ class FakeHosts(Connections):
                 os.close(asked_w)
                 os.close(answers_r)
             ends = {host: (asked[0], answers[1]) for host, (asked, answers) in pipes.items()}
-            _Server(ends, seconds, steps, speeds or {}, bandwidths or {}, noise).run(beat_seconds)
-            os._exit(0)
+            try:
+                _Server(ends, seconds, steps, speeds or {}, bandwidths or {}, noise).run(beat_seconds)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)  # what the caller's frames would clean up is the caller's
         self._ends: dict[str, tuple[int, int]] = {}
         for host, ((asked_r, asked_w), (answers_r, answers_w)) in pipes.items():
             os.close(asked_r)

@@ -19,6 +19,10 @@ _HOSTS = {
     # For a host whose clock is wrong.
     "faketime": "faketime",
     "mpirun": "openmpi-bin",
+    # What `trainmark monitor` is tried with, and the compiler of the tests' own NVML.
+    "prometheus": "prometheus",
+    "prometheus-node-exporter": "prometheus-node-exporter",
+    "cc": "gcc",
 }
 _SLURM = {
     "munged": "munge",

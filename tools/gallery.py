@@ -1,4 +1,7 @@
-"""Makes `docs/gallery`: reports of this machine as pages and pictures. `gallery.py NAME …` makes those only."""
+"""Makes `docs/gallery`: reports of this machine as pages and pictures. `gallery.py NAME …` makes those only.
+
+The acceptance needs several hosts, which the lab makes: that one runs as root.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +11,69 @@ import sys
 import tempfile
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parents[1] / "docs" / "gallery"
-BROWSER = ("chromium", "--headless", "--disable-gpu", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,900")
-_CASE = "mnist:pytorch:cpu:1:1:3"
-# name → the commands that make its runs, and the one that writes its page.
-PAGES: dict[str, tuple[list[list[str]], list[str]]] = {
-    "quick": ([["run", "quick"]], ["report", "quick"]),
-    "compare": ([["run", _CASE], ["run", _CASE, "--set", "batch=32"]], ["compare", "FIRST", "SECOND", "--force"]),
-    "scaling": ([["run", "scaling"]], ["report", "scaling"]),
-    "diagnose": ([["diagnose", "resnet50:pytorch:cpu:1:2:1", "--preset", "smoke"]], ["report", "last"]),
-    "automl": ([["automl", "run", "demo"]], ["report", "last"]),
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "docs" / "gallery"
+LAB = Path("/var/lib/trainmark-lab/gallery")
+# Of a desk and of a telephone.
+WIDTHS = {"": (1280, 900), "-390": (390, 844)}
+_MNIST = "mnist:pytorch:cpu:1:1:5"
+# name → the commands that make its runs; the last writes PAGE, or is followed by a report of the newest run.
+PAGES: dict[str, list[list[str]]] = {
+    "quick": [["run", "quick"]],
+    "compare": [["compare", "--live", _MNIST, "--set-b", "batch=32", "--force", "--seconds", "5", "-o", "PAGE"]],
+    "scaling": [["run", "scaling"]],
+    "diagnose": [["diagnose", "resnet50:pytorch:cpu:1:2:1", "--preset", "smoke"]],
+    "automl": [["automl", "run", "demo"]],
+    "accept": [
+        [
+            *("accept", "--site", str(LAB / "site.yaml"), "--one-at-a-time", "--case", _MNIST, "--seconds", "2"),
+            *("--time", "4m", "-o", "PAGE"),
+        ]
+    ],
 }
 
 
 def main() -> None:
     OUT.mkdir(exist_ok=True)
     for name in sys.argv[1:] or PAGES:
+        page = OUT / f"{name}.html"
         with tempfile.TemporaryDirectory(prefix="trainmark-gallery-") as folder:
-            _make(name, Path(folder))
+            if name == "accept":
+                _lab("up", "--hosts", "3", "--install")
+            try:
+                _make(PAGES[name], page, Path(folder))
+            finally:
+                if name == "accept":
+                    _lab("down")
+        _pictures(page)
 
 
-def _make(name: str, folder: Path) -> None:
-    before, page = PAGES[name]
-    for argv in before:
-        _trainmark(folder, *argv)
-    runs = sorted((folder / "runs").iterdir(), key=lambda path: (path / "manifest.json").stat().st_mtime_ns)
-    named = {"FIRST": runs[0].name, "SECOND": runs[-1].name}
-    written = OUT / f"{name}.html"
-    if name == "automl":
-        (found,) = (folder / "runs").glob("*/results/Report_*.html")
-        shutil.copy(found, written)
+def _make(commands: list[list[str]], page: Path, folder: Path) -> None:
+    for argv in commands:
+        _trainmark(folder, *(str(page) if word == "PAGE" else word for word in argv))
+    if "PAGE" in commands[-1]:
+        return
+    own = list((folder / "runs").glob("*/results/Report_*.html"))
+    if own:
+        shutil.copy(own[0], page)
     else:
-        _trainmark(folder, *(named.get(word, word) for word in page), "-o", str(written))
-    subprocess.run([*BROWSER, f"--screenshot={OUT / name}.png", written.as_uri()], check=True, capture_output=True)
+        _trainmark(folder, "report", "last", "-o", str(page))
+
+
+def _pictures(page: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for suffix, (width, height) in WIDTHS.items():
+            sheet = browser.new_page(viewport={"width": width, "height": height})
+            sheet.goto(page.as_uri())
+            sheet.screenshot(path=page.with_name(f"{page.stem}{suffix}.png"))
+        browser.close()
+
+
+def _lab(verb: str, *options: str) -> None:
+    subprocess.run([sys.executable, "-m", "lab", verb, "--name", "gallery", *options], cwd=ROOT, check=True)
 
 
 def _trainmark(folder: Path, *argv: str) -> None:

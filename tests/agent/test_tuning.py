@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainmark.agent.node_plan import NodePlan
+from trainmark.agent import device_watch
+from trainmark.agent.node_plan import NodePlan, RankPlan
 from trainmark.agent.tuning import Machine, Settings, choose, slices
 from trainmark.devices.node_side.visible import of_rank
 
@@ -124,3 +125,13 @@ def test_each_rank_gets_one_device_of_what_was_inherited() -> None:
     assert [of_rank("6,3", rank) for rank in (0, 1, 2)] == ["6", "3", None]
     assert [of_rank(None, 1), of_rank("all", 1), of_rank("GPU-a,MIG-b", 1)] == ["1", "1", "MIG-b"]
     assert (of_rank("0,-1,2", 0), of_rank("0,-1,2", 1), of_rank("", 0)) == ("0", None, None)
+
+
+def test_a_plan_may_give_ranks_devices_of_their_own() -> None:
+    name = "CUDA_VISIBLE_DEVICES"
+    ranks = [RankPlan({"rank": 0, "argv": ["x"], "env": {name: "2,3"}})]
+    facts = {"devices": [{"index": index} for index in range(4)], "count": 4}
+    assert device_watch.wanted(ranks, name, None) == (2, "2,3")
+    assert device_watch.used(facts, 2, "2,3") == [2, 3] and not device_watch.check(facts, "nvidia", 2, "2,3")
+    assert device_watch.wanted([RankPlan({"rank": 0, "argv": ["x"]})], name, "1,0") == (1, "1,0")
+    assert device_watch.used(facts, 1, "1,0") == [1]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TRAINMARK, Cli
+from tests.faults.conftest import wait_for
 from trainmark.cli.main import VERBS
 
 Make = Callable[..., Path]
@@ -244,13 +245,13 @@ def test_odd_neighbours_hide_nothing(cli: Cli) -> None:
 def test_list_follows_what_happens_to_a_run(cli: Cli) -> None:
     run = cli.json("run", "noop:none:cpu:1:1:1@seconds=60", "--preset", "smoke", "--detach")["run"]
     assert run in cli("list").stdout and "RUNNING" in cli("list").stdout
+    begun = "*/round1/attempt{}/*/agent.json"
+    # A run that is stopped before its first attempt has none, and `resume` makes the first.
+    wait_for(lambda: list((cli.runs / run).glob(begun.format(1))))
     cli("stop", run)
     assert "CANCELLED" in cli("list").stdout
     owner = cli.start("resume", run)
-    import time
-
-    while not list((cli.runs / run).glob("*/round1/attempt2/*/agent.json")):
-        time.sleep(0.1)
+    wait_for(lambda: list((cli.runs / run).glob(begun.format(2))), process=owner)
     assert "RUNNING" in cli("list").stdout
     owner.kill()
     owner.communicate()

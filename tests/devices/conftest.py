@@ -19,7 +19,7 @@ def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("nvml")
     library = folder / "libnvidia-ml.so.1"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "fake_nvml.c"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "fake_nvml.c", "-lm"], check=True)
     return folder
 
 

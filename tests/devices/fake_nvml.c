@@ -1,7 +1,9 @@
 /* A library with the interface of NVIDIA's management library (nvml.h), for tests of the ctypes path.
  *
  * It has FAKE_NVML_DEVICES devices (4), and what they read is a function of time alone, so that tests know it: device i
- * draws 100 + 50 i watts, and its energy counter is the exact integral of that since the library was opened. */
+ * draws 100 + 50 i watts, and 40 sin(t) more if FAKE_NVML_WAVE is set. Its energy counter is the exact integral of that
+ * since the library was opened. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,12 @@ static int setting(const char *name, int otherwise) {
     return text ? atoi(text) : otherwise;
 }
 static int index_of(void *device) { return (int)((char *)device - cells); }
-static double watts(int index) { return 100.0 + 50.0 * index; }
+static double wave(void) { return setting("FAKE_NVML_WAVE", 0) ? 40.0 : 0.0; }
+static double watts(int index) { return 100.0 + 50.0 * index + wave() * sin(now() - began); }
+static double joules(int index) {
+    double t = now() - began;
+    return (100.0 + 50.0 * index) * t + wave() * (1.0 - cos(t));
+}
 
 int nvmlInit_v2(void) {
     if (setting("FAKE_NVML_HANGS", 0)) for (;;) { struct timespec t = {3600, 0}; nanosleep(&t, NULL); }
@@ -77,7 +84,7 @@ int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
 }
 int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules) {
     if (setting("FAKE_NVML_NO_ENERGY", 0)) return NOT_SUPPORTED;
-    *millijoules = (unsigned long long)(watts(index_of(device)) * (now() - began) * 1000);
+    *millijoules = (unsigned long long)(joules(index_of(device)) * 1000);
     return SUCCESS;
 }
 int nvmlDeviceGetPowerManagementLimit(void *device, unsigned *milliwatts) { (void)device; *milliwatts = 400000; return SUCCESS; }

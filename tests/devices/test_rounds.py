@@ -61,14 +61,35 @@ def test_nvml_from_the_library_to_the_report(cli: Cli, fake_nvml: Path, monkeypa
     assert block[1:] == [f"{50 + i}C {100 + 50 * i}W {1024 * (i + 1)}MiB 81920MiB {90 + i}%" for i in range(4)]
 
 
-def test_a_tool_from_its_recording_to_the_monitor_log(cli: Cli, fake_tool: Callable[..., None]) -> None:
-    fake_tool("npu-smi", "npu-smi-910a.txt")
-    cli("run", "noop:none:ascend:1:1:1", *SHORT)
+_TOOLS = {
+    "ascend": ("npu-smi", "npu-smi-910a.txt", "ASCEND_RT_VISIBLE_DEVICES", "43C 67W 0MiB 32768MiB 0%"),
+    "nvidia": ("nvidia-smi", "nvidia-smi-t4.xml", "CUDA_VISIBLE_DEVICES", "40C 27W 1032MiB 15360MiB 0%"),
+    "amd": ("rocm-smi", "rocm-smi-mi100-6.0.2.json", "HIP_VISIBLE_DEVICES", "55C 36W 6MiB 32752MiB 0%"),
+    "dcu": ("rocm-smi", "rocm-smi-dtk-24.04.3.json", "HIP_VISIBLE_DEVICES", "39C 80W 2MiB 65520MiB 0%"),
+    "cambricon": ("cnmon", "cnmon-5.10.22.txt", "MLU_VISIBLE_DEVICES", "28C 107W 0MiB 20638MiB 0%"),
+    "iluvatar": ("ixsmi", "ixsmi-3.1.1.txt", "CUDA_VISIBLE_DEVICES", "30C 40W 257MiB 32768MiB 0%"),
+    "metax": ("mx-smi", "mx-smi-2.2.9.txt", "MACA_VISIBLE_DEVICES", "35C 57W 826MiB 65536MiB 0%"),
+    # Its table has no power, and FlagPerf's line no way to say so.
+    "mthreads": ("mthreads-gmi", "mthreads-gmi-2.3.2.txt", "MUSA_VISIBLE_DEVICES", ""),
+    "intel": ("xpu-smi", "intel-xpu-smi-dump.csv", "ZE_AFFINITY_MASK", ""),
+}
+_MOST = [pytest.param(vendor, marks=[] if vendor == "ascend" else pytest.mark.lab) for vendor in _TOOLS]
+
+
+@pytest.mark.parametrize("vendor", _MOST)
+def test_a_tool_from_its_recording_to_the_monitor_log(
+    cli: Cli, fake_tool: Callable[..., None], monkeypatch: pytest.MonkeyPatch, vendor: str
+) -> None:
+    tool, recording, variable, line = _TOOLS[vendor]
+    monkeypatch.delenv(variable, raising=False)
+    fake_tool(tool, recording)
+    cli("run", f"noop:none:{vendor}:1:1:1", *SHORT)
     run = run_folder(cli)
-    assert visible(run, "ASCEND_RT_VISIBLE_DEVICES") == ["0"]
-    assert facts(run)["source"] == "npu-smi"
+    assert visible(run, variable) == ["0"]
+    assert facts(run)["source"] == tool and facts(run)["used"] == [0]
     assert any(record.get("devices") for record in samples(run))
-    assert export(cli, "ascend").splitlines()[1] == "43C 67W 0MiB 32768MiB 0%"
+    told = export(cli, vendor).splitlines()
+    assert told[1] == line
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,28 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_one_address_of_the_project() -> None:
-    for name in ("pyproject.toml", "CITATION.cff", "mkdocs.yml", "CHANGELOG.md", "tools/docs_hook.py"):
-        found = set(re.findall(r"https://github\.com/([\w-]+/[\w-]+)", (ROOT / name).read_text()))
+    """A placeholder so far, as CONTRIBUTING says, and the same in every file that has one."""
+    named = ("pyproject.toml", "CITATION.cff", "mkdocs.yml", "CHANGELOG.md", "tools/docs_hook.py", "SECURITY.md")
+    named += ("docs/pipelines.md", "docs/pipelines.zh.md", "docs/compatibility.md", ".github/ISSUE_TEMPLATE/config.yml")
+    named += ("src/trainmark/cli/examples/site.yaml", "src/trainmark/cli/examples/suite.yaml", "CONTRIBUTING.md")
+    for name in named:
+        found = set(re.findall(r"https://github\.com/(trainmark/[\w-]+|[\w-]+/trainmark)", (ROOT / name).read_text()))
         assert found == {"trainmark/trainmark"}, name
+
+
+def test_pictures_are_as_they_would_be_made_now() -> None:
+    from tools import pictures
+
+    stale = [name for name, svg in pictures.made().items() if (pictures.OUT / name).read_text("utf-8") != svg]
+    assert not stale, "run `python -m tools.pictures`"
+
+
+def test_every_concept_has_its_picture() -> None:
+    """The nine words of the page are words of the glossary, each with a picture, in both languages."""
+    from tools import pictures
+
+    for suffix in ("", ".zh"):
+        shown = re.findall(r"\(pictures/(\w+)[.\w]*\)", (ROOT / "docs" / f"concepts{suffix}.md").read_text("utf-8"))
+        assert shown == list(pictures.CONCEPTS)
+    glossary = (ROOT / "docs" / "glossary.md").read_text("utf-8").lower()
+    assert not [name for name in pictures.CONCEPTS if f"**{name}**" not in glossary]

@@ -55,6 +55,19 @@ def test_today_s_table(table: Callable[..., Any]) -> None:
     assert [server["server_id"] for server in found["server_list"]] == ["192.168.3.6", "192.168.3.2"]
 
 
+def test_a_site_has_it_made_for_the_nodes_of_each_case(cli: Cli, tmp_path: Path) -> None:
+    site = tmp_path / "auto.yaml"
+    site.write_text(ASCEND.read_text() + "\nrank_table: auto\n")
+    words = ("--site", str(site), "--seed", "1", "--json", "--set", "data=synthetic")
+    (case,) = cli.json("plan", "resnet50:mindspore:ascend:2:4:1", *words)["cases"]
+    table = json.loads(case["files"]["rank_table.json"])
+    assert [len(server["device"]) for server in table["server_list"]] == [4, 4]
+    assert [one["rank_id"] for server in table["server_list"] for one in server["device"]] == [*map(str, range(8))]
+    assert case["nodes"][1]["ranks"][0]["env"]["RANK_TABLE_FILE"] == "%DIR%/rank_table.json"
+    (case,) = cli.json("plan", "mnist:pytorch:cpu:1:1:1", *words[:5])["cases"]
+    assert case["files"] == {}
+
+
 def test_super_pods(table: Callable[..., Any], site: Callable[..., Path]) -> None:
     fabric = {
         "n1": {**ips(1), "address": "172.16.0.1", "super_pod": "0", "super_devices": ["4", "5"]},

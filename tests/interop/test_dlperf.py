@@ -21,6 +21,7 @@ from trainmark.interop.protocol import defaults
 from trainmark.interop.reading.importing import import_results
 from trainmark.interop.reading.records import End, Flag, Verbatim
 from trainmark.report.make.dlperf import table
+from trainmark.testing import synthetic
 from trainmark.testing.formats import FormatContract, check, read
 
 
@@ -312,6 +313,15 @@ def test_runs_of_one_case_are_exported_as_its_repeats(cli: Cli) -> None:
     written = json.loads((cli.folder / "out" / "bz128_result.json").read_text())
     assert written["rn50"]["1n1g"]["average_speed"] == 480.0
     assert "left out: " in done.stderr and "`batch` is not known" in done.stderr
+
+
+def test_rounds_that_failed_are_said_to_be_left_out(cli: Cli) -> None:
+    shapes = [synthetic.Shape(steps=40), None]
+    run = synthetic.write_run(cli.runs, "resnet50:pytorch:cpu:1:2:2", shapes)
+    done = cli("export", "dlperf", run.id, "-o", "out")
+    assert f"left out: {run.id} resnet50:pytorch:cpu:1:2:2 round " in done.stderr and "no speed: made up" in done.stderr
+    nothing = synthetic.write_run(cli.runs, "resnet50:pytorch:cpu:1:1:1", [None])
+    assert "no speed: made up" in cli("export", "dlperf", nothing.id, "-o", "none", code=2).stderr
 
 
 @pytest.mark.parametrize(

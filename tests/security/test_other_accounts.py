@@ -12,6 +12,7 @@ import pytest
 
 from tests.agent.harness import Node
 from tests.conftest import Cli
+from tests.interop import flagperf_logs as logs
 from tests.runs import finished_run
 from trainmark import environments
 from trainmark.agent.mpi import node_setup
@@ -19,6 +20,7 @@ from trainmark.agent.node_plan import NodePlan
 from trainmark.agent.other_attempts import OtherAttempts
 from trainmark.cache import cache_dir
 from trainmark.errors import UserError
+from trainmark.interop.reading.importing import import_results
 from trainmark.launch import node_zip
 from trainmark.launch.local import check as local_check
 from trainmark.report.make import parallel
@@ -43,6 +45,20 @@ def open_folder(tmp_path: Path) -> Path:
     folder.mkdir()
     folder.chmod(0o1777)
     return folder
+
+
+def test_an_imported_run_is_closed_to_others_under_any_umask(tmp_path: Path) -> None:
+    logs.put(tmp_path / "logs", "resnet50:pytorch_1.8:A100:1:8:2", logs.log(count=20))
+    before = os.umask(0)
+    try:
+        found = import_results("flagperf", tmp_path / "logs", tmp_path / "runs", {})
+    finally:
+        os.umask(before)
+    assert Path(found.dir).stat().st_mode & 0o777 == 0o700 and (tmp_path / "runs").stat().st_mode & 0o022 == 0
+    (tmp_path / "everybody").mkdir(mode=0o777)
+    (tmp_path / "everybody").chmod(0o777)
+    with pytest.raises(UserError, match="everybody can write to it"):
+        import_results("flagperf", tmp_path / "logs", tmp_path / "everybody", {})
 
 
 @as_root

@@ -63,7 +63,13 @@ def test_a_slow_node_is_named_though_the_controller_is_killed(four: Lab, asked: 
 
 
 def test_good_nodes_are_not_blamed_and_one_that_is_down_is_untested(four: Lab, asked: tuple[Cli, list[str]]) -> None:
+    """Of a partition whose nodes nobody has named: Slurm is asked for them."""
     cli, argv = asked
+    site = Path(argv[argv.index("--site") + 1])
+    content = json.loads(site.read_text())
+    del content["hosts"]
+    content["slurm"]["nodes"] = "all"
+    site.write_text(json.dumps(content))
     four.on(HEAD, "scontrol", "update", "nodename=node4", "state=down", "reason=broken")
     try:
         found = json.loads(cli(*argv, "--no-links", "--looks", "1", code=None).stdout)

@@ -52,6 +52,12 @@ def test_it_does_not_hold_elsewhere_and_says_why(changes: dict[str, Any], why: s
     assert why in say(reason)
 
 
+def test_ranks_that_normalise_by_their_own_samples_need_the_same_batch_each() -> None:
+    assert choose(batch_statistics=True) == (BAND, None)
+    found, why = choose(batch_statistics=True, params={"batch": 4, "dtype": "fp32", "lr": 0.1}, world=2)
+    assert found is None and "each rank trains 4 samples, not 8" in say(why)
+
+
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     assert band.read(tmp_path) == ()
     (tmp_path / "bands.json").write_text('{"schema": 1, "made": {}, "bands": [{"preset": 3}]}')

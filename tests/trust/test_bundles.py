@@ -164,6 +164,24 @@ def test_a_bundle_is_imported_once(bundle: Path, tmp_path: Path, run: RunDir) ->
     assert mine == api.open(run.path).report().cases[0].measurements["throughput"]
 
 
+def test_commands_of_a_bundle_are_never_run(bundle: Path, tmp_path: Path) -> None:
+    """Its files are ours from then on; what they say is somebody else's."""
+    before = os.umask(0)
+    try:
+        (mine,) = api_trust.unpack(bundle, runs=tmp_path / "mine")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(mine.folder.path.stat().st_mode) == 0o700
+    for act in (mine.resume, mine.stop, lambda: api.diagnose(mine, runs=tmp_path / "mine")):
+        with pytest.raises(UserError, match="unpacked from a bundle"):
+            act()
+    with pytest.raises(UserError, match="no runs here"):
+        rundir.find(tmp_path / "mine", None, own=True)
+    assert rundir.find(tmp_path / "mine", None).id == mine.id, "it is the newest to look at"
+    again = packed(mine.folder, tmp_path / "again.tmk")
+    assert not any(rundir.UNPACKED in name for name in members_of(again)) and verify.verify(again).verified
+
+
 def test_a_bundle_with_faults_is_not_imported(run: RunDir, tmp_path: Path) -> None:
     from trainmark.trust import pack
 

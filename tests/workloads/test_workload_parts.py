@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from trainmark_torch_images import Feed
 
 from trainmark.spec import workload
 
-from .conftest import load
+from .conftest import RANK_PATH, load
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -339,6 +342,37 @@ def test_bf16_is_refused_where_a_device_has_no_units(monkeypatch, old):
         trainmark_torch.Precision("bf16", device)
     Plugin.units = True
     assert trainmark_torch.Precision("bf16", device).stored is torch.bfloat16
+
+
+def test_a_model_that_cannot_fit_is_refused_before_it_is_built(monkeypatch):
+    built = []
+
+    def build():
+        built.append(torch.empty(0).device.type)
+        return torch.nn.Linear(1_000_000, 10_000, bias=False)
+
+    monkeypatch.setattr(trainmark_torch, "_room", lambda ranks: 80 * 2.0**30)
+    two = Ranks(CPU, 0, 2, 0)
+    with pytest.raises(InputError, match=r"10.0 billion parameters need about 149 GiB .* a rank has 80 GiB .*=fsdp"):
+        trainmark_torch.check_memory(build, two)
+    trainmark_torch.check_memory(build, two, "fsdp")
+    assert built == ["meta", "meta"]
+
+
+def test_nothing_follows_the_error_that_ended_a_program():
+    code = (
+        "import atexit, trainmark_job\natexit.register(print, 'noise', flush=True)\n"
+        "def main():\n    raise RuntimeError('the reason')\ntrainmark_job.run(main)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, RANK_PATH))}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.splitlines()[-1] == "RuntimeError: the reason"
+    said = subprocess.run(
+        [sys.executable, "-c", "import trainmark_job\ntrainmark_job.run(lambda: exit('error: two words'))"],
+        env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (said.returncode, said.stderr) == (1, "error: two words\n")
 
 
 def test_the_measured_peak_converts_nothing_inside_its_time(monkeypatch):

@@ -16,6 +16,7 @@ from typing import Any, Mapping
 from trainmark.agent import linux
 from trainmark.agent.contain.choose import Containment
 from trainmark.agent.files import Log
+from trainmark.agent.node_plan import RankPlan
 from trainmark.agent.placeholders import AGENT, agent_command
 from trainmark.agent.reasons import Reason, ReasonedError, log_text, reason
 from trainmark.agent.wakeup import forget_signals
@@ -147,6 +148,12 @@ class DeviceWatch:
 
 def is_watched(vendor: str) -> bool:
     return vendor in NODE_HALVES and vendor != "apple"
+
+
+def wanted(ranks: list[RankPlan], variable: str, inherited: str | None) -> tuple[int, str | None]:
+    """How many devices ranks get, and of which. A plan may say itself which each of them gets, and more than one."""
+    said = ",".join(rank.env[variable] for rank in ranks if variable in rank.env)
+    return (len(visible.chosen(said) or ()), said) if said else (len(ranks), inherited)
 
 
 def used(facts: Mapping[str, Any], ranks: int, inherited: str | None) -> list[int]:

@@ -13,6 +13,7 @@ _USAGE = """usage: agent run NODEPLAN.json           do what the plan says, writ
        agent health [DIR …]              what kernel and tools say of this host, and of the file systems of folders
        agent detect [VENDOR …]           which devices there are
        agent watch-devices VENDOR S      readings of a vendor's devices every S seconds, for the agent of a round
+       agent exporter ADDRESS PORT DIR … readings for Prometheus, with the rounds of runs in the folders
        agent shared-folder DIR TOKEN     check that DIR is the folder in which another host holds the token's lock
        agent relay WORK                  serve a controller on standard input and output, with files in WORK
        agent slurm-job DIR               the batch job of a Slurm allocation: starts a step for each order in DIR
@@ -31,6 +32,7 @@ _VERBS: dict[str, tuple[str, str, int | None]] = {
     "health": ("trainmark.agent.health.collect", "from_command", -1),
     "detect": ("trainmark.devices.node_side.watch", "detect", -1),
     "watch-devices": ("trainmark.devices.node_side.watch", "watch", -1),
+    "exporter": ("trainmark.agent.exporter.serve", "serve", -1),
     "shared-folder": ("trainmark.agent.relay.check", "shared_folder", 2),
     "relay": ("trainmark.agent.relay.main", "serve", 1),
     "slurm-job": ("trainmark.agent.slurm.batch_job", "batch_job", 1),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from typing import Any, Callable
 
-FOLDER, AGENT = "%DIR%", "%AGENT%"
+FOLDER, AGENT, ADDRESS = "%DIR%", "%AGENT%", "%ADDRESS:"
 _OLD_VERBS = {"head": "mpi-head", "door": "mpi-member"}  # in plans of older versions
 
 
@@ -19,8 +20,32 @@ def fill_ports(text: str, ports: list[int]) -> str:
 
 
 def fill(text: str, folder: str, ports: list[int]) -> str:
-    """Fills in the folder of the node and the ports."""
-    return fill_ports(text.replace(FOLDER, folder) if FOLDER in text else text, ports)
+    """Fills in the folder of the node, the ports, and addresses of hosts."""
+    text = fill_ports(text.replace(FOLDER, folder) if FOLDER in text else text, ports)
+    head, found, rest = text.partition(ADDRESS)
+    if not found:
+        return text
+    name, _, tail = rest.partition("%")
+    return head + address(name) + tail
+
+
+def address(name: str) -> str:
+    """Of a host, as others reach it. A name that nobody knows stays: whoever needs it will say so.
+
+    What a host calls itself may be an address that only it can reach. Then it is the one by which it reaches others;
+    nothing is sent to find that out.
+    """
+    try:
+        infos = socket.getaddrinfo(name, None, socket.AF_INET)
+        found = sorted({str(info[4][0]) for info in infos})
+        outside = [one for one in found if not one.startswith("127.")]
+        if outside or name in found:
+            return (outside or found)[0]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+            way.connect(("192.0.2.1", 9))
+            return str(way.getsockname()[0])
+    except OSError:
+        return name
 
 
 def agent_command(argv: list[str]) -> list[str]:

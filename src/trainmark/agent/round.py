@@ -125,11 +125,13 @@ class Round:
             if not watched:
                 self._status.devices(watch, None)
                 return True
-            inherited = self._settings.inherited
-            used = device_watch.used(facts, len(self._ranks), inherited) if plan.device.get("visible") else None
-            self._status.devices(watch, dict(facts, used=used))
-            if plan.device.get("visible"):  # else a command of the user's own chooses
-                self._context.warnings += device_watch.check(facts, vendor, len(self._ranks), inherited)
+            variable = plan.device.get("visible")
+            if variable is None:  # a command of the user's own chooses
+                self._status.devices(watch, dict(facts, used=None))
+                return True
+            count, inherited = device_watch.wanted(plan.ranks, variable, self._settings.inherited)
+            self._status.devices(watch, dict(facts, used=device_watch.used(facts, count, inherited)))
+            self._context.warnings += device_watch.check(facts, vendor, count, inherited)
         except device_watch.DeviceError as error:
             self._ending = Ending("FAILED", error.reason, error.kind)
             return False

@@ -50,6 +50,11 @@ def add_suite(parser: argparse.ArgumentParser, what: str = SUITE) -> None:
     parser.add_argument(
         "--preset", metavar="NAME", help=f"size of a case given by id: {', '.join(PRESETS)} (default: quick)"
     )
+    parser.add_argument(
+        "--grid",
+        metavar="LIST",
+        help="a scaling study of every case over nodes and processes: 1n1g,1n2g,2n2g, or dlperf",
+    )
     add_set(parser)
     add_seed(parser)
 
@@ -99,7 +104,8 @@ def pairs(texts: list[str], option: str) -> dict[str, str]:
 
 def load_suite(args: argparse.Namespace) -> Loaded:
     loaded = planning.load_suite(args.suite, args.preset)
-    return with_seconds(loaded, args)
+    grid: str | None = getattr(args, "grid", None)
+    return with_seconds(loaded if grid is None else suites.stretched(loaded, grid), args)
 
 
 def with_seconds(loaded: Loaded, args: argparse.Namespace) -> Loaded:

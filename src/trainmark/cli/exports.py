@@ -34,5 +34,7 @@ def call(args: argparse.Namespace) -> int:
         for one in digests.changes_of_run(run):
             terminal.err(f"warning: {say(one)}\n")
     for file in form.write(runs, args.output, options_of(args, form.export_options)):
+        if file.name == getattr(form, "printed", None):
+            terminal.out(file.read_text(encoding="utf-8"))
         terminal.line(file)
     return 0

@@ -32,6 +32,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bundle = parsers.add_parser("bundle", help="runs of a bundle that `trainmark pack` made", allow_abbrev=False)
     bundle.add_argument("path", type=Path, metavar="BUNDLE", help="it is verified first; one with faults is refused")
     common.add_runs(bundle)
+    config = parsers.add_parser(
+        "modelarts-config",
+        help="ais-bench: config.sh, config.json and modelarts_config.py → a site and a suite (never run)",
+        usage="%(prog)s DIR -o DIR",
+        allow_abbrev=False,
+    )
+    config.add_argument("path", type=Path, metavar="DIR", help="ais-bench's folder code/ or code/config/")
+    config.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="for site, suite and a file of keys, mode 0600"
+    )
     for format_parser, form in format_parsers(parsers, "import_options"):
         format_parser.add_argument("path", type=Path, metavar="PATH", help="a file or a folder")
         common.add_runs(format_parser)
@@ -86,6 +96,8 @@ def call(args: argparse.Namespace) -> int:
         for run in api_trust.unpack(args.path, runs=args.runs):
             terminal.line(f"kept in {run.path}")
         return 0
+    if args.format == "modelarts-config":
+        return _config(args.path, args.output)
     from trainmark.interop.reading.importing import import_results
     from trainmark.report import build
     from trainmark.report.make import cache
@@ -130,6 +142,19 @@ def call(args: argparse.Namespace) -> int:
         terminal.out(one.text)
     if brought.run:
         terminal.line(f"kept in {brought.dir}")
+    return 0
+
+
+def _config(folder: Path, output: Path) -> int:
+    """A configuration with keys in it: nothing of it is kept but what is written here."""
+    from trainmark.interop.aisbench import config
+
+    _check(output)
+    made = config.convert(folder)
+    for path in config.write(made, output):
+        terminal.line(path)
+    for one in made.left:
+        terminal.line(f"not taken over: {one}")
     return 0
 
 

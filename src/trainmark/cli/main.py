@@ -42,6 +42,7 @@ GROUPS = {
     "watch": {
         "top": ("trainmark.cli.top", "watch what is running, live"),
         "logs": ("trainmark.cli.logs", "print or follow the output of ranks"),
+        "monitor": ("trainmark.cli.monitor", "show devices and rounds of a site in Prometheus and Grafana"),
         "stop": ("trainmark.cli.stop", "stop a run; returns when nothing of it is left"),
     },
     "results": {
@@ -63,6 +64,7 @@ GROUPS = {
         "ranktable": ("trainmark.cli.ranktable", "write the rank table or host file of a site"),
     },
     "set-up": {
+        "kit": ("trainmark.cli.kit", "make one archive that others unpack and run"),
         "emulate": ("trainmark.cli.emulate", "emulate a cloud training service on this machine"),
         "init": ("trainmark.cli.init", "write an example suite and site to start from"),
         "data": ("trainmark.cli.data", "get and list data sets"),

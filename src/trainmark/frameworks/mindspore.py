@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from trainmark.frameworks.plain import per_rank
 from trainmark.frameworks.protocol import Helper, Start, Topology
+from trainmark.frameworks.ranktable import RANK_TABLE
 
 # Seconds a rank on a CPU waits for the others; with MindSpore's own 30, a rank that compiles longer spoils the
 # round. How long anything may take is for the agent to say.
@@ -21,11 +22,12 @@ class MindSpore:
         if topology.rank_table is not None:
             # The second name is that of the first releases.
             table = dict.fromkeys(("RANK_TABLE_FILE", "MINDSPORE_HCCL_CONFIG_PATH"), topology.rank_table)
-            return Start(per_rank(topology, argv, {**common, **table}, _numbers))
+            files = {RANK_TABLE: topology.rank_table_text} if topology.rank_table_text else {}
+            return Start(per_rank(topology, argv, {**common, **table}, _numbers), files=files)
         if topology.world == 1:
             return Start(per_rank(topology, argv, common, _numbers))
         cluster = {
-            "MS_SCHED_HOST": topology.meeting,
+            "MS_SCHED_HOST": topology.meeting_address,
             "MS_SCHED_PORT": "%PORT0%",
             "MS_WORKER_NUM": str(topology.world),
             "MS_CPU_COMM_OP_TIMEOUT": _PATIENCE,

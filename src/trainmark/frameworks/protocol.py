@@ -27,6 +27,8 @@ class Topology(msgspec.Struct, frozen=True):
     options: tuple[str, ...] = ()
     # A file on the hosts that tells where every device is, for frameworks that want one.
     rank_table: str | None = None
+    # What is in it, where it is not there yet: it is sent along, and `rank_table` says where to.
+    rank_table_text: str = ""
 
     @property
     def world(self) -> int:
@@ -37,6 +39,11 @@ class Topology(msgspec.Struct, frozen=True):
         """The host at which ranks meet. On one node the loopback address works without any name service."""
         return self.hosts[0] if len(self.hosts) > 1 else "127.0.0.1"
 
+    @property
+    def meeting_address(self) -> str:
+        """The same as a number, for frameworks that take no names: each agent fills it in."""
+        return f"%ADDRESS:{self.meeting}%" if len(self.hosts) > 1 else self.meeting
+
     def address(self, node: int) -> str:
         """How other ranks reach those of `node`."""
         return self.hosts[node] if len(self.hosts) > 1 else "127.0.0.1"
@@ -44,7 +51,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 class Command(msgspec.Struct, frozen=True):
     """One process on a node: what to run and what it must know. `%PORT0%` stands for the first agreed port, `%DIR%` for
-    the folder of the node, `%AGENT%` as the first word for the agent itself."""
+    the folder of the node, `%ADDRESS:name%` for the address of a host, `%AGENT%` as the first word for the agent."""
 
     rank: int
     local_rank: int

@@ -11,6 +11,8 @@ from trainmark.frameworks.cluster import Cluster, Device, Server, with_devices
 
 VERSIONS = ("1.0", "1.2")
 DEFAULT_PORT = 2222
+# In the folder of each node, where trainmark makes the table itself.
+RANK_TABLE = "rank_table.json"
 
 
 def hostfile(hosts: Sequence[str], slots: int) -> str:

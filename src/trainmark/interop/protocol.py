@@ -78,6 +78,7 @@ def defaults(options: tuple[Option, ...] | None) -> dict[str, Any]:
 REGISTRY = Registry(
     "format",
     {
+        "aisbench": "trainmark.interop.aisbench:AisBench",
         "csv": "trainmark.interop.writing.csv_table:Csv",
         "dlperf": "trainmark.interop.dlperf:DlPerf",
         "flagperf": "trainmark.interop.flagperf:FlagPerf",

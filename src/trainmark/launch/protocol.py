@@ -130,6 +130,14 @@ class Launcher(Protocol):
         del site
         return {}
 
+    def monitor(self, site: Site, action: str, port: int, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Starts, stops or looks at the exporter of each host (`agent/exporter`); what each says, by host."""
+        del action, port, runs
+        raise SiteError(
+            f"site `{site.name}`: launcher `{site.launcher}` has no hosts of its own to start exporters on; "
+            "`trainmark monitor unit` prints a systemd unit for their administrator"
+        )
+
     def check_plan(self, plan: Plan) -> None:
         """SiteError for what would make a run of the plan useless, before anything is started or written."""
         findings = [finding for finding in self.check(plan.site, plan) if finding.good is False]

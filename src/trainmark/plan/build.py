@@ -12,13 +12,15 @@ import msgspec
 
 from trainmark.devices.protocol import device_of
 from trainmark.errors import UserError
+from trainmark.frameworks import cluster as clusters
+from trainmark.frameworks import ranktable
 from trainmark.frameworks.protocol import HOST, REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.reasons import reason
 from trainmark.spec import band as bands
 from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.spec.case_id import LONGEST
-from trainmark.spec.site import Site
+from trainmark.spec.site import AUTO_RANK_TABLE, Site
 
 if TYPE_CHECKING:
     from trainmark.spec.peaks import Peaks
@@ -27,6 +29,8 @@ MOST_RANKS = 100_000
 # Of all cases together: each rank has its own arguments and environment in the plan.
 MOST_PLANNED_RANKS = 200_000
 MOST_ROUNDS = 100_000
+# The collective library that reads rank tables.
+HCCL = "hccl"
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -169,6 +173,7 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         params=case.values,
         world=case_id.nnodes * case_id.nproc,
         checkpoint=case.checkpoint,
+        batch_statistics=workload.batch_statistics,
     )
     planned = CasePlan(
         case=str(case_id),
@@ -222,7 +227,12 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
 
 def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site, places: Places) -> Topology:
     starter, options = places.rank_starter or site.mpi_starter, (*places.rank_options, *site.mpi_options)
-    return Topology(hosts, nproc, backend, site.interface, starter, options, site.rank_table)
+    table, text = site.rank_table_file, ""
+    if site.rank_table == AUTO_RANK_TABLE and backend == HCCL:
+        named = msgspec.structs.replace(site, hosts=["" if host.startswith("%") else host for host in hosts])
+        cluster = clusters.of_site(named, nproc, {})
+        table, text = f"%DIR%/{ranktable.RANK_TABLE}", ranktable.FORMATS["server_list"](cluster, version="1.0")
+    return Topology(hosts, nproc, backend, site.interface, starter, options, table, text)
 
 
 @cache

@@ -182,7 +182,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
     # Rounds that were tried: how many there will be may not be known yet.
     needed = [ref for ref in state.refs(index) if not state.is_spare(ref)]
     tried = sum(state.outcome(ref)[0] is not JobState.PENDING for ref in needed)
-    flags = [*of_case(scores, tried), *_flags(case)] if scores and valid else []
+    flags = [*of_case(scores, tried), *_flags(case, notes)] if scores and valid else []
     measurements = measure(scores, case.unit, state.plan.seed, flags, aim, sets) if scores and valid else {}
     lasts = [state.rounds[ref].last() for ref in state.refs(index)]
     failure = next((last.failure for last in lasts if last is not None and last.failure), None)
@@ -197,7 +197,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         counted=len(counted),
         measurements=measurements,
         failure=tries.readable(failure),
-        notes=sorted(dict.fromkeys(notes), key=lambda note: note.code),
+        notes=sorted(dict.fromkeys(note for note in notes if note.code != "emulated"), key=lambda note: note.code),
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, damaged, valid),
@@ -301,6 +301,8 @@ def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
     return notes
 
 
-def _flags(case: CasePlan) -> list[Flag]:
-    """What is wrong with the figures of every round of the case."""
-    return [Flag("note", reason("data-synthetic"))] if case.data == SYNTHETIC else []
+def _flags(case: CasePlan, notes: list[Reason]) -> list[Flag]:
+    """What is wrong with the figures of every round of the case. Where a service was emulated, its nodes tell."""
+    emulated = dict.fromkeys(note for note in notes if note.code == "emulated")
+    synthetic = [Flag("note", reason("data-synthetic"))] if case.data == SYNTHETIC else []
+    return [*synthetic, *(Flag("warning", note) for note in emulated)]

@@ -48,7 +48,7 @@ class Progress(msgspec.Struct, frozen=True):
         step: Text = None
         if self.step:
             step = label("progress.step-of", self.step, self.steps) if self.steps else label("progress.step", self.step)
-        rate = f"{self.rate:,.1f} {unit}/s" if self.rate is not None else None
+        rate = f"{self.rate:,.1f} {unit}/s" if self.rate else None
         return joined(self._doing(), step, rate, joint="  ")
 
     def _doing(self) -> Text:

@@ -83,10 +83,12 @@ def choose(
     params: Mapping[str, Value],
     world: int,
     checkpoint: str | None,
+    batch_statistics: bool = False,
 ) -> tuple[Band | None, Reason | None]:
     """The band that holds for a case, or None and why none does.
 
     A workload is trained alike in all frameworks, so a band made with one holds for those that have none of their own.
+    `batch_statistics`: what a rank normalises by comes from its own samples alone, so it matters how a batch is shared.
     """
     named = sorted((band for band in bands if band.preset == preset), key=lambda band: band.framework != framework)
     if not named:
@@ -99,6 +101,8 @@ def choose(
     batch = global_batch(params, world)
     if batch != band.global_batch:
         return None, reason("other-global-batch", batch=batch, wanted=band.global_batch)
+    if batch_statistics and (own := batch_per_rank(params)) != (wanted := batch_per_rank(band.params)):
+        return None, reason("other-batch-per-rank", batch=own, wanted=wanted)
     for name, value in band.params.items():
         if name not in (*_BATCH, *_PARTS) and params.get(name) != value:
             return None, reason("other-parameter", name=name, value=params.get(name), wanted=value)

@@ -27,6 +27,10 @@ DATA_KEY = "data"
 PRESET_KEY = "preset"
 # Data made up by the workload: good for speed, said in the result.
 SYNTHETIC = "synthetic"
+# The size that people train in earnest, the parameter of the number format, and what each framework's programs train
+# in there on an accelerator unless something else is said. MindSpore's have no bf16.
+FULL, DTYPE = "full", "dtype"
+NARROW = {"pytorch": "bf16", "jax": "bf16", "tensorflow": "bf16", "mindspore": "fp16"}
 # Stands in ids, and so in names of folders, for values that look like secrets.
 HIDDEN = "hidden"
 
@@ -88,7 +92,8 @@ class Case(msgspec.Struct, frozen=True):
             del resolved["workload"]["aliases"]  # fingerprints are older than aliases
         for parameter in resolved["workload"]["parameters"].values():
             del parameter["only"]  # who may not change it is no part of what is measured
-        del resolved["workload"]["by_time"]
+        # How long to train, and what a loss is held against.
+        del resolved["workload"]["by_time"], resolved["workload"]["batch_statistics"]
         if self.window is not None:
             resolved["window"] = msgspec.to_builtins(self.window)
         known: dict[str, str] = {}
@@ -141,7 +146,7 @@ def resolve(
             f"{place}: workload `{workload.name}` has no preset `{preset}`{did_you_mean(preset, known_presets)}; "
             f"it has {one_of(known_presets)}"
         )
-    base = _base(found, vendor, preset)
+    base = _base(found, vendor, preset, case_id.framework)
     params = dict(base)
     chosen_data, named_data = data, None
     for layer in layers:
@@ -192,8 +197,8 @@ def resolve(
     )
 
 
-def _base(found: Found, vendor: str, preset: str) -> dict[str, Setting]:
-    """What a bare id means: defaults, preset, device override."""
+def _base(found: Found, vendor: str, preset: str, framework: str) -> dict[str, Setting]:
+    """What a bare id means: defaults, preset, device override; in full size, accelerators train in a narrow format."""
     workload = found.workload
     params = {name: Setting(parameter.default, "default") for name, parameter in workload.parameters.items()}
     for origin, values in (
@@ -202,4 +207,8 @@ def _base(found: Found, vendor: str, preset: str) -> dict[str, Setting]:
     ):
         for name, value in values.items():
             params[name] = Setting(workload.parameters[name].accept(value, origin), origin)
+    narrow = NARROW.get(framework)
+    offered = workload.parameters[DTYPE].choices if DTYPE in params and params[DTYPE].origin == "default" else None
+    if preset == FULL and vendor != "cpu" and narrow in (offered or ()):
+        params[DTYPE] = Setting(str(narrow), f"preset {preset} on an accelerator")
     return params

@@ -86,6 +86,10 @@ class Accelerators(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: int = 1
 
 
+# Of `rank_table`: made from `fabric`, and sent along.
+AUTO_RANK_TABLE = "auto"
+
+
 class Ipmi(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How `ipmitool` on a node reads the power of the machine: from its own board, or over the network. The password is
     in a file on the node, or in the variable `IPMI_PASSWORD` there."""
@@ -136,7 +140,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # What starts the ranks of Horovod, and what is added to the command line of mpirun, srun or horovodrun.
     mpi_starter: Literal["horovodrun", "mpirun"] | None = None
     mpi_options: list[str] = []
-    # A file on the hosts that lists all devices and their addresses, as Ascend's libraries read it.
+    # A file on the hosts that lists all devices and their addresses, as Ascend's libraries read it; `auto`: it is made
+    # from `fabric` and sent along.
     rank_table: str | None = None
     devices: dict[str, str] = {}
     # What `auto` stands for in cases; this machine is looked at when it is not said.
@@ -155,6 +160,11 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tuning: Tuning = Tuning()
     containment: Literal["auto", "pidns", "cgroup", "subreaper"] = "auto"
     master_port: int = 0
+
+    @property
+    def rank_table_file(self) -> str | None:
+        """The table that is on the hosts already."""
+        return None if self.rank_table == AUTO_RANK_TABLE else self.rank_table
 
 
 def peaks_file(path: Path | None, host: str) -> Path:
@@ -312,10 +322,10 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
     for position, host in enumerate(site.hosts):
         if host and not is_name(host.replace(":", "")):
             raise UserError(f"{where.at('hosts', position)}: found {host!r}, allowed is a host name or an address")
-    if site.rank_table is not None and not site.rank_table.startswith("/"):
+    if site.rank_table_file is not None and not site.rank_table_file.startswith("/"):
         # Every rank has a folder of its own, and no shell reads this.
         raise UserError(
-            f"{where.at('rank_table')}: found {site.rank_table!r}, allowed is an absolute path on the hosts"
+            f"{where.at('rank_table')}: found {site.rank_table!r}, allowed is `auto` or an absolute path on the hosts"
         )
     if site.fabric:
         fabrics.check(site.fabric, site.hosts, where.file)

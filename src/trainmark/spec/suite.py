@@ -149,6 +149,15 @@ def measured_for(loaded: Loaded, seconds: float) -> Loaded:
     return msgspec.structs.replace(loaded, seconds=seconds)
 
 
+def stretched(loaded: Loaded, grid: str) -> Loaded:
+    """The suite as a scaling study over `grid`: `1n1g,1n2g,2n2g`, or `1x1,1x2,2x2`, or `dlperf`."""
+    if loaded.suite.scaling is not None:
+        raise UserError(f"--grid: suite `{loaded.suite.name}` has a `scaling` of its own; leave one of them out")
+    found = Scaling(grid=grid if grid == "dlperf" else [part.strip() for part in grid.split(",")])
+    scaling.check(found, "--grid")
+    return msgspec.structs.replace(loaded, suite=msgspec.structs.replace(loaded.suite, scaling=found))
+
+
 def single(case_text: str, preset: str) -> Loaded:
     """A suite of one case given on the command line."""
     return named(CaseId.parse(case_text).workload, [case_text], preset)

@@ -134,6 +134,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     target: Target | None = None
     # Whether its loss, where no reference band applies, must at least end lower than it began.
     loss: Literal["falling"] | None = None
+    # Whether a rank normalises by the statistics of its own samples: a band then holds for one size of a rank's batch.
+    batch_statistics: bool = False
     devices: dict[str, dict[str, Value]] = {}
     deadlines: Deadlines = Deadlines()
     # A command of its own, where it runs, what else is in its environment, and how its output is read.

@@ -21,6 +21,8 @@ MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
 LEASE = "lease.json"
 STOP = "stop.json"
+# In the folder of a run that came in a bundle.
+UNPACKED = "unpacked.json"
 EVENTS = "events.jsonl"
 SAMPLES = "samples.jsonl"
 RESULT = "result.json"
@@ -206,7 +208,7 @@ def create(runs: Path, suite: str) -> RunDir:
             make_folders(runs.absolute())
     except OSError as error:
         raise UserError(f"--runs {runs}: cannot be made: {error.strerror}") from None
-    _check_place(runs)
+    check_place(runs)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for _ in range(100):
         path = runs / f"{stamp}-{suite}-{os.urandom(2).hex()}"
@@ -225,16 +227,24 @@ def make_private(path: Path) -> None:
     changes what runs; with $TRAINMARK_SHARE=group the folder's group may read."""
     if not path.parent.is_dir():
         make_folders(path.parent)
+    mode = _mode()
     path.mkdir(private.FOLDER)
+    path.chmod(mode)
+
+
+def close(path: Path) -> None:
+    """The same for the folder of a run that was brought here."""
+    path.chmod(_mode())
+
+
+def _mode() -> int:
     share = os.environ.get(SHARE, "")
     if share not in ("", "group"):
-        path.rmdir()
         raise UserError(f"{SHARE}={share}: allowed is `group`, or nothing for runs that only this account reads")
-    if share:
-        path.chmod(0o750)
+    return 0o750 if share else private.FOLDER
 
 
-def _check_place(runs: Path) -> None:
+def check_place(runs: Path) -> None:
     """Whoever owns the folder above a run can put another one in its place."""
     found = runs.stat()
     open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
@@ -249,6 +259,11 @@ def _check_place(runs: Path) -> None:
 def check_own(folder: Path) -> None:
     """UserError unless only this account can have written the run or campaign in `folder`: its plan says what to
     start, on which hosts, and which processes to end."""
+    if os.path.lexists(folder / UNPACKED):
+        raise UserError(
+            f"{folder}: it was unpacked from a bundle, so nothing is started or ended by it: its commands are somebody "
+            "else's; run its suite instead, once you know what it does"
+        )
     for name in ("", MANIFEST, "journal.jsonl", LEASE, "campaign.json"):
         path = folder / name if name else folder
         try:
@@ -270,7 +285,7 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
 def find(runs: Path, name: str | None, *, own: bool = False) -> RunDir:
     """A run by id, by the unique start or end of an id, by path, by its suite (the newest run of it), or the newest
     when no name is given. However it is named, its path is whole: what is kept of it is found by that. `own`: other
-    accounts' are never the newest."""
+    accounts' and those of bundles are never the newest."""
     if name and (Path(name) / MANIFEST).is_file():
         return RunDir(Path(name).resolve())
     ids = run_ids(runs)
@@ -278,7 +293,7 @@ def find(runs: Path, name: str | None, *, own: bool = False) -> RunDir:
         raise UserError("RUN is empty; leave it out for the newest run, or name one (`trainmark list`)")
     if name is None or name == "last":
         if own:
-            ids = [one for one in ids if all(private.is_ours(f"{runs}/{one}/{name}") for name in ("", MANIFEST))]
+            ids = [one for one in ids if _may_start(runs / one)]
         if not ids:
             raise UserError(f"{runs}: no runs here; start one with `trainmark run SUITE` or name another --runs")
         return RunDir(runs.resolve() / _newest(runs, ids))
@@ -294,6 +309,11 @@ def find(runs: Path, name: str | None, *, own: bool = False) -> RunDir:
     if matches:
         raise UserError(f"run `{name}` could be any of {', '.join(matches[:5])}")
     raise UserError(f"{runs}: no run `{name}`{did_you_mean(name, ids)}; `trainmark list` shows all")
+
+
+def _may_start(folder: Path) -> bool:
+    ours = all(private.is_ours(f"{folder}/{name}") for name in ("", MANIFEST))
+    return ours and not os.path.lexists(folder / UNPACKED)
 
 
 def _newest(runs: Path, ids: list[str]) -> str:

@@ -22,7 +22,7 @@ from trainmark.plan.records import CasePlan, Plan
 from trainmark.spec.case import DATA_KEY
 from trainmark.spec.site import Container, Prepare, Site
 from trainmark.store.files import read_json, write_json
-from trainmark.store.rundir import NODE_PLAN, RunDir
+from trainmark.store.rundir import NODE_PLAN, RunDir, check_own
 
 NAME = "secrets.json"
 _Change = Callable[[str], str]
@@ -69,6 +69,7 @@ def reveal(plan: Plan, secrets: Mapping[str, str]) -> Plan:
 
 def whole(run: RunDir, plan: Plan) -> Plan:
     """The plan of a run as another run can be made of it."""
+    check_own(run.path)
     found = reveal(plan, known(run))
     for case in found.cases:
         words = [

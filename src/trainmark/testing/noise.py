@@ -124,12 +124,23 @@ def covers(found: Measurement, log_speed: float) -> bool:
 
 
 def occasions(
-    dice: Generator, others: int, ratio: float = 1.0, rounds: int = 5, of_round: float = 0.01, of_occasion: float = 0.02
+    dice: Generator,
+    others: int,
+    ratio: float = 1.0,
+    rounds: int = 5,
+    of_round: float = 0.01,
+    of_occasion: float = 0.02,
+    outlying: float = 1.0,
 ) -> tuple[Pair, list[Occasion]]:
-    """Two runs of different days, B `ratio` times as fast as A, and other runs of the case; days differ by luck."""
+    """Two runs of different days, B `ratio` times as fast as A, and other runs of the case; days differ by luck. One of
+    the others was `outlying` times as fast as it should be."""
     runs = [dice.normal(dice.normal(0, of_occasion), of_round, rounds).tolist() for _ in range(others + 2)]
     a, b = ([math.exp(value) for value in run] for run in runs[:2])
-    return Pair(a, [ratio * speed for speed in b]), [Occasion(run) for run in runs[2:]]
+    found = [Occasion(run) for run in runs[2:]]
+    if found and outlying != 1.0:
+        at = int(dice.integers(len(found)))
+        found[at] = Occasion([value + math.log(outlying) for value in found[at].logs])
+    return Pair(a, [ratio * speed for speed in b]), found
 
 
 def word(pair: Pair, history: Sequence[Occasion]) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
+from trainmark.store import rundir
+from trainmark.store.files import make_folders, write_json
 from trainmark.store.rundir import MANIFEST, RunDir
 from trainmark.trust import verify
 from trainmark.trust.bundle import opened
@@ -43,7 +45,9 @@ def _unpacked(path: Path, _time: int, _size: int) -> RunDir:
 def unpack(path: Path, runs: Path) -> list[RunDir]:
     """The runs, whole or not at all. One that is there already, with the same manifest, stays as it is."""
     _demand(path)
-    runs.mkdir(parents=True, exist_ok=True)
+    if not runs.is_dir():
+        make_folders(runs.absolute())
+    rundir.check_place(runs)
     with opened(path) as bundle:
         for run in bundle.runs():
             mine = runs / run.id
@@ -56,6 +60,9 @@ def unpack(path: Path, runs: Path) -> list[RunDir]:
                 part = Path(tempfile.mkdtemp(prefix=".bundle-", dir=runs))
                 try:
                     shutil.copytree(run.path, part / run.id)
+                    # Ours by owner from now on, and still somebody else's commands.
+                    write_json(part / run.id / rundir.UNPACKED, {"bundle": path.name})
+                    rundir.close(part / run.id)
                     os.rename(part / run.id, target)
                 finally:
                     shutil.rmtree(part, ignore_errors=True)

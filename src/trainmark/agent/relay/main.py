@@ -29,7 +29,20 @@ from trainmark.agent.wakeup import Wakeup
 
 BEAT_SECONDS = 1.0
 _LONG = (
-    *("check", "health", "share", "reach", "image", "pull", "build", "save", "load", "prepare", "clear_caches"),
+    *(
+        "check",
+        "health",
+        "monitor",
+        "share",
+        "reach",
+        "image",
+        "pull",
+        "build",
+        "save",
+        "load",
+        "prepare",
+        "clear_caches",
+    ),
     *("slurm_facts", "slurm_start", "slurm_states"),
 )
 _LEASE = "lease.json"
@@ -58,6 +71,7 @@ class Relay:
             "end_relay": self._end_relay,
             "check": self._check,
             "health": check.node_health,
+            "monitor": self._monitor,
             "clear_caches": check.clear_caches,
             "listen": check.listen,
             "reach": check.reach,
@@ -263,6 +277,13 @@ class Relay:
             folder = os.path.dirname(folder)
             if folder != top and os.path.isdir(folder) and set(os.listdir(folder)) <= {_LEASE}:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def _monitor(self, header: dict[str, Any]) -> dict[str, Any]:
+        from trainmark.agent.exporter.control import monitor
+        from trainmark.agent.placeholders import AGENT, agent_command
+
+        runs = [os.path.expanduser(path) for path in header["runs"]] or [os.path.join(self.work, "runs")]
+        return monitor(dict(header, runs=runs), self.work, agent_command([AGENT, ""])[:-1])
 
     def _check(self, header: dict[str, Any]) -> dict[str, Any]:
         return check.check(header, self.work)

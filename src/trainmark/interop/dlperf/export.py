@@ -43,10 +43,10 @@ def export(runs: Sequence[RunDir], path: Path) -> list[Path]:
     """Writes `<bzN>_result.json`, `<bzN>_result.md` for each batch size and dtype, and `logs…/`."""
     left_out: list[str] = []
     logs = _numbered([log for run in runs for log in _logs(run, left_out)])
-    if not logs:
-        raise UserError(f"export dlperf: no round of {', '.join(run.id for run in runs)} has a speed and a `batch`")
     for text in left_out:
         sys.stderr.write(flat(f"left out: {text}") + "\n")
+    if not logs:
+        raise UserError(f"export dlperf: no round of {', '.join(run.id for run in runs)} has a speed and a `batch`")
     written: list[Path] = []
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,8 @@ from trainmark.interop.reading import source
 from trainmark.interop.reading.archive import shown
 from trainmark.interop.reading.records import Counted, End, Kept, Verbatim
 from trainmark.interop.reading.writer import LISTING, RAW, Writer, discard
-from trainmark.store.rundir import Imported, RunDir, run_ids
+from trainmark.store.files import make_folders
+from trainmark.store.rundir import Imported, RunDir, check_place, close, run_ids
 
 _KEY_LENGTH = 12
 _PART = ".import-"
@@ -55,7 +56,9 @@ def import_results(
     if not path.exists():
         raise UserError(f"import {name}: no such file or folder `{path}`")
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        if not runs.is_dir():
+            make_folders(runs.absolute())
+        check_place(runs)
         _sweep(runs)
         part = Path(tempfile.mkdtemp(prefix=_PART, dir=runs))
     except OSError as error:
@@ -119,7 +122,7 @@ def _import(
     if same is None:
         _list_files(part / RAW / LISTING, kept)
         writer.finish(name, imported, run)
-        part.chmod(0o755 & ~_umask())
+        close(part)
         os.rename(part, run.path)
     return ImportResult(run.id, str(run.path), same is not None, writer.cases, writer.rounds, imported, writer.verbatim)
 
@@ -157,10 +160,3 @@ def _list_files(file: Path, kept: list[Kept]) -> None:
     with file.open("wb") as out:
         for one in kept:
             out.write(msgspec.json.encode({"name": one.name, "sha256": one.sha256, "bytes": one.size}) + b"\n")
-
-
-def _umask() -> int:
-    """mkdtemp makes folders nobody else can read; a run is as open as the user's other files."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -100,8 +100,8 @@ def _all(site: Site, name: str) -> Iterator[Finding]:
     yield from _python(site.python or sys.executable, name)
     yield _node_side(name)
     yield _disk(name)
-    if site.rank_table is not None:
-        yield rank_table(site.rank_table, name)
+    if site.rank_table_file is not None:
+        yield rank_table(site.rank_table_file, name)
 
 
 def rank_table(path: str, host: str) -> Finding:

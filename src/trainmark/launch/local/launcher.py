@@ -18,6 +18,7 @@ import msgspec
 import trainmark.agent
 from trainmark.agent import linux
 from trainmark.agent.events import shipper
+from trainmark.cache import cache_dir
 from trainmark.errors import SiteError, UserError
 from trainmark.launch import attempt as attempts
 from trainmark.launch import node_plan, process
@@ -79,6 +80,14 @@ class LocalLauncher(Launcher):
 
         paths = sorted({str(Path.cwd()), *(path for path in site.data.values() if path.startswith("/"))})
         return {os.uname().nodename: health(paths)}
+
+    def monitor(self, site: Site, action: str, port: int, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
+        del site
+        from trainmark.agent.exporter.control import monitor
+
+        asked = {"action": action, "port": port, "runs": [str(Path(folder).resolve()) for folder in runs]}
+        agent = [sys.executable, "-I", "-S", str(_AGENT)]
+        return {os.uname().nodename: monitor(asked, str(cache_dir("monitor")), agent)}
 
     def check_plan(self, plan: Plan) -> None:
         from trainmark.launch.local import check as local_check

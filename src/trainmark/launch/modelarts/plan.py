@@ -88,7 +88,7 @@ def alone(case: CasePlan, site: Site) -> CasePlan:
         if case.foreign_ranks or not node.ranks:
             nodes.append(node)
             continue
-        topology = Topology(("127.0.0.1",), len(node.ranks), case.backend, None, None, (), site.rank_table)
+        topology = Topology(("127.0.0.1",), len(node.ranks), case.backend, None, None, (), site.rank_table_file)
         start = framework.start(topology, node.ranks[0].argv)
         ranks = tuple(
             Command(planned.rank, own.local_rank, own.argv, own.env)

@@ -67,7 +67,12 @@ class TrainingService:
                 proxy = {"proxy_protocol": "http", "proxy_host": self._tunnel.host, "proxy_port": self._tunnel.port}
             http = config.HttpConfig(timeout=(10.0, self._options.call_seconds), retry_times=0, **proxy)
             builder = self._sdk.ModelArtsClient.new_builder().with_http_config(http).with_credentials(found)
-            self._made = builder.with_endpoint(endpoint(self._options, "modelarts")).build()
+            address = endpoint(self._options, "modelarts")
+            if self._options.project:
+                self._made = builder.with_endpoint(address).build()
+            else:
+                regions = extras.load("huaweicloudsdkcore.region.region", _WHAT)
+                self._made = builder.with_region(regions.Region(self._options.region, address)).build()
         return self._made
 
     # ---- calls

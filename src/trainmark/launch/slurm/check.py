@@ -123,7 +123,7 @@ def _shared(site: Site, here: str) -> Iterator[Finding]:
 
 def _rank_table(site: Site, plan: Plan | None, here: str) -> Iterator[Finding]:
     """Of the nodes' files only those in the shared folder can be looked at from here."""
-    table = plan.rank_table if plan else site.rank_table
+    table = plan.rank_table if plan else site.rank_table_file
     if table and Path(table).is_relative_to(Path(site.shared_dir or "").expanduser()):
         yield local_check.rank_table(table, here)
 

@@ -47,6 +47,20 @@ def health(connections: Connections, node_zip: Path, site: Site) -> dict[str, di
         return {host: facts for host, facts in told.items() if facts}
 
 
+def monitor(connections: Connections, node_zip: Path, site: Site, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the exporter of each host says; of one that cannot be asked, why."""
+    with _reached(connections, node_zip, site, site.hosts) as links:
+        connections.reach(list(links.values()))
+        found: dict[str, dict[str, Any]] = {
+            host: {"running": False, "why": link.why} for host, link in links.items() if not link.ready
+        }
+        replies = {host: link.ask("monitor", **asked) for host, link in links.items() if link.ready}
+        connections.wait(replies.values(), _SECONDS)
+        for host, reply in replies.items():
+            found[host] = dict(reply.value or {}) if reply.ok else {"running": False, "why": reply.why}
+        return {host: found[host] for host in site.hosts}
+
+
 @contextmanager
 def _reached(
     connections: Connections, node_zip: Path, site: Site, hosts: Sequence[str]

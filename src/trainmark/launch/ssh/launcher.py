@@ -76,6 +76,12 @@ class SshLauncher(Launcher):
         with contextlib.closing(self.connections):
             return health(self.connections, self.zip(), site)
 
+    def monitor(self, site: Site, action: str, port: int, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
+        from trainmark.launch.ssh.check import monitor
+
+        with contextlib.closing(self.connections):
+            return monitor(self.connections, self.zip(), site, {"action": action, "port": port, "runs": list(runs)})
+
     def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
         return tunnel_line(ssh_plan.reach(site, host), there, here)
 

@@ -53,7 +53,7 @@ def _module(framework: str) -> str | None:
 
 def questions(site: Site, plan: Plan | None, pythons: FrameworksByPython) -> dict[str, Any]:
     """What each is asked, by its name."""
-    table = plan.rank_table if plan else site.rank_table
+    table = plan.rank_table if plan else site.rank_table_file
     common = {
         "programs": sorted({case.starter for case in plan.cases if case.starter}) if plan else [],
         "search": site.env.get("PATH"),

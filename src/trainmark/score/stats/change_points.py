@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainmark.score.stats.confidence import t_limit
-
 if TYPE_CHECKING:
     from numpy.random import Generator
 
@@ -26,11 +24,13 @@ LEAST_SIDE = 3
 LEAST = 2 * LEAST_SIDE
 LEVEL = 0.05
 # Of the last run alone: it is looked at after every run, so it must lie further off.
-LAST_LEVEL = 0.01
+LAST_LEVEL = 0.02
 LEAST_BEFORE_LAST = 5
 MOST_MEMORY = 0.95
 # The autocorrelation is taken larger by so many of its standard errors: few runs tell little of it.
 CAUTION = 1.5
+# Of one level less is hidden; and a last run that is not shown is as bad as one that is shown wrongly.
+LAST_CAUTION = 0.5
 _SERIES = 1999
 
 
@@ -69,24 +69,29 @@ def changes(speeds: Sequence[float], seed: int = 0) -> list[Change]:
 
 
 def last(speeds: Sequence[float], found: Sequence[Change], own: float = 0.0) -> Last | None:
-    """Whether the last run lies off the runs before it since the last change. `found`: changes without the last run;
+    """Whether the last run lies off the runs before it since the last change: further, in units of their spread, than
+    98 % of the last values of random series with their autocorrelation do. `found`: changes without the last run;
     `own`: the error of its ln(speed)."""
+    import numpy as np
+
     begin = found[-1].index if found else 0
-    logs = [math.log(speed) for speed in speeds[begin:]]
-    before = logs[:-1]
-    if len(before) < LEAST_BEFORE_LAST:
+    logs = np.log(np.asarray(speeds[begin:], dtype=np.float64))
+    before = len(logs) - 1
+    if before < LEAST_BEFORE_LAST:
         return None
-    mean = _mean(before)
-    variance = math.fsum((value - mean) ** 2 for value in before) / (len(before) - 1)
-    # Neighbours are alike: their spread is too small a guess by so much.
-    rest = [value - mean for value in before]
-    memory = _memory(math.fsum(x * y for x, y in itertools.pairwise(rest)), math.fsum(x * x for x in rest), len(rest))
-    variance = max(variance / max(0.3, 1 - (1 + memory) / (1 - memory) / len(before)), own**2)
-    reach = t_limit(len(before) - 1, 1 - LAST_LEVEL) * math.sqrt(
-        variance * (1 + (1 + memory) / (1 - memory) / len(before))
-    )
-    off = logs[-1] - mean
-    return Last(math.exp(off), math.expm1(reach), len(before)) if abs(off) > reach > 0 else None
+    off, spread = (float(part[0]) for part in _off(logs[None, :]))
+    rest = logs[:-1] - logs[:-1].mean()
+    products, squares = float((rest[1:] * rest[:-1]).sum()), float((rest**2).sum())
+    memory = _memory(products, squares, before, levels=1, caution=LAST_CAUTION)
+    others, spreads = _off(_random(before + 1, memory, np.random.default_rng(0)))
+    reach = float(np.quantile(np.abs(others) / spreads, 1 - LAST_LEVEL)) * max(spread, own)
+    return Last(math.exp(off), math.expm1(reach), before) if abs(off) > reach > 0 else None
+
+
+def _off(series: Floats) -> tuple[Floats, Floats]:
+    """For each row: how far the last value lies from the mean of those before it, and how much those vary."""
+    before = series[:, :-1]
+    return series[:, -1] - before.mean(axis=1), before.std(axis=1, ddof=1)
 
 
 def _split(values: Floats, offset: int, dice: Generator, places: list[tuple[int, float]]) -> None:
@@ -106,13 +111,13 @@ def _split(values: Floats, offset: int, dice: Generator, places: list[tuple[int,
         _split(values[at:], offset + at, dice, places)
 
 
-def _memory(products: float, squares: float, n: int) -> float:
-    """Lag-one autocorrelation, from what is left after two levels were taken out of few values: that takes some of it
+def _memory(products: float, squares: float, n: int, levels: int = 2, caution: float = CAUTION) -> float:
+    """Lag-one autocorrelation, from what is left after levels were taken out of few values: that takes some of it
     away, which is put back."""
     if squares <= 0:
         return 0.0
-    lag = min(max((products / squares + 2 / n) / max(0.25, 1 - 6 / n), 0.0), MOST_MEMORY)
-    return min(lag + CAUTION * math.sqrt((1 - lag**2) / n), MOST_MEMORY)
+    lag = min(max((products / squares + levels / n) / max(0.25, 1 - 2 * (levels + 1) / n), 0.0), MOST_MEMORY)
+    return min(lag + caution * math.sqrt((1 - lag**2) / n), MOST_MEMORY)
 
 
 def _random(n: int, memory: float, dice: Generator) -> Floats:

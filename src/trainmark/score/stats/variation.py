@@ -13,12 +13,19 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from trainmark.score.stats import student
-from trainmark.score.stats.confidence import t_limit
+from trainmark.score.stats.confidence import median, t_limit
 
 # Runs besides the two that are compared. Fewer leave Student's t without a hold.
 LEAST_OCCASIONS = 3
 # Without a history: what it would mean if occasions differed by so many times as much as rounds do.
 SUPPOSED = 2.0
+
+
+# One occasion far off the others (another job on the machine, say) would hide every later loss: it counts as one that
+# is off by so many times their spread, which is taken from the median. From so many runs on: fewer have no middle.
+MOST_OFF = 3.0
+LEAST_TO_CLIP = 5
+_TO_DEVIATION = 1.4826  # of a normal distribution: from the median of distances to the standard deviation
 
 
 class Occasion(msgspec.Struct, frozen=True):
@@ -76,15 +83,25 @@ def decompose(found: Sequence[Occasion]) -> Variation:
 
 
 def history(found: Sequence[Occasion], least: int = 2) -> Between | None:
-    """From runs on the same hosts and of one level; those of several are pooled, each around its own mean."""
+    """From runs on the same hosts and of one level; those of several are pooled, each around its own mean. What lies
+    far off counts for less."""
     places = [runs for runs in _grouped(found, lambda one: (one.hosts, one.level)) if len(runs) > 1]
     df = sum(len(runs) - 1 for runs in places)
     if df < max(1, least - 1):
         return None
-    squares = math.fsum(_squares([one.mean for one in runs]) for runs in places)
+    squares = math.fsum(_squares(_clipped([one.mean for one in runs])) for runs in places)
     within = _of_rounds(found)
     parts = [within / len(one.logs) for runs in places for one in runs] if within is not None else [0.0]
     return Between(squares / df, df, _mean(parts))
+
+
+def _clipped(means: Sequence[float]) -> Sequence[float]:
+    if len(means) < LEAST_TO_CLIP:
+        return means
+    middle = median(means)
+    # The median of few distances is small by chance.
+    spread = _TO_DEVIATION * median([abs(one - middle) for one in means]) * (1 + 1.5 / len(means))
+    return [min(max(one, middle - MOST_OFF * spread), middle + MOST_OFF * spread) for one in means]
 
 
 def over_occasions(error: float, between: Between) -> tuple[float, float]:

@@ -6,8 +6,9 @@
 
 a is a case's speed and r that of the reference. The error of a logarithm is half its 95 % interval ÷ t of n − 1 degrees
 of freedom, so whatever widened the interval of a case widens that of the score. A case with a single round has no
-interval: its rounds are taken to vary as those of the case that varies most on the same machine, and the interval has
-the fewest degrees of freedom that any part of it has. Where no case of a machine has an interval, the score has none.
+interval: its rounds are taken to vary as those of the case that varies most on the same machine, with twice its
+variance where that is the only case that tells. How much cases differ in their spread is not known, so the interval
+then has two degrees of freedom at most. Where no case of a machine has an interval, the score has none.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ import msgspec
 
 from trainmark.score.stats.confidence import t_limit
 from trainmark.score.stats.verdict import pooled
+
+# What is taken from other cases is no better known than by three rounds, however many they had.
+_MOST_FREEDOM = 2.0
+# A single case may be the steadiest of all: times its variance.
+_ALONE = 2.0
 
 
 class Speed(msgspec.Struct, frozen=True):
@@ -55,7 +61,7 @@ def aggregate(pairs: Sequence[tuple[Speed, Speed]]) -> Ratio:
     assumed = sum(_error(speed) is None for pair in pairs for speed in pair)
     if assumed:
         # One guess taken for many says no more than it does for one.
-        freedom = min(freedom for _, freedom in parts)
+        freedom = min(_MOST_FREEDOM, *(freedom for _, freedom in parts))
     half = t_limit(freedom) * error / len(pairs)
     return Ratio(math.exp(center), math.exp(center - half), math.exp(center + half), assumed)
 
@@ -67,6 +73,8 @@ def _errors(speeds: Sequence[Speed]) -> list[tuple[float, float]]:
     if not known:
         return []
     variance, freedom = max(one for one, _ in known), min(one for _, one in known)
+    if len(known) == 1:
+        variance *= _ALONE
     return [error or (variance / speed.n, freedom) for speed, error in zip(speeds, found, strict=True)]
 
 

@@ -60,9 +60,10 @@ def main() -> None:
         return Scores(transformers.GPT2LMHeadModel(shape), params["recompute"])
 
     precision = lib.Precision(params["dtype"], ranks.device)
+    lib.check_memory(build, ranks, params["parallel"])
     torch.manual_seed(config["seed"])
     model = build().to(ranks.device)
-    network = lib.share(model, ranks, params["parallel"])
+    network = lib.share(model, ranks, params["parallel"], precision)
     if params["compile"]:
         model.compile()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -33,17 +34,34 @@ class InputError(Exception):
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run `main`. Bad input is one line on standard error and exit code 2, not a traceback."""
+    """Run `main`. Bad input is one line on standard error and exit code 2, not a traceback.
+
+    After any other error nothing follows its traceback: what frameworks print while they are taken down would be taken
+    for the reason.
+    """
     code = 0
     try:
         main()
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         code = BAD_INPUT
+    except SystemExit as error:
+        code = _exit_code(error.code)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
     sys.stdout.flush()
     sys.stderr.flush()
     # Everything is written. Taking frameworks down costs time, and a failure there must not spoil the run.
     os._exit(code)
+
+
+def _exit_code(given: Any) -> int:
+    """As Python has it: a text is printed, and means 1."""
+    if given is None or isinstance(given, int):
+        return int(given or 0)
+    print(given, file=sys.stderr)
+    return 1
 
 
 def begin(unit: str, defaults: dict[str, Any]) -> dict[str, Any]:

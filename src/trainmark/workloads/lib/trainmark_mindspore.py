@@ -65,7 +65,7 @@ def join(config: dict[str, Any]) -> Ranks:
     threads = int(os.environ.get("OMP_NUM_THREADS", "0").split(",")[0] or 0)
     local = int(os.environ.get("LOCAL_RANK", "0"))
     ms.set_context(mode=ms.GRAPH_MODE, device_target=target)
-    # The gradients of ResNet-50's 161 weights, shared one after the other, are deeper than the usual 1000.
+    # Splitting the gradients of ResNet-50's 161 weights is deeper than the usual 1000.
     ms.set_recursion_limit(GRAPH_DEPTH)
     if target == "Ascend":
         ms.set_context(device_id=int(os.environ.get("DEVICE_ID", local)))
@@ -152,23 +152,45 @@ class Rates(LearningRateSchedule):
         return ops.gather(self.rates, ops.minimum(global_step.reshape(()), self.last), 0)
 
 
+# On each of many gradients, by MindSpore's own map: a loop that makes a tuple longer step by step is compiled into a
+# graph that grows with the square of their number.
+_flattened = ops.MultitypeFuncGraph("flattened")
+_shaped = ops.MultitypeFuncGraph("shaped")
+_unscaled = ops.MultitypeFuncGraph("unscaled")
+_is_finite = ops.MultitypeFuncGraph("is_finite")
+
+
+@_flattened.register("Tensor")
+def _flatten(gradient):  # type: ignore[no-untyped-def]
+    return gradient.reshape((-1,))
+
+
+@_shaped.register("Tensor", "Tensor")
+def _shape(part, gradient):  # type: ignore[no-untyped-def]
+    return part.reshape(gradient.shape)
+
+
+@_unscaled.register("Tensor", "Tensor")
+def _unscale(scale, gradient):  # type: ignore[no-untyped-def]
+    return gradient.astype(ms.float32) / scale
+
+
+@_is_finite.register("Tensor")
+def _finite(gradient):  # type: ignore[no-untyped-def]
+    return ops.isfinite(gradient).all()
+
+
 class _Gradients(nn.Cell):
     """Gradients averaged over the ranks, in one piece."""
 
     def __init__(self, shapes: list[tuple[int, ...]], world: int) -> None:
         super().__init__()
-        self.reduce, self.world, self.shapes = ops.AllReduce(), world, shapes
+        self.reduce, self.world, self.map = ops.AllReduce(), world, ops.HyperMap()
         self.sizes = [int(np.prod(shape)) for shape in shapes]
 
     def construct(self, gradients):  # type: ignore[no-untyped-def]
-        flat = ()
-        for gradient in gradients:
-            flat += (gradient.reshape(-1),)
-        parts = ops.split(self.reduce(ops.concat(flat)) / self.world, self.sizes)
-        shared = ()
-        for number, shape in enumerate(self.shapes):
-            shared += (parts[number].reshape(shape),)
-        return shared
+        flat = ops.concat(self.map(_flattened, gradients))
+        return self.map(_shaped, ops.split(self.reduce(flat) / self.world, self.sizes), gradients)
 
 
 class _Step(nn.Cell):
@@ -198,7 +220,7 @@ class _ScaledStep(_Step):
 
     def __init__(self, forward: nn.Cell, optimizer: nn.Optimizer, world: int) -> None:
         super().__init__(forward, optimizer, world)
-        self.gradient = ops.GradOperation(get_by_list=True, sens_param=True)
+        self.gradient, self.map = ops.GradOperation(get_by_list=True, sens_param=True), ops.HyperMap()
         self.scale = ms.Parameter(Tensor(FIRST_SCALE, ms.float32), name="loss_scale", requires_grad=False)
         self.good = ms.Parameter(Tensor(0.0, ms.float32), name="good_steps", requires_grad=False)
 
@@ -206,17 +228,11 @@ class _ScaledStep(_Step):
         loss = self.forward(*batch)
         scale = self.scale * 1.0
         scaled = self.gradient(self.forward, self.trained)(*batch, scale)
-        gradients, finite = (), Tensor(True)
-        for gradient in scaled:
-            gradient = gradient.astype(ms.float32) / scale
-            finite = ops.logical_and(finite, ops.isfinite(gradient).all())
-            gradients += (gradient,)
+        gradients = self.map(ops.partial(_unscaled, scale), scaled)
         if self.share is not None:
-            gradients = self.share(gradients)
             # One rank's overflow is everybody's: an infinite number stays one in the mean.
-            finite = ops.isfinite(gradients[0]).all()
-            for gradient in gradients:
-                finite = ops.logical_and(finite, ops.isfinite(gradient).all())
+            gradients = self.share(gradients)
+        finite = ops.stack(self.map(_is_finite, gradients)).all()
         good = ops.select(finite, self.good + 1.0, self.good * 0.0)
         grown = ops.select(good >= SCALE_WINDOW, scale * 2.0, scale)
         ops.assign(self.scale, ops.select(finite, grown, ops.maximum(scale / 2.0, Tensor(1.0, ms.float32))))

@@ -36,6 +36,9 @@ MATMUL_SIZE = {"cpu": 2048, "other": 8192}
 MATMUL_REPEATS = 2
 MATMUL_SECONDS = 1.0
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+GIB = 2.0**30
+# Of training with Adam, in fp32: a weight, its gradient, two moments.
+BYTES_PER_PARAMETER = 16
 
 
 @dataclass(frozen=True)
@@ -197,31 +200,34 @@ def _check_units(dtype: str, device: torch.device) -> None:
         raise InputError("this device has no bf16 units and would emulate them; set dtype=fp16 or dtype=fp32")
 
 
-def share(model: nn.Module, ranks: Ranks, parallel: str = "ddp") -> nn.Module:
+def share(model: nn.Module, ranks: Ranks, parallel: str = "ddp", precision: Precision | None = None) -> nn.Module:
     """The model, training together with those of all other ranks when there are several.
 
     `ddp`: each rank has all weights. `fsdp`: each has a share of them, and of the optimizer's state; the layers that
-    are gathered one after the other are the model's `blocks`.
+    are gathered one after the other are the model's `blocks`, in the number format of `precision`; gradients are added
+    up in fp32.
     """
     if ranks.world == 1:
         return model
     if parallel == "fsdp":
-        return _shard(model, ranks)
+        return _shard(model, ranks, precision)
     devices = None if ranks.device.type == "cpu" else [ranks.device.index]
     return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
 
 
-def _shard(model: nn.Module, ranks: Ranks) -> nn.Module:
+def _shard(model: nn.Module, ranks: Ranks, precision: Precision | None) -> nn.Module:
     try:
         from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     except ImportError:
         raise InputError(f"PyTorch {torch.__version__} has no fully_shard; set parallel=ddp") from None
     # Every rank draws the same first weights, so that each may keep its own share of them.
     mesh = init_device_mesh(ranks.device.type, (ranks.world,))
+    narrow = precision is not None and precision.stored is not torch.float32
+    policy = MixedPrecisionPolicy(precision.stored, torch.float32) if precision and narrow else MixedPrecisionPolicy()
     for block in model.get_submodule("blocks").children():
-        fully_shard(block, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
     return model
 
 
@@ -348,6 +354,33 @@ class TorchLoop(TimedLoop):
 
     def _leave(self) -> None:
         leave(self.ranks)
+
+
+def check_memory(build: Callable[[], nn.Module], ranks: Ranks, parallel: str = "ddp") -> None:
+    """Refuse a model that cannot fit, before it is built: fp32 weights, their gradients, and the two moments of Adam.
+
+    What activations need comes on top of it, so a model that passes may still be too large.
+    """
+    with torch.device("meta"):
+        count = parameter_count(build())
+    shares = ranks.world if parallel == "fsdp" else 1
+    needed, room = BYTES_PER_PARAMETER * count / shares, _room(ranks)
+    if room is None or needed <= room:
+        return
+    cure = "train on more ranks" if shares > 1 else "set parallel=fsdp where the model has it, and more ranks"
+    raise InputError(
+        f"{count / 1e9:.1f} billion parameters need about {needed / GIB:.0f} GiB on each rank for weights, gradients "
+        f"and optimizer, before any activation; a rank has {room / GIB:.0f} GiB here: {cure}, or train a smaller model"
+    )
+
+
+def _room(ranks: Ranks) -> float | None:
+    """Bytes of memory of this rank's device, or its share of the host's; None where that is not known."""
+    if ranks.device.type == "cpu":
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return whole / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    asked = getattr(getattr(torch, ranks.device.type, None), "mem_get_info", None)
+    return float(asked()[1]) if asked is not None else None
 
 
 def set_first_weights(model: nn.Module, layout: Sequence[Weight]) -> None:

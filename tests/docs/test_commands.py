@@ -1,0 +1,121 @@
+"""Commands of the documentation, run for real in one folder, page by page; or one reason each why not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from tests.docs.test_blocks import PAGES, ROOT
+
+_BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```$", re.M | re.S)
+_QUOTED = re.compile(r'"[^"]*"')
+# Verbs that neither train nor serve; all others take minutes or do not end.
+QUICK = {
+    "badge",
+    "baseline",
+    "compare",
+    "data",
+    "doctor",
+    "env",
+    "explain",
+    "export",
+    "history",
+    "init",
+    "key",
+    "leaderboard",
+    "list",
+    "pack",
+    "plan",
+    "ranktable",
+    "report",
+    "schema",
+    "score",
+    "status",
+    "verify",
+}
+# Why a command of these is not run here: the first that is found in it.
+NOT_RUN = {
+    r"[|…\[]|FORMAT": "a pattern, not a command",
+    r"--site(?! sites/)": "needs hosts",
+    r"compare --(live|why)": "minutes",
+    r"^(plan hello|explain .*suite\.yaml)": "a file of the reader's own; test_adding_pages.py makes those of its pages",
+    r"^(data get|env (create|remove))": "downloads",
+    r"^score$|^score .*(against|score.html)|^export dlperf": "needs a run of another kind",
+}
+# What stands for something of the reader's own.
+FILLED = {"RUN": "A", "RUN_A": "A", "RUN_B": "B", "OTHER_RUN": "B", "CASE": "noop:none:cpu:1:1", "FILE": "out.csv"}
+_CASE = ("noop:none:cpu:1:1:2", "--set", "seconds=0.2", "--set", "steps=20", "--preset", "smoke")
+
+
+def commands(page: Path) -> list[str]:
+    lines = [
+        line.strip().removeprefix("$ ")
+        for text in _BLOCK.findall(page.read_text("utf-8"))
+        for line in text.replace("\\\n", " ").splitlines()
+    ]
+    return [line.removeprefix("trainmark ") for line in lines if line.startswith("trainmark ")]
+
+
+def why_not(command: str) -> str | None:
+    if command.split()[0] not in QUICK:
+        return "trains, serves or needs hosts"
+    return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, command.partition("#")[0])), None)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Cli, dict[str, str]]:
+    """A folder with two runs, which commands of all pages share as a reader's folder would be."""
+    folder = tmp_path_factory.mktemp("docs")
+    cli = Cli(folder)
+    for _ in range(2):
+        cli("run", *_CASE, "--no-check")
+    first, second = sorted(run.name for run in cli.runs.iterdir() if (run / "manifest.json").is_file())
+    (folder / "sites").mkdir()
+    for site in (ROOT / "sites").glob("*.yaml"):
+        shutil.copy(site, folder / "sites")
+    return cli, {"A": first, "B": second}
+
+
+PAIRS = [(page.name, one) for page in PAGES if ".zh." not in page.name for one in dict.fromkeys(commands(page))]
+RUN_HERE = [pair for pair in PAIRS if why_not(pair[1]) is None]
+
+
+@pytest.mark.parametrize(("page", "command"), RUN_HERE, ids=[f"{page}-{command}"[:60] for page, command in RUN_HERE])
+def test_a_command_of_the_documentation_works(
+    page: str, command: str, place: tuple[Cli, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli, runs = place
+    monkeypatch.chdir(cli.folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(cli.folder / "config"))
+    words = [runs.get(word, word) for word in (FILLED.get(word, word) for word in shlex.split(command, comments=True))]
+    words = words[: words.index(">")] if ">" in words else words
+    words = [found for word in words for found in (sorted(map(str, Path().glob(word))) if "*" in word else [word])]
+    if words[:2] == ["baseline", "set"]:
+        words[2] = runs["A"]  # a later run is compared with it
+    done = cli(*words, code=None)
+    # A result that does not count, or a difference, has a code of its own, unlike bad input.
+    assert done.returncode in (0, 1, 4, 5), f"{page}: {command}: {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def test_most_pages_have_a_command_that_is_run() -> None:
+    """What is left out is left out for a reason that still applies to something."""
+    for pattern in NOT_RUN:
+        assert any(re.search(pattern, command.partition("#")[0]) for _, command in PAIRS), pattern
+    assert len(RUN_HERE) >= 25
+
+
+def test_both_languages_show_the_same_commands() -> None:
+    for page in PAGES:
+        other = page.with_name(page.name.replace(".md", ".zh.md"))
+        if ".zh." not in page.name and other.is_file():
+            # Quoted words may be in the reader's language.
+            here, there = (
+                [_QUOTED.sub("", one.partition("#")[0]).split() for one in commands(file)] for file in (page, other)
+            )
+            assert here == there, os.path.relpath(other, ROOT)
