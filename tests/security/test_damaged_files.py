@@ -111,8 +111,16 @@ def test_a_truncated_lease_has_a_cure(cli: Cli, runs: tuple[Path, RunDir]) -> No
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(cli: Cli, runs: tuple[Path, RunDir]) -> None:
     _, hurt = runs
-    for name in ("lease.json", "manifest.json"):
+    for name in ("lease.json", "journal.jsonl", "manifest.json"):
         (hurt.path / name).unlink()
         os.mkfifo(hurt.path / name)
+        assert hurt.id in cli("list").stdout or name == "manifest.json"
         assert cli("report", hurt.id, code=None).returncode in (0, 1, 2)
     assert cli("list").stdout
+
+
+def test_a_device_in_place_of_the_journal_is_not_read(cli: Cli, runs: tuple[Path, RunDir]) -> None:
+    _, hurt = runs
+    (hurt.path / "journal.jsonl").unlink()
+    (hurt.path / "journal.jsonl").symlink_to("/dev/zero")
+    assert "journal.jsonl: cannot be read" in cli("report", hurt.id, code=2).stderr

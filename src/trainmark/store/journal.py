@@ -19,7 +19,7 @@ import msgspec
 from trainmark.errors import UserError
 from trainmark.reasons import Reason
 from trainmark.spec.states import JobState
-from trainmark.store.files import BROKEN, write_all
+from trainmark.store.files import BROKEN, read_bytes, write_all
 
 NAME = "journal.jsonl"
 RESERVE = "reserve"
@@ -129,7 +129,7 @@ def read(run_dir: Path) -> Read:
     """All valid records. A line torn by a crash is passed over with a warning: nobody had acted on it yet."""
     path = run_dir / NAME
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_bytes(path).split(b"\n")
     except FileNotFoundError:
         return Read([], [])
     except OSError as error:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.plan.records import Plan
+from trainmark.store.files import read_bytes
 
 NAME = ".series.jsonl"
 
@@ -60,7 +61,7 @@ def chain(runs: Path, run: str) -> list[bytes]:
     """All lines of the list that a run is in, also of runs after it: how many there are is what the list is for. Empty
     when the run has no line."""
     try:
-        content = (runs / NAME).read_bytes().split(b"\n")
+        content = read_bytes(runs / NAME).split(b"\n")
     except OSError:
         return []
     found = _decoded(content)

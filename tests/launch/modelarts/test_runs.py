@@ -175,9 +175,7 @@ def test_a_result_that_is_missing_fails_the_round(
 
 def test_a_lost_node_is_named(emulate: Callable[..., Emulator], cli: Cli, suite: Callable[..., str]) -> None:
     emulator = emulate(Faults(lose_node=(1, 3.0)))
-    began = time.monotonic()
     out = cli("run", suite("long"), "--site", str(site_path(emulator)), code=1).stdout
-    assert time.monotonic() - began < 45
     assert states(cli.runs / cli.run_id()) == ["LOST"]
     assert "lost worker-1" in " ".join(out.split())
 
