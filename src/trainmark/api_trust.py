@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from trainmark import api
-from trainmark.api import PathLike, RunLike
+from trainmark.api import PathLike, RunLike, SiteLike
 from trainmark.api_objects import OnProgress, Result, Run
 from trainmark.extras import need
 from trainmark.trust.records import Verification
@@ -73,19 +71,21 @@ def unpack(path: PathLike, *, runs: PathLike | None = None) -> list[Run]:
 
 
 def rerun(
-    path: PathLike, *, runs: PathLike | None = None, on_progress: OnProgress | None = None
+    path: PathLike,
+    *,
+    case: str | None = None,
+    site: SiteLike = None,
+    runs: PathLike | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Result[list[Comparison]]:
-    """Runs the cases of a bundle's first run here, and compares: A is the bundle, B this machine."""
+    """Runs the cases of a bundle's first run here, or one of them, and compares: A is the bundle, B this machine. A
+    bundle that has faults is not run again: its figures say nothing."""
     need("trust", "verify --rerun", "cryptography", "zstandard")
-    from trainmark.trust.bundle import opened
+    from trainmark.trust import unpack
 
-    with opened(Path(path)) as bundle:
-        theirs = Run(bundle.runs()[0])
-        cases = [msgspec.structs.replace(case.id, repeat=case.repeat) for case in theirs.plan.cases]
-        presets = {case.preset for case in theirs.plan.cases}
-        suite = {"cases": [str(case) for case in cases], "preset": min(presets), "name": "rerun"}
-        mine = api.run(suite, runs=runs, on_progress=on_progress)
-        return api.compare(theirs, mine, runs=runs)
+    with unpack.verified(Path(path)) as theirs:
+        mine = api.run({"name": "rerun", "cases": unpack.cases(theirs, case)}, site, runs=runs, on_progress=on_progress)
+        return api.compare(Run(theirs), mine, runs=runs)
 
 
 def leaderboard(bundles: Sequence[PathLike], folder: PathLike, *, title: str = "") -> list[Verification]:

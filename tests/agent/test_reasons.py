@@ -13,7 +13,7 @@ from trainmark.i18n.speaker import say
 from trainmark.reasons import as_reason
 
 # Put together from parts, or words of somebody else.
-ELSEWHERE = {"command-", "rank-", "text"}
+ELSEWHERE = {"command-", "rank-", "text", "emulated", "SUCCEEDED"}
 
 
 def codes() -> set[str]:

@@ -105,6 +105,7 @@ def test_a_killed_worker_goes_on_from_its_last_epoch(cli: Cli) -> None:
     os.kill(_rank(cli), signal.SIGKILL)
     out, err = going.communicate(timeout=400)
     assert "attempt 2" in out, out + err
+    assert "failed 1 time(s), the last time: rank 0 was killed by signal 9" in " ".join(out.split())
     found = record.read(newest(cli))
     done = [(0, epoch) for epoch in range(1, 21)] + [(1, 1)]
     assert sorted((e.trial, e.epoch) for e in found.epochs) == done

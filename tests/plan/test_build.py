@@ -9,7 +9,7 @@ import pytest
 from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
 from trainmark.plan.build import Places, build
-from trainmark.plan.records import Plan
+from trainmark.plan.records import CasePlan, Plan
 from trainmark.report.make.attempt import question
 from trainmark.run.preflight import unmet_elsewhere
 from trainmark.spec import suite as suites
@@ -120,3 +120,29 @@ def test_a_peak_is_the_sites_word_or_unknown(make_suite: Make) -> None:
     assert [peak.flops for peak in peaks] == [2e13, None]
     assert "the maker's paper" in peaks[0].source
     assert "X2" in say(peaks[1].reason) and "`vendor_peaks:`" in say(peaks[1].reason)
+
+
+@pytest.mark.parametrize(
+    ("case", "preset", "dtype"),
+    [
+        ("resnet50:pytorch:nvidia:1:1:1", "full", "bf16"),
+        ("resnet50:mindspore:ascend:1:1:1", "full", "fp16"),
+        ("resnet50:pytorch:cpu:1:1:1", "full", "fp32"),
+        ("resnet50:pytorch:nvidia:1:1:1@dtype=fp32", "full", "fp32"),
+        ("resnet50:pytorch:nvidia:1:1:1", "quick", "fp32"),
+    ],
+)
+def test_full_size_on_an_accelerator_is_trained_in_a_narrow_format(case: str, preset: str, dtype: str) -> None:
+    (found,) = suite_cases.expand(suites.single(case, preset), Site(hosts=["n1"]), {})
+    assert found.values["dtype"] == dtype
+
+
+def test_strong_scaling_of_a_model_with_batch_statistics_has_no_band_made_with_another_batch() -> None:
+    def planned(case: str) -> CasePlan:
+        loaded, site = suites.single(case, "quick"), Site(hosts=["n1"])
+        cases = suite_cases.expand(loaded, site, {})
+        return build(loaded.suite.name, "closed", 1, cases, site, PLACES, 1).cases[0]
+
+    assert planned("resnet50:pytorch:cpu:1:1:1").band
+    shared = planned("resnet50:pytorch:cpu:1:2:1@batch=2")
+    assert not shared.band and shared.band_missing is not None and shared.band_missing.code == "other-batch-per-rank"

@@ -558,7 +558,7 @@ def automl(*, valid: bool = False) -> tuple[Result, list[Series]]:
     trials = [
         TrialRow(
             n, "COMPLETE", n // 8, n // 2 if n else None, [["deeper", n, 3]], "", 0.3 + 0.01 * n, 4, 1, 1e14, ["n1"],
-            30.0 * n, 30.0 * n + 25, 1,
+            30.0 * n, 30.0 * n + 25, 1, None, 25_000_000 + n, 4.1e9, {"lr": 0.2, "dropout": None, "batch": 448},
         )
         for n in range(30)
     ]  # fmt: skip
@@ -571,6 +571,7 @@ def automl(*, valid: bool = False) -> tuple[Result, list[Series]]:
         "20261115-search", "search", "me", "RUNNING", "aiperf", "AIPerf 1.0", "analytical", valid, verdicts,
         1794786358.0, 3600.0, 0.59, 0.41, 5.9e13, 5.9e12, 5.9e16, 177, 10**6, curve, trials, 29, 8,
         ["n1", "n2"], Gaps(22, 0.12, 0.4, 0.01, 1), 0.3, 0.97, True, False, ["data is synthetic"], "morph", "synthetic",
+        devices={"Example H9": 16},
     )  # fmt: skip
     seconds = [10.0 * n for n in range(200)]
     series = [

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.report import samples
@@ -158,4 +159,34 @@ def test_link_in_the_summary_opens_its_case(browser: Any, tmp_path: Path) -> Non
     assert opened.overflow() <= 0, "nothing is cut off at the edge of a sheet"
     assert len(opened.page.pdf()) > 20_000
     assert opened.page.get_attribute("#case-1", "open") is not None, "paper shows every case"
+    opened.close()
+
+
+def test_a_leaderboard_lets_its_reader_choose_in_both_languages(browser: Any, tmp_path: Path) -> None:
+    from trainmark.report.show import show
+    from trainmark.trust import leaderboard
+
+    row = leaderboard.Row(
+        question="resnet50 quick", unit="images/s", system="A", framework="pytorch", device="cpu", nodes=1, procs=2,
+        division="closed", dtype="fp32", value=50.0, ci_low=49.0, ci_high=51.0, inputs=[49.5, 50.0, 50.5],
+        efficiency=0.5, energy=3.0, price=1e5, currency="USD", remarks=1, case="resnet50:pytorch:cpu:1:2:3",
+        bundle="a.tmk", run="r", created=0, maker="lab", trusted=True,
+    )  # fmt: skip
+    others = [{"question": "bert quick", "system": "B"}, {"dtype": "bf16", "division": "open", "nodes": 2}]
+    rows = [row, *(msgspec.structs.replace(row, **other) for other in others)]
+    opened = Opened(browser, show(leaderboard.page_of(rows, "Board"), "html"), tmp_path, locale="en-US")
+    shown = "[...document.querySelectorAll('tbody tr')].filter(row => row.offsetHeight > 0).length"
+    for width in WIDTHS:
+        opened.page.set_viewport_size({"width": width, "height": 900})
+        for number, (value, left) in enumerate((("bert quick", 1), ("B", 1), ("2 × 2", 1), ("bf16", 1), ("open", 1))):
+            choice = opened.page.locator(".filters select").nth(number)
+            choice.select_option(value)
+            assert opened.page.evaluate(shown) == left
+            choice.select_option("")
+        assert opened.page.evaluate(shown) == 3
+        assert opened.overflow() <= 0
+    opened.page.click("[data-lang=zh]")
+    assert "名次" in opened.page.inner_text("table")
+    assert opened.complaints == []
+    assert opened.requests == [(tmp_path / "report.html").as_uri()]
     opened.close()

@@ -17,7 +17,7 @@ from trainmark.errors import UserError
 from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 from trainmark.trust import bundle as bundles
-from trainmark.trust import keys, leaderboard, verify
+from trainmark.trust import keys, verify
 from trainmark.trust.records import PACKAGES
 
 SECRETS = {
@@ -198,19 +198,6 @@ def test_a_bundle_is_opened_and_compared_like_a_run(bundle: Path, tmp_path: Path
     assert comparison.cases[0].verdict.word in ("equivalent", "inconclusive")
 
 
-def test_ties_share_a_place(tmp_path: Path) -> None:
-    from tests.trust.honest import SHAPE
-    from trainmark.testing.synthetic import Shape
-
-    slow = Shape(**{name: getattr(SHAPE, name) for name in SHAPE.__struct_fields__} | {"seconds": 0.3})
-    made = [
-        packed(honest_run(tmp_path / name, seed=seed, shape=shape), tmp_path / f"{name}.tmk")
-        for name, seed, shape in (("a", 1, SHAPE), ("b", 2, SHAPE), ("c", 3, slow))
-    ]
-    rows = sorted((row for path in made for row in leaderboard._rows(path, 0)), key=lambda row: -row.value)
-    assert leaderboard.places(rows) == [1, 1, 3]
-
-
 def test_the_command_line_from_key_to_leaderboard(
     run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,3 +234,23 @@ def test_bundles_of_older_versions_still_verify(path: Path) -> None:
     found = verify.verify(path)
     assert found.verified
     assert found.figures[0]["value"] == pytest.approx(53.4, rel=0.05)
+
+
+def test_errors_of_bundles_are_told_in_chinese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRAINMARK_LANG", "zh")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "x.tmk").write_bytes(b"no bundle")
+    commands = (
+        ["verify", str(tmp_path / "x.tmk")],
+        ["verify", str(tmp_path / "missing.tmk")],
+        ["pack", "last", "-o", str(tmp_path / "x.zip")],
+        ["key", "show", "nobody"],
+        ["leaderboard", str(tmp_path / "none"), "-o", str(tmp_path / "site")],
+        ["key", "create", "a/b"],
+    )
+    for command in commands:
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert any("\u4e00" <= letter <= "\u9fff" for letter in said), said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -86,6 +86,13 @@ class Accelerators(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: int = 1
 
 
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an hour of all hosts of the site costs together. Only prices in one currency are compared."""
+
+    per_hour: Annotated[float, msgspec.Meta(gt=0)]
+    currency: Annotated[str, msgspec.Meta(pattern="^[A-Z]{3}$")]
+
+
 # Of `rank_table`: made from `fabric`, and sent along.
 AUTO_RANK_TABLE = "auto"
 
@@ -148,6 +155,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accelerators: Accelerators | None = None
     # Device as the case names it → number format → peak. Goes before what trainmark itself knows.
     vendor_peaks: dict[str, dict[str, VendorPeak]] = {}
+    # For leaderboards; goes into the manifest, and from there into bundles.
+    price: Price | None = None
     # Reads the power of whole machines.
     ipmi: Ipmi | None = None
     # Addresses of the devices themselves, by host; rank tables are made of them.

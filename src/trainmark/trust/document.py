@@ -26,8 +26,7 @@ def document(found: Verification) -> doc.Document:
         (label("trust.checked"), _checked(found)),
     ]
     blocks: list[doc.Block] = [
-        doc.Paragraph(doc.Badge(verdict, tone)),
-        doc.Facts(facts, style="list"),
+        doc.Group([doc.Paragraph(doc.Badge(verdict, tone)), doc.Facts(facts, style="list")], style="card"),
         *_figures(found),
         *_findings(found.findings),
         doc.Paragraph(label("trust.cannot"), small=True, shown_in=doc.NOT_TEXT),
@@ -69,7 +68,7 @@ def _figures(found: Verification) -> list[doc.Block]:
         for one in found.figures
     ]
     columns = doc.columns("case", "state", "rounds", "m.throughput", "interval", text=2)
-    return [doc.Heading(label("trust.figures")), doc.Table(columns, rows)]
+    return [doc.Heading(label("trust.figures")), doc.Group([doc.Table(columns, rows)], style="flush")]
 
 
 def _findings(found: list[Finding]) -> list[doc.Block]:
@@ -85,4 +84,4 @@ def _findings(found: list[Finding]) -> list[doc.Block]:
         for one in found
     ]
     columns = doc.columns("trust.severity", "trust.what", "trust.place", text=3)
-    return [heading, doc.Table(columns, rows)]
+    return [heading, doc.Group([doc.Table(columns, rows)], style="flush")]

@@ -1,19 +1,21 @@
 """A static site of verified bundles: who is fastest at what, with intervals, ties, and the proof beside each row.
 
-index.html          tables by workload, with filters; needs no server
-verified/NAME.html  what verifying each bundle said
+index.html          all results, with filters; needs no server
+verified/NAME.tmk.html  what verifying each bundle said
 bundles/NAME.tmk    the bundles themselves
 feed.json, feed.xml what is new, for programs and readers of news
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import msgspec
@@ -52,14 +54,17 @@ class Row(msgspec.Struct, frozen=True):
     inputs: list[float]
     efficiency: float | None
     energy: float | None
+    # Samples for one unit of the currency.
     price: float | None
-    flags: int
+    currency: str
     remarks: int
     case: str
-    preset: str
     bundle: str
     run: str
     created: int
+    # Of the maker's key: what this user calls it, or the beginning of its fingerprint.
+    maker: str
+    trusted: bool
 
 
 def write(bundles: Sequence[Path], folder: Path, title: str = "") -> list[Verification]:
@@ -70,19 +75,20 @@ def write(bundles: Sequence[Path], folder: Path, title: str = "") -> list[Verifi
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise UserError(f"two bundles are called {min(twice)}; give one of them another name")
-    found, rows = [], []
+    found = verify.together([verify.verify(path) for path in bundles])
+    rows: list[Row] = []
+    listed: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="trainmark-site-") as made:
         site = Path(made)
         for part in (BUNDLES, VERIFIED):
             (site / part).mkdir()
-        for path in bundles:
-            checked = verify.verify(path)
-            found.append(checked)
+        for path, checked in zip(bundles, found, strict=True):
             if checked.verified:
-                rows += _rows(path, len(checked.findings))
+                rows += _rows(path, checked, listed)
+                listed.update(checked.runs)
                 shutil.copyfile(path, site / BUNDLES / path.name)
                 page = show(document.document(checked), "html")
-                (site / VERIFIED / f"{path.stem}.html").write_text(page, encoding="utf-8")
+                (site / VERIFIED / f"{path.name}.html").write_text(page, encoding="utf-8")
         (site / "index.html").write_text(show(page_of(rows, title or TITLE), "html"), encoding="utf-8")
         (site / "feed.json").write_bytes(_json_feed(rows, title or TITLE))
         (site / "feed.xml").write_text(_rss(rows, title or TITLE), encoding="utf-8")
@@ -92,25 +98,29 @@ def write(bundles: Sequence[Path], folder: Path, title: str = "") -> list[Verifi
     return found
 
 
-def _rows(path: Path, remarks: int) -> list[Row]:
+def _rows(path: Path, checked: Verification, listed: Set[str] = frozenset()) -> list[Row]:
+    """Of its runs, without those that are listed from another bundle already. Those of other tools are left out:
+    there is no journal that their figures could be held against."""
     with opened(path) as bundle:
         return [
             row
             for run in bundle.runs()
-            if not run.manifest().imported  # another tool's figures: nothing could be held against a journal
+            if run.id not in listed and not run.manifest().imported
             for report in [build.build(run)]
             for case in report.cases
-            for row in _row(case, run.manifest(), path, remarks)
+            for row in _row(case, run.manifest(), path, checked)
         ]
 
 
-def _row(case: CaseReport, manifest: Manifest, path: Path, remarks: int) -> list[Row]:
+def _row(case: CaseReport, manifest: Manifest, path: Path, checked: Verification) -> list[Row]:
     """None for a case that has no speed."""
     speed = case.measurements.get("throughput")
     plan = next(one for one in manifest.plan.cases if one.case == case.case)
     if speed is None or speed.value is None:
         return []
     per_sample = case.measurements.get("energy_per_sample")
+    price = manifest.plan.site.price
+    maker = next(one for one in checked.signatures if one.role == "maker" and one.valid)
     return [
         Row(
             question=f"{plan.workload} {case.preset}",
@@ -128,14 +138,15 @@ def _row(case: CaseReport, manifest: Manifest, path: Path, remarks: int) -> list
             inputs=list(speed.inputs),
             efficiency=_value(case, "mfu") or _value(case, "matmul_fraction"),
             energy=None if per_sample is None else per_sample.value,
-            price=_price(manifest, speed.value),
-            flags=len(case.notes),
-            remarks=remarks,
-            case=case.case,
-            preset=case.preset,
+            price=None if price is None else 3600 * speed.value / price.per_hour,
+            currency="" if price is None else price.currency,
+            remarks=len(checked.findings),
+            case=plan.identity.replace(":*", f":{plan.id.repeat}", 1),
             bundle=path.name,
             run=manifest.run,
             created=manifest.created,
+            maker=maker.name or maker.key[:16],
+            trusted=maker.name is not None,
         )
     ]
 
@@ -146,20 +157,13 @@ def _value(case: CaseReport, name: str) -> float | None:
 
 
 def _system(manifest: Manifest) -> str:
-    """The machine by its processor; a site of several hosts by its name."""
+    """The machine by its processor; a site of several hosts by its name. Whoever made the bundle chose these words."""
     facts = manifest.provenance.get("facts")
     cpu = facts.get("cpu") if isinstance(facts, dict) else None
     model = cpu.get("model") if isinstance(cpu, dict) else None
     threads = cpu.get("threads") if isinstance(cpu, dict) else None
-    if len(manifest.plan.site.hosts) > 1 or not model:
-        return manifest.plan.site.name
-    return f"{model} × {threads}"
-
-
-def _price(manifest: Manifest, speed: float) -> float | None:
-    """Samples for one unit of money, where the site says what an hour of it costs."""
-    cost = getattr(manifest.plan.site, "price_per_hour", None)
-    return 3600 * speed / cost if cost else None
+    name = manifest.plan.site.name if len(manifest.plan.site.hosts) > 1 or not model else f"{model} × {threads}"
+    return "".join(letter for letter in name if letter.isprintable())[:80]
 
 
 def places(rows: Sequence[Row]) -> list[int]:
@@ -175,27 +179,55 @@ def places(rows: Sequence[Row]) -> list[int]:
 
 
 def page_of(rows: Sequence[Row], title: str) -> doc.Document:
-    questions = sorted({(row.question, row.unit) for row in rows})
-    blocks: list[doc.Block] = [doc.Paragraph(label("board.how"))]
-    for question, unit in questions:
+    lines: list[list[doc.Inline]] = []
+    for question, unit in sorted({(row.question, row.unit) for row in rows}):
         mine = sorted((row for row in rows if (row.question, row.unit) == (question, unit)), key=lambda row: -row.value)
-        table = _table([_cells(row, place) for row, place in zip(mine, places(mine), strict=True)])
-        blocks.append(doc.Group([doc.Heading(question), table], anchor=question.replace(" ", "-")))
-    if not rows:
-        blocks.append(doc.Paragraph(label("board.empty")))
-    return doc.Document(title, label("board.kind"), title, blocks)
+        found = places(mine)
+        lines += [_cells(row, place, found.count(place) > 1) for row, place in zip(mine, found, strict=True)]
+    counts: list[tuple[Text, doc.Inline]] = [
+        (label("board.results"), str(len(rows))),
+        (label("board.workloads"), str(len({row.question for row in rows}))),
+        (label("board.systems"), str(len({row.system for row in rows}))),
+        (label("board.bundles"), str(len({row.bundle for row in rows}))),
+    ]
+    feeds = doc.Several((doc.Reference("JSON", "feed.json"), doc.Reference("RSS", "feed.xml")))
+    facts: list[tuple[Text, doc.Inline]] = [*_in_common(lines), (label("board.feeds"), feeds)]
+    blocks: list[doc.Block] = [
+        doc.Facts(counts, style="tiles"),
+        _table(lines) if rows else doc.Paragraph(label("board.empty")),
+        doc.Paragraph(label("board.how"), small=True),
+    ]
+    return doc.Document(title, label("board.kind"), title, blocks, facts=facts)
 
 
-def _table(rows: list[list[doc.Inline]]) -> doc.Table:
-    """Without columns in which nobody has anything."""
-    used = [index for index in range(len(_COLUMNS)) if any(row[index] != numbers.NONE for row in rows)]
-    return doc.Table([_COLUMNS[index] for index in used], [[row[index] for index in used] for row in rows])
+def _in_common(rows: list[list[doc.Inline]]) -> list[tuple[Text, doc.Inline]]:
+    """What is the same in all rows is said once."""
+    alike = [index for index in _same(rows) if rows[0][index] != numbers.NONE]
+    return [(_COLUMNS[index].head, rows[0][index]) for index in alike]
+
+
+def _same(rows: list[list[doc.Inline]]) -> list[int]:
+    """Columns to choose by, beside the first, that give no choice."""
+    choices = [index for index, column in enumerate(_COLUMNS) if column.filter and index]
+    return [index for index in choices if len(rows) > 1 and len({str(row[index]) for row in rows}) == 1]
+
+
+def _table(rows: list[list[doc.Inline]]) -> doc.Block:
+    """Without columns in which nobody has anything, or all have the same."""
+    same = _same(rows)
+    used = [
+        index for index in range(len(_COLUMNS)) if index not in same and any(row[index] != numbers.NONE for row in rows)
+    ]
+    table = doc.Table(
+        [_COLUMNS[index] for index in used], [[row[index] for index in used] for row in rows], style="board"
+    )
+    return doc.Group([table], style="flush")
 
 
 _COLUMNS = [
-    doc.Column(label("board.place")),
+    doc.Column(label("board.workload"), figures=False, filter=True),
+    doc.Column(label("board.place"), figures=False),
     doc.Column(label("m.throughput")),
-    doc.Column(label("interval")),
     doc.Column(label("board.system"), figures=False, filter=True),
     doc.Column(label("board.framework"), figures=False, filter=True),
     doc.Column(label("board.device"), figures=False, filter=True),
@@ -210,12 +242,12 @@ _COLUMNS = [
 ]
 
 
-def _cells(row: Row, place: int) -> list[doc.Inline]:
-    stem = Path(row.bundle).stem
+def _cells(row: Row, place: int, shared: bool) -> list[doc.Inline]:
+    ends = [numbers.number(one) for one in (row.ci_low, row.ci_high) if one is not None]
     return [
-        str(place),
-        doc.Strong(numbers.quantity(row.value, row.unit)),
-        numbers.NONE if row.ci_low is None or row.ci_high is None else f"{row.ci_low:,.4g} – {row.ci_high:,.4g}",
+        row.question,
+        doc.Badge(label("board.tie" if shared else "board.alone", str(place)), "good" if place == 1 else "calm"),
+        doc.Stack(doc.Strong(numbers.quantity(row.value, row.unit)), " … ".join(ends)),
         row.system,
         row.framework,
         row.device,
@@ -224,15 +256,27 @@ def _cells(row: Row, place: int) -> list[doc.Inline]:
         row.division,
         _optional(row.efficiency, "fraction"),
         _optional(row.energy, "J"),
-        _optional(row.price, ""),
-        doc.Several(
-            (
-                doc.Reference(label("board.bundle"), f"{BUNDLES}/{row.bundle}"),
-                doc.Reference(_verified(row), f"{VERIFIED}/{stem}.html"),
-            )
+        numbers.NONE if row.price is None else f"{numbers.number(row.price)} / {row.currency}",
+        doc.Stack(
+            doc.Several(
+                (
+                    doc.Reference(label("board.bundle"), f"{BUNDLES}/{quote(row.bundle)}"),
+                    doc.Reference(_verified(row), _page(row)),
+                )
+            ),
+            label("board.signed" if row.trusted else "board.signed_unknown", row.maker),
         ),
-        doc.Code(f"trainmark run {row.case} --preset {row.preset}"),
+        doc.Fold(label("board.command"), [("", reproduce(row))]),
     ]
+
+
+def reproduce(row: Row) -> str:
+    """The command that repeats a row. The id came with the bundle: nothing in it may mean anything to a shell."""
+    return shlex.join(["trainmark", "run", row.case])
+
+
+def _page(row: Row) -> str:
+    return f"{VERIFIED}/{quote(row.bundle)}.html"
 
 
 def _verified(row: Row) -> Text:
@@ -248,7 +292,7 @@ def _json_feed(rows: Sequence[Row], title: str) -> bytes:
     items: list[dict[str, Any]] = [
         {
             "id": f"{row.run} {row.case}",
-            "url": f"{VERIFIED}/{Path(row.bundle).stem}.html",
+            "url": _page(row),
             "title": _headline(row),
             "content_text": _headline(row),
             "date_published": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.created * 1e-9)),
@@ -262,7 +306,7 @@ def _json_feed(rows: Sequence[Row], title: str) -> bytes:
 
 def _rss(rows: Sequence[Row], title: str) -> str:
     items = "".join(
-        f"<item><title>{escape(_headline(row))}</title><link>{escape(f'{VERIFIED}/{Path(row.bundle).stem}.html')}</link>"
+        f"<item><title>{escape(_headline(row))}</title><link>{escape(_page(row))}</link>"
         f'<guid isPermaLink="false">{escape(f"{row.run} {row.case}")}</guid>'
         f"<pubDate>{time.strftime('%a, %d %b %Y %H:%M:%S +0000', time.gmtime(row.created * 1e-9))}</pubDate></item>\n"
         for row in _newest(rows)
@@ -279,4 +323,4 @@ def _newest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _headline(row: Row) -> str:
-    return f"{row.case} ({row.preset}): {numbers.quantity(row.value, row.unit)} on {row.system}"
+    return f"{row.case}: {numbers.quantity(row.value, row.unit)} on {row.system}"

@@ -39,8 +39,8 @@ PEAK_TOLERANCE = 1.10
 LEAST_POWER = 0.9
 
 
-def of_attempt(columns: Columns, samples: Sequence[NodeSamples], vendor: str) -> Iterator[Reason]:
-    """What cannot be true of one attempt."""
+def of_attempt(columns: Columns, samples: Sequence[NodeSamples], *, computes: bool) -> Iterator[Reason]:
+    """What cannot be true of one attempt. `computes`: its ranks train on the host's processors."""
     nodes = {one.node: one for one in samples}
     for rank in columns.ranks:
         node = nodes.get(rank.node)
@@ -52,7 +52,8 @@ def of_attempt(columns: Columns, samples: Sequence[NodeSamples], vendor: str) ->
     for node in samples:
         here = [rank for rank in columns.ranks if rank.node == node.node and rank.steps is not None]
         if here:
-            yield from _load(here, node, vendor)
+            if computes:
+                yield from _load(here, node)
             yield from _power(here, node)
 
 
@@ -191,10 +192,8 @@ def one_account_only(columns: Columns, samples: Sequence[NodeSamples]) -> bool:
     return any(rank.node not in nodes or not _accounts(rank, nodes[rank.node]) for rank in long)
 
 
-def _load(ranks: Sequence[RankColumns], node: NodeSamples, vendor: str) -> Iterator[Reason]:
+def _load(ranks: Sequence[RankColumns], node: NodeSamples) -> Iterator[Reason]:
     """A rank that trains on a CPU uses it."""
-    if vendor != "cpu":
-        return
     begin, end = _training(ranks)
     if (end - begin) / NS < 5:
         return

@@ -6,10 +6,11 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from trainmark.errors import UserError
+from trainmark.errors import UserError, did_you_mean, one_of
 from trainmark.i18n.speaker import say
 from trainmark.store import rundir
 from trainmark.store.files import make_folders, write_json
@@ -40,6 +41,29 @@ def _unpacked(path: Path, _time: int, _size: int) -> RunDir:
             f"{path}: holds {len(found)} runs; `trainmark import bundle {path}` makes them runs of your own"
         )
     return found[0]
+
+
+@contextlib.contextmanager
+def verified(path: Path) -> Iterator[RunDir]:
+    """The first run of a verified bundle, unpacked for a while."""
+    _demand(path)
+    with opened(path) as bundle:
+        yield bundle.runs()[0]
+
+
+def cases(run: RunDir, wanted: str | None = None) -> list[str]:
+    """Ids that run the cases of a run again, as often; or of one of them."""
+    plans = run.manifest().plan.cases
+    own = [case.case for case in plans if case.open]
+    if own:
+        raise UserError(
+            f"{own[0]}: a command of its user's own, which the bundle does not hold: it cannot be run again"
+        )
+    named = [case.case for case in plans]
+    if wanted is not None and wanted not in named:
+        raise UserError(f"--case {wanted}: not in this bundle{did_you_mean(wanted, named)}; it has {one_of(named)}")
+    # Ids of older runs do not tell their preset; the identity does, and has a star for the number of rounds.
+    return [case.identity.replace(":*", f":{case.id.repeat}", 1) for case in plans if wanted in (None, case.case)]
 
 
 def unpack(path: Path, runs: Path) -> list[RunDir]:

@@ -52,6 +52,7 @@ def document(result: Result, nodes: Sequence[Series] = ()) -> doc.Document:
             (label("am.policy"), result.policy),
             (label("am.workers"), str(result.workers)),
             (label("am.nodes"), hosts),
+            (label("am.hardware"), _hardware(result)),
             (label("when"), numbers.moment(result.start)),
             (label("am.lasted"), numbers.quantity(result.seconds, "s")),
         ],
@@ -89,6 +90,7 @@ def _tiles(result: Result) -> list[tuple[Text, doc.Inline]]:
     return [
         (label("am.regulated"), doc.Badge(regulated, "good") if result.valid else regulated),
         (label("am.score"), numbers.quantity(result.score, "FLOPS")),
+        (label("am.score_per_device"), numbers.quantity(result.score_per_device, "FLOPS")),
         (label("am.accuracy"), f"{100 * result.accuracy:.2f} %"),
         (label("am.work"), numbers.quantity(result.flops, "FLOP")),
         (label("am.trials"), str(len(result.trials))),
@@ -103,6 +105,8 @@ def _summary(result: Result) -> list[tuple[Text, doc.Inline]]:
     facts: list[tuple[Text, doc.Inline]] = [
         (label("am.score"), label("am.score_is", numbers.quantity(result.score, "FLOPS"), result.flops_rules)),
         (label("am.regulated"), numbers.quantity(result.regulated, "FLOPS")),
+        (label("am.score_per_device"), numbers.quantity(result.score_per_device, "FLOPS")),
+        (label("am.hardware"), _hardware(result)),
         (label("am.error"), label("am.error_is", f"{100 * result.error:.2f}", f"{100 * result.accuracy:.2f}")),
         (label("am.work"), label("am.work_is", *work, numbers.quantity(result.seconds, "s"))),
     ]
@@ -113,6 +117,10 @@ def _summary(result: Result) -> list[tuple[Text, doc.Inline]]:
         values = (str(gaps.count), f"{gaps.mean:.3f}", f"{gaps.longest:.3f}", str(gaps.late))
         facts.append((label("am.gaps_name"), label("am.gaps_are", *values)))
     return facts
+
+
+def _hardware(result: Result) -> str:
+    return ", ".join(f"{count} × {name}" for name, count in result.devices.items()) or numbers.NONE
 
 
 def _over_time(result: Result) -> list[doc.Block]:
@@ -135,6 +143,10 @@ def _over_time(result: Result) -> list[doc.Block]:
     return [shown] if result.curve else []
 
 
+def _value(value: float | str) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def _search(result: Result) -> list[doc.Block]:
     known = [trial for trial in result.trials if trial.accuracy is not None]
     if not known:
@@ -153,12 +165,16 @@ def _search(result: Result) -> list[doc.Block]:
         best_name=label("am.best"),
         below="am.tree_below",
     )
-    heads = ("am.trial", "am.accuracy", "am.parent", "am.moves", "am.epochs", "am.trainings")
-    columns = doc.columns(*heads)
+    found, made = ("am.trial", "am.accuracy", "am.parameters", "am.operations"), ("am.values", "am.parent", "am.moves")
+    columns = doc.columns(*found, *made, "am.epochs", "am.trainings")
     rows: list[list[doc.Inline]] = [
         [
             str(trial.number),
             f"{100 * (trial.accuracy or 0.0):.2f} %",
+            numbers.NONE if trial.parameters is None else f"{trial.parameters:,}",
+            numbers.quantity(trial.operations, "FLOP"),
+            ", ".join(f"{name} {_value(value)}" for name, value in trial.values.items() if value is not None)
+            or numbers.NONE,
             numbers.NONE if trial.parent is None else str(trial.parent),
             [in_words(msgspec.convert(move, Move)) for move in trial.moves] or numbers.NONE,
             str(trial.epochs),
@@ -167,7 +183,8 @@ def _search(result: Result) -> list[doc.Block]:
         for trial in sorted(known, key=lambda one: -(one.accuracy or 0.0))[:_BEST]
     ]
     card = doc.Group(
-        [doc.Figures([tree]), doc.Heading(label("am.best_trials"), 3), doc.Table(columns, rows)], style="card"
+        [doc.Figures([tree], style="full"), doc.Heading(label("am.best_trials"), 3), doc.Table(columns, rows)],
+        style="card",
     )
     return [doc.Group([doc.Heading(label("am.search")), card], shown_in=doc.PAGE)]
 

@@ -50,6 +50,7 @@ class WorkerFacts(msgspec.Struct, frozen=True):
     train_images: int = 0
     test_images: int = 0
     pretrained: bool = False
+    device_name: str = ""
     host: str = ""
 
 
@@ -75,6 +76,10 @@ class End(msgspec.Struct, frozen=True):
     # Text in records of older versions.
     why: Reason | str | None = None
     generate_cpu_s: float | None = None
+    # Of the network that was trained best.
+    parameters: int | None = None
+    operations: float | None = None
+    values: dict[str, float | int | str | None] = {}
 
 
 class Gap(msgspec.Struct, frozen=True):

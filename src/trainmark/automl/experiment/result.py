@@ -35,6 +35,10 @@ class TrialRow(msgspec.Struct, frozen=True):
     end: float | None
     attempts: int
     why: Reason | None = None
+    # Of the network: parameters, operations for one image forward, and the hyper-parameters it did best with.
+    parameters: int | None = None
+    operations: float | None = None
+    values: dict[str, float | int | str | None] = {}
 
 
 class Gaps(msgspec.Struct, frozen=True):
@@ -84,6 +88,13 @@ class Result(msgspec.Struct, frozen=True):
     policy: str = ""
     data: str = ""
     max_duration: str = ""
+    # How many devices trained, by kind; a worker that was started again counts once.
+    devices: dict[str, int] = {}
+
+    @property
+    def score_per_device(self) -> float | None:
+        count = sum(self.devices.values())
+        return self.score / count if count else None
 
     @property
     def reasons(self) -> list[Reason]:
@@ -155,7 +166,16 @@ def build(run: str, state: str, experiment: Experiment, record: Record) -> Resul
         policy=experiment.policy,
         data=experiment.data,
         max_duration=experiment.max_duration,
+        devices=_devices(record),
     )
+
+
+def _devices(record: Record) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for worker in {worker.slot: worker for worker in record.workers}.values():
+        name = worker.device_name or worker.device
+        found[name] = found.get(name, 0) + worker.ranks
+    return found
 
 
 def _trials(record: Record, rules: str, start: float | None, unended: str) -> list[TrialRow]:
@@ -188,6 +208,9 @@ def _trials(record: Record, rules: str, start: float | None, unended: str) -> li
                 end=end.wall - since if end else None,
                 attempts=len(begun),
                 why=as_reason(end.why) if end else None,
+                parameters=end.parameters if end else None,
+                operations=end.operations if end else None,
+                values=end.values if end else {},
             )
         )
     return rows

@@ -26,17 +26,20 @@ from trainmark.errors import UserError
 from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, reason
 from trainmark.run import control, planning, session
 from trainmark.run.campaign import Companion
 from trainmark.run.observers import Observer
 from trainmark.run.preflight import unmet, unmet_elsewhere
 from trainmark.run.progress import duration
 from trainmark.spec.site import Site
+from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
+from trainmark.store.state import RunState
 
 FOLDER = "automl"
+_FAILED = (JobState.FAILED, JobState.LOST, JobState.TIMEOUT, JobState.INVALID)
 SUCCEED, FAILED = "Report_Succeed.html", "Report_Failed.html"
 _DEMO = Path(__file__).resolve().parents[1] / "demo" / "experiment.yaml"
 # Logs of a run: everything that is text. Checkpoints and weights stay where they are.
@@ -159,8 +162,24 @@ def look(run: RunDir, reader: record.Reader | None = None) -> Result:
     """How the experiment stands, from its record alone. `reader`: of an earlier look, which has read most of it."""
     plan = run.manifest().plan
     experiment = plans.experiment_of(plan)
-    state = control.state_of(run, session.state_of(run, plan))
-    return result.build(run.id, str(state), experiment, (reader or record.Reader(run)).read())
+    replayed = session.state_of(run, plan)
+    state = control.state_of(run, replayed)
+    found = result.build(run.id, str(state), experiment, (reader or record.Reader(run)).read())
+    return msgspec.structs.replace(found, remarks=[*found.remarks, *_failed_workers(plan, replayed)])
+
+
+def _failed_workers(plan: Plan, state: RunState) -> list[Reason]:
+    """Workers that were lost or crashed, with their hosts, and why the last time: the score has suffered by it."""
+    found = []
+    for ref, known in state.rounds.items():
+        failed = [attempt for attempt in known.attempts if attempt.state in _FAILED]
+        if failed:
+            case = plan.cases[ref.case]
+            where = ", ".join(node.host for node in case.nodes if node.host) or "–"
+            why = failed[-1].reason or reason("automl-no-reason")
+            slot = int(case.params["slot"])
+            found.append(reason("automl-worker-failed", worker=slot, hosts=where, count=len(failed), why=why))
+    return found
 
 
 def check_reportable(found: Result, least: float) -> None:

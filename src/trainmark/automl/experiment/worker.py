@@ -42,6 +42,8 @@ class Outcome(msgspec.Struct, frozen=True):
     pruned: bool = False
     why: Reason | None = None
     fields: dict[str, Any] = {}
+    # Of the network: parameters, operations for an image forward, and the best hyper-parameters; for the report alone.
+    network: dict[str, Any] = {}
 
 
 class Trainer(Protocol):
@@ -75,7 +77,7 @@ def work(client: TrialClient, trainer: Trainer, note: Note, over: Callable[[], b
             outcome = trainer(given)
         client.tell(entry, outcome)
         result = {"number": entry.number, "value": outcome.value, "pruned": outcome.pruned}
-        more = {"why": msgspec.to_builtins(outcome.why), "generate_cpu_s": client.generate_seconds}
+        more = {"why": msgspec.to_builtins(outcome.why), "generate_cpu_s": client.generate_seconds, **outcome.network}
         note("automl_end", {**result, **more, "wall": time.time()})
     client.close()
 

@@ -218,12 +218,17 @@ def tree_chart(page: Markup, chart: TreeChart) -> str:
     nodes = [msgspec.structs.replace(node, y=max(floor, node.y)) for node in chart.nodes]
     x = axes.make([node.x for node in nodes], chart.x_unit, tight=True)
     y = axes.make([node.y for node in nodes], chart.y_unit)
-    place = frame(y, x)
-    body = grid(page, place, x, y, chart.x_title, "")
-    body += fine(_branches(nodes, place, x, y) + _best(nodes, place, x, y))
+
+    def draw(width: float) -> str:
+        place = frame(y, x, width)
+        body = grid(page, place, x, y, chart.x_title, "")
+        body += fine(_branches(nodes, place, x, y) + _best(nodes, place, x, y))
+        return plot(page, chart.title, 2, body, place, x, y, width)
+
+    svg = f'<div class="wide">{draw(WIDE)}</div><div class="narrow">{draw(WIDTH)}</div>'
     note = page.element("p", label(chart.below, str(low)), ' class="small"') if low else ""
     legend = [("line s1", chart.point_name), ("line s2", chart.best_name)]
-    return figure(page, chart.title, plot(page, chart.title, 2, body, place, x, y), legend, note)
+    return figure(page, chart.title, svg, legend, note)
 
 
 def _floor(values: Sequence[float]) -> float:

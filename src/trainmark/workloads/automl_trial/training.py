@@ -134,7 +134,8 @@ class Trainer:
             fields["graph"] = encode(trained).decode()
         if self._ranks.rank == 0:
             self._unsaved[trial.entry.number] = trained, trial.unsaved
-        return Outcome(trial.best, pruned, why, fields)
+        network = {"parameters": trained.size, "operations": flops.count(trained, "trainmark").eval, "values": values}
+        return Outcome(trial.best, pruned, why, fields, network)
 
     # ---- one training
 

@@ -63,12 +63,14 @@ def run(config: dict[str, Any]) -> None:
 
 def _facts(slot: int, experiment: Experiment, ranks: Ranks, kind: str, train: int, test: int) -> dict[str, Any]:
     """What the rules of the experiment are held against."""
-    memory = None
+    memory, name = None, ""
     if ranks.device.type == "cuda":
-        memory = torch.cuda.get_device_properties(ranks.device).total_memory / 2**30
+        found = torch.cuda.get_device_properties(ranks.device)
+        memory, name = found.total_memory / 2**30, found.name
     return {
         "slot": slot,
         "device": ranks.device.type,
+        "device_name": name,
         "ranks": ranks.world,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
