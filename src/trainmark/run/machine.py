@@ -72,9 +72,10 @@ def try_claim(run: Path, places: Places) -> list[Claim]:
 def held(run: Path, plan: Plan) -> Iterator[None]:
     """While the run is worked on, its claim is this process's. A run that nobody claimed for claims its hosts, whether
     or not others are there: who cares about that asks first."""
+    wanted = places_of(plan)
     with contextlib.suppress(OSError, UserError), _locked():
         mine = next((one for one in _living() if one.run == str(run)), None)
-        places = places_of(plan) if mine is None else mine.places
+        places = wanted if mine is None else mine.places
         if places:
             _write(run, places)
     try:
@@ -140,4 +141,6 @@ def _locked() -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
+        # By name: a process that was forked meanwhile has the handle, too, and would keep the lock.
+        fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
