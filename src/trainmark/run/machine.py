@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -73,10 +72,10 @@ def try_claim(run: Path, places: Places) -> list[Claim]:
 def held(run: Path, plan: Plan) -> Iterator[None]:
     """While the run is worked on, its claim is this process's. A run that nobody claimed for claims its hosts, whether
     or not others are there: who cares about that asks first."""
-    hosts = places_of(plan)
+    wanted = places_of(plan)
     with contextlib.suppress(OSError, UserError), _locked():
         mine = next((one for one in _living() if one.run == str(run)), None)
-        places = hosts if mine is None else mine.places
+        places = wanted if mine is None else mine.places
         if places:
             _write(run, places)
     try:
@@ -135,17 +134,13 @@ def _folder() -> Path:
     return found
 
 
-_threads = threading.Lock()
-
-
 @contextmanager
 def _locked() -> Iterator[None]:
-    """A lock of this process, not of the open file: a child that is forked meanwhile must not hold it for ever. Such
-    locks do not keep threads apart, so there is one for those, too."""
-    with _threads:
-        handle = os.open(_folder() / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+    handle = os.open(_folder() / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        # By name: a process that was forked meanwhile has the handle, too, and would keep the lock.
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
