@@ -39,7 +39,7 @@ test-cloud: $(VENV)/.dev
 test-frameworks: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m frameworks tests/frameworks
 
-# The server as processes: killed at random, asked by requests made of its own description, on PostgreSQL.
+# The queue of the server with 10,000 jobs, simulated.
 test-web: $(VENV)/.dev
 	$(BIN)/python -m pytest -m web tests/web
 
