@@ -106,5 +106,5 @@ def test_a_rank_table_that_is_not_here(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert f"rank_table: {cli.folder}/hccl.json: no file" in said and "trainmark ranktable" in said
     assert not cli.runs.exists()
     where.write_text("schema: 1\nname: here\nrank_table: hccl.json\n")
-    with pytest.raises(UserError, match=r"rank_table: found 'hccl.json', allowed is an absolute path"):
+    with pytest.raises(UserError, match=r"rank_table: found 'hccl.json', allowed is `auto` or an absolute path"):
         load_site(where, "here")
