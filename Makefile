@@ -6,7 +6,7 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: docs gallery bench automl-demo leaderboard-demo test test-lab test-cloud test-frameworks test-package test-web serve package fuzz install-locked locks licences \
+.PHONY: docs gallery bench automl-demo leaderboard-demo test test-slow test-lab test-cloud test-frameworks test-package test-web serve package fuzz install-locked locks licences \
 	sbom perf lint clean
 
 bench: $(VENV)/.bench
@@ -23,7 +23,11 @@ leaderboard-demo: $(VENV)/.dev
 	$(BIN)/python tools/leaderboard_demo.py
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not lab and not cloud and not frameworks and not package and not web"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not lab and not cloud and not frameworks and not package and not web"
+
+# Whole trainings, searches and notebooks on this machine.
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m "slow and not lab and not cloud and not frameworks and not package and not web"
 
 # What needs real hosts and takes longer; installs the lab's packages when run as root. Whatever measures runs alone.
 LAB_TESTS = OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/lab tests/slurm

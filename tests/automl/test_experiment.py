@@ -20,6 +20,8 @@ from trainmark.automl.experiment import record
 from trainmark.automl.ledger.ledger import open_ledger
 from trainmark.store.rundir import RunDir
 
+pytestmark = pytest.mark.slow
+
 BASE: dict[str, Any] = {
     "schema": 1,
     "name": "small",

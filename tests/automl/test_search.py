@@ -127,6 +127,7 @@ def test_an_option_that_does_not_exist_or_makes_no_sense_is_refused() -> None:
         make("evolution", [START], LIMITS, {"population": 2.5})
 
 
+@pytest.mark.slow
 def test_morphism_bo_learns_on_trained_architectures() -> None:
     """Regret below that of chance, with 95 % confidence, over seeds that lead along different ways."""
     table = Table()

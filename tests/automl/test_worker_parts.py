@@ -175,6 +175,7 @@ def _keras_names(named: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("source", ["torchvision or timm", "Keras"])
+@pytest.mark.slow
 def test_weights_of_resnet50_land_by_name(tmp_path: Path, source: str) -> None:
     """Every tensor in its place, whatever the order of the file; where a file has no bias there is none."""
     import torch

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Cli
+
+pytestmark = pytest.mark.slow
 
 # Tells a step time that depends on the revision, with a spread of its own.
 TRAIN = """

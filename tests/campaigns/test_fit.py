@@ -70,6 +70,7 @@ def test_batches_are_looked_for_one_after_the_other_and_then_run() -> None:
         next_step(wanted, {"fp32": 8, "bf16": None}, [(shown[0][0], Tried(False))])
 
 
+@pytest.mark.slow
 def test_the_largest_batch_under_a_memory_limit(
     cli: Cli, make_workload: Callable[..., Path], make_suite: Callable[..., Path]
 ) -> None:

@@ -16,7 +16,7 @@ from tests.campaigns.test_fit import HUNGRY
 from tests.conftest import Cli
 from tests.faults.conftest import wait_for
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 
 # Goes on from its last checkpoint; rank 0 saves them.
 SAVING = """

@@ -128,6 +128,7 @@ def test_what_a_command_is_told_is_its_own(cli: Cli) -> None:
     assert "is not on PATH" in cli("exec", "--", "no-such-program", "--lang", "zh", code=2).stderr
 
 
+@pytest.mark.slow
 def test_tables_and_what_a_run_says_are_chinese(cli: Cli) -> None:
     cli("run", "noop:none:cpu:1:1:2", "--preset", "smoke", "--lang", "zh")
     verbs = [("run", "noop"), ("list",), ("status",), ("plan", "noop"), ("explain", "noop:none:cpu:1:1:1"), ("doctor",)]

@@ -11,6 +11,8 @@ from trainmark.i18n.speaker import say
 from trainmark.score.diagnosis import causes as diagnosis
 from trainmark.score.diagnosis.causes import Observed, RoundTrace
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("clean", "loader", "straggler")
 Rounds = dict[str, list[RoundTrace]]
 

@@ -16,6 +16,8 @@ from trainmark.score.figures.attempt import Question, score_run
 from trainmark.spec.peaks import Matmul, Peaks
 from trainmark.testing.synthetic import Shape, columns_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def quiet_torch(monkeypatch: pytest.MonkeyPatch) -> None:

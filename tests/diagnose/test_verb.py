@@ -18,6 +18,8 @@ from trainmark.report.show import show
 from trainmark.score.records import Diagnosis, Value
 from trainmark.spec.states import JobState
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import time, torch
 from torch.utils.data import DataLoader, Dataset

@@ -15,7 +15,7 @@ from tests.conftest import Cli
 from tests.faults.conftest import claims, wait_for
 from trainmark.i18n.speaker import say
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 
 
 def write_images(folder: Path, train: int = 600, test: int = 100) -> None:

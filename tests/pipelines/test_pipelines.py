@@ -14,6 +14,8 @@ import yaml
 
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 pytest_plugins = ("pytester",)
 

@@ -12,6 +12,8 @@ from trainmark import api
 from trainmark.cli.main import main
 from trainmark.store.rundir import RunDir
 
+pytestmark = pytest.mark.slow
+
 CASE = "noop:none:cpu:1:1:2@preset=smoke,seconds=1.0,steps=120"
 
 

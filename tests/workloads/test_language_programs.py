@@ -71,6 +71,7 @@ def test_other_words_do_not_go_on_from_a_checkpoint(whole, runner, tmp_path):
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_weights_in_one_piece_and_in_shares_learn_alike(runner, text, tmp_path):
     """Two ranks each; the shares are also saved, and the accumulated one makes the same steps of half batches."""
     ddp = runner.run("llama/pytorch.py", tmp_path / "ddp", LLAMA, ranks=2, data=str(text))
