@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from trainmark.store import rundir
+
 # How long an example takes says more of the machine than of the test.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -114,7 +116,7 @@ class Cli:
 
     def run_id(self) -> str:
         """The newest run."""
-        return max(path.name for path in self.runs.iterdir() if (path / "manifest.json").exists())
+        return rundir.find(self.runs, None).id
 
 
 @pytest.fixture

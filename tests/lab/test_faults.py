@@ -300,8 +300,11 @@ def test_a_clock_that_is_off(cli: Cli, hosts: Lab, pair: Path, site_file: Callab
 
 
 @pytest.mark.lab
-def test_two_runs_at_once(cli: Cli, hosts: Lab, pair: Path, site_file: Callable[..., Path]) -> None:
-    """They share hosts and nothing else, and both say that they were not alone."""
+def test_two_runs_at_once(
+    cli: Cli, hosts: Lab, pair: Path, site_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks for it shares hosts and nothing else, and both say that they were not alone."""
+    monkeypatch.setenv("TRAINMARK_BESIDE", "1")
     where = str(site_file(env={"STEPS": "40", "STEP_SECONDS": "0.2"}, container=site.container("docker")))
     both = [cli.start("run", str(pair), "--site", where) for _ in range(2)]
     assert [ended(process) for process in both] == [0, 0]
