@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 from trainmark.devices.node_side import readings
-from trainmark.devices.node_side.readings import mib, number, percent
+from trainmark.devices.node_side.readings import mib, number, pairs_of_lines, percent
 from trainmark.devices.node_side.tools import Parsed, Tool, ToolSampler, detected
 
 VENDOR = "cambricon"
@@ -24,17 +24,11 @@ def parse(text: str) -> Parsed:
     found = _DRIVER.search(text)
     driver = found.group(1) if found else None
     devices: List[Dict[str, Any]] = []
-    name: Optional[Any] = None
-    for line in text.splitlines():
-        first, second = _NAME.match(line), _STATE.match(line)
-        if first:
-            name = first
-        elif second and name is not None:
-            devices.append(_card(name, second))
-            words = name.group(5).split()
-            if driver is None and words and words[-1].startswith("v"):
-                driver = words[-1]
-            name = None
+    for name, state in pairs_of_lines(text, _NAME, _STATE):
+        devices.append(_card(name, state))
+        words = name.group(5).split()
+        if driver is None and words and words[-1].startswith("v"):
+            driver = words[-1]
     return Parsed(devices if _HEAD in text else None, driver)
 
 

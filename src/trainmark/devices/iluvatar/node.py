@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict
 
 from trainmark.devices.node_side import readings
-from trainmark.devices.node_side.readings import mib, number, percent
+from trainmark.devices.node_side.readings import mib, number, pairs_of_lines, percent
 from trainmark.devices.node_side.tools import Parsed, Tool, ToolSampler, detected
 
 VENDOR = "iluvatar"
@@ -21,15 +21,7 @@ _DRIVER = re.compile(r"Driver Version:\s*(\S+)")
 def parse(text: str) -> Parsed:
     """Two lines for each card."""
     driver = _DRIVER.search(text)
-    devices: List[Dict[str, Any]] = []
-    name: Optional[Any] = None
-    for line in text.splitlines():
-        first, second = _NAME.match(line), _STATE.match(line)
-        if first:
-            name = first
-        elif second and name is not None:
-            devices.append(_card(name, second))
-            name = None
+    devices = [_card(name, state) for name, state in pairs_of_lines(text, _NAME, _STATE)]
     return Parsed(devices if "IX-ML" in text else None, driver.group(1) if driver else None)
 
 

@@ -6,7 +6,7 @@ What a vendor does not tell is None, never 0.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 MIB = 1 << 20
 # Of one device at one moment. Counters (`energy_j`, `retired_pages`, `errors`, …) count since the driver was loaded.
@@ -74,6 +74,18 @@ def percent(text: Any) -> Optional[float]:
 def flag(text: Optional[str], good: Iterable[str]) -> Optional[int]:
     """1 where the text is one of `good`, 0 where it is another one."""
     return None if text is None or not text.strip() else int(text.strip() in tuple(good))
+
+
+def pairs_of_lines(text: str, first: Any, second: Any) -> Iterator[Tuple[Any, Any]]:
+    """Tables with two lines for each card: matches of the pattern `first`, each with the next one of `second`."""
+    name = None
+    for line in text.splitlines():
+        begun, rest = first.match(line), second.match(line)
+        if begun:
+            name = begun
+        elif rest and name is not None:
+            yield name, rest
+            name = None
 
 
 def sampled(devices: List[Device]) -> List[Device]:
