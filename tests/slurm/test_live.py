@@ -46,6 +46,6 @@ def test_over_ssh_and_on_slurm(cluster: Lab, slurm_cli: Cli, slurm_site: Callabl
     in_turns(slurm_cli, queue, 2)
     both = slurm_cli.json(*live, "--site", str(over_ssh), "--site-b", queued, code=None)
     in_turns(slurm_cli, both, 2)
-    changed = {note["arguments"]["what"]: (note["arguments"]["before"], note["arguments"]["after"]) for note in both["notes"]}
+    changed = {one["what"]: (one["before"], one["after"]) for one in (note["arguments"] for note in both["notes"])}
     assert changed["launcher"] == ("ssh", "slurm"), changed
     assert jobs(cluster) == []
