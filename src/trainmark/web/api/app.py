@@ -17,6 +17,7 @@ from trainmark.web.api import (
     file_routes,
     job_routes,
     run_routes,
+    secret_routes,
     server_routes,
     site_routes,
     stream_routes,
@@ -32,7 +33,7 @@ _LARGEST_BODY = 1 << 20
 
 
 def make_app(server: Server) -> Litestar:
-    rooms = (account_routes, job_routes, run_routes, site_routes, file_routes, stream_routes)
+    rooms = (account_routes, job_routes, run_routes, site_routes, file_routes, secret_routes, stream_routes)
     v1: list[ControllerRouterHandler] = [route for room in rooms for route in room.ROUTES]
     logging.getLogger("litestar").setLevel(logging.WARNING)
     return Litestar(
