@@ -157,7 +157,7 @@ def _look_up(client: OAuth2Client, provider: Provider) -> _Found:
 
 def _json(client: OAuth2Client, url: str) -> Any:
     _check_address(url)
-    answer = client.get(url, withhold_token=True)
+    answer = client.request("GET", url, withhold_token=True)
     answer.raise_for_status()
     return answer.json()
 
