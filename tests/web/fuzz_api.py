@@ -49,8 +49,8 @@ class Counted:
 
 
 @contextmanager
-def served(home: Path) -> Iterator[tuple[Server, Counted, str]]:
-    server = open_server(Settings(home, burst=10**9, per_second=1e9, stream_seconds=0.3))
+def served(home: Path, **more: Any) -> Iterator[tuple[Server, Counted, str]]:
+    server = open_server(Settings(home, burst=10**9, per_second=1e9, stream_seconds=0.3, **more))
     app = Counted(make_app(server))
     loop = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", access_log=False))
     thread = threading.Thread(target=loop.run, daemon=True)
