@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import sys
+from pathlib import Path
 
 from trainmark.errors import SiteError
 
@@ -23,3 +25,10 @@ def check_account(account: str) -> None:
         raise SiteError(f"account `{account}` is root: jobs do not run as root")
     if not os.path.isdir(found.pw_dir):
         raise SiteError(f"account `{account}` has no home: {found.pw_dir} is not there")
+
+
+def python_of_all() -> str:
+    """The Python that runs this, if other accounts can run it, too; else the one that they find."""
+    program = Path(sys.executable).absolute()
+    places = {place for one in (program, program.resolve()) for place in (one, *one.parents)}
+    return str(program) if all(place.stat().st_mode & 0o001 for place in places) else "python3"

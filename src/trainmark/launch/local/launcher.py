@@ -97,7 +97,7 @@ class LocalLauncher(Launcher):
 
     def for_account(self, site: Site, account: str) -> Site:
         """Through a relay, as on another host: nothing that the account can change is read with this one's rights."""
-        from trainmark.launch.local.accounts import check_account
+        from trainmark.launch.local.accounts import check_account, python_of_all
 
         check_account(account)
         options = SshOptions(become=account, lost_seconds=_options(site).lost_seconds)
@@ -106,8 +106,7 @@ class LocalLauncher(Launcher):
             launcher="ssh",
             launcher_options=msgspec.to_builtins(options),
             hosts=[os.uname().nodename],
-            python=site.python or sys.executable,
-            node_python=sys.executable,
+            python=site.python or python_of_all(),
         )
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:

@@ -124,6 +124,7 @@ def shown(plan: Plan, spec: JobSpec) -> dict[str, Any]:
     hosts = [node.host or HOST.format(node.index) for node in case.nodes]
     fast = [plan.site.fabric[host].ib_address or host if host in plan.site.fabric else host for host in hosts]
     return {
+        "argv": ["bash", f"%DIR%/{COMMAND}"],
         "command": spec.command,
         "host_file": ranktable.hostfile(hosts, spec.devices) if spec.distributed else None,
         "ib_config": ranktable.hostfile(fast, spec.devices) if spec.distributed else None,
