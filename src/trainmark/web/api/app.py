@@ -16,6 +16,7 @@ from trainmark.web.api import (
     account_routes,
     file_routes,
     job_routes,
+    oidc_routes,
     run_routes,
     secret_routes,
     server_routes,
@@ -33,7 +34,16 @@ _LARGEST_BODY = 1 << 20
 
 
 def make_app(server: Server) -> Litestar:
-    rooms = (account_routes, job_routes, run_routes, site_routes, file_routes, secret_routes, stream_routes)
+    rooms = (
+        account_routes,
+        oidc_routes,
+        job_routes,
+        run_routes,
+        site_routes,
+        file_routes,
+        secret_routes,
+        stream_routes,
+    )
     v1: list[ControllerRouterHandler] = [route for room in rooms for route in room.ROUTES]
     logging.getLogger("litestar").setLevel(logging.WARNING)
     return Litestar(

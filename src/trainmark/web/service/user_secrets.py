@@ -1,7 +1,6 @@
 """Secrets of users: encrypted in the database, handed to jobs as files, never shown again.
 
-AES-256-GCM with a key of its own for each row, derived from the server's key. The owner and the name are bound to it: a
-row that was copied to another user or name is of no use.
+The owner and the name are bound to it: a row that was copied to another user or name is of no use.
 """
 
 from __future__ import annotations
@@ -13,10 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from msgspec import Meta
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -24,14 +19,13 @@ from trainmark.agent import private
 from trainmark.errors import SiteError
 from trainmark.store.files import write_whole
 from trainmark.web.server import Server
-from trainmark.web.service import audit, database
+from trainmark.web.service import audit, database, sealing
 from trainmark.web.service.errors import Conflict, NotFound
 from trainmark.web.service.records import Principal
 from trainmark.web.service.tables import secrets
 
 SecretValue = Annotated[str, Meta(min_length=1, max_length=65_536)]
 MOST_SECRETS = 100
-_SALT, _NONCE = 16, 12
 
 
 class SecretInfo(msgspec.Struct, frozen=True):
@@ -48,7 +42,7 @@ def listed(connection: Connection, asker: Principal) -> list[SecretInfo]:
 
 def put(server: Server, asker: Principal, name: str, value: str, address: str) -> SecretInfo:
     """The asker's secret of this name, made or replaced."""
-    values = {"value": _sealed(server.key, asker.id, name, value.encode()), "created": time.time()}
+    values = {"value": sealing.seal(server.key, _purpose(asker.id, name), value.encode()), "created": time.time()}
     own = (secrets.c.owner_id == asker.id, secrets.c.name == name)
     with database.writing(server.engine) as connection:
         if connection.execute(update(secrets).where(*own).values(**values)).rowcount == 0:
@@ -89,8 +83,10 @@ def secrets_for_job(
     private.keep_folder(str(folder))
     made = []
     for row in rows:
-        file = folder / row.name
-        write_whole(file, _opened(server.key, owner, row.name, bytes(row.value)), durable=False, mode=private.FILE)
+        file, value = folder / row.name, sealing.unseal(server.key, _purpose(owner, row.name), bytes(row.value))
+        if value is None:
+            raise SiteError(f"secret `{row.name}` cannot be read with the server's key; its owner must set it again")
+        write_whole(file, value, durable=False, mode=private.FILE)
         made.append(file)
     if uid is not None:
         for path in (*made, folder):
@@ -98,22 +94,5 @@ def secrets_for_job(
     return sorted(made)
 
 
-def _sealed(key: bytes, owner: int, name: str, value: bytes) -> bytes:
-    salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
-    return salt + nonce + AESGCM(_derived(key, salt)).encrypt(nonce, value, _bound(owner, name))
-
-
-def _opened(key: bytes, owner: int, name: str, sealed: bytes) -> bytes:
-    salt, nonce, rest = sealed[:_SALT], sealed[_SALT : _SALT + _NONCE], sealed[_SALT + _NONCE :]
-    try:
-        return AESGCM(_derived(key, salt)).decrypt(nonce, rest, _bound(owner, name))
-    except InvalidTag:
-        raise SiteError(f"secret `{name}` cannot be read with the server's key; its owner must set it again") from None
-
-
-def _derived(key: bytes, salt: bytes) -> bytes:
-    return HKDF(hashes.SHA256(), 32, salt, b"trainmark secrets of users").derive(key)
-
-
-def _bound(owner: int, name: str) -> bytes:
-    return f"{owner} {name}".encode()
+def _purpose(owner: int, name: str) -> str:
+    return f"secret {owner} {name}"
