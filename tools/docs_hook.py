@@ -26,7 +26,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 @event_priority(-200)
 def on_post_build(config: Any, **_: Any) -> None:
-    """The index that pages opened as files search in. The plugin `offline` writes it before the languages are joined."""
+    """The index for pages that are opened as files. The plugin `offline` writes it before the languages are joined."""
     folder = Path(config.site_dir) / "search"
     index = (folder / "search_index.json").read_text("utf-8")
     (folder / "search_index.js").write_text(f"var __index = {index}", "utf-8")
