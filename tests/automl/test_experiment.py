@@ -66,6 +66,8 @@ def test_two_workers_search_train_and_report(cli: Cli) -> None:
     entries = open_ledger(f"journal:{run.path}/automl/ledger.log", run.id).entries()
     assert [entry.state for entry in entries] == ["done"] * 6
     assert len({entry.key for entry in entries}) == 6
+    # What was searched is there for later trials to learn from.
+    assert [len(entry.tried) for entry in entries] == [0, 0, 2, 2, 2, 2]
     trained = sorted((epoch.trial, epoch.run) for epoch in found.epochs if epoch.epoch == 1)
     # One training in the first round, two from the second on.
     assert trained == [(0, 0), (1, 0), *((trial, run) for trial in range(2, 6) for run in (0, 1))]
@@ -88,6 +90,37 @@ def _best_needs_torch_alone(cli: Cli, accuracy: float) -> None:
     )
     assert done.stdout.strip() == "(3, 10)"
     assert json.loads((cli.folder / "best" / "trial.json").read_text())["accuracy"] == accuracy
+
+
+def test_experiments_are_compared_exported_and_packed(cli: Cli) -> None:
+    """By their scores, wherever results of runs are shown."""
+    pictures.write(cli.folder / "data")
+    file = write(cli.folder, workers=1, max_trials=1, training={"epochs": [1]})
+    for _ in range(2):
+        cli("automl", "run", file, code=1)
+    first, second = (path.parent.name for path in sorted(cli.runs.glob("*/manifest.json")))
+    # Two alone tell nothing of chance: a ratio, and no verdict.
+    (found,) = (cli.json("compare", first, second, code=5)["cases"],)
+    assert found[0]["verdict"]["word"] == "inconclusive" and found[0]["verdict"]["ci_low"] is None
+    for _ in range(3):
+        cli("automl", "run", file, code=1)
+    compared = cli.json("compare", first, second, code=None)
+    (found,) = compared["cases"]
+    scores = [cli.json("automl", "report", run)["regulated"] for run in (first, second)]
+    assert compared["metric"] == "regulated_score" and [found["a"], found["b"]] == scores
+    assert found["verdict"]["ratio"] == pytest.approx(scores[1] / scores[0])
+    assert found["verdict"]["ci_low"] < found["verdict"]["ratio"] < found["verdict"]["ci_high"]
+    whole = cli.json("report", first)["experiment"]
+    assert {one["name"]: one["value"] for one in whole["figures"]}["regulated_score"] == scores[0]
+    assert f"small,SUCCEEDED,regulated_score,{scores[0]!r}" in cli("report", first, "--format", "csv").stdout
+    cli("export", "prometheus", first, "-o", str(cli.folder / "e.prom"))
+    assert f'measurement="regulated_score",unit="FLOPS"}} {scores[0]!r}' in (cli.folder / "e.prom").read_text()
+    bundle = str(cli.folder / "submission.tmk")
+    cli("automl", "pack", first, "--unsigned", "-o", bundle)
+    faults = [
+        one["reason"]["code"] for one in cli.json("verify", bundle, code=4)["findings"] if one["severity"] == "fault"
+    ]
+    assert faults == ["not-signed"]
 
 
 def test_data_that_no_worker_can_read_is_said_once(cli: Cli) -> None:

@@ -15,6 +15,8 @@ from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from tests.runs import finished_run
 from trainmark import environments
+from trainmark.agent.exporter.control import monitor
+from trainmark.agent.linux import Proc
 from trainmark.agent.mpi import node_setup
 from trainmark.agent.node_plan import NodePlan
 from trainmark.agent.other_attempts import OtherAttempts
@@ -106,7 +108,10 @@ def test_a_planted_run_is_neither_resumed_nor_stopped(cli: Cli, open_folder: Pat
     planted = finished_run(cli.runs, "20990101-000000-planted-bbbb", {"thing:none:cpu:1:1:1": [10.0]})
     for path in (planted, *planted.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
-    assert f"run {own.name} has nothing left to do" in cli("resume", code=None).stdout
+    alike = planted.rename(planted.with_name("20990101-000000-own-bbbb"))
+    for name in ([], ["last"], ["own"]):
+        assert f"run {own.name} has nothing left to do" in cli("resume", *name, code=None).stdout
+    planted = alike.rename(planted)
     for verb in ("resume", "stop"):
         refused = cli(verb, planted.name, code=2)
         assert "belongs to nobody" in refused.stderr and "Traceback" not in refused.stderr
@@ -114,6 +119,25 @@ def test_a_planted_run_is_neither_resumed_nor_stopped(cli: Cli, open_folder: Pat
     assert cli("report", planted.name).stdout, "looking at it is harmless"
     own.chmod(0o777)
     assert "others can write to it" in cli("resume", own.name, code=2).stderr
+
+
+@as_root
+@pytest.mark.parametrize("verb", [("diagnose",), ("compare", "--live", "--no-check")])
+def test_a_planted_run_is_not_run_again(cli: Cli, open_folder: Path, verb: tuple[str, ...]) -> None:
+    """Whatever makes a new run of an old one runs the commands that stand in it."""
+    ran = open_folder / "ran"
+    said = r"step (?P<step>\d+) took (?P<seconds>[\d.]+) s"
+    program = f"open({str(ran)!r}, 'a').write('x'); [print('step', n, 'took 0.1 s') for n in range(1, 61)]"
+    cli("exec", "--name", "own", "--pattern", said, "--batch", "8", "--", sys.executable, "-c", program, code=None)
+    planted = cli.runs / cli.run_id()
+    for path in (planted, *planted.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    ran.unlink()
+    names = [planted.name] if verb == ("diagnose",) else [planted.name, planted.name]
+    refused = cli(*verb, *names, code=2)
+    assert "belongs to nobody" in refused.stderr and "Traceback" not in refused.stderr
+    assert not ran.exists() and rundir.run_ids(cli.runs) == [planted.name]
+    assert "no runs here" in cli(*verb, *("last" for _ in names), code=2).stderr
 
 
 @as_root
@@ -193,6 +217,23 @@ def test_other_attempts_are_not_looked_for_in_a_planted_folder(tmp_path: Path, o
     attempts = OtherAttempts(str(folder), "here", "ab" * 8)
     attempts.enter()
     assert attempts.leave() == [] and victim.read_text() == "mine\n" and os.listdir(folder) == ["here.0000"]
+
+
+@as_root
+def test_a_planted_record_of_a_monitor_ends_no_process(open_folder: Path) -> None:
+    """As in a work folder that the group could once write to."""
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        record = {"pid": victim.pid, "ticks": Proc().start_ticks(victim.pid), "port": 1, "address": "127.0.0.1"}
+        (open_folder / "monitor.json").write_text(json.dumps(record))
+        os.chown(open_folder / "monitor.json", NOBODY, NOBODY)
+        assert monitor({"action": "stop"}, str(open_folder), []) == {"stopped": False} and victim.poll() is None
+        os.chown(open_folder / "monitor.json", 0, 0)
+        for damaged in ({**record, "pid": -1}, {**record, "port": None}, {**record, "ticks": "x"}, [record], None):
+            (open_folder / "monitor.json").write_text(json.dumps(damaged))
+            assert monitor({"action": "status"}, str(open_folder), []) == {"running": False}
+        (open_folder / "monitor.json").write_text(json.dumps(record))
+        assert monitor({"action": "stop"}, str(open_folder), []) == {"stopped": True}
+        assert Proc().start_ticks(victim.pid) is None
 
 
 def test_a_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
