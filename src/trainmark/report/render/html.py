@@ -40,14 +40,14 @@ def render(document: doc.Document, language: str | None = None) -> str:
 
 
 @cache
-def _file(name: str) -> str:
+def file(name: str) -> str:
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def _wrapped(page: Markup, title: str, body: str, *, forced: bool) -> str:
     """Only this style and this script may run, by their hashes, and nothing may be fetched: even markup that slipped
     through could do nothing. `forced`: the language was chosen, so the browser's does not matter."""
-    style, script = palette.css() + _file("page.css"), _file("page.js")
+    style, script = palette.css() + file("page.css"), file("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
