@@ -66,6 +66,8 @@ def test_two_workers_search_train_and_report(cli: Cli) -> None:
     entries = open_ledger(f"journal:{run.path}/automl/ledger.log", run.id).entries()
     assert [entry.state for entry in entries] == ["done"] * 6
     assert len({entry.key for entry in entries}) == 6
+    # What was searched is there for later trials to learn from.
+    assert [len(entry.tried) for entry in entries] == [0, 0, 2, 2, 2, 2]
     trained = sorted((epoch.trial, epoch.run) for epoch in found.epochs if epoch.epoch == 1)
     # One training in the first round, two from the second on.
     assert trained == [(0, 0), (1, 0), *((trial, run) for trial in range(2, 6) for run in (0, 1))]

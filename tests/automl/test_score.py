@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainmark.automl.experiment import record, schedule, score
-from trainmark.automl.experiment.config import Hpo, Training
+from trainmark.automl.experiment.config import Hpo, Range, Training
 from trainmark.automl.experiment.record import Epoch, Record, _once
 from trainmark.automl.experiment.rules import IMAGENET, RULES, Facts, judge
 from trainmark.automl.experiment.schedule import EarlyStop
@@ -106,6 +106,22 @@ def test_hyper_parameters_are_searched_from_the_configured_round_on() -> None:
     assert wants_more(hpo, 3, [first, second]) and not wants_more(hpo, 3, [first, second, second])
     # Asked again after a crash, with the same trainings on record, it says the same.
     assert suggest(hpo, [first], 7) == second.values
+
+
+def test_a_search_learns_from_the_trials_before_it() -> None:
+    hpo = Hpo(from_round=0, searches=1, space={"dropout": Range(low=0.0, high=0.2)})
+    own = [Tried({"dropout": 0.1}, 0.5)]
+
+    def suggested(history: list[list[Tried]]) -> float:
+        return sum(suggest(hpo, own, seed, history)["dropout"] for seed in range(40)) / 40
+
+    # In each of these trials the second training did better, at another level of accuracy each.
+    levels = [number / 25 for number in range(24)]
+    low = [[Tried({"dropout": 0.18}, level), Tried({"dropout": 0.02}, level + 0.01)] for level in levels]
+    high = [[Tried({"dropout": 0.02}, level), Tried({"dropout": 0.18}, level + 0.01)] for level in levels]
+    assert suggested(low) < 0.05 < suggested([]) < 0.15 < suggested(high)
+    # The second search already depends on the first.
+    assert suggested(low[:1]) < 0.05 and suggested(high[:1]) > 0.15
 
 
 def test_searches_that_gain_nothing_end() -> None:

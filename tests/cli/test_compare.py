@@ -31,6 +31,8 @@ def test_words_figures_and_the_exit_code(cli: Cli) -> None:
     assert found["overall"]["verdict"]["ratio"] == pytest.approx(0.9**0.5, rel=1e-6)
     assert found["overall"]["word"] == "slower" and found["overall"]["missing"] == []
     assert cli.json("compare", "last", "20260101-a")["cases"][0]["verdict"]["word"] == "faster"
+    between = cli("compare", "20260101-a", "--threshold", "12%", "20260102-b")
+    assert "slower by 10 %" in between.stdout, "names may stand on both sides of an option"
 
 
 def test_cases_are_matched_whatever_their_repeats(cli: Cli) -> None:

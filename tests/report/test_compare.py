@@ -48,3 +48,24 @@ def test_only_the_same_rounds_are_paired(tmp_path: Path) -> None:
     assert "Welch" in say(case.verdict.method)
     (case,) = compared(tmp_path / "same", {ONE: [1, 2, 4], TWO: [1, 2, 4]}, []).cases
     assert "paired" in say(case.verdict.method)
+
+
+def test_blocks_whose_nodes_differ_are_told(tmp_path: Path) -> None:
+    """As on a Slurm that gives other nodes to every turn."""
+    run = RunDir(finished_run(tmp_path, "run", {ONE: [50.0, 50.5, 49.5], TWO: [50.2, 50.4, 49.8]}))
+    report = build(run)
+    nodes = {ONE: ["n1", "n2", "n1"], TWO: ["n1", "n1", "n2"]}
+    cases = [
+        msgspec.structs.replace(
+            case,
+            runs=[RunReport(number, 1, [host], "steady", 1, 2, 50.0, 50.0) for number, host in enumerate(hosts, 1)],
+        )
+        for case, hosts in zip(report.cases, nodes.values(), strict=True)
+    ]
+    report = msgspec.structs.replace(report, cases=cases)
+    one, two = (Side(report, run.manifest(), case.replace(":4", ":*")) for case in (ONE, TWO))
+    (case,) = compare_many([one, two], "throughput", 0.03, 0.05)[0].cases
+    assert "paired" in say(case.verdict.method)
+    assert [say(note) for note in case.notes] == [
+        "in 2 of 3 blocks A and B ran on different nodes: what these differ by is part of the interval"
+    ]

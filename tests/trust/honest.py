@@ -36,9 +36,9 @@ def nodes(run: RunDir) -> list[Path]:
     return sorted(run.path.glob("*/round*/attempt*/*noderank*"))
 
 
-def honest_run(runs: Path, *, number: int = 1, seed: int = 7, shape: Shape = SHAPE) -> RunDir:
+def honest_run(runs: Path, *, number: int = 1, seed: int = 7, shape: Shape = SHAPE, case: str = CASE) -> RunDir:
     """The `number`-th run of its series."""
-    run = write_run(runs, CASE, [shape] * 3, load=Load(watts=200.0, counter=False), seed=seed, preset="smoke")
+    run = write_run(runs, case, [shape] * 3, load=Load(watts=200.0, counter=False), seed=seed, preset="smoke")
     manifest = json.loads((run.path / rundir.MANIFEST).read_text())
     place = None
     for count in range(number):

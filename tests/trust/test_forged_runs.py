@@ -331,6 +331,21 @@ def test_a_run_that_did_not_happen_so_is_found(run: RunDir, tmp_path: Path, kind
     assert expected in codes(packed(RunDir(run.path), tmp_path / "forged.tmk"))
 
 
+@pytest.mark.parametrize(("busy", "expected"), [((0.0, 0.0), {"no-device-load"}), ((0.9, 0.8), set())])
+def test_devices_that_idle_while_their_ranks_train_are_found(
+    tmp_path: Path, busy: tuple[float, float], expected: set[str]
+) -> None:
+    """The third device is another user's, and idle."""
+    run = honest_run(tmp_path / "runs", case="resnet50:pytorch:nvidia:1:2:3")
+    devices = [{"index": index, "utilisation": share} for index, share in enumerate((*busy, 0.0))]
+    _samples(lambda sample, _number: sample.update(devices=devices))(run)
+    for node in nodes(run):
+        facts = json.loads((node / rundir.FACTS).read_text())
+        facts["accelerators"] = {"used": [0, 1], "devices": []}
+        (node / rundir.FACTS).write_text(json.dumps(facts))
+    assert codes(packed(RunDir(run.path), tmp_path / "x.tmk")) == expected
+
+
 def test_the_best_of_many_runs_do_not_pass_as_all(tmp_path: Path) -> None:
     run = honest_run(tmp_path / "runs", number=20)
     found = verify.verify(packed(run, tmp_path / "x.tmk"))

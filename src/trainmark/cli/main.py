@@ -234,7 +234,7 @@ def _call(verb: str, rest: list[str], language: str) -> int:
     level, runs = "info", None
     try:
         _check_encoding(rest)
-        args = parser(verb, language).parse_args(rest)
+        args = _parse(parser(verb, language), rest)
         level, runs = args.log_level, getattr(args, "runs", None)
         args.language = language
         args.argv = [verb, *rest]
@@ -270,6 +270,13 @@ def _call(verb: str, rest: list[str], language: str) -> int:
         place = error.filename or (runs if full else None)
         terminal.err(f"trainmark {verb}: {f'{place}: ' if place else ''}{error.strerror or error}\n")
         return SITE_UNUSABLE
+
+
+def _parse(made: argparse.ArgumentParser, rest: list[str]) -> argparse.Namespace:
+    """Names may stand on both sides of options (`compare A --margin 2% B`), where argparse can do that: not with verbs
+    within verbs, and not before a command whose own options are none of ours."""
+    nested = any(action.nargs == argparse.PARSER for action in made._actions)
+    return made.parse_args(rest) if nested or "--" in rest else made.parse_intermixed_args(rest)
 
 
 def _check_encoding(arguments: list[str]) -> None:

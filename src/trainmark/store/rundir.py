@@ -15,7 +15,7 @@ from trainmark.errors import UserError, did_you_mean
 from trainmark.plan.records import CasePlan, Kind, Plan, RoundRef
 from trainmark.spec import site as sites
 from trainmark.store.files import BROKEN, Damaged, decode, make_folders, read_json, write_json
-from trainmark.store.series import Place
+from trainmark.store.series import SeriesPlace
 
 MANIFEST = "manifest.json"
 RUN_LOG = "run.log"
@@ -72,7 +72,7 @@ class Manifest(msgspec.Struct, frozen=True):
     # False for a run of trainmark's own.
     imported: Imported | bool = False
     # None in runs of older versions.
-    series: Place | None = None
+    series: SeriesPlace | None = None
 
 
 class RunDir:

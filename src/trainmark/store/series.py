@@ -21,7 +21,7 @@ from trainmark.store.files import read_bytes
 NAME = ".series.jsonl"
 
 
-class Place(msgspec.Struct, frozen=True):
+class SeriesPlace(msgspec.Struct, frozen=True):
     """Where a run stands in its series, which `name` identifies. `previous`: SHA-256 of the line before, or empty."""
 
     name: str
@@ -34,7 +34,7 @@ class Line(msgspec.Struct, frozen=True):
 
     run: str
     created: int
-    series: Place
+    series: SeriesPlace
 
 
 def name_of(plan: Plan) -> str:
@@ -44,14 +44,14 @@ def name_of(plan: Plan) -> str:
     return hashlib.sha256("\n".join([plan.suite, *cases, *hosts]).encode()).hexdigest()[:16]
 
 
-def join(runs: Path, run: str, plan: Plan, created: int) -> Place | None:
+def join(runs: Path, run: str, plan: Plan, created: int) -> SeriesPlace | None:
     """Gives the run its number. None where the folder cannot be locked or written: a run needs no number to be made."""
     name = name_of(plan)
     with contextlib.suppress(OSError), _locked(runs / NAME) as handle:
         lines = _read(handle)
         mine = [line for line, found in lines if found.series.name == name]
         before = hashlib.sha256(lines[-1][0]).hexdigest() if lines else ""
-        place = Place(name, len(mine) + 1, before)
+        place = SeriesPlace(name, len(mine) + 1, before)
         os.write(handle, msgspec.json.encode(Line(run, created, place)) + b"\n")
         return place
     return None

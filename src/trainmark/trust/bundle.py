@@ -21,7 +21,7 @@ from trainmark.trust.records import MANIFEST, ROLES, RUNS, SCHEMA, SIGNATURES, B
 _MOST_MANIFEST = 64 * 1024**2
 
 
-class Opened(msgspec.Struct, frozen=True):
+class OpenBundle(msgspec.Struct, frozen=True):
     """`content`: what is signed. `members`: every file of the archive as it came out."""
 
     path: Path
@@ -50,7 +50,7 @@ def is_bundle(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[Opened]:
+def opened(path: Path) -> Iterator[OpenBundle]:
     """UserError when it is no bundle of a version that can be read."""
     if not path.is_file():
         raise NotABundle(f"{path}: no such file" if not path.exists() else f"{path}: not a plain file")
@@ -58,7 +58,7 @@ def opened(path: Path) -> Iterator[Opened]:
         yield _read(path, Path(folder), archive.unpack(path, Path(folder)))
 
 
-def _read(path: Path, folder: Path, members: dict[str, Member]) -> Opened:
+def _read(path: Path, folder: Path, members: dict[str, Member]) -> OpenBundle:
     if MANIFEST not in members or members[MANIFEST].size > _MOST_MANIFEST:
         raise NotABundle(f"{path}: not a bundle: {MANIFEST} is not in it")
     content = (folder / MANIFEST).read_bytes()
@@ -73,7 +73,7 @@ def _read(path: Path, folder: Path, members: dict[str, Member]) -> Opened:
         raise NotABundle(f"{path}: not a bundle: {MANIFEST} cannot be read: {error}") from None
     if not all(map(is_name, manifest.runs)) or len(set(manifest.runs)) < len(manifest.runs):
         raise NotABundle(f"{path}: not a bundle: {MANIFEST} names a run that is no name, or one twice")
-    return Opened(path, folder, manifest, content, members)
+    return OpenBundle(path, folder, manifest, content, members)
 
 
 class _Head(msgspec.Struct):

@@ -201,8 +201,8 @@ class RunChecks:
             self._count("events", found.lines)
             sampled = events.samples(folder)
             # A program without a framework trains nothing, and may sleep.
-            computes = case.vendor == "cpu" and case.framework != "none"
-            for why in plausibility.of_attempt(found, sampled, computes=computes):
+            trains_on = "" if case.framework == "none" else "cpu" if case.vendor == "cpu" else "device"
+            for why in plausibility.of_attempt(found, sampled, trains_on):
                 yield fault(why, place)
             if plausibility.one_account_only(found, sampled):
                 yield remark(reason("one-account-only"), place)

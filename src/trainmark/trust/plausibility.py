@@ -29,8 +29,10 @@ LEAST_LIKE = 0.9
 # The agents' account of speed may differ from that of the events by this, or by four standard errors if that is more.
 SPEED_TOLERANCE = 0.02
 LEAST_ACCOUNTS = 10
-# Processors that ranks which compute on them use at least, all together.
+# Processors that ranks which compute on them use at least, all together; the share of its time that a device of theirs
+# is busy at least. Vendors' tools tell whole percents: a device that trains is above one of them.
 LEAST_LOAD = 0.02
+LEAST_BUSY = 0.01
 # Events may begin and end this many seconds outside of what was sampled.
 CLOCK_SLACK = 5.0
 # A measured peak is itself uncertain by about this much.
@@ -39,8 +41,8 @@ PEAK_TOLERANCE = 1.10
 LEAST_POWER = 0.9
 
 
-def of_attempt(columns: Columns, samples: Sequence[NodeSamples], *, computes: bool) -> Iterator[Reason]:
-    """What cannot be true of one attempt. `computes`: its ranks train on the host's processors."""
+def of_attempt(columns: Columns, samples: Sequence[NodeSamples], trains_on: str = "") -> Iterator[Reason]:
+    """What cannot be true of one attempt. `trains_on`: `cpu` or `device`; empty when nothing is known of its load."""
     nodes = {one.node: one for one in samples}
     for rank in columns.ranks:
         node = nodes.get(rank.node)
@@ -52,8 +54,8 @@ def of_attempt(columns: Columns, samples: Sequence[NodeSamples], *, computes: bo
     for node in samples:
         here = [rank for rank in columns.ranks if rank.node == node.node and rank.steps is not None]
         if here:
-            if computes:
-                yield from _load(here, node)
+            if trains_on:
+                yield from _load(here, node) if trains_on == "cpu" else _device_load(here, node)
             yield from _power(here, node)
 
 
@@ -206,6 +208,28 @@ def _load(ranks: Sequence[RankColumns], node: NodeSamples) -> Iterator[Reason]:
     ]
     if found and sum(found) / len(found) < LEAST_LOAD:
         yield reason("no-load", node=node.host, cores=round(sum(found) / len(found), 4))
+
+
+def _device_load(ranks: Sequence[RankColumns], node: NodeSamples) -> Iterator[Reason]:
+    """A rank that trains on a device uses it. Where the tool of its vendor does not tell, nothing is said."""
+    begin, end = _training(ranks)
+    if (end - begin) / NS < 5:
+        return
+    busy: dict[int, list[float]] = {}
+    for record in node.within(begin, end):
+        devices = record.get("devices")
+        for one in devices if isinstance(devices, list) else ():
+            index = one.get("index") if isinstance(one, dict) else None
+            used = node.devices is None or index in node.devices
+            if isinstance(index, int) and used and is_number(one.get("utilisation")):
+                busy.setdefault(index, []).append(float(one["utilisation"]))
+    # Without knowing which devices the ranks had, idle ones beside them are no contradiction.
+    shares = {index: sum(values) / len(values) for index, values in busy.items() if len(values) >= 3}
+    if node.devices is None and any(share >= LEAST_BUSY for share in shares.values()):
+        return
+    for index, share in sorted(shares.items()):
+        if share < LEAST_BUSY:
+            yield reason("no-device-load", node=node.host, device=index, percent=round(100 * share, 2))
 
 
 def _power(ranks: Sequence[RankColumns], node: NodeSamples) -> Iterator[Reason]:

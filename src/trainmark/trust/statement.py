@@ -36,7 +36,7 @@ class Envelope(msgspec.Struct, frozen=True):
     signatures: list[dict[str, str]]
 
 
-class Opened(msgspec.Struct, frozen=True):
+class OpenEnvelope(msgspec.Struct, frozen=True):
     """An envelope whose signature was looked at. `statement` is what it says, whoever said it."""
 
     signature: Signature
@@ -92,7 +92,7 @@ def sign(
     return f"signatures/{role}-{signed['keyid'][:16]}.json", canonical(envelope)
 
 
-def open_envelope(content: bytes, manifest: bytes, known: dict[str, str]) -> Opened | None:
+def open_envelope(content: bytes, manifest: bytes, known: dict[str, str]) -> OpenEnvelope | None:
     """What a signature is worth; None when it cannot even be read. `known`: fingerprints and names of trusted keys."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -124,7 +124,7 @@ def open_envelope(content: bytes, manifest: bytes, known: dict[str, str]) -> Ope
     except (msgspec.DecodeError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     key = keys.fingerprint(public)
-    return Opened(Signature(role, key, valid, known.get(key)), statement)
+    return OpenEnvelope(Signature(role, key, valid, known.get(key)), statement)
 
 
 def _subject(manifest: bytes) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import msgspec
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.ledger.ledger import Entry, Ledger
 from trainmark.automl.search.generator import Generator, start_model_of, summary
+from trainmark.automl.search.hpo import Tried
 from trainmark.reasons import Reason, reason
 
 # An entry during whose training so many workers crashed is not tried again.
@@ -27,12 +28,14 @@ Note = Callable[[str, dict[str, Any]], None]
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What to train: layers from number `body` on were added by the search, `parent` is to inherit from."""
+    """What to train: layers from number `body` on were added by the search, `parent` is to inherit from, `searched` are
+    trainings of similar networks, trial by trial."""
 
     entry: Entry
     round: int
     body: int
     parent: Entry | None
+    searched: list[list[Tried]] = []
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -185,4 +188,7 @@ class TrialClient:
     def _assignment(self, entry: Entry) -> Assignment:
         body = len(self._generator.graph_of(start_model_of(self._ledger, entry)).layers)
         parent = None if entry.parent is None else self._ledger.known(entry.parent)
-        return Assignment(entry, self._experiment.round_of(entry.number), body, parent)
+        round_number, hpo = self._experiment.round_of(entry.number), self._experiment.hpo
+        searches = hpo.searches and hpo.space and round_number >= hpo.from_round
+        searched = self._generator.searched_nearby(entry, self._ledger.entries()) if searches else []
+        return Assignment(entry, round_number, body, parent, searched)

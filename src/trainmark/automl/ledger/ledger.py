@@ -52,6 +52,8 @@ class Entry(msgspec.Struct, frozen=True):
     why: Reason | None = None
     # The best hyper-parameters, which children begin with.
     best: dict[str, Any] = {}
+    # Its trainings, where there were several: values and accuracy of each.
+    tried: list[dict[str, Any]] = []
     # Only where workers share no folder.
     graph: str | None = None
     # The claim: Optuna's id of its trial, and which claim of this entry it is.
@@ -158,6 +160,7 @@ class Ledger:
             value=trial.values[0] if trial.values and state in ("done", "pruned") else None,
             why=as_reason(fields.get("why")),
             best=fields.get("best", {}),
+            tried=fields.get("tried", []),
             graph=fields.get("graph"),
             claim=trial._trial_id,
             attempt=int(attrs.get("attempt", 1)),

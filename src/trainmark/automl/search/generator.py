@@ -16,10 +16,14 @@ from trainmark.automl.graph.start_networks import STARTS, start
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry, Ledger
 from trainmark.automl.search import policy as policies
+from trainmark.automl.search.features import features
+from trainmark.automl.search.hpo import Tried
 from trainmark.automl.search.policy import Proposal, Trial
 from trainmark.errors import UserError, one_of
 
 _TRIES = 16
+# A search for hyper-parameters looks at so many of the last trials that searched, and learns from the nearest of them.
+_SEARCHED, _NEAREST = 200, 24
 
 
 def limits_of(experiment: Experiment) -> Limits:
@@ -75,6 +79,15 @@ class Generator:
 
     def graph_of(self, entry: Entry) -> Graph:
         return self._files.graph(entry.file, entry.graph)
+
+    def searched_nearby(self, entry: Entry, entries: list[Entry]) -> list[list[Tried]]:
+        """The trainings of trials that searched hyper-parameters, of networks that are most like the entry's."""
+        searched = [one for one in entries if one.number != entry.number and len(one.tried) > 1][-_SEARCHED:]
+        if not searched:
+            return []
+        rows = features([self.graph_of(entry), *map(self.graph_of, searched)]).rows
+        nearest = (-(rows[1:] @ rows[0])).argsort(kind="stable")[:_NEAREST]
+        return [msgspec.convert(searched[at].tried, list[Tried]) for at in nearest]
 
     def make(self, entries: list[Entry]) -> Entry | None:
         """One more entry, claimed by this worker; None when there are as many as there may be. `entries` are all."""
@@ -148,5 +161,5 @@ def start_model_of(ledger: Ledger, entry: Entry) -> Entry:
 def summary(entry: Entry) -> dict[str, object]:
     """An entry as it stands in the record."""
     fields: dict[str, object] = msgspec.to_builtins(entry)
-    del fields["graph"], fields["claim"], fields["why"]
+    del fields["graph"], fields["claim"], fields["why"], fields["tried"]
     return fields

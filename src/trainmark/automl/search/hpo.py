@@ -1,4 +1,5 @@
-"""Hyper-parameters of one trial: those inherited, then what Optuna's TPE suggests from how the trial's trainings went.
+"""Hyper-parameters of one trial: those inherited, then what Optuna's TPE suggests from how trainings went: the trial's
+own, and those of trials with similar networks.
 
 It has no state but the trainings themselves: asked again with the same ones, it suggests the same.
 """
@@ -51,21 +52,31 @@ def wants_more(hpo: Hpo, round_number: int, tried: Sequence[Tried]) -> bool:
     return idle < hpo.patience
 
 
-def suggest(hpo: Hpo, tried: Sequence[Tried], seed: int) -> Values:
-    """Values for the next training, from those so far."""
+def suggest(hpo: Hpo, tried: Sequence[Tried], seed: int, elsewhere: Sequence[Sequence[Tried]] = ()) -> Values:
+    """Values for the next training, from those so far. `elsewhere`: the trainings of other trials, trial by trial.
+
+    Networks differ in what they reach, so a training counts by how far it is above the mean of its own trial.
+    """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(seed=seed + len(tried))
+    sampler = optuna.samplers.TPESampler(seed=seed + len(tried), n_startup_trials=1)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     space = {name: distribution(name, given) for name, given in sorted(hpo.space.items())}
-    for one in tried:
-        known = {name: one.values.get(name) for name in space}
-        if one.accuracy is not None and all(_inside(space[name], value) for name, value in known.items()):
-            study.add_trial(optuna.trial.create_trial(params=known, distributions=space, value=one.accuracy))
+    for trainings in (*elsewhere, tried):
+        for values, gain in _gains(trainings):
+            known = {name: values.get(name) for name in space}
+            if all(_inside(space[name], value) for name, value in known.items()):
+                study.add_trial(optuna.trial.create_trial(params=known, distributions=space, value=gain))
     found = study.ask(space).params
     base = dict(tried[0].values) if tried else {}
     return {**base, **{name: _plain(name, value) for name, value in found.items()}}
+
+
+def _gains(trainings: Sequence[Tried]) -> list[tuple[Values, float]]:
+    known = [(one.values, one.accuracy) for one in trainings if one.accuracy is not None]
+    mean = sum(accuracy for _, accuracy in known) / len(known) if known else 0.0
+    return [(values, accuracy - mean) for values, accuracy in known]
 
 
 def distribution(name: str, given: Range) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainmark.emulate.modelarts.faults import Faults
 from trainmark.emulate.modelarts.objects import Objects, StoreError
-from trainmark.emulate.modelarts.worker import Place, Start, Worker, WorkerFailed
+from trainmark.emulate.modelarts.worker import Start, Worker, WorkerFailed, WorkerPlace
 
 ENDED = ("Completed", "Failed", "Terminated", "Abnormal")
 _LOOK_SECONDS = 0.05
@@ -108,7 +108,10 @@ class Jobs:
             return
         workers = [
             Worker(
-                Place(job.id, index, job.nodes, job.cards), job.record["algorithm"], self._objects, _made(folder, index)
+                WorkerPlace(job.id, index, job.nodes, job.cards),
+                job.record["algorithm"],
+                self._objects,
+                _made(folder, index),
             )
             for index in range(job.nodes)
         ]

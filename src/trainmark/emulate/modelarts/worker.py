@@ -33,7 +33,7 @@ class WorkerFailed(Exception):
     """It could not be started; the text goes into the log and the status."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class WorkerPlace(msgspec.Struct, frozen=True):
     """Where in the job a worker is."""
 
     job: str
@@ -54,7 +54,7 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Worker:
-    def __init__(self, place: Place, algorithm: dict[str, Any], objects: Objects, folder: Path) -> None:
+    def __init__(self, place: WorkerPlace, algorithm: dict[str, Any], objects: Objects, folder: Path) -> None:
         self.place, self._algorithm, self._objects, self._folder = place, algorithm, objects, folder
         self.home = folder / "home" / "ma-user"
         self.mount = self.home / "modelarts"
@@ -318,7 +318,7 @@ def address(index: int) -> str:
     return f"127.0.{index // 250}.{index % 250 + 1}"
 
 
-def rank_table(place: Place) -> dict[str, Any]:
+def rank_table(place: WorkerPlace) -> dict[str, Any]:
     """As the platform writes it."""
     instances = [
         {
@@ -339,7 +339,7 @@ def rank_table(place: Place) -> dict[str, Any]:
     return {"status": "completed", "group_count": "1", "group_list": [group]}
 
 
-def converted_table(place: Place) -> dict[str, Any]:
+def converted_table(place: WorkerPlace) -> dict[str, Any]:
     """As the engine's own start program hands it to the boot file."""
     servers = [
         {
@@ -359,12 +359,12 @@ def converted_table(place: Place) -> dict[str, Any]:
     return {"version": "1.0", "server_count": str(place.count), "server_list": servers, "status": "completed"}
 
 
-def _device_ip(place: Place, worker: int, card: int) -> str:
+def _device_ip(place: WorkerPlace, worker: int, card: int) -> str:
     number = worker * place.cards + card
     return f"127.1.{number // 250}.{number % 250 + 1}"
 
 
-def _card(place: Place, card: int) -> dict[str, str]:
+def _card(place: WorkerPlace, card: int) -> dict[str, str]:
     rank = place.index * place.cards + card
     return {
         "RANK_ID": str(rank),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -14,7 +14,7 @@ from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
 from trainmark.plan.turns import partners
 from trainmark.reasons import Reason, reason
-from trainmark.report.make import occasions
+from trainmark.report.make import differences, occasions
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.records import Flag, Measurement, Verdict, VerdictWord
 from trainmark.score.stats import variation as variations
@@ -164,7 +164,10 @@ def compare_many(
                 cases=cases,
                 left=table.left,
                 overall=Overall("incomplete" if table.missing or whole is None else whole.word, table.missing, whole),
-                notes=[*_not_finished(sides[0], other), *_changes(_machine(sides[0]), _machine(other))],
+                notes=[
+                    *_not_finished(sides[0], other),
+                    *differences.changes(differences.machine(sides[0].manifest), differences.machine(other.manifest)),
+                ],
             )
         )
     return found
@@ -195,9 +198,9 @@ def _prepare(a: Side, b: Side, metric: str, force: bool, runs: Path | None) -> _
     usable = []
     for one, other in matches:
         without = [seen for seen in (one, other) if seen.obstacle]
-        changed = None if force else _other_model(one, other)
+        changed = None if force else differences.other_model(one, other)
         if not force and not changed and a.case is None:
-            changed = _other_workload(one, other)
+            changed = differences.other_workload(one, other)
         if without:
             left.append(NotCompared(without[0].plan.id.identity, [seen.obstacle for seen in without if seen.obstacle]))
             missing += [seen.plan.id.identity for seen in without] if len(without) == 1 else []
@@ -210,9 +213,15 @@ def _prepare(a: Side, b: Side, metric: str, force: bool, runs: Path | None) -> _
     if refused and not usable:
         raise UserError(f"{a.report.run} and {b.report.run}: {say(refused[0])}")
     together = _together(a, b)
-    estimates = [verdicts.estimate(_pair(one, other, together)) for one, other in usable]
+    pairs = [_pair(one, other, together) for one, other in usable]
+    estimates = [verdicts.estimate(pair) for pair in pairs]
     if together:
-        return _Table(usable, left, missing, estimates, [_Beside(None, _turns(a, b))] * len(usable))
+        apart = [
+            differences.blocks_apart(one.nodes, other.nodes) if pair.paired else []
+            for (one, other), pair in zip(usable, pairs, strict=True)
+        ]
+        beside = [_Beside(None, [*_turns(a, b), *notes]) for notes in apart]
+        return _Table(usable, left, missing, estimates, beside)
     judged = _over_occasions(a, b, usable, estimates, metric, runs)
     return _Table(usable, left, missing, [one for one, _ in judged], [beside for _, beside in judged])
 
@@ -295,38 +304,6 @@ def _not_finished(a: Side, b: Side) -> list[Reason]:
 
 def _turns(a: Side, b: Side) -> list[Reason]:
     return [reason("taken-in-turns", blocks=len(a.manifest.plan.blocks))] if _in_turns(a, b) else []
-
-
-def _other_model(a: _Seen, b: _Seen) -> Reason | None:
-    """Why the two train different models or sizes of one, so that no word of speed holds; None when they do not."""
-    one, other = a.report.trained, b.report.trained
-    names = [a.plan.workload, b.plan.workload]
-    # Of a user's own program nothing is known but its name.
-    if one is not None and other is not None and one.model and other.model:
-        if names[0] != names[1]:
-            return reason("other-model", before=names[0], after=names[1])
-        if one.model != other.model:
-            return reason("other-model", before=_sizes(one.model), after=_sizes(other.model))
-    if names[0] == names[1] and a.report.preset != b.report.preset:
-        return reason("other-preset", before=a.report.preset, after=b.report.preset)
-    return None
-
-
-def _sizes(model: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in model.items()) or "–"
-
-
-def _other_workload(a: _Seen, b: _Seen) -> Reason | None:
-    """Why two cases of one name are not the same work; None when they are."""
-    versions = [seen.plan.version for seen in (a, b)]
-    if all(versions):
-        differ = versions[0] != versions[1]
-    else:
-        # One was made before versions were written down: what is left are fingerprints without a reason to differ.
-        differ = a.report.fingerprint != b.report.fingerprint and not _changes(
-            _configuration(a.plan), _configuration(b.plan)
-        )
-    return reason("other-workload", before=versions[0] or "–", after=versions[1] or "–") if differ else None
 
 
 def _match(a: Side, b: Side, metric: str) -> tuple[list[tuple[_Seen, _Seen]], list[NotCompared], list[str]]:
@@ -420,19 +397,13 @@ def _compared(a: _Seen, b: _Seen, verdict: Verdict, beside: _Beside) -> Compared
         b=geometric_mean(b.speeds),
         unit=f"{a.plan.unit}/s",
         verdict=verdict,
-        notes=[*beside.notes, *_fingerprints(a, b), *notes],
-        forced=a.report.case == b.report.case and bool(_other_model(a, b) or _other_workload(a, b)),
+        notes=[*beside.notes, *differences.fingerprints(a, b), *notes],
+        forced=a.report.case == b.report.case
+        and bool(differences.other_model(a, b) or differences.other_workload(a, b)),
         flags_a=a.report.flags,
         flags_b=b.report.flags,
         variation=beside.variation,
     )
-
-
-def _fingerprints(a: _Seen, b: _Seen) -> list[Reason]:
-    if a.report.fingerprint == b.report.fingerprint:
-        return []
-    changes = _changes(_configuration(a.plan), _configuration(b.plan)) or [reason("workload-changed")]
-    return [reason("fingerprints-differ", a=a.report.fingerprint, b=b.report.fingerprint, changes=changes)]
 
 
 def _cautions(seen: _Seen) -> Iterator[Reason]:
@@ -448,43 +419,6 @@ def _cautions(seen: _Seen) -> Iterator[Reason]:
             )
 
 
-def _configuration(plan: CasePlan) -> dict[str, Any]:
-    case = plan.id
-    fields = ("workload", "framework", "device", "vendor", "preset", "division", "data", "checkpoint")
-    named = {name: getattr(plan, name) for name in fields}
-    return {**named, "nodes": case.nnodes, "processes": case.nproc, **plan.params}
-
-
-def _machine(side: Side) -> dict[str, Any]:
-    """What a reader would ask first when figures differ."""
-    manifest = side.manifest
-    facts = manifest.provenance.get("facts") or {}
-    processor = facts.get("cpu") or {}
-    packages = manifest.provenance.get("packages") or {}
-    hosts = sorted({node.host for case in manifest.plan.cases for node in case.nodes if node.host})
-    return {
-        "hosts": ", ".join(hosts),
-        "processor": processor.get("model"),
-        "threads": processor.get("threads"),
-        "kernel": facts.get("kernel"),
-        "torch": packages.get("torch"),
-        "trainmark": manifest.trainmark,
-    }
-
-
 def ratio_text(verdict: Verdict) -> str:
     interval = "" if verdict.ci_low is None else f" ({verdict.ci_low:.3f} … {verdict.ci_high:.3f})"
     return f"{verdict.ratio:.3f}{interval}"
-
-
-def _changes(a: dict[str, Any], b: dict[str, Any]) -> list[Reason]:
-    names: Sequence[str] = [*a, *(name for name in b if name not in a)]
-    return [
-        reason("changed", what=name, before=_shown(a.get(name)), after=_shown(b.get(name)))
-        for name in names
-        if a.get(name) != b.get(name)
-    ]
-
-
-def _shown(value: Any) -> str:
-    return "–" if value is None else str(value)

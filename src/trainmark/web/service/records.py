@@ -91,6 +91,12 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Of each node: devices that it takes, and processes that are started.
     devices: Annotated[int, Meta(ge=1, le=1024)] = 1
     processes: Annotated[int, Meta(ge=1, le=1024)] = 1
+    # A command whose workers reach each other: a host file, a key and an sshd of its own. `run_on`: which workers run
+    # the command; the others serve it until it ends.
+    distributed: bool = False
+    run_on: Literal["all", "first"] = "all"
+    # Seconds that a command's workers stay, with all that was started there, after it has ended.
+    keep_open: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
     # None: a benchmark takes its hosts whole, a command its devices.
     whole_host: bool | None = None
     image: Annotated[str, Meta(max_length=300)] | None = None

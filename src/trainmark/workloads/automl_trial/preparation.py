@@ -118,17 +118,17 @@ class Preparation:
 
     def _make(self, trial: Trial, given: Assignment) -> Prepared:
         if not trial.values:
-            trial.values = self._values(trial, given.parent)
+            trial.values = self._values(trial, given)
         graph = self._files.graph(given.entry.file, given.entry.graph)
         graph = tuned(graph, given.body, trial.values["kernel_size"], trial.values["dropout"])
         counts = {rules: flops.count(graph, rules) for rules in flops.RULES}
         return Prepared(graph, counts, self._filled(trial, graph, given.parent))
 
-    def _values(self, trial: Trial, parent: Entry | None) -> Values:
+    def _values(self, trial: Trial, given: Assignment) -> Values:
         if trial.tried:
             seed = self._experiment.seed + trial.entry.number
-            return hpo.suggest(self._experiment.hpo, trial.tried, seed)
-        return hpo.inherited(self._experiment.training, parent.best if parent is not None else {})
+            return hpo.suggest(self._experiment.hpo, trial.tried, seed, given.searched)
+        return hpo.inherited(self._experiment.training, given.parent.best if given.parent is not None else {})
 
     def _filled(self, trial: Trial, graph: Graph, parent: Entry | None) -> nn.Module | None:
         """With the checkpoint's weights or the parent's; None where they are not all there are."""

@@ -7,6 +7,7 @@ import os
 import time
 from typing import Any
 
+import msgspec
 import torch
 import torch.nn.functional as functional
 import trainmark_probe as probe
@@ -130,6 +131,8 @@ class Trainer:
         trained = tuned(graph, given.body, values["kernel_size"], values["dropout"])
         best = {name: value for name, value in values.items() if name != "kernel_size"}
         fields: dict[str, Any] = {"best": best, "file": self._files.name(trained)}
+        if trial.run > 1:
+            fields["tried"] = msgspec.to_builtins(trial.tried)
         if trial.entry.graph is not None:
             fields["graph"] = encode(trained).decode()
         if self._ranks.rank == 0:
