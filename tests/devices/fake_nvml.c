@@ -2,7 +2,8 @@
  *
  * It has FAKE_NVML_DEVICES devices (4), and what they read is a function of time alone, so that tests know it: device i
  * draws 100 + 50 i watts, and 40 sin(t) more if FAKE_NVML_WAVE is set. Its energy counter is the exact integral of that
- * since the library was opened. */
+ * since the library was opened. A file named by FAKE_NVML_STATE changes them while they are read: `lost 1` takes device 1
+ * off the bus, `ecc 2` adds an uncorrected memory error to device 2, each in a line of its own. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ typedef union { double d; int si; unsigned ui; unsigned long ul; unsigned long l
 typedef struct { unsigned id, scope; long long timestamp, latency; int type, result; value_t value; } field_t;
 typedef struct { void *device; unsigned long long type, data; unsigned gpu, compute; } event_t;
 
-enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_LOADED = 9, TIMEOUT = 10 };
+enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_LOADED = 9, TIMEOUT = 10, LOST = 15 };
 
 static char cells[64];
 static double began;
@@ -32,6 +33,16 @@ static int setting(const char *name, int otherwise) {
     return text ? atoi(text) : otherwise;
 }
 static int index_of(void *device) { return (int)((char *)device - cells); }
+static int happened(const char *what, void *device) {
+    const char *path = getenv("FAKE_NVML_STATE");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char word[16];
+    int index, found = 0;
+    if (!file) return 0;
+    while (fscanf(file, "%15s %d", word, &index) == 2) found |= !strcmp(word, what) && index == index_of(device);
+    fclose(file);
+    return found;
+}
 static double wave(void) { return setting("FAKE_NVML_WAVE", 0) ? 40.0 : 0.0; }
 static double watts(int index) { return 100.0 + 50.0 * index + wave() * sin(now() - began); }
 static double joules(int index) {
@@ -68,42 +79,48 @@ int nvmlDeviceGetPciInfo_v3(void *device, pci_t *pci) {
     return SUCCESS;
 }
 int nvmlDeviceGetMemoryInfo(void *device, memory_t *memory) {
+    if (happened("lost", device)) return LOST;
     memory->total = 80ull << 30;
     memory->used = (unsigned long long)(index_of(device) + 1) << 30;
     memory->free = memory->total - memory->used;
     return SUCCESS;
 }
 int nvmlDeviceGetUtilizationRates(void *device, utilization_t *found) {
+    if (happened("lost", device)) return LOST;
     found->gpu = 90 + index_of(device);
     found->memory = 40;
     return SUCCESS;
 }
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
+    if (happened("lost", device)) return LOST;
     *milliwatts = (unsigned)(watts(index_of(device)) * 1000);
     return SUCCESS;
 }
 int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules) {
+    if (happened("lost", device)) return LOST;
     if (setting("FAKE_NVML_NO_ENERGY", 0)) return NOT_SUPPORTED;
     *millijoules = (unsigned long long)(joules(index_of(device)) * 1000);
     return SUCCESS;
 }
 int nvmlDeviceGetPowerManagementLimit(void *device, unsigned *milliwatts) { (void)device; *milliwatts = 400000; return SUCCESS; }
-int nvmlDeviceGetTemperature(void *device, unsigned sensor, unsigned *degrees) { (void)sensor; *degrees = 50 + index_of(device); return SUCCESS; }
-int nvmlDeviceGetClockInfo(void *device, unsigned kind, unsigned *mhz) { (void)device; *mhz = kind == 1 ? 1410 : 1593; return SUCCESS; }
+int nvmlDeviceGetTemperature(void *device, unsigned sensor, unsigned *degrees) { if (happened("lost", device)) return LOST; (void)sensor; *degrees = 50 + index_of(device); return SUCCESS; }
+int nvmlDeviceGetClockInfo(void *device, unsigned kind, unsigned *mhz) { if (happened("lost", device)) return LOST; *mhz = kind == 1 ? 1410 : 1593; return SUCCESS; }
 /* Only the older name: what falls back to it is tested. */
-int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *bits) { *bits = index_of(device) == 3 ? 0x40 : 0x4; return SUCCESS; }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *bits) { if (happened("lost", device)) return LOST; *bits = index_of(device) == 3 ? 0x40 : 0x4; return SUCCESS; }
 int nvmlDeviceGetTotalEccErrors(void *device, unsigned kind, unsigned counter, unsigned long long *count) {
     (void)counter;
+    if (happened("lost", device)) return LOST;
     *count = kind == 1 && index_of(device) == 2 ? 2 : 0;
+    if (kind == 1 && happened("ecc", device)) ++*count;
     return SUCCESS;
 }
 int nvmlDeviceGetEccMode(void *device, unsigned *current, unsigned *pending) { (void)device; *current = *pending = 1; return SUCCESS; }
 int nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending) { (void)device; (void)current; (void)pending; return NOT_SUPPORTED; }
 int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *width) { (void)device; *width = 16; return SUCCESS; }
 int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width) { (void)device; *width = 16; return SUCCESS; }
-int nvmlDeviceGetPcieReplayCounter(void *device, unsigned *count) { (void)device; *count = 7; return SUCCESS; }
+int nvmlDeviceGetPcieReplayCounter(void *device, unsigned *count) { if (happened("lost", device)) return LOST; *count = 7; return SUCCESS; }
 int nvmlDeviceGetFieldValues(void *device, int count, field_t *values) {
-    (void)device;
+    if (happened("lost", device)) return LOST;
     for (int i = 0; i < count; i++) {
         double seconds = now() - began;
         values[i].result = SUCCESS;

@@ -7,11 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.conftest import Cli
 from trainmark.agent.vendor_setup import variables
+from trainmark.devices import protocol
 from trainmark.devices.amd import node as amd
-from trainmark.devices.protocol import dense_peak
+from trainmark.devices.protocol import REGISTRY, dense_peak
+from trainmark.i18n.texts import label
 from trainmark.launch import agent_command
+from trainmark.report.kinds import peaks as kinds
 from trainmark.report.make.attempt import question
+from trainmark.report.show import show
+from trainmark.spec.peaks import Matmul, Peaks, Published
 from trainmark.spec.site import Container
 from trainmark.testing.launchers import case_plan
 
@@ -34,6 +40,47 @@ from trainmark.testing.launchers import case_plan
 def test_a_peak_is_that_of_the_model_or_none(name: str, dtype: str, flops: float | None) -> None:
     found = dense_peak("nvidia", name, dtype)
     assert (None if found is None else found.flops) == flops
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name", "dtype", "flops"),
+    [
+        ("ascend", "910A", "fp16", 256e12),
+        ("ascend", "910B3", "fp16", None),
+        ("iluvatar", "Iluvatar BI-V100", "bf16", 147e12),
+        ("mthreads", "MTT S4000", "fp16", 98e12),
+        ("mthreads", "MTT S5000", "fp16", None),
+        ("amd", "Arcturus GL-XL [Instinct MI100]", "fp16", 184.6e12),
+    ],
+)
+def test_peaks_by_the_names_that_tools_show(vendor: str, name: str, dtype: str, flops: float | None) -> None:
+    found = dense_peak(vendor, name, dtype)
+    assert (None if found is None else found.flops) == flops
+
+
+def test_each_vendor_has_peaks_or_it_is_said_that_none_were_found(cli: Cli) -> None:
+    vendors = {name for name in REGISTRY.names() if REGISTRY.get(name).visible}
+    assert len(vendors) == 10
+    rows = {one["device"]: one["peaks"] for one in cli.json("list", "devices", "--json")}
+    for vendor in vendors:
+        file = Path(protocol.__file__).parent / vendor / "peaks.yaml"
+        assert file.is_file()
+        assert (
+            (rows[vendor] == "no data sheet found")
+            == (not protocol.published(vendor))
+            == ("# None: " in file.read_text())
+        )
+        assert all(one.source and one.date for one in protocol.published(vendor))
+
+
+def test_the_roofline_has_the_vendors_figure_beside_what_was_measured() -> None:
+    found = Peaks(
+        1, "s", "A100", 0.0, "run", ["n1"], [Matmul("n1", 2, "bf16", 5e14, 5e14, 12.0)],
+        published=[Published("bf16", 312e12, "A100: data sheet")],
+    )  # fmt: skip
+    (line,) = [trail for trail in kinds._roof(found, "n1", 2) if trail.name == label("peaks.published", "bf16")]
+    assert {flops for _, flops in line.points} == {624e12}
+    assert "A100: data sheet" in show(found, "text", "en")
 
 
 def test_the_devices_own_name_decides_over_that_of_the_case() -> None:

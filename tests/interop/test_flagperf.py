@@ -454,6 +454,18 @@ def test_a_loss_that_is_no_number_is_invalid(tmp_path: Path) -> None:
     assert not case.measurements or case.measurements["throughput"].value is None
 
 
+def test_a_final_loss_that_is_no_number_is_invalid(tmp_path: Path) -> None:
+    _, case = one_log(tmp_path, logs.log(400).replace('"converged": true', '"converged": true, "final_loss": NaN'))
+    assert case.state == "INVALID" and "the final loss is NaN" in say(case.reason)
+
+
+def test_samples_below_nothing_are_flagged_and_give_no_speed(tmp_path: Path) -> None:
+    brought, case = one_log(tmp_path, logs.log(400, -8))
+    assert brought.imported.flags["odd number"] == 40
+    throughput = case.measurements.get("throughput")
+    assert throughput is None or throughput.value is None
+
+
 def test_a_second_training_in_one_file_is_flagged(tmp_path: Path) -> None:
     brought, case = one_log(tmp_path, logs.log(400) + logs.log(400))
     assert brought.imported.flags["second run"] == 1 and case.measurements["steps"].value == 400

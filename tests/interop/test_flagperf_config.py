@@ -179,6 +179,16 @@ def test_every_value_of_the_documented_configuration_is_planned_or_listed(
     assert "max_steps=10000" in said and "train_batch_size=48" in said and "learning_rate=0.0003" in said
 
 
+def test_a_setting_of_the_users_own_is_listed(tmp_path: Path) -> None:
+    """In small letters, too, and data that is no path."""
+    root = documented(tmp_path)
+    with (root / "run_benchmarks/config/test_conf.py").open("a") as out:
+        out.write('retries = 3\nCASES["bert:pytorch_1.8:A100:1:8:1"] = ["/a", "/b"]\n')
+    left = {item.place: item.text for item in read(REGISTRY.get("flagperf-config"), root) if isinstance(item, Flag)}
+    assert left["test_conf.py: retries = 3"] == "trainmark has no such setting"
+    assert "without data" in left["bert:pytorch_1.8:A100:1:8:1: ['/a', '/b']"]
+
+
 def test_a_case_with_too_many_values_of_its_own_is_listed(tmp_path: Path) -> None:
     root = documented(tmp_path)
     more = "opt_lamb_beta_1 = 0.8\nopt_lamb_beta_2 = 0.99\nweight_decay_rate = 0.02\nwarmup_steps = 1000\n"

@@ -109,5 +109,5 @@ def test_the_command_line_answers_with_two(cli: Cli) -> None:
 def test_some_seconds_of_fuzzing(tmp_path: Path) -> None:
     """`make fuzz` does far more of it."""
     with tempfile.TemporaryDirectory(dir=fuzz.MEMORY if fuzz.MEMORY.is_dir() else None) as folder:
-        seen = fuzz.run(100_000, 8.0, os.getpid(), Path(folder))
+        seen = fuzz.run(100_000, 20.0, os.getpid(), Path(folder))
     assert seen["refused"] and seen["accepted"], tmp_path

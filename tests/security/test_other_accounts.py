@@ -106,7 +106,10 @@ def test_a_planted_run_is_neither_resumed_nor_stopped(cli: Cli, open_folder: Pat
     planted = finished_run(cli.runs, "20990101-000000-planted-bbbb", {"thing:none:cpu:1:1:1": [10.0]})
     for path in (planted, *planted.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
-    assert f"run {own.name} has nothing left to do" in cli("resume", code=None).stdout
+    alike = planted.rename(planted.with_name("20990101-000000-own-bbbb"))
+    for name in ([], ["last"], ["own"]):
+        assert f"run {own.name} has nothing left to do" in cli("resume", *name, code=None).stdout
+    planted = alike.rename(planted)
     for verb in ("resume", "stop"):
         refused = cli(verb, planted.name, code=2)
         assert "belongs to nobody" in refused.stderr and "Traceback" not in refused.stderr
@@ -114,6 +117,25 @@ def test_a_planted_run_is_neither_resumed_nor_stopped(cli: Cli, open_folder: Pat
     assert cli("report", planted.name).stdout, "looking at it is harmless"
     own.chmod(0o777)
     assert "others can write to it" in cli("resume", own.name, code=2).stderr
+
+
+@as_root
+@pytest.mark.parametrize("verb", [("diagnose",), ("compare", "--live", "--no-check")])
+def test_a_planted_run_is_not_run_again(cli: Cli, open_folder: Path, verb: tuple[str, ...]) -> None:
+    """Whatever makes a new run of an old one runs the commands that stand in it."""
+    ran = open_folder / "ran"
+    said = r"step (?P<step>\d+) took (?P<seconds>[\d.]+) s"
+    program = f"open({str(ran)!r}, 'a').write('x'); [print('step', n, 'took 0.1 s') for n in range(1, 61)]"
+    cli("exec", "--name", "own", "--pattern", said, "--batch", "8", "--", sys.executable, "-c", program, code=None)
+    planted = cli.runs / cli.run_id()
+    for path in (planted, *planted.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    ran.unlink()
+    names = [planted.name] if verb == ("diagnose",) else [planted.name, planted.name]
+    refused = cli(*verb, *names, code=2)
+    assert "belongs to nobody" in refused.stderr and "Traceback" not in refused.stderr
+    assert not ran.exists() and rundir.run_ids(cli.runs) == [planted.name]
+    assert "no runs here" in cli(*verb, *("last" for _ in names), code=2).stderr
 
 
 @as_root

@@ -7,6 +7,7 @@ import signal
 from typing import Any, Callable, NamedTuple, Sequence
 
 from trainmark.agent.events.reader import open_plain
+from trainmark.agent.files import LAST_PART, part_of
 from trainmark.agent.reasons import Reason, reason
 
 LAST_LINES = 20
@@ -138,16 +139,25 @@ def _line_with(words: Sequence[str], lines: list[str]) -> str | None:
 
 def last_lines(path: str) -> list[str]:
     """The last lines of a log as a terminal shows them: no colours, progress bars as they ended."""
+    data, whole = _last_bytes(path)
+    if whole:
+        # A log that has just begun again goes on from what was kept of it.
+        before, whole = _last_bytes(part_of(path, LAST_PART))
+        data = before + data
+    return tidy(data.decode("utf-8", "replace"), whole=whole)
+
+
+def _last_bytes(path: str) -> tuple[bytes, bool]:
+    """And whether that is all of the file."""
     try:
         descriptor = open_plain(path)
     except OSError:
-        return []
+        return b"", True
     try:
         size = os.fstat(descriptor).st_size
-        data = os.pread(descriptor, _LAST_BYTES, max(0, size - _LAST_BYTES))
+        return os.pread(descriptor, _LAST_BYTES, max(0, size - _LAST_BYTES)), size <= _LAST_BYTES
     finally:
         os.close(descriptor)
-    return tidy(data.decode("utf-8", "replace"), whole=size <= _LAST_BYTES)
 
 
 def tidy(text: str, whole: bool = True) -> list[str]:

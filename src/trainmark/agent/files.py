@@ -12,6 +12,8 @@ from typing import Any
 _CAREFUL = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 RESERVE = "reserve"
 _RESERVE_BYTES = 65536
+# What is kept of a log that grew too large: how it began, and what came before it last began again.
+FIRST_PART, LAST_PART = ".first.log", ".last.log"
 
 
 def to_json(value: Any) -> str:
@@ -21,6 +23,11 @@ def to_json(value: Any) -> str:
 
 def is_disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def part_of(log: str, part: str) -> str:
+    """The name of what is kept of a log that grew too large and has begun again."""
+    return log[: -len(".log")] + part
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -4,7 +4,6 @@ is left. Both are ordinary runs beside the others; the campaign only says whose 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,9 +22,6 @@ from trainmark.spec.suite import Loaded
 from trainmark.spec.suite_cases import wanted_batches
 from trainmark.store import rundir, secrets
 from trainmark.store.rundir import RunDir
-
-# What stands for a secret in a manifest.
-_MASK = re.compile(r"\*\*\*\d+\*\*\*")
 
 
 class Judging(msgspec.Struct, frozen=True):
@@ -52,10 +48,7 @@ def plan_of_run(run: RunDir, case: str) -> Plan:
     if plan.kind != "benchmark":
         raise UserError(f"{run.id}: a run of kind `{plan.kind}` cannot be run again here; name two benchmarks")
     identity = planning.case_named(run, plan, case) if case else None
-    plan = secrets.reveal(turns.again(plan, identity), secrets.known(run))
-    words = (word for one in plan.cases if one.open for node in one.nodes for rank in node.ranks for word in rank.argv)
-    if any(_MASK.search(word) for word in words):
-        raise UserError(f"{run.id}: its command held secrets, which are not kept; name the command or the suite again")
+    plan = secrets.whole(run, turns.again(plan, identity))
     if not plan.cases:
         raise UserError(f"{run.id}: all its cases were skipped; there is nothing to run again")
     return plan

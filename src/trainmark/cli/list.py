@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from trainmark.cli import common, terminal
@@ -89,10 +90,17 @@ def _devices() -> list[dict[str, Any]]:
                 "visible by": item.visible or "–",
                 "in containers": item.container_visible or "–",
                 "pytorch": item.torch_device or "–",
-                "peaks": len(published(name)) or "–",
+                "peaks": _peaks(published(name), vendor=bool(item.visible)),
             }
         )
     return found
+
+
+def _peaks(found: Sequence[Any], *, vendor: bool) -> str:
+    """The models with a published peak; what is no accelerator of a vendor's has none to publish."""
+    if not vendor:
+        return "–"
+    return ", ".join(dict.fromkeys(one.model.partition(" (")[0] for one in found)) or "no data sheet found"
 
 
 def _formats() -> list[dict[str, Any]]:

@@ -43,7 +43,8 @@ def alerts() -> dict[str, Any]:
 
 
 def _alert(name: str, expression: str, hold: str, summary: str) -> dict[str, Any]:
-    where = "{{ $labels.Hostname }}{{ $labels.instance }} {{ $labels.gpu }}"
+    # Of what has no such label, Prometheus leaves the place empty.
+    where = "{{ $labels.instance }} {{ $labels.device }}"
     return {
         "alert": name,
         "expr": expression,
@@ -94,7 +95,10 @@ def dashboard(site: str) -> dict[str, Any]:
                 "datasource": source,
                 "gridPos": place,
                 "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
-                "options": {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True}},
+                "options": {
+                    "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
+                    "tooltip": {"mode": "multi", "sort": "desc"},
+                },
                 "targets": [
                     {
                         "refId": "A",

@@ -94,6 +94,9 @@ class Trained(msgspec.Struct, frozen=True):
     # Tokens of a sequence; pixels along each side of a picture.
     sequence_length: int | None = None
     image_size: int | None = None
+    # Of a command of the user's own, which has no preset: its words, and how many numbers a rank's optimizers update.
+    command: str | None = None
+    updated: int | None = None
 
 
 class CaseReport(msgspec.Struct, frozen=True):

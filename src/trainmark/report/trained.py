@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from trainmark.i18n.texts import Text, joined, label
+from trainmark.plan.records import IMPORTED_PRESET
 from trainmark.report.records import CaseReport, Trained
 from trainmark.spec.case_id import Value
 
+_LONGEST = 60
 _SCALES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 
@@ -19,16 +21,24 @@ def describe(case: CaseReport) -> Text:
 def describe_trained(found: Trained | None) -> Text:
     if found is None:
         return None
+    own = found.command is not None or found.preset == IMPORTED_PRESET
     parts: list[Text] = [
+        _shortened(found.command) if found.command else None,
         model(found),
+        label("trained.updated", _count(found.updated)) if found.updated else None,
         _batch(found),
         label("trained.sequence", f"{found.sequence_length:,}") if found.sequence_length else None,
         label("trained.image", str(found.image_size)) if found.image_size else None,
         found.dtype,
         label("trained.synthetic") if found.synthetic else found.data,
-        label("trained.preset", found.preset) if found.preset else None,
+        label("trained.preset", found.preset) if found.preset and not own else None,
     ]
     return joined(*parts, joint=", ") if any(parts) else None
+
+
+def _shortened(command: str) -> str:
+    """Its end says what was trained; its beginning mostly which Python."""
+    return command if len(command) <= _LONGEST else "… " + command[-_LONGEST:]
 
 
 def model(found: Trained) -> Text:
@@ -69,7 +79,7 @@ def fields(case: CaseReport) -> dict[str, Value | None]:
     """For tables that programs read: a value for each column of `COLUMNS`."""
     found = case.trained or Trained("", case.preset, "")
     return {
-        "preset": found.preset,
+        "preset": None if found.command is not None else found.preset,
         "parameters": found.parameters,
         "model": " ".join(f"{name}={value}" for name, value in found.model.items()),
         "batch_per_rank": found.batch_per_rank,
@@ -78,10 +88,12 @@ def fields(case: CaseReport) -> dict[str, Value | None]:
         "image_size": found.image_size,
         "dtype": found.dtype,
         "data": found.data,
+        "command": found.command,
+        "updated_parameters": found.updated,
     }
 
 
 COLUMNS = (
     *("preset", "parameters", "model", "batch_per_rank", "global_batch", "sequence_length", "image_size"),
-    *("dtype", "data"),
+    *("dtype", "data", "command", "updated_parameters"),
 )

@@ -79,11 +79,12 @@ def with_kept_peaks(plan: Plan, site_file: Path | None) -> Plan:
 
 
 def named_run(runs: Path, name: str) -> tuple[RunDir, str] | None:
-    """The run that a name means, if it can mean nothing else, and after a colon how one of its cases begins."""
+    """The run that a name means, if it can mean nothing else, and after a colon how one of its cases begins. It is
+    named to be run again: the newest is the newest of one's own."""
     if name.endswith((".yaml", ".yml")) or name.count(":") == 5 or name in suites.built_in_names():
         return None
     run, _, case = name.partition(":")
-    found = rundir.find(runs, run)
+    found = rundir.find(runs, run, own=True)
     known = [planned.case for planned in found.manifest().plan.cases]
     if case and not any(one.startswith(case) for one in known):
         raise UserError(no_case(found, known, case))

@@ -72,6 +72,14 @@ class Line(msgspec.Struct, frozen=True):
     bandwidth: float
 
 
+class Published(msgspec.Struct, frozen=True):
+    """What the vendor says that one device can do at most in a number format, and where that stands."""
+
+    dtype: str
+    flops: float
+    source: str
+
+
 class Peaks(msgspec.Struct, frozen=True):
     schema: int
     site: str
@@ -86,6 +94,8 @@ class Peaks(msgspec.Struct, frozen=True):
     messages: list[Message] = []
     # What was asked for and is not there, in words.
     missing: list[str] = []
+    # By the formats that were measured; ranks have a device each.
+    published: list[Published] = []
 
     def reachable(self, hosts: Sequence[str], nproc: int, dtype: str) -> float | None:
         """FLOP/s of a case's ranks together; None unless each of its hosts was measured just so."""

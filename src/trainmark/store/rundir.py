@@ -291,17 +291,16 @@ def find(runs: Path, name: str | None, *, own: bool = False) -> RunDir:
     ids = run_ids(runs)
     if name == "":
         raise UserError("RUN is empty; leave it out for the newest run, or name one (`trainmark list`)")
+    mine = [one for one in ids if _may_start(runs / one)] if own else ids
     if name is None or name == "last":
-        if own:
-            ids = [one for one in ids if _may_start(runs / one)]
-        if not ids:
+        if not mine:
             raise UserError(f"{runs}: no runs here; start one with `trainmark run SUITE` or name another --runs")
-        return RunDir(runs.resolve() / _newest(runs, ids))
+        return RunDir(runs.resolve() / _newest(runs, mine))
     matches = [found for found in ids if found.startswith(name) or found.endswith(name)]
     if name in ids:
         matches = [name]
     # The name of a suite is that of its newest run.
-    of_suite = [found for found in ids if found.split("-", 2)[-1].rpartition("-")[0] == name]
+    of_suite = [found for found in mine if found.split("-", 2)[-1].rpartition("-")[0] == name]
     if of_suite:
         return RunDir(runs.resolve() / _newest(runs, of_suite))
     if len(matches) == 1:

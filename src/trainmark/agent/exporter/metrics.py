@@ -50,6 +50,7 @@ _DEVICE: Dict[str, Tuple[Metric, float]] = {
     "link_tx": (Metric("trainmark_device_link_tx", "gauge", "Bytes per second sent over device links."), 1.0),
 }
 _FREE = Metric("DCGM_FI_DEV_FB_FREE", "gauge", "Framebuffer memory free (in MiB).")
+_OF_A_LOST_ONE = {"index", "error", "errors"}
 _COUNT = Metric("trainmark_devices", "gauge", "Devices that answer.")
 _AGE = Metric("trainmark_devices_age_seconds", "gauge", "Seconds since devices were read: grows while a tool hangs.")
 _STEP = Metric("trainmark_rank_step", "gauge", "Steps that a rank has made.")
@@ -110,7 +111,8 @@ def devices(page: Page, host: str, facts: Mapping[str, Any], record: Mapping[str
                 page.add(metric, labels, one[name] * factor)
         if one.get("memory_total") is not None and one.get("memory_used") is not None:
             page.add(_FREE, labels, (one["memory_total"] - one["memory_used"]) / MIB)
-    page.add(_COUNT, {"Hostname": host, "vendor": vendor}, len(read))
+    # One that is lost still has its number and the driver's errors, and tells nothing else.
+    page.add(_COUNT, {"Hostname": host, "vendor": vendor}, sum(bool(set(one) - _OF_A_LOST_ONE) for one in read))
     if age is not None:
         page.add(_AGE, {"Hostname": host, "vendor": vendor}, age)
 

@@ -12,7 +12,7 @@ from trainmark.agent import linux
 from trainmark.agent.contain.sweep import sweep
 from trainmark.agent.events.reader import open_plain
 from trainmark.agent.events.shipper import complete
-from trainmark.agent.files import read_json
+from trainmark.agent.files import FIRST_PART, LAST_PART, read_json
 from trainmark.agent.relay import containers
 
 _REPLACED = ("agent.json", "status.json", "facts.json", "config.json")
@@ -22,6 +22,7 @@ _AGENT_LOG = "agent.log"
 _NOT_SENT = ("node.json", "control.json", "reserve", "spool")
 _REMOVE_SECONDS = 10.0
 _CHUNK = 1 << 20
+_ALL = 1 << 62
 _MOST = 256 << 20  # bytes of files that the ranks made; results are always sent
 
 
@@ -125,9 +126,16 @@ class WatchedAttempt:
             names = os.listdir(self.dir)
         except OSError:
             return
+        if final:
+            # While it was sent, such a log may have begun again and grown beyond what was sent before.
+            for name in names:
+                if name.endswith(FIRST_PART):
+                    self._sent[name[: -len(FIRST_PART)] + ".log"] = _ALL
         for name in names:
             if name in _REPLACED:
                 self._send_replaced(name)
+            elif name.endswith(LAST_PART) and not final:
+                continue  # replaced each time the log begins again
             elif name.endswith(".jsonl") or name.endswith(".log"):
                 self._send_grown(name, final)
 

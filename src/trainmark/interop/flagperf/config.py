@@ -162,6 +162,8 @@ class _Suite:
         entry: dict[str, Any] = {"case": str(found)}
         if isinstance(data, str) and data:
             entry["data"] = data
+        elif data:
+            self.left.append((f"{key}: {data!r}", "no path as a text: the case is taken over without data"))
         if values := self._parameters(found, known):
             entry["set"] = values
             usual = {name: one.default for name, one in known.parameters.items()} | known.presets[self._preset]
@@ -220,7 +222,8 @@ class _Suite:
                 yield Flag("left out", name, f"no case of {_TEST} that was taken over uses it")
         if "seed" not in suite:
             for case, seed in self._seeds.items():
-                yield Flag("not carried over", f"{case}: seed = {seed}", "the cases have different seeds")
+                why = "a suite has one seed, and not all cases have this one"
+                yield Flag("not carried over", f"{case}: seed = {seed}", why)
         for host in self._odd_hosts():
             yield Flag("left out", f"{_CLUSTER}: HOSTS", f"found {host!r}, allowed is a host name or an address")
         if "HOSTS" in self._cluster and not isinstance(self._cluster["HOSTS"], list):
@@ -232,7 +235,7 @@ class _Suite:
         for name, values in ((_CLUSTER, self._cluster), (_TEST, self._test)):
             for key in sorted(values):
                 why = self._not_carried(key, values[key], site)
-                if key.isupper() and why:
+                if why:
                     yield Flag("not carried over", f"{name}: {key} = {values[key]!r}", why)
 
     def _not_carried(self, key: str, value: Any, site: Mapping[str, Any]) -> str:

@@ -125,7 +125,7 @@ class EventMaker:
 
     def _samples(self, one: Row) -> int:
         if self._counting == "total":
-            return round((one.total - self._total) * self._factor) if one.total >= 0 else 0
+            return round((one.total - self._total) * self._factor) if one.total != UNKNOWN else 0
         if self._counting == "n":
             return one.n
         return round((one.step - self.step) * self._factor)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.interop.flagperf.perflog import MARK
+from trainmark.interop.flagperf.perflog import MARK, UNKNOWN
 from trainmark.interop.flagperf.perflog_events import Counting, Odd, records, row
 from trainmark.interop.reading import source
 from trainmark.interop.reading.patterns import LineReader
@@ -86,7 +86,7 @@ def _learn(found: Survey, payload: bytes) -> None:
             step = row(record)
             if not found.keys:
                 found.keys = [str(key) for key in value][:64]
-                found.counting = "total" if step.total >= 0 else "n" if step.n >= 0 else "steps"
+                found.counting = "total" if step.total != UNKNOWN else "n" if step.n != UNKNOWN else "steps"
             found.last_total = max(found.last_total, step.total)
 
 

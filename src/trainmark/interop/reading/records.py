@@ -158,6 +158,9 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
 def number(value: float) -> float | str:
     """A number as events spell it: what is not finite is a text."""
     if value != value:

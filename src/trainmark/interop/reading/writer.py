@@ -18,6 +18,7 @@ from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.frameworks.protocol import Command
 from trainmark.interop.reading.records import (
+    NOT_FINITE,
     Begin,
     CaseFields,
     Counted,
@@ -145,8 +146,7 @@ class Writer:
         if self._round is None:
             raise ValueError("the end of a round that never began")
         if item.state == JobState.SUCCEEDED and self._round.wrong is not None:
-            step, loss = self._round.wrong
-            item = msgspec.structs.replace(item, state=JobState.INVALID, reason=f"the loss is {loss} at step {step}")
+            item = msgspec.structs.replace(item, state=JobState.INVALID, reason=self._round.wrong)
         item = msgspec.structs.replace(
             item, reason=printable(item.reason), last_lines=tuple(printable(line) for line in item.last_lines)
         )
@@ -172,6 +172,15 @@ class Writer:
         rundir.write_manifest(RunDir(self._folder), manifest)
 
 
+def _wrong(item: LoggedEvent) -> str | None:
+    """That a loss is no finite number, which events spell as a text; None when it is."""
+    if item.k == "STEP_END" and isinstance(item.more.get("loss"), str):
+        return f"the loss is {item.more['loss']} at step {item.more.get('step')}"
+    values = item.more.get("values") if item.k == "FINISHED" else None
+    last = values.get("final_loss") if isinstance(values, dict) else None
+    return f"the final loss is {last}" if last in NOT_FINITE else None
+
+
 class _Round:
     """The events of one round on their way to the files of its nodes. One file is open at a time."""
 
@@ -183,7 +192,7 @@ class _Round:
         self._seq: dict[int, int] = {}
         self._node = -1
         self._out: IO[bytes] | None = None
-        self.wrong: tuple[Any, str] | None = None  # the first step whose loss is no finite number
+        self.wrong: str | None = None  # where a loss first was no finite number
         self._told: Counter[int] = Counter()
         self._samples: dict[int, IO[bytes]] = {}
 
@@ -197,8 +206,7 @@ class _Round:
         if item.k == "INIT_START":
             # The first one tells what the times are; a second would take that back.
             return
-        if item.k == "STEP_END" and isinstance(item.more.get("loss"), str) and self.wrong is None:
-            self.wrong = item.more.get("step"), item.more["loss"]
+        self.wrong = self.wrong or _wrong(item)
         self._write(item.k, item.rank, item.t, item.more)
 
     def _write(self, kind: str, rank: int, t: int, more: dict[str, Any]) -> None:

@@ -44,12 +44,17 @@ def _card(found: Peaks, cases: Sequence[CaseReport]) -> doc.Group:
         for one in found.matmul
     ]
     rows += [
+        [numbers.NONE, label("peaks.published", one.dtype), "1", numbers.quantity(one.flops, "FLOP/s"), numbers.NONE]
+        for one in found.published
+    ]
+    rows += [
         [one.host, one.what.replace("_", " "), str(one.nproc), numbers.quantity(one.bandwidth, "B/s"), numbers.NONE]
         for one in found.bandwidths
     ]
     columns = doc.columns("hosts", "peaks.figure", "peaks.ranks", "value", "peaks.seconds", text=2)
     table = [doc.Table(columns, rows)] if rows else []
     missing = [label("peaks.missing", what) for what in found.missing]
+    missing += [label("peaks.source", one.dtype, one.source) for one in found.published]
     charts = doc.Figures([*_roofs(found, cases), *_wires(found)])
     return doc.Group([charts, *table, doc.Notes(_wire_lines(found), "small"), doc.Notes(missing)], style="card")
 
@@ -107,6 +112,9 @@ def _roof(found: Peaks, host: str, nproc: int) -> list[Trail]:
             ]
             trails.append(Trail(label("peaks.roof", one.dtype), roof, tone))
         trails.append(Trail(label("peaks.products", one.dtype), points, tone, dots=True))
+        for vendor in (paper for paper in found.published if paper.dtype == one.dtype):
+            most = vendor.flops * nproc
+            trails.append(Trail(label("peaks.published", one.dtype), [(_LEAST_INTENSITY, most), (high, most)], tone))
     return trails
 
 

@@ -25,7 +25,7 @@ from trainmark.store.rundir import CLAIM, EVENTS, FACTS, MANIFEST, RESULT, SAMPL
 # Below so many rounds, making the report again is as fast as looking at all its files.
 LEAST_ROUNDS = 200
 _SOURCES = frozenset((EVENTS, SAMPLES, FACTS, RESULT, CLAIM))
-_FORMAT = 5
+_FORMAT = 6
 _FILES, _WHOLE, _SHORT = "files", "report", "headlines"
 
 

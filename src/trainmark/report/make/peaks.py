@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trainmark.devices.protocol import dense_peak
 from trainmark.i18n.speaker import say
 from trainmark.plan.records import CasePlan
 from trainmark.spec.columns import Columns, is_number
-from trainmark.spec.peaks import SCHEMA, Bandwidth, Matmul, Message, Peaks, Product, Scope
+from trainmark.spec.peaks import SCHEMA, Bandwidth, Matmul, Message, Peaks, Product, Published, Scope
 from trainmark.store import columns, events
 from trainmark.store.rundir import Manifest, RunDir
 from trainmark.store.state import RunState
@@ -24,6 +25,7 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
     products: list[Product] = []
     messages: list[Message] = []
     missing: list[str] = []
+    published: dict[str, Published] = {}
     hosts = {node.host for case in state.plan.cases for node in case.nodes if node.host}
     for index, case in enumerate(state.plan.cases):
         counted = state.counted(index)
@@ -42,6 +44,7 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
             matmul += _matmul(host, case.id.nproc, notes, _threads(folder))
             bandwidths += _bandwidths(host, case.id.nproc, notes)
             products += _products(host, case.id.nproc, notes)
+            published.update(_published(case, events.models(folder), matmul))
             missing += sorted({f"{n['dtype']}: {n['missing']}" for n in notes if n.get("missing")})
     return Peaks(
         schema=SCHEMA,
@@ -55,7 +58,15 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
         products=products,
         messages=messages,
         missing=list(dict.fromkeys(missing)),
+        published=list(published.values()),
     )
+
+
+def _published(case: CasePlan, models: Sequence[str], matmul: Sequence[Matmul]) -> dict[str, Published]:
+    """By number format; of devices of several models nobody's peak is shown."""
+    named = models[0] if len(models) == 1 else case.device
+    found = {one.dtype: dense_peak(case.vendor, named, one.dtype) for one in matmul}
+    return {dtype: Published(dtype, one.flops, one.source) for dtype, one in found.items() if one is not None}
 
 
 def _threads(folder: Path) -> int | None:

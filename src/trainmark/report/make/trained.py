@@ -7,6 +7,8 @@ older versions have it, too.
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +31,24 @@ def noted(ranks: Sequence[RankColumns]) -> dict[str, int]:
         values = [value for rank in ranks for value in rank.notes(name) if type(value) is int and value > 0]
         if values:
             found[name] = values[-1]
+    return {**found, **_seen_from_outside(ranks)}
+
+
+def _seen_from_outside(ranks: Sequence[RankColumns]) -> dict[str, int]:
+    """What hooks in an unmodified program saw of its training: all that is known of a command of the user's own."""
+    found: dict[str, int] = {}
+    counts = [told for rank in ranks for told in rank.notes("counted") if isinstance(told, dict)]
+    each = counts[-1].get("each") if counts else None
+    if isinstance(each, list):
+        sizes = [one[1] for one in each if isinstance(one, list) and len(one) == 3 and type(one[1]) is int]
+        if sum(sizes) > 0:
+            found["updated"] = sum(sizes)
+    if counts:
+        found["ranks"] = len(ranks)
+        sizes = [int(n) for rank in ranks if rank.steps is not None for n in rank.steps.n if n > 0]
+        # The last batch of an epoch may be smaller.
+        if sizes:
+            found["samples"] = Counter(sizes).most_common(1)[0][0]
     return found
 
 
@@ -45,6 +65,8 @@ def of_case(case: CasePlan, notes: dict[str, int]) -> Trained:
     """`notes`: what `noted` found in an attempt that counts; empty when there is none."""
     params: dict[str, Any] = case.params
     batch, world = batch_per_rank(params), case.world
+    if case.open:
+        batch, world = batch or notes.get("samples"), world or notes.get("ranks")
     return Trained(
         workload=case.workload,
         preset=case.preset,
@@ -52,14 +74,22 @@ def of_case(case: CasePlan, notes: dict[str, int]) -> Trained:
         parameters=notes.get("parameters"),
         model={name: params[name] for name in MODEL if name in params},
         batch_per_rank=batch,
-        global_batch=None if batch is None or world is None else global_batch(params, world),
+        global_batch=None if batch is None or world is None or case.open else global_batch(params, world),
         ranks=world,
         dtype=str(params["dtype"]) if "dtype" in params else None,
         data=_data_name(case),
         synthetic=case.data == SYNTHETIC,
         sequence_length=sequence_length(params),
         image_size=image_size(params) or notes.get("image_size"),
+        command=_command(case) if case.open else None,
+        updated=notes.get("updated") if case.open else None,
     )
+
+
+def _command(case: CasePlan) -> str | None:
+    """As its user wrote it; secrets were taken out of the plan."""
+    ranks = [rank for node in case.nodes for rank in node.ranks]
+    return shlex.join(ranks[0].argv) if ranks else None
 
 
 def _data_name(case: CasePlan) -> str | None:

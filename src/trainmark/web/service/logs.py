@@ -61,8 +61,10 @@ def following(files: dict[int, Path], seen: dict[int, int], *, final: bool) -> l
             size = file.stat().st_size
         except OSError:
             continue
-        if size <= start:
+        if size == start:
             continue
+        if size < start:
+            start = 0  # it grew too large and has begun again
         data = _read(file, start, min(size, start + _PIECE))
         cut = data.rfind(b"\n") + 1
         if cut == 0 and (final or len(data) == _PIECE):
