@@ -46,7 +46,7 @@ def version() -> str:
     return whole.hexdigest()[:16]
 
 
-@get("/assets/{version:str}/{path:path}", **rules(Access.PUBLIC), include_in_schema=False)
+@get("/assets/{version:str}/{path:path}", **rules(Access.PUBLIC))
 def asset(version: str, path: str) -> Response[bytes]:  # noqa: ARG001  it only makes the address a new one
     """A style sheet or a script."""
     found = all_of_them().get(path.strip("/"))

@@ -11,7 +11,7 @@ from trainmark.i18n import words
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.pages import view
-from trainmark.web.pages.way_in import HIDDEN, Asked
+from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
 from trainmark.web.service import hosts, sites
 
@@ -35,14 +35,14 @@ def _sites(request: Asked, server: Server) -> list[dict[str, Any]]:
     return found
 
 
-@get("/cluster", **rules(Access.READ), **HIDDEN)
+@get("/cluster", **rules(Access.READ))
 def cluster_page(request: Asked, server: Server) -> Response[Any]:
     """All hosts."""
     values = _now(request, server)
     return view.render(request, server, "cluster.html", active="cluster", sites=_sites(request, server), **values)
 
 
-@get("/parts/cluster", **rules(Access.READ), **HIDDEN)
+@get("/parts/cluster", **rules(Access.READ))
 def cluster_part(request: Asked, server: Server) -> Response[Any]:
     """The map of devices."""
     return view.render(request, server, "cluster_part.html", **_now(request, server))

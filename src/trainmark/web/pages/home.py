@@ -10,7 +10,7 @@ from trainmark.spec.states import JobState
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.pages import view
-from trainmark.web.pages.way_in import HIDDEN, Asked
+from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
 from trainmark.web.service import accounts, audit, credentials, database, jobs, sites
 
@@ -28,7 +28,7 @@ def _now(server: Server, asker: Any) -> dict[str, Any]:
     return {"running": running, "waiting": waiting, "ended": ended[:_MOST_ENDED], "fresh": not newest}
 
 
-@get("/", **rules(Access.READ), **HIDDEN)
+@get("/", **rules(Access.READ))
 def home_page(request: Asked, server: Server) -> Response[Any]:
     """What happens now."""
     asker = asker_of(request)
@@ -36,13 +36,13 @@ def home_page(request: Asked, server: Server) -> Response[Any]:
     return view.render(request, server, "home.html", active="home", may_measure=may, **_now(server, asker))
 
 
-@get("/parts/home", **rules(Access.READ), **HIDDEN)
+@get("/parts/home", **rules(Access.READ))
 def home_part(request: Asked, server: Server) -> Response[Any]:
     """What of the first page changes."""
     return view.render(request, server, "home_part.html", **_now(server, asker_of(request)))
 
 
-@get("/account", **rules(Access.SESSION), **HIDDEN)
+@get("/account", **rules(Access.SESSION))
 def account_page(request: Asked, server: Server) -> Response[Any]:
     """One's own password and tokens."""
     asker = asker_of(request)
@@ -56,7 +56,7 @@ def _people(server: Server) -> dict[str, Any]:
         return {"users": accounts.list_users(connection), "groups": accounts.list_groups(connection)}
 
 
-@get("/people", **rules(Access.ADMIN), **HIDDEN)
+@get("/people", **rules(Access.ADMIN))
 def people_page(request: Asked, server: Server) -> Response[Any]:
     """All users and groups, and what was done last."""
     with database.reading(server.engine) as connection:
@@ -75,7 +75,7 @@ def people_page(request: Asked, server: Server) -> Response[Any]:
     )
 
 
-@get("/parts/people", **rules(Access.ADMIN), **HIDDEN)
+@get("/parts/people", **rules(Access.ADMIN))
 def people_part(request: Asked, server: Server) -> Response[Any]:
     """The table of users."""
     return view.render(request, server, "people_part.html", **_people(server))

@@ -18,7 +18,7 @@ from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.api.job_routes import JobName
 from trainmark.web.pages import view
-from trainmark.web.pages.way_in import HIDDEN, Asked
+from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
 from trainmark.web.service import database, files, job_plans, jobs, timeline
 from trainmark.web.service.records import Job, JobDetail
@@ -59,7 +59,7 @@ def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, b
     }
 
 
-@get("/jobs", **rules(Access.READ), **HIDDEN)
+@get("/jobs", **rules(Access.READ))
 def jobs_page(
     request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
 ) -> Response[Any]:
@@ -68,7 +68,7 @@ def jobs_page(
     return view.render(request, server, "jobs.html", active="jobs", **values)
 
 
-@get("/parts/jobs", **rules(Access.READ), **HIDDEN)
+@get("/parts/jobs", **rules(Access.READ))
 def jobs_part(
     request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
 ) -> Response[Any]:
@@ -108,7 +108,8 @@ def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: 
 
 def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
     """Rounds as far as they are; the newest and those that did not succeed matter most where there are many."""
-    language, rounds = view.language_of(request), []
+    language = view.language_of(request)
+    rounds: list[dict[str, Any]] = []
     if job.run is not None:
         try:
             status = control.status(jobs.need_run(server, asker_of(request), job.id))
@@ -128,14 +129,14 @@ def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
     return {"rounds": rounds[:_MOST_ROUNDS], "more_rounds": max(0, len(rounds) - _MOST_ROUNDS), "done": done}
 
 
-@get("/jobs/{job:str}", **rules(Access.READ), **HIDDEN)
+@get("/jobs/{job:str}", **rules(Access.READ))
 def job_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """Its state and rounds."""
     found = _detail(request, server, job)
     return _page(request, server, "overview", found, **_overview(request, server, found.job))
 
 
-@get("/parts/jobs/{job:str}/head", **rules(Access.READ), **HIDDEN)
+@get("/parts/jobs/{job:str}/head", **rules(Access.READ))
 def job_head_part(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """Its name, state and buttons."""
     found = _detail(request, server, job)
@@ -150,7 +151,7 @@ def job_head_part(request: Asked, server: Server, job: JobName) -> Response[Any]
     )
 
 
-@get("/parts/jobs/{job:str}/overview", **rules(Access.READ), **HIDDEN)
+@get("/parts/jobs/{job:str}/overview", **rules(Access.READ))
 def job_overview_part(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """Its rounds."""
     found = _detail(request, server, job)
@@ -158,19 +159,19 @@ def job_overview_part(request: Asked, server: Server, job: JobName) -> Response[
     return view.render(request, server, "job_overview_part.html", job=found.job, spec=found.spec, **values)
 
 
-@get("/jobs/{job:str}/console", **rules(Access.READ), **HIDDEN)
+@get("/jobs/{job:str}/console", **rules(Access.READ))
 def job_console_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """What its ranks write."""
     return _page(request, server, "console", _detail(request, server, job))
 
 
-@get("/jobs/{job:str}/metrics", **rules(Access.READ), **HIDDEN)
+@get("/jobs/{job:str}/metrics", **rules(Access.READ))
 def job_metrics_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """Curves of what it uses and how fast it is."""
     return _page(request, server, "metrics", _detail(request, server, job))
 
 
-@get("/jobs/{job:str}/files", **rules(Access.READ), **HIDDEN)
+@get("/jobs/{job:str}/files", **rules(Access.READ))
 def job_files_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """What it left."""
     found = _detail(request, server, job)
@@ -184,7 +185,7 @@ def job_files_page(request: Asked, server: Server, job: JobName) -> Response[Any
     return _page(request, server, "files", found, groups=groups)
 
 
-@get("/jobs/{job:str}/plan", **rules(Access.READ), **HIDDEN)
+@get("/jobs/{job:str}/plan", **rules(Access.READ))
 def job_plan_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """Exactly what it runs, rank by rank."""
     found = _detail(request, server, job)
@@ -199,7 +200,7 @@ def job_plan_page(request: Asked, server: Server, job: JobName) -> Response[Any]
     return _page(request, server, "plan", found, plan=plan, asked=asked)
 
 
-@get("/jobs/{job:str}/events", **rules(Access.READ), **HIDDEN)
+@get("/jobs/{job:str}/events", **rules(Access.READ))
 def job_events_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """What happened to it, in order."""
     found = _detail(request, server, job)

@@ -22,7 +22,7 @@ from trainmark.web.api.account_routes import asker_of
 from trainmark.web.api.run_routes import RunName, ShareLink
 from trainmark.web.pages import view
 from trainmark.web.pages.job_pages import Before, State, Text
-from trainmark.web.pages.way_in import HIDDEN, Asked
+from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
 from trainmark.web.service import runs
 from trainmark.web.service.errors import NotFound
@@ -60,7 +60,7 @@ def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, b
     }
 
 
-@get("/results", **rules(Access.READ), **HIDDEN)
+@get("/results", **rules(Access.READ))
 def results_page(
     request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
 ) -> Response[Any]:
@@ -69,7 +69,7 @@ def results_page(
     return view.render(request, server, "results.html", active="results", **values)
 
 
-@get("/results/{run:str}", **rules(Access.READ), **HIDDEN)
+@get("/results/{run:str}", **rules(Access.READ))
 def report_page(request: Asked, server: Server, run: RunName) -> Response[Any]:
     """One run's report."""
     asker = asker_of(request)
@@ -81,7 +81,7 @@ def report_page(request: Asked, server: Server, run: RunName) -> Response[Any]:
     return view.render(request, server, "report.html", active="results", found=found, own=own, shares=shares, **values)
 
 
-@get("/compare", **rules(Access.READ), **HIDDEN)
+@get("/compare", **rules(Access.READ))
 def compare_page(
     request: Asked,
     server: Server,
@@ -114,7 +114,7 @@ def compare_page(
     )
 
 
-@get("/history", **rules(Access.READ), **HIDDEN)
+@get("/history", **rules(Access.READ))
 def history_page(request: Asked, server: Server, case: Annotated[str, Parameter(max_length=400)] = "") -> Response[Any]:
     """A case over all of one's own runs."""
     asker = asker_of(request)
@@ -142,7 +142,7 @@ def _cases(server: Server, asker: Any) -> list[str]:
     return list(found)
 
 
-@get("/shared/{link:str}", **rules(Access.PUBLIC), **HIDDEN)
+@get("/shared/{link:str}", **rules(Access.PUBLIC))
 def shared_page(request: Asked, server: Server, link: ShareLink) -> Response[Any]:
     """What somebody with a link sees: the report, and nothing else."""
     found, folder = runs.shared(server, link)

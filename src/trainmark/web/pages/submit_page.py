@@ -15,7 +15,7 @@ from trainmark.spec import workload as workloads
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.pages import view
-from trainmark.web.pages.way_in import HIDDEN, Asked
+from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
 from trainmark.web.service import database, hosts, jobs, sites, templates
 from trainmark.web.service.records import JobSpec
@@ -39,7 +39,7 @@ def _catalogue() -> dict[str, Any]:
     }
 
 
-@get("/submit", **rules(Access.SUBMIT), **HIDDEN)
+@get("/submit", **rules(Access.SUBMIT))
 def submission_page(
     request: Asked,
     server: Server,

@@ -56,7 +56,9 @@ def theme_of(request: Request[Any, Any, Any]) -> str:
     return chosen if chosen in THEMES else "auto"
 
 
-def render(request: Request[Any, Any, Any], server: Server, template: str, status: int = 200, **values: Any) -> Any:
+def render(
+    request: Request[Any, Any, Any], server: Server, template: str, status: int = 200, **values: Any
+) -> Response[str]:
     """A page, or a part of one, in the reader's language."""
     language = language_of(request)
     base = server.settings.root_path.rstrip("/")

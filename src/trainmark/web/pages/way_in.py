@@ -22,7 +22,6 @@ from trainmark.web.server import Server
 Asked = Request[Any, Any, Any]
 Next = Annotated[str, Parameter(query="next", max_length=2000)]
 _YEAR = 365 * 86400
-HIDDEN = {"include_in_schema": False}
 
 
 def local(path: str) -> str:
@@ -31,13 +30,13 @@ def local(path: str) -> str:
     return path if plain else "/"
 
 
-@get("/sign-in", **rules(Access.PUBLIC), **HIDDEN)
+@get("/sign-in", **rules(Access.PUBLIC))
 def sign_in_page(request: Asked, server: Server, after: Next = "/") -> Response[Any]:
     """Name and password."""
     return view.render(request, server, "sign_in.html", after=local(after))
 
 
-@get("/link", **rules(Access.PUBLIC), **HIDDEN)
+@get("/link", **rules(Access.PUBLIC))
 def link_page(request: Asked, server: Server) -> Response[Any]:
     """Where a link leads by which somebody sets a password. The secret is behind `#`, which no browser sends."""
     return view.render(request, server, "link.html")
@@ -51,13 +50,13 @@ def _remember(server: Server, name: str, value: str, after: str) -> Response[Any
     return Redirect(local(after), status_code=303, cookies=[kept])
 
 
-@get("/language/{name:str}", **rules(Access.PUBLIC), **HIDDEN)
+@get("/language/{name:str}", **rules(Access.PUBLIC))
 def choose_language(server: Server, name: str, after: Next = "/") -> Response[Any]:
     """Remembered by the browser; the server keeps nothing."""
     return _remember(server, view.LANGUAGE_COOKIE, name if name in LANGUAGES else "en", after)
 
 
-@get("/theme/{name:str}", **rules(Access.PUBLIC), **HIDDEN)
+@get("/theme/{name:str}", **rules(Access.PUBLIC))
 def choose_theme(server: Server, name: str, after: Next = "/") -> Response[Any]:
     """Remembered by the browser; the server keeps nothing."""
     return _remember(server, view.THEME_COOKIE, name if name in view.THEMES else "auto", after)

@@ -1,10 +1,12 @@
-// The table of jobs: choosing several, to stop or to compare them.
+// The tables of jobs and of runs: choosing several, to stop or to compare them.
 import { ask, base, say, toast } from "./api.js";
 import { confirmed } from "./app.js";
 import { refresh } from "./live.js";
 
 const table = document.querySelector("[data-jobs]");
 const bulk = document.querySelector("[data-bulk]");
+// Runs are compared, and only jobs are stopped.
+const stop = bulk.querySelector("[data-bulk-stop]");
 const chosen = () => [...table.querySelectorAll("input[type=checkbox]:checked")];
 
 function show() {
@@ -12,13 +14,13 @@ function show() {
   for (const node of table.querySelectorAll("tbody tr")) node.classList.toggle("selected", !!node.querySelector("input[type=checkbox]:checked"));
   bulk.hidden = found.length === 0;
   bulk.querySelector("[data-count]").textContent = say("chosen", found.length);
-  bulk.querySelector("[data-bulk-stop]").disabled = !found.some((node) => node.dataset.active === "1");
+  if (stop) stop.disabled = !found.some((node) => node.dataset.active === "1");
   bulk.querySelector("[data-bulk-compare]").disabled = found.length < 2 || found.some((node) => node.dataset.run !== "1");
 }
 table.addEventListener("change", show);
 table.addEventListener("filled", show);
 
-bulk.querySelector("[data-bulk-stop]").addEventListener("click", async () => {
+stop?.addEventListener("click", async () => {
   const jobs = chosen().filter((node) => node.dataset.active === "1").map((node) => node.value);
   if (!(await confirmed(say("stop_several", jobs.length), say("stop_several_text"), say("stop")))) return;
   try {

@@ -39,9 +39,11 @@ function of_devices(one, value) {
 }
 
 class Panel {
-  constructor(title, unit) {
+  // `steps`: x counts steps, so it shares neither time nor cursor with the others.
+  constructor(title, unit, steps = false) {
     this.title = title;
     this.unit = unit;
+    this.steps = steps;
     this.names = [];
     this.plot = null;
     this.legend = make("ul", { className: "legend" });
@@ -56,8 +58,9 @@ class Panel {
     this.box.hidden = !drawn;
     if (!drawn) return;
     if (names.join("\n") !== this.names.join("\n")) this.build(names);
-    this.plot.setData(columns, !zoomed);
-    if (zoomed) this.plot.setScale("x", zoomed);
+    const whole = this.steps || !zoomed;
+    this.plot.setData(columns, whole);
+    if (!whole) this.plot.setScale("x", zoomed);
     this.values(null);
   }
 
@@ -70,9 +73,9 @@ class Panel {
         width: Math.max(240, this.place.clientWidth || 400),
         height: 190,
         legend: { show: false },
-        cursor: { sync: { key: sync.key }, drag: { x: true, y: false }, points: { size: 6 } },
+        cursor: { ...(this.steps ? {} : { sync: { key: sync.key } }), drag: { x: !this.steps, y: false }, points: { size: 6 } },
         scales: { x: { time: false }, y: { range: (_plot, low, high) => (high === null ? [0, 1] : [Math.min(0, low), high <= 0 ? 1 : high * 1.08]) } },
-        axes: [{ ...axis, values: (_plot, ticks) => ticks.map(clock) }, { ...axis, size: 52, values: (_plot, ticks) => ticks.map(short) }],
+        axes: [{ ...axis, values: (_plot, ticks) => ticks.map(this.steps ? String : clock) }, { ...axis, size: 52, values: (_plot, ticks) => ticks.map(short) }],
         series: [{}, ...names.map((name, index) => ({ label: name, stroke: colour(index), width: 1.5, points: { show: false }, spanGaps: false }))],
         hooks: {
           setCursor: [(plot) => this.values(plot.cursor.idx)],
@@ -107,7 +110,7 @@ function zoom(range) {
   zoomed = range;
   at("whole").hidden = range === null;
   for (const panel of panels.values()) {
-    if (!panel.plot) continue;
+    if (!panel.plot || panel.steps) continue;
     if (range) panel.plot.setScale("x", range);
     else panel.plot.setData(panel.plot.data);
     panel.plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
@@ -171,6 +174,7 @@ async function read(file) {
 }
 
 function add(node, one) {
+  if (!("t" in one)) return; // the first line tells the units
   const before = node.samples.at(-1);
   const rate = {};
   for (const [rank, count] of Object.entries(one.steps || {})) {
@@ -208,15 +212,19 @@ function show() {
   }
 }
 
-// Losses and times of steps, as the report draws them.
+// Losses and times of steps, as the report draws them: name there, key here, unit, factor.
+const CURVES = [
+  ["loss", "loss", say("m_by_step"), 1],
+  ["step time", "step_time", say("m_ms_by_step"), 1000],
+];
 async function curves() {
   if (!root.dataset.run || (chosen && chosen !== attempts[0]?.key)) return;
   const found = await ask("GET", `/runs/${encodeURIComponent(root.dataset.run)}/curves`);
-  for (const curve of found.curves) {
-    const key = `curve ${curve.name}`;
-    if (!["step_time", "loss"].includes(curve.name) || !curve.x?.length) continue;
-    if (!panels.has(key)) panels.set(key, new Panel(say(`m_${curve.name}`), curve.unit || ""));
-    panels.get(key).show([say(`m_${curve.name}`)], [curve.x, curve.y]);
+  for (const [name, key, unit, factor] of CURVES) {
+    const curve = found.curves.find((one) => one.name === name);
+    if (!curve?.x.length) continue;
+    if (!panels.has(key)) panels.set(key, new Panel(say(`m_${key}`), unit, true));
+    panels.get(key).show([say(`m_${key}`)], [curve.x, curve.y.map((value) => (value === null ? null : value * factor))]);
   }
 }
 
@@ -230,6 +238,7 @@ async function turn() {
       await Promise.all(current.files.slice(0, 8).map(read));
       show();
     }
+    if (turns % 5 === 0) await curves();
     at("status").textContent = !current ? say("metrics_wait") : over ? "" : say("console_live");
     turns++;
   } catch (problem) {
@@ -249,4 +258,3 @@ async function go() {
   }
 }
 go();
-export { curves };
