@@ -17,7 +17,9 @@ from trainmark.web.api import (
     account_routes,
     file_routes,
     job_routes,
+    oidc_routes,
     run_routes,
+    secret_routes,
     server_routes,
     site_routes,
     stream_routes,
@@ -34,7 +36,16 @@ _LARGEST_BODY = 1 << 20
 
 
 def make_app(server: Server) -> Litestar:
-    rooms = (account_routes, job_routes, run_routes, site_routes, file_routes, stream_routes)
+    rooms = (
+        account_routes,
+        oidc_routes,
+        job_routes,
+        run_routes,
+        site_routes,
+        file_routes,
+        secret_routes,
+        stream_routes,
+    )
     v1: list[ControllerRouterHandler] = [route for room in rooms for route in room.ROUTES]
     logging.getLogger("litestar").setLevel(logging.WARNING)
     made = Litestar(

@@ -32,7 +32,6 @@ _LOOK_SECONDS = 0.4
 _QUIET_SECONDS, _CHECK_SECONDS = 15.0, 5.0
 MOST_FOLLOWERS = 400
 _RETRY = 1000
-_STREAM_SECONDS = 900.0
 
 
 class _Followed:
@@ -72,12 +71,12 @@ def _events(server: Server, stream: AsyncIterator[ServerSentEventMessage]) -> Se
 
     async def counted() -> AsyncIterator[ServerSentEventMessage]:
         """For a while: who comes back after that is asked again who they are."""
-        until = time.monotonic() + _STREAM_SECONDS
+        until = time.monotonic() + server.settings.stream_seconds
         try:
-            async for one in stream:
-                yield one
-                if time.monotonic() > until:
-                    return
+            while (left := until - time.monotonic()) > 0:
+                yield await asyncio.wait_for(anext(stream), left)
+        except (StopAsyncIteration, TimeoutError):
+            return
         finally:
             server.followers -= 1
 

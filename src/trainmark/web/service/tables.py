@@ -188,13 +188,3 @@ identities = Table(
     Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
     Column("created", Float, nullable=False),
 )
-
-# Sign-ins that were begun at a provider, until it sends the browser back.
-oidc_begun = Table(
-    "oidc_begun",
-    metadata,
-    Column("hash", String(64), primary_key=True),
-    Column("nonce", String(64), nullable=False),
-    Column("verifier", String(128), nullable=False),
-    Column("expires", Float, nullable=False),
-)

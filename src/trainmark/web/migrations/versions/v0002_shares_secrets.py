@@ -34,13 +34,6 @@ def upgrade() -> None:
         _user("user_id"),
         sa.Column("created", sa.Float, nullable=False),
     )
-    op.create_table(
-        "oidc_begun",
-        sa.Column("hash", sa.String(64), primary_key=True),
-        sa.Column("nonce", sa.String(64), nullable=False),
-        sa.Column("verifier", sa.String(128), nullable=False),
-        sa.Column("expires", sa.Float, nullable=False),
-    )
 
 
 def _user(name: str) -> sa.Column[int]:

@@ -237,6 +237,7 @@ async function turn() {
     if (current) {
       await Promise.all(current.files.slice(0, 8).map(read));
       show();
+      at("charts").dataset.samples = [...nodes.values()].reduce((sum, node) => sum + node.samples.length, 0);
     }
     if (turns % 5 === 0) await curves();
     at("status").textContent = !current ? say("metrics_wait") : over ? "" : say("console_live");
