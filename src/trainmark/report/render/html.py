@@ -11,7 +11,7 @@ from pathlib import Path
 from trainmark.i18n.texts import Text, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.charts import palette, plots, rows
+from trainmark.report.charts import network, palette, plots, rows
 from trainmark.report.charts import records as charts
 from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
@@ -288,6 +288,8 @@ def _chart(page: Markup, chart: charts.Chart, kind: str) -> str:
             return plots.log_chart(page, chart)
         case charts.TreeChart():
             return plots.tree_chart(page, chart)
+        case charts.NetworkChart():
+            return network.network_chart(page, chart)
         case charts.RowChart():
             return rows.row_chart(page, chart, kind)
         case charts.BarChart():
