@@ -191,7 +191,7 @@ def job_plan_page(request: Asked, server: Server, job: JobName) -> Response[Any]
     found = _detail(request, server, job)
     plan = None
     if found.job.run is not None:
-        plan = job_plans.preview(jobs.need_run(server, asker_of(request), job).manifest().plan)
+        plan = job_plans.preview(jobs.need_run(server, asker_of(request), job).manifest().plan, found.spec)
     asked = {
         name: value
         for name, value in msgspec.to_builtins(found.spec).items()

@@ -31,7 +31,7 @@ def local(path: str) -> str:
 
 
 @get("/sign-in", **rules(Access.PUBLIC))
-def sign_in_page(request: Asked, server: Server, after: Next = "/") -> Response[Any]:
+def page_of_sign_in(request: Asked, server: Server, after: Next = "/") -> Response[Any]:
     """Name and password."""
     return view.render(request, server, "sign_in.html", after=local(after))
 
@@ -62,7 +62,7 @@ def choose_theme(server: Server, name: str, after: Next = "/") -> Response[Any]:
     return _remember(server, view.THEME_COOKIE, name if name in view.THEMES else "auto", after)
 
 
-ROUTES = [sign_in_page, link_page, choose_language, choose_theme]
+ROUTES = [page_of_sign_in, link_page, choose_language, choose_theme]
 
 
 # What goes wrong with a page.
