@@ -27,7 +27,7 @@ _LARGEST_HEAD, _IDLE_SECONDS = 32 << 10, 15
 _CONNECTIONS = 2000
 _TIDY_SECONDS = 3600.0
 # On made-up data: nothing has to be fetched.
-_DEMO = "mnist:pytorch:cpu:1:1:3@data=synthetic"
+_DEMO = "dlrm:pytorch:cpu:1:1:3"
 _LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -77,8 +77,8 @@ def serve(settings: Settings, listening: Listening, say: Callable[[str], None], 
                 _submit_demo(server)
             say(f"serving at {address}, folder {server.home.path}")
             if link is not None:
-                say(f"first start: `trainmark login {address} --link` sets the password of `admin`, once; it asks for")
-                say(link)
+                say("first start: this page, or `trainmark login URL --link`, sets the password of `admin`, once:")
+                say(f"{address}{settings.root_path}/link#{link}")
             keeper = server.keeper = Keeper(server)
             keeper.start()
             ending = threading.Event()

@@ -18,6 +18,7 @@ from trainmark.automl.experiment.config import SYNTHETIC, Experiment
 from trainmark.automl.experiment.reading import check_rules, load
 from trainmark.automl.experiment.result import Result, TrialRow
 from trainmark.automl.experiment.supervisor import Supervisor
+from trainmark.automl.graph.graph import Graph
 from trainmark.automl.ledger import server
 from trainmark.automl.ledger.ledger import open_ledger
 from trainmark.automl.ledger.storage import connect
@@ -27,6 +28,7 @@ from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
+from trainmark.report.records import Experiment as Scored
 from trainmark.run import control, planning, session
 from trainmark.run.campaign import Companion
 from trainmark.run.observers import Observer
@@ -168,6 +170,11 @@ def look(run: RunDir, reader: record.Reader | None = None) -> Result:
     return msgspec.structs.replace(found, remarks=[*found.remarks, *_failed_workers(plan, replayed)])
 
 
+def scored(run: RunDir) -> Scored:
+    """What the run's report says of the experiment as a whole."""
+    return result.summary(look(run), plans.experiment_of(run.manifest().plan))
+
+
 def _failed_workers(plan: Plan, state: RunState) -> list[Reason]:
     """Workers that were lost or crashed, with their hosts, and why the last time: the score has suffered by it."""
     found = []
@@ -205,10 +212,24 @@ def write_results(run: RunDir, found: Result, out: Path, language: str | None = 
     out.mkdir(parents=True, exist_ok=True)
     page, other = (SUCCEED, FAILED) if found.valid else (FAILED, SUCCEED)
     (out / other).unlink(missing_ok=True)
-    (out / page).write_text(show(document(found, nodes), "html", language), encoding="utf-8")
+    (out / page).write_text(show(document(found, nodes, _best_graph(run, found)), "html", language), encoding="utf-8")
     (out / "results.txt").write_text(show(document(found)), encoding="utf-8")
     (out / "results.json").write_text(show(found, "json"), encoding="utf-8")
     return out / page
+
+
+def _best_graph(run: RunDir, found: Result) -> Graph | None:
+    """None where it lies on the hosts, or cannot be read."""
+    from trainmark.automl.graph.graph_json import decode
+
+    best = next((trial for trial in found.trials if trial.number == found.best), None)
+    if best is None:
+        return None
+    file = run.path / FOLDER / "graphs" / f"{best.file}.json"
+    try:
+        return decode(file.read_bytes(), str(file))
+    except (OSError, UserError):
+        return None
 
 
 def gather_logs(run: RunDir, target: Path) -> None:
