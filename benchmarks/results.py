@@ -44,7 +44,7 @@ def document(runs: Mapping[str, list[Record]], broken: Sequence[str] = ()) -> st
     details = [f"- `{record['benchmark']}.py`: `{json.dumps(_without_tables(record))}`" for record in newest]
     parts = [[INTRODUCTION], table(runs), ["", *broken] if broken else []]
     for record in newest:
-        for title, content in record["details"].get("tables", {}).items():
+        for title, content in record["details"].get("shown_tables", {}).items():
             parts.append(["", f"## {title}", "", *_markdown(content), "", f"By `{record['benchmark']}.py`."])
     parts += [["", f"## {title}", "", *lines] for title, lines in (
         ("How each is measured", how), ("When, and on what", when), ("Details of the newest runs", details)
@@ -53,7 +53,7 @@ def document(runs: Mapping[str, list[Record]], broken: Sequence[str] = ()) -> st
 
 
 def _without_tables(record: Record) -> Record:
-    return {name: value for name, value in record["details"].items() if name != "tables"}
+    return {name: value for name, value in record["details"].items() if name != "shown_tables"}
 
 
 def _markdown(content: Record) -> list[str]:

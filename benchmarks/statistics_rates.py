@@ -221,7 +221,7 @@ def main() -> None:
     details = {"coverage": rows, "false_verdicts_by_others": occasions, "found_by_others": found}
     details |= {"found_with_an_odd_run": odd, "false_with_an_odd_run": odd_false, "scores": rated}
     tables = {"Intervals and verdicts by kind of noise, in %, before → after": _table(rows)}
-    show("statistics_rates", HOW, figures, {**details, "histories": histories, "tables": tables})
+    show("statistics_rates", HOW, figures, {**details, "histories": histories, "shown_tables": tables})
 
 
 def _of_last(
