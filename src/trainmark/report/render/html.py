@@ -39,15 +39,28 @@ def render(document: doc.Document, language: str | None = None) -> str:
     return _wrapped(page, document.title, body, forced=language is not None)
 
 
+def embed(document: doc.Document, language: str) -> tuple[str, str]:
+    """For a page that has its own frame, switches, style and script: the document in one language, and its texts as
+    `page.js` finds them in the element `texts`."""
+    page = Markup(language)
+    badges = "".join(f" {inline(page, badge)}" for badge in document.badges)
+    lead = _block(page, document.lead) if document.lead is not None else ""
+    facts = _facts(page, doc.Facts(document.facts)) if document.facts else ""
+    head = f"<h1><span>{inline(page, document.heading)}</span>{badges}</h1>{lead}{facts}"
+    body = f"{head}{_contents(page, document.blocks)}{_blocks(page, document.blocks)}"
+    return body, page.all_text()
+
+
 @cache
-def _file(name: str) -> str:
+def file(name: str) -> str:
+    """A file of the page's own: its style, its script."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def _wrapped(page: Markup, title: str, body: str, *, forced: bool) -> str:
     """Only this style and this script may run, by their hashes, and nothing may be fetched: even markup that slipped
     through could do nothing. `forced`: the language was chosen, so the browser's does not matter."""
-    style, script = palette.css() + _file("page.css"), _file("page.js")
+    style, script = palette.css() + file("page.css"), file("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
