@@ -129,6 +129,6 @@ def _began(given: dict[str, Any], otherwise: float) -> float:
 def _seconds(text: str, form: str) -> float | None:
     """None for what is no time."""
     try:
-        return datetime.datetime.strptime(text, form).replace(tzinfo=datetime.timezone.utc).timestamp()
+        return datetime.datetime.strptime(text, form).replace(tzinfo=datetime.UTC).timestamp()
     except ValueError:
         return None
