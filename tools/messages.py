@@ -9,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "trainmark"
 _RAISED = ("UserError", "SiteError", "Damaged", "NotABundle", "CampaignStopped", "Owned")
+# Of the server alone: the emulated cloud has a `Refused` of its own, which speaks to programs.
+_RAISED_BY_SERVER = (*_RAISED, "NotFound", "Refused", "Conflict", "SignInFailed")
 # What an import remarks on a file: (kind, place, text).
 _REMARK = "Flag"
 
@@ -20,7 +22,8 @@ def templates(folder: Path = ROOT) -> Iterator[tuple[str, str]]:
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             called = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
-            said = node.args[:1] if called in _RAISED else []
+            raised = _RAISED_BY_SERVER if "web" in file.parts else _RAISED
+            said = node.args[:1] if called in raised else []
             if called == _REMARK and "interop" in file.parts and len(node.args) > 2:
                 said = [node.args[0], node.args[2]]
             for text in map(_template, said):

@@ -325,7 +325,13 @@ def compare(
         sides = _run_in_turns(sides, folder, (metric, margin, threshold, force), rounds, on_progress, stop, what)
     elif what or rounds is not None:
         raise UserError(f"{', '.join(what) or 'rounds'}: only for live=True; finished runs are compared as they are")
-    found = compare_many(_sides(sides, folder), metric, margin, threshold, force=force, runs=folder)
+    known = _sides(sides, folder)
+    if any(side.report.experiment is not None for side in known):
+        from trainmark.automl.experiment import compare as experiments
+
+        found = experiments.compare(known, margin, threshold, folder, force=force)
+    else:
+        found = compare_many(known, metric, margin, threshold, force=force, runs=folder)
     rows = [
         {
             "A": comparison.a,

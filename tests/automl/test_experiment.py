@@ -92,6 +92,37 @@ def _best_needs_torch_alone(cli: Cli, accuracy: float) -> None:
     assert json.loads((cli.folder / "best" / "trial.json").read_text())["accuracy"] == accuracy
 
 
+def test_experiments_are_compared_exported_and_packed(cli: Cli) -> None:
+    """By their scores, wherever results of runs are shown."""
+    pictures.write(cli.folder / "data")
+    file = write(cli.folder, workers=1, max_trials=1, training={"epochs": [1]})
+    for _ in range(2):
+        cli("automl", "run", file, code=1)
+    first, second = (path.parent.name for path in sorted(cli.runs.glob("*/manifest.json")))
+    # Two alone tell nothing of chance: a ratio, and no verdict.
+    (found,) = (cli.json("compare", first, second, code=5)["cases"],)
+    assert found[0]["verdict"]["word"] == "inconclusive" and found[0]["verdict"]["ci_low"] is None
+    for _ in range(3):
+        cli("automl", "run", file, code=1)
+    compared = cli.json("compare", first, second, code=None)
+    (found,) = compared["cases"]
+    scores = [cli.json("automl", "report", run)["regulated"] for run in (first, second)]
+    assert compared["metric"] == "regulated_score" and [found["a"], found["b"]] == scores
+    assert found["verdict"]["ratio"] == pytest.approx(scores[1] / scores[0])
+    assert found["verdict"]["ci_low"] < found["verdict"]["ratio"] < found["verdict"]["ci_high"]
+    whole = cli.json("report", first)["experiment"]
+    assert {one["name"]: one["value"] for one in whole["figures"]}["regulated_score"] == scores[0]
+    assert f"small,SUCCEEDED,regulated_score,{scores[0]!r}" in cli("report", first, "--format", "csv").stdout
+    cli("export", "prometheus", first, "-o", str(cli.folder / "e.prom"))
+    assert f'measurement="regulated_score",unit="FLOPS"}} {scores[0]!r}' in (cli.folder / "e.prom").read_text()
+    bundle = str(cli.folder / "submission.tmk")
+    cli("automl", "pack", first, "--unsigned", "-o", bundle)
+    faults = [
+        one["reason"]["code"] for one in cli.json("verify", bundle, code=4)["findings"] if one["severity"] == "fault"
+    ]
+    assert faults == ["not-signed"]
+
+
 def test_data_that_no_worker_can_read_is_said_once(cli: Cli) -> None:
     """It would be as bad the next time: nobody is started again."""
     (cli.folder / "data").mkdir()

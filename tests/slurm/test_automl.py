@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ TRIALS, EPOCHS = 60, 4
 WAIT = 240.0
 
 
-def experiment(folder: Path, data: Path) -> Path:
+def experiment(folder: Path, data: Path, **changes: Any) -> Path:
     file = folder / "experiment.yaml"
     content = {
         "schema": 1,
@@ -50,6 +51,7 @@ def experiment(folder: Path, data: Path) -> Path:
             "early_stop": {"rule": "never"},
         },
         "hpo": {"searches": 0},
+        **changes,
     }
     file.write_text(json.dumps(content))
     return file
@@ -106,6 +108,19 @@ def test_a_lost_node_and_a_killed_controller(four: Lab, slurm_site_for: Callable
         subprocess.run([*TRAINMARK, "stop", "--now", "--runs", str(cli.runs)], capture_output=True, check=False)
     _nothing_lost_nothing_twice(seen)
     _flops_add_up(cli, seen)
+
+
+def test_workers_begin_together_in_one_job(slurm_cli: Cli, slurm_site: Callable[..., Path], shared: Path) -> None:
+    """With `allocation: suite`, which asks for it. Slurm chooses the nodes, and each worker has one of its own."""
+    file = experiment(shared, pictures.write(shared / "data"), workers=2, max_trials=4)
+    site = slurm_site({"nodes": 2, "allocation": "suite"})
+    planned = slurm_cli("automl", "plan", str(file), "--site", str(site)).stdout
+    assert planned.count("sbatch --parsable") == 1 and "--nodes=2" in planned
+    slurm_cli("automl", "run", str(file), "--site", str(site), code=1)
+    (manifest,) = slurm_cli.runs.glob("*/manifest.json")
+    run = RunDir(manifest.parent)
+    assert [path.name for path in (run.path / "slurm").glob("*.1")] == ["suite.1"]
+    assert len({begin.host for begin in record.read(run).begins}) == 2
 
 
 def _mid_trial(seen: Watched, host: str) -> bool:

@@ -23,8 +23,8 @@ def _going(name: str, numbers: set[int], **more: object) -> Going:
 def test_slots_are_given_once_and_reasons_say_what_is_waited_for() -> None:
     found = decide([_job("a", 2), _job("b", 3, queued=1.0)], [_going("c", {1})], SLOTS, 5.0)
     assert found.start == {"a": {"here": frozenset({0, 2})}}
-    assert found.reasons["b"].code == "waits-for-slots"
-    assert found.reasons["b"].arguments == {"count": 3, "hosts": "here", "before": 0}
+    assert found.reasons["b"].code == "waits-for-slots-next"
+    assert found.reasons["b"].arguments == {"count": 3, "hosts": "here"}
 
 
 def test_priority_grows_with_waiting() -> None:

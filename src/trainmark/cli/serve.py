@@ -24,6 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: loopback)")
     parser.add_argument("--port", type=int, default=8470, metavar="N", help="port to listen at (default: 8470)")
     parser.add_argument("--database", metavar="URL", help="postgresql://… (default: SQLite in the server's folder)")
+    parser.add_argument(
+        "--key-file",
+        type=Path,
+        metavar="FILE",
+        help="32 bytes or more, mode 0600, to encrypt secrets of users with (default: server.key in the folder)",
+    )
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate: serve https")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
     parser.add_argument(
@@ -44,7 +50,9 @@ def call(args: argparse.Namespace) -> int:
     from trainmark.web.serving import Listening, serve
 
     secure = bool(args.tls_cert or args.proxy)
-    settings = Settings(args.home or DEFAULT, args.database, secure, args.root_path.rstrip("/"))
+    settings = Settings(
+        args.home or DEFAULT, args.database, args.key_file, secure=secure, root_path=args.root_path.rstrip("/")
+    )
     listening = Listening(args.host, args.port, args.tls_cert, args.tls_key, tuple(args.proxy))
     serve(settings, listening, terminal.line)
     return OK

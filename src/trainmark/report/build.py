@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from trainmark.report.make import cache, environment, trained, tries
 from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.make.contest import contests
 from trainmark.report.make.study import studies
-from trainmark.report.records import CaseReport, Report, RunReport, Share
+from trainmark.report.records import CaseReport, Experiment, Report, RunReport, Share
 from trainmark.run import control
 from trainmark.score.figures.case import measure
 from trainmark.score.figures.flags import of_case, of_round, outlier_runs
@@ -25,6 +26,9 @@ from trainmark.spec.states import JobState
 from trainmark.store import digests, events, journal
 from trainmark.store.rundir import MANIFEST, Imported, Manifest, RunDir
 from trainmark.store.state import Attempt, RunState
+
+# Kinds of runs that are scored as a whole, and whose room, above this one, knows how: a function of the run.
+_EXPERIMENTS = {"automl": "trainmark.automl.experiment.runs:scored"}
 
 
 def build(run: RunDir, series: bool = False) -> Report:
@@ -80,6 +84,7 @@ def _report(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState
         studies=studies(manifest.plan.cases, made.cases),
         goodput=_goodput(run, state),
         contests=contests(manifest.plan, made.cases),
+        experiment=_experiment(run, state),
     )
     return _marked(report, manifest.imported) if isinstance(manifest.imported, Imported) else report
 
@@ -122,6 +127,15 @@ def _goodput(run: RunDir, state: RunState) -> list[Goodput]:
     from trainmark.report.make import goodput
 
     return goodput.of_run(run, state)
+
+
+def _experiment(run: RunDir, state: RunState) -> Experiment | None:
+    where = _EXPERIMENTS.get(state.plan.kind)
+    if where is None:
+        return None
+    module, _, function = where.partition(":")
+    found: Experiment = getattr(import_module(module), function)(run)
+    return found
 
 
 def _marked(report: Report, imported: Imported) -> Report:

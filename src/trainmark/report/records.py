@@ -192,6 +192,19 @@ class Contest(msgspec.Struct, frozen=True):
     rivals: list[Rival]
 
 
+class Experiment(msgspec.Struct, frozen=True):
+    """What an AutoML experiment is scored by: `score`, `regulated_score`, `error` and others. `reasons`: why the score
+    does not count under its rules."""
+
+    name: str
+    rules: str
+    valid: bool
+    reasons: list[Reason]
+    figures: list[Measurement]
+    # What makes two experiments the same: a digest of their configuration.
+    fingerprint: str = ""
+
+
 class Change(msgspec.Struct, frozen=True):
     """The run against the baseline of its hosts: the verdict on all cases together, and how many were compared."""
 
@@ -246,5 +259,7 @@ class Report(msgspec.Struct, frozen=True):
     goodput: list[Goodput] = []
     # Which framework is faster, where the run has cases of several.
     contests: list[Contest] = []
+    # Of an AutoML experiment, whose cases are its workers.
+    experiment: Experiment | None = None
     # What it says in a few lines.
     summary: Summary | None = None

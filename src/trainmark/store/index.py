@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -53,28 +53,46 @@ class Index:
 
     def rows(self, summarise: Summarise, last: int = 0) -> list[Row]:
         """All runs, or the `last` ones, oldest first. What is not known, or was before it changed, is read again."""
-        try:
-            with self._open() as database:
-                known = {row.run: row for row in self._all(database)}
-        except (sqlite3.Error, OSError):
-            self.file.unlink(missing_ok=True)
-            known = {}
+        known = self._known()
         rows: list[Row] = []
         fresh: list[Row] = []
         for run in reversed(names(self._runs)):
-            path, row = f"{self._runs}/{run}", known.get(run)
-            if row is None or row.state in _PASSING or row.stamp != journal.stamp(path):
-                if not is_run(path):
-                    continue
-                row = summarise(Path(path))
-                fresh.append(row)
-            rows.append(row)
+            row = self._current(run, known.get(run), summarise, fresh)
+            if row is not None:
+                rows.append(row)
             if len(rows) == last:
                 break
         rows.reverse()
         if fresh:
             self.put(fresh)
         return rows
+
+    def some(self, runs: Iterable[str], summarise: Summarise) -> dict[str, Row]:
+        """Those of these runs that are there."""
+        known, fresh = self._known(), list[Row]()
+        found = {run: self._current(run, known.get(run), summarise, fresh) for run in runs}
+        if fresh:
+            self.put(fresh)
+        return {run: row for run, row in found.items() if row is not None}
+
+    def _known(self) -> dict[str, Row]:
+        try:
+            with self._open() as database:
+                return {row.run: row for row in self._all(database)}
+        except (sqlite3.Error, OSError):
+            self.file.unlink(missing_ok=True)
+            return {}
+
+    def _current(self, run: str, row: Row | None, summarise: Summarise, fresh: list[Row]) -> Row | None:
+        """As it is known, or read again and added to `fresh`; None: there is no such run."""
+        path = f"{self._runs}/{run}"
+        if row is not None and row.state not in _PASSING and row.stamp == journal.stamp(path):
+            return row
+        if not is_run(path):
+            return None
+        made = summarise(Path(path))
+        fresh.append(made)
+        return made
 
     def rebuild(self, summarise: Summarise) -> int:
         self.file.unlink(missing_ok=True)

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 # Of a run's folder, what says nothing about it once it has ended.
 _PASSING = ("lease.lock", secrets.NAME, rundir.UNPACKED, rundir.LEASE, rundir.STOP, journal.RESERVE, rundir.CONTROL)
-# Rounds may keep checkpoints, and ranks write what they like into their folders.
-_NOT_OURS = ("checkpoints",)
+# Rounds may keep checkpoints, experiments weights, and ranks write what they like into their folders.
+_NOT_OURS = ("checkpoints", "weights")
 _OF_RANKS = "env.log"
 LOGS = ".log"
 # Settings: variables and arguments, where a long random word is a secret.
@@ -236,7 +236,7 @@ def _sources(case: CasePlan, search: removal.Search) -> Iterator[_Source]:
 
 
 _CHANGED = "files-changed"
-_OF_REPORT = ("run", "suite", "state", "studies", "contests")
+_OF_REPORT = ("run", "suite", "state", "studies", "contests", "experiment")
 _OF_CASE = (
     "case", "state", "fingerprint", "division", "preset", "rounds", "counted", "measurements", "band", "trained"
 )  # fmt: skip
@@ -250,4 +250,5 @@ def as_reported(made: Report) -> dict[str, Any]:
         # A packed file may lack what was taken out of it; verifying looks at digests itself.
         flags = [one for one in measurement.get("flags", ()) if one["reason"]["code"] != _CHANGED]
         measurement["flags"] = flags
-    return {**{name: report[name] for name in _OF_REPORT if name in report}, "cases": cases}
+    of_run = {name: report[name] for name in _OF_REPORT if report.get(name) is not None}
+    return {**of_run, "cases": cases}

@@ -13,6 +13,7 @@ from trainmark.agent import private
 from trainmark.errors import SiteError, UserError
 from trainmark.store.files import write_whole
 
+_KEY_BYTES = 32
 DEFAULT = Path("~/.local/share/trainmark/server")
 
 
@@ -55,12 +56,21 @@ class Home:
         except OSError as error:
             raise UserError(f"--home {self.path}: cannot be used: {error.strerror}") from None
 
-    def key(self) -> bytes:
-        """The server's own key, made at the first start. Secrets of users are encrypted with it."""
-        file = self.path / "server.key"
-        if not file.exists():
-            write_whole(file, secrets.token_bytes(32), durable=True, mode=private.FILE)
-        return file.read_bytes()
+    def key(self, other: Path | None = None) -> bytes:
+        """The server's key: of a file that was named, else its own, made at the first start."""
+        file = other or self.path / "server.key"
+        if other is None and not file.exists():
+            write_whole(file, secrets.token_bytes(_KEY_BYTES), durable=True, mode=private.FILE)
+        try:
+            info = file.stat()
+            found = file.read_bytes()
+        except OSError as error:
+            raise UserError(f"key {file}: {error.strerror}") from None
+        if info.st_mode & 0o077:
+            raise UserError(f"key {file}: others may read it; `chmod 600 {file}`")
+        if len(found) < _KEY_BYTES:
+            raise UserError(f"key {file}: found {len(found)} bytes, needed are {_KEY_BYTES}")
+        return found
 
     @contextmanager
     def served(self) -> Iterator[None]:

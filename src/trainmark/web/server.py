@@ -22,6 +22,8 @@ class Settings:
 
     home: Path
     database: str | None = None
+    # Of the server's key; None: in its folder, made at the first start.
+    key_file: Path | None = None
     # Whether browsers reach it by https: cookies are then sent by nothing else.
     secure: bool = False
     root_path: str = ""
@@ -30,13 +32,17 @@ class Settings:
     per_second: float = 100.0
     # Seconds in which a whole request must have arrived.
     body_seconds: float = 30.0
+    # After which whoever follows something comes back, and is asked again who they are.
+    stream_seconds: float = 900.0
 
 
 class Server:
     """A plain class: the web framework hands it to routes as it is."""
 
-    def __init__(self, settings: Settings, home: Home, engine: Engine, rules: Rules) -> None:
+    def __init__(self, settings: Settings, home: Home, engine: Engine, rules: Rules, key: bytes) -> None:
         self.settings, self.home, self.engine, self.rules = settings, home, engine, rules
+        # Secrets of users are encrypted with it.
+        self.key = key
         # None: nobody looks after the queue, as in tests of other things.
         self.keeper: Keeper | None = None
         # Connections that follow something.
@@ -51,5 +57,4 @@ def open_server(settings: Settings) -> Server:
     database.migrate(engine)
     if not settings.database:
         home.database.chmod(0o600)
-    home.key()
-    return Server(settings, home, engine, load_rules(home.rules))
+    return Server(settings, home, engine, load_rules(home.rules), home.key(settings.key_file))

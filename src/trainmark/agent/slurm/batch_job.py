@@ -25,8 +25,8 @@ _READ = 16384
 class Step:
     """One `srun` of an order."""
 
-    def __init__(self, name: str, order: dict[str, Any], process: subprocess.Popen[bytes]) -> None:
-        self.name, self.order, self.process = name, order, process
+    def __init__(self, name: str, order: dict[str, Any], hosts: list[str], process: subprocess.Popen[bytes]) -> None:
+        self.name, self.order, self.hosts, self.process = name, order, hosts, process
         self.cleaning_since: float | None = None
         self.code: int | None = None
 
@@ -111,13 +111,14 @@ class BatchJob:
             said = ["this allocation has %s" % ", ".join(self._nodes)]
             self._done(name, {"code": 1, "said": said})
             return
-        self._steps[name] = Step(name, order, self._start(name, order, hosts, "slurm-step"))
+        self._steps[name] = Step(name, order, hosts, self._start(name, order, hosts, "slurm-step"))
         self._served += 1
 
     def _hosts(self, order: dict[str, Any]) -> list[str] | None:
-        """The nodes of a step, in the order of the plan: named ones, or the first of the allocation."""
+        """The nodes of a step, in the order of the plan: named ones, or the first that no other step has."""
         wanted = order["hosts"]
-        found = wanted if order["named"] else self._nodes[: len(wanted)]
+        busy = {host for step in self._steps.values() for host in step.hosts}
+        found = wanted if order["named"] else [host for host in self._nodes if host not in busy][: len(wanted)]
         return found if len(found) == len(wanted) and set(found) <= set(self._nodes) else None
 
     def _start(self, name: str, order: dict[str, Any], hosts: list[str], verb: str) -> subprocess.Popen[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from trainmark.automl.experiment.record import Begin, Record
 from trainmark.automl.experiment.rules import Facts, Verdict, judge
 from trainmark.automl.experiment.score import Point
 from trainmark.reasons import Reason, as_reason, reason
+from trainmark.report.records import Experiment as Scored
+from trainmark.score.records import Measurement
 
 # Gaps between trials: this share of a trial's time, or so many seconds where trials are short.
 GAP_SHARE, GAP_SECONDS, SHORT_TRIAL = 0.01, 0.3, 30.0
@@ -168,6 +171,38 @@ def build(run: str, state: str, experiment: Experiment, record: Record) -> Resul
         max_duration=experiment.max_duration,
         devices=_devices(record),
     )
+
+
+def summary(found: Result, experiment: Experiment) -> Scored:
+    """For reports of runs, tables and comparisons. Without an epoch nothing is known."""
+    figures = (
+        ("score", found.score, "FLOPS"),
+        ("regulated_score", found.regulated, "FLOPS"),
+        ("score_per_device", found.score_per_device, "FLOPS"),
+        ("error", found.error, "fraction"),
+        ("best_accuracy", found.accuracy, "fraction"),
+        ("experiment_seconds", found.seconds, "s"),
+        ("trials", float(len(found.trials)), "trials"),
+        ("operations", found.flops, "FLOP"),
+    )
+    nothing = [] if found.epochs else [reason("automl-no-epoch")]
+    return Scored(
+        name=found.name,
+        rules=found.rules,
+        valid=found.valid,
+        reasons=found.reasons,
+        figures=[
+            Measurement(name, value if found.epochs else None, unit, 1 if found.epochs else 0, reason=nothing)
+            for name, value, unit in figures
+        ],
+        fingerprint=fingerprint(experiment),
+    )
+
+
+def fingerprint(experiment: Experiment) -> str:
+    """Equal for experiments that do the same, whoever runs them and whatever they are called."""
+    same = msgspec.structs.replace(experiment, name="", author="", ledger="")
+    return hashlib.sha256(msgspec.json.encode(same, order="deterministic")).hexdigest()[:16]
 
 
 def _devices(record: Record) -> dict[str, int]:

@@ -27,6 +27,7 @@ from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended, launcher_of
 from trainmark.plan.records import CasePlan, Plan, RoundRef
 from trainmark.reasons import Reason, reason
+from trainmark.report.records import Experiment as Scored
 from trainmark.run import control, planning, session
 from trainmark.run.campaign import Companion
 from trainmark.run.observers import Observer
@@ -166,6 +167,11 @@ def look(run: RunDir, reader: record.Reader | None = None) -> Result:
     state = control.state_of(run, replayed)
     found = result.build(run.id, str(state), experiment, (reader or record.Reader(run)).read())
     return msgspec.structs.replace(found, remarks=[*found.remarks, *_failed_workers(plan, replayed)])
+
+
+def scored(run: RunDir) -> Scored:
+    """What the run's report says of the experiment as a whole."""
+    return result.summary(look(run), plans.experiment_of(run.manifest().plan))
 
 
 def _failed_workers(plan: Plan, state: RunState) -> list[Reason]:

@@ -1,4 +1,4 @@
-"""`trainmark automl status`, `top` (trials as `nnictl top` shows them) and `report`: how an experiment stands."""
+"""`trainmark automl status`, `top` (as `nnictl top` shows trials), `report` and `pack`: how an experiment stands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import sys
 import time
 from typing import Any
 
+from trainmark import api
 from trainmark.automl.experiment import runs
 from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.plan import experiment_of
 from trainmark.automl.experiment.record import Reader
 from trainmark.automl.experiment.result import Result, TrialRow
 from trainmark.cli import common, terminal
+from trainmark.cli import pack as packing
 from trainmark.cli.list import table
 from trainmark.cli.status import rows, shown_state
 from trainmark.i18n.speaker import say
@@ -26,7 +28,11 @@ from trainmark.store.rundir import RunDir
 EPILOGS = {
     "report": """\
 The page is called Report_Succeed.html when the score counts, else Report_Failed.html, with the reasons.
-"""
+""",
+    "pack": """\
+The bundle holds the experiment, its record and ledger, all graphs, logs, the training code, and the results as of now;
+weights stay here. `trainmark verify` recomputes the score from the record. docs/bundle.md describes the format.
+""",
 }
 _MOST = 30
 
@@ -131,3 +137,15 @@ def report(args: argparse.Namespace) -> int:
         runs.gather_logs(run, out / "logs")
         terminal.err(f"logs are in {out / 'logs'}\n")
     return 0
+
+
+def configure_pack(parser: argparse.ArgumentParser) -> None:
+    packing.configure(parser)
+
+
+def pack(args: argparse.Namespace) -> int:
+    for name in args.run or ["last"]:
+        run = api.open(name, args.runs).folder
+        experiment_of(run.manifest().plan)  # refuses any other run
+        runs.write_results(run, runs.look(run), run.path / "results", args.lang)
+    return packing.call(args)

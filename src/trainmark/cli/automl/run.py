@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import IO
 
 from trainmark.automl.experiment import runs
+from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.plan import experiment_of
 from trainmark.automl.experiment.reading import to_yaml
 from trainmark.automl.experiment.rules import RULES
 from trainmark.cli import common, drive, terminal
+from trainmark.cli.plan import text as plan_text
 from trainmark.errors import CASE_FAILED, OK
 from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended
@@ -31,22 +33,53 @@ of the experiment does not stop in between: what is left of its time is what is 
 }
 
 
-def configure_run(parser: argparse.ArgumentParser) -> None:
+def configure_plan(parser: argparse.ArgumentParser) -> None:
+    _configure_experiment(parser)
+    parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+
+
+def plan(args: argparse.Namespace) -> int:
+    """Nothing is written and nothing started; what `run` refuses is refused here, too."""
+    experiment = _read(args)
+    made = runs.make_plan(experiment, common.load_site(args))
+    if args.json:
+        terminal.json(made, indent=1)
+        return OK
+    shape = experiment.slot
+    terminal.tell(
+        f"experiment {experiment.name}: {made.width} workers of {shape.nodes} node(s) × {shape.devices} device(s), "
+        f"{len(made.cases)} place(s) for them\n"
+        f"rules {experiment.rules}, at most {experiment.max_trials} trials and {experiment.max_duration} from the "
+        "first training step on\n\n" + plan_text(made, drawn=False)
+    )
+    return OK
+
+
+def _configure_experiment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "experiment", type=Path, metavar="FILE", help="an experiment, a config.yml of AAH or AIPerf, or `demo`"
     )
     parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
-    parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
     parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")
+
+
+def _read(args: argparse.Namespace) -> Experiment:
+    experiment, notes = runs.read(args.experiment, args.rules)
+    for note in notes:
+        terminal.err(f"{args.experiment}: {note}\n")
+    return experiment
+
+
+def configure_run(parser: argparse.ArgumentParser) -> None:
+    _configure_experiment(parser)
+    parser.add_argument("--show", action="store_true", help="print the experiment as YAML and what was changed; no run")
     common.add_no_check(parser)
     common.add_runs(parser)
     drive.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    experiment, notes = runs.read(args.experiment, args.rules)
-    for note in notes:
-        terminal.err(f"{args.experiment}: {note}\n")
+    experiment = _read(args)
     if args.show:
         terminal.out(to_yaml(experiment))
         return OK
@@ -58,9 +91,9 @@ def run(args: argparse.Namespace) -> int:
         command=drive.command(args),
         folder=Path.cwd(),
     )
-    plan = made.manifest().plan
-    terminal.err(f"experiment {made.id}: {plan.width} workers, {experiment.max_duration} at most\n")
-    return drive.drive(made, plan, args)
+    planned = made.manifest().plan
+    terminal.err(f"experiment {made.id}: {planned.width} workers, {experiment.max_duration} at most\n")
+    return drive.drive(made, planned, args)
 
 
 def configure_resume(parser: argparse.ArgumentParser) -> None:
@@ -70,12 +103,12 @@ def configure_resume(parser: argparse.ArgumentParser) -> None:
 
 def resume(args: argparse.Namespace) -> int:
     found = common.find_run(args, own=True)
-    plan = found.manifest().plan
-    experiment_of(plan)  # refuses any other run
+    planned = found.manifest().plan
+    experiment_of(planned)  # refuses any other run
     why = runs.nothing_left(found)
     if why:
         terminal.err(f"experiment {found.id} has nothing left to do: {why}\n")
-    return drive.drive(found, plan, args)
+    return drive.drive(found, planned, args)
 
 
 def show(run: RunDir, args: argparse.Namespace) -> int:

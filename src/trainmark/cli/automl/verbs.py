@@ -9,6 +9,7 @@ _HERE = "trainmark.cli.automl"
 # verb → (module, its functions for options and for the call, what the verb does)
 VERBS = {
     "run": (f"{_HERE}.run", "configure_run", "run", "run an experiment"),
+    "plan": (f"{_HERE}.run", "configure_plan", "plan", "the dry run: workers, their places and commands"),
     "top": (f"{_HERE}.look", "configure_top", "top", "watch an experiment and its trials, live"),
     "status": (f"{_HERE}.look", "configure_status", "status", "show how far an experiment and its workers are"),
     "stop": ("trainmark.cli.stop", "configure", "call", "stop an experiment; returns when nothing of it is left"),
@@ -16,13 +17,16 @@ VERBS = {
     "report": (f"{_HERE}.look", "configure_report", "report", "print and write the result, also while it runs"),
     "logs": ("trainmark.cli.logs", "configure", "call", "print or follow the output of a worker"),
     "best": (f"{_HERE}.network", "configure_best", "best", "export the best network as plain PyTorch"),
+    "pack": (f"{_HERE}.look", "configure_pack", "pack", "put an experiment into one signed file, a bundle"),
     "flops": (f"{_HERE}.network", "configure_flops", "flops", "count the operations of a graph"),
 }
 
 EPILOG = """\
 examples:
   trainmark automl run experiment.yaml
+  trainmark automl plan experiment.yaml --site site.yaml
   trainmark automl report --logs
+  trainmark automl pack -o submission.tmk
   trainmark automl flops resnet50 --rules aiperf
   trainmark automl flops graph.json --rules trainmark --json
 """

@@ -29,6 +29,7 @@ class Csv(WriteOnly):
         writer = csv.writer(out)
         writer.writerow(HEAD)
         for report in reports:
+            writer.writerows([_safe(cell) for cell in row] for row in _of_experiment(report))
             for case in report.cases:
                 writer.writerows([_safe(cell) for cell in row] for row in rows(report, case))
         return out.getvalue().encode()
@@ -45,6 +46,18 @@ def rows(report: Report, case: CaseReport) -> Iterator[Sequence[object]]:
         note = say([*one.reason, *case.notes])
         figure = (one.name, one.value, one.unit, one.n, one.ci_low, one.ci_high, say(one.method), note)
         yield (*head, *size, *figure, flag_codes(one.flags), *trained)
+
+
+def _of_experiment(report: Report) -> Iterator[Sequence[object]]:
+    """Of an AutoML experiment, its figures as a whole; `case` is its name."""
+    found = report.experiment
+    if found is None:
+        return
+    head = (report.run, report.suite, found.name, "automl", "", "", "", "", str(report.state), say(found.reasons), 1, 1)
+    for one in found.figures:
+        note = say([*one.reason, *found.reasons])
+        figure = (one.name, one.value, one.unit, one.n, one.ci_low, one.ci_high, say(one.method), note)
+        yield (*head, *figure, "", *[None] * len(COLUMNS))
 
 
 def _safe(cell: object) -> object:

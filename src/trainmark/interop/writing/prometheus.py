@@ -20,6 +20,8 @@ _HELP = {
     "trainmark_measurement": "A figure of the case, in the unit that its label names.",
     "trainmark_measurement_ci_low": "Lower end of its 95 % interval.",
     "trainmark_measurement_ci_high": "Upper end of its 95 % interval.",
+    "trainmark_experiment": "A figure of an AutoML experiment, in the unit that its label names.",
+    "trainmark_experiment_valid": "1 when the score counts under the rules of the experiment, else 0.",
 }
 
 
@@ -28,6 +30,7 @@ class Prometheus(WriteOnly):
 
     def render(self, reports: Sequence[Report]) -> bytes:
         samples = [sample for report in reports for case in report.cases for sample in _samples(report, case)]
+        samples += [sample for report in reports for sample in _of_experiment(report)]
         lines = []
         for name, text in _HELP.items():
             lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
@@ -53,6 +56,17 @@ def _samples(report: Report, case: CaseReport) -> Iterator[Sample]:
         yield "trainmark_case_flag", {**labels, "flag": flag.reason.code, "severity": flag.severity}, float(rounds)
     for one in case.measurements.values():
         yield from _figure({**labels, "measurement": one.name, "unit": one.unit}, one)
+
+
+def _of_experiment(report: Report) -> Iterator[Sample]:
+    found = report.experiment
+    if found is None:
+        return
+    labels = {"run": report.run, "experiment": found.name, "rules": found.rules}
+    yield "trainmark_experiment_valid", labels, float(found.valid)
+    for one in found.figures:
+        if one.value is not None and math.isfinite(one.value):
+            yield "trainmark_experiment", {**labels, "measurement": one.name, "unit": one.unit}, float(one.value)
 
 
 def _figure(labels: dict[str, str], one: Measurement) -> Iterator[Sample]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from trainmark.errors import SiteError
+from trainmark.errors import SiteError, UserError
 from trainmark.launch import attempt as attempts
 from trainmark.launch import node_zip, trees
 from trainmark.launch.attempt import FolderNode
@@ -84,9 +84,15 @@ class SlurmLauncher(Launcher):
         return tuple(slurm_options.of(site).step_options)
 
     def site_for_workers(self, site: Site, *, several: bool) -> Site:
-        """Each worker is a job of its own."""
+        """Each worker is a job of its own, unless the site asks for one job: then all begin together."""
         options = slurm_options.of(site)
-        changed = {"allocation": "round", "exclusive": options.exclusive and not several}
+        together = site.launcher_options.get("allocation") == "suite"
+        if together and several:
+            raise UserError(
+                f"site {site.name}: allocation: suite: several workers on a node are jobs of their own; give each a "
+                "node (slot.per_node: 1), or leave `allocation` out"
+            )
+        changed = {} if together else {"allocation": "round", "exclusive": options.exclusive and not several}
         return msgspec.structs.replace(site, launcher_options={**site.launcher_options, **changed})
 
     def allocation(self, handle: str) -> str | None:

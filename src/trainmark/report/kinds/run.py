@@ -41,6 +41,7 @@ def document(report: Report) -> doc.Document:
             doc.Commands(label("next"), told.next, shown_in=doc.MARKDOWN),
             # This is the page that the others would be sent to.
             doc.Commands(label("next"), [one for one in told.next if _PAGE not in one], shown_in=doc.PAGE),
+            *_experiment(report),
             _results(report, places),
             *_failures(report, places),
             *_remarks(report),
@@ -54,6 +55,28 @@ def document(report: Report) -> doc.Document:
             doc.Facts(_commands(told), shown_in=doc.TEXT),
         ],
     )
+
+
+def _experiment(report: Report) -> list[doc.Block]:
+    """Of an AutoML experiment: what it is scored by. The cases below are its workers."""
+    found = report.experiment
+    if found is None:
+        return []
+    verdict = doc.Badge(label("am.valid"), "good") if found.valid else doc.Badge(label("am.not_valid"), "bad")
+    facts: list[tuple[Text, doc.Inline]] = [
+        (label("am.rules"), doc.Several((found.rules, verdict), " ")),
+        *((named("m", one.name), numbers.value(one)) for one in found.figures),
+    ]
+    whole = doc.Code(f"trainmark automl report {report.run}")
+    return [
+        doc.Group(
+            [
+                doc.Heading(label("am.title")),
+                doc.Facts([*facts, (label("am.whole"), whole)]),
+                *(doc.Paragraph(one) for one in found.reasons),
+            ]
+        )
+    ]
 
 
 def _facts(report: Report, told: Summary) -> list[tuple[Text, doc.Inline]]:

@@ -13,9 +13,10 @@ from trainmark.i18n.speaker import say
 from trainmark.i18n.texts import Text
 from trainmark.reasons import Reason
 from trainmark.report.figures import flag_codes
-from trainmark.report.records import CaseReport, Report
+from trainmark.report.records import CaseReport, Experiment, Report
 from trainmark.report.render import escape
 from trainmark.report.trained import COLUMNS, fields
+from trainmark.score.records import Measurement
 
 _FIGURE = ("value", "unit", "n", "ci_low", "ci_high", "method", "reason", "flags")
 HEAD = ("case", "state", "measurement", *_FIGURE, *COLUMNS)
@@ -47,36 +48,32 @@ def plain(value: Any) -> Any:
 
 
 def to_csv(report: Report) -> str:
-    """One row per case and measurement."""
+    """One row per case and measurement; of an experiment, first a row per figure of the whole."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEAD)
+    if report.experiment is not None:
+        writer.writerows(_experiment(report.experiment, str(report.state)))
     for case in report.cases:
         writer.writerows(_rows(case))
     return out.getvalue()
+
+
+def _experiment(found: Experiment, state: str) -> list[list[str]]:
+    return [[cell(found.name), state, *_figure(one), *[""] * len(COLUMNS)] for one in found.figures]
+
+
+def _figure(one: Measurement) -> list[str]:
+    ends = (_number(one.ci_low), _number(one.ci_high))
+    said = (cell(one.method), cell(one.reason), flag_codes(one.flags))
+    return [cell(one.name), _number(one.value), cell(one.unit), str(one.n), *ends, *said]
 
 
 def _rows(case: CaseReport) -> list[list[str]]:
     """A case without measurements has a row too: that it has none is a result."""
     if not case.measurements:
         return [[cell(case.case), str(case.state), "", "", "", "", "", "", "", cell(case.reason), "", *_trained(case)]]
-    return [
-        [
-            cell(case.case),
-            str(case.state),
-            cell(one.name),
-            _number(one.value),
-            cell(one.unit),
-            str(one.n),
-            _number(one.ci_low),
-            _number(one.ci_high),
-            cell(one.method),
-            cell(one.reason),
-            flag_codes(one.flags),
-            *_trained(case),
-        ]
-        for one in case.measurements.values()
-    ]
+    return [[cell(case.case), str(case.state), *_figure(one), *_trained(case)] for one in case.measurements.values()]
 
 
 def _trained(case: CaseReport) -> list[str]:

@@ -12,6 +12,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import SecurityScheme
 
+from trainmark.i18n.words import LANGUAGES
 from trainmark.web.service import credentials
 from trainmark.web.service.records import Principal
 
@@ -65,6 +66,13 @@ def rules(access: Access, **more: Any) -> dict[str, Any]:
     """What a route's decorator is given: who may use it, and the answers it may give besides its own."""
     secured: list[dict[str, list[str]]] = [] if access is Access.PUBLIC else [{"token": []}, {"session": []}]
     return {"opt": {_ACCESS: access}, "responses": RESPONSES, "security": secured, "sync_to_thread": True, **more}
+
+
+def language_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """What the client's `Accept-Language` names first, of the languages that there are."""
+    named = connection.headers.get("accept-language", "").lower()
+    found = [one for one in (part.strip()[:2] for part in named.split(",")) if one in LANGUAGES]
+    return found[0] if found else LANGUAGES[0]
 
 
 def access_of(handler: BaseRouteHandler) -> Access | None:

@@ -106,15 +106,15 @@ def _check_origin(request: Asked) -> None:
         raise PermissionDeniedException("signing in is for pages of this server")
 
 
-def _begun(server: Server, user: int) -> Response[Who]:
+def set_session(server: Server, answer: Response[Any], user: int) -> Principal:
+    """Begins a session, which the answer's cookie carries."""
     with database.writing(server.engine) as connection:
         secret, _ = credentials.begin_session(connection, user)
         found, _ = credentials.of_session(connection, secret)
     if found is None:
         raise SignInFailed("wrong name or password")
-    made = Response(_who(found))
     secure = server.settings.secure
-    made.set_cookie(
+    answer.set_cookie(
         Cookie(
             key=SECURE_COOKIE if secure else COOKIE,
             value=secret,
@@ -125,6 +125,12 @@ def _begun(server: Server, user: int) -> Response[Who]:
             max_age=int(credentials.SESSION_SECONDS),
         )
     )
+    return found
+
+
+def _begun(server: Server, user: int) -> Response[Who]:
+    made: Response[Any] = Response(None)
+    made.content = _who(set_session(server, made, user))
     return made
 
 

@@ -12,7 +12,17 @@ from litestar.openapi.spec import Components
 from litestar.types import ControllerRouterHandler
 
 from trainmark import __version__
-from trainmark.web.api import account_routes, file_routes, job_routes, result_routes, server_routes, stream_routes
+from trainmark.web.api import (
+    account_routes,
+    file_routes,
+    job_routes,
+    oidc_routes,
+    run_routes,
+    secret_routes,
+    server_routes,
+    site_routes,
+    stream_routes,
+)
 from trainmark.web.api.access import SCHEMES, guard
 from trainmark.web.api.errors import HANDLERS
 from trainmark.web.api.middleware import Authentication, Limits, with_headers
@@ -24,7 +34,16 @@ _LARGEST_BODY = 1 << 20
 
 
 def make_app(server: Server) -> Litestar:
-    rooms = (account_routes, job_routes, file_routes, result_routes, stream_routes)
+    rooms = (
+        account_routes,
+        oidc_routes,
+        job_routes,
+        run_routes,
+        site_routes,
+        file_routes,
+        secret_routes,
+        stream_routes,
+    )
     v1: list[ControllerRouterHandler] = [route for room in rooms for route in room.ROUTES]
     logging.getLogger("litestar").setLevel(logging.WARNING)
     return Litestar(

@@ -10,7 +10,8 @@ from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from trainmark.errors import SiteError, UserError
-from trainmark.web.api.access import Problem
+from trainmark.i18n import words
+from trainmark.web.api.access import Problem, language_of
 from trainmark.web.service import errors
 
 log = logging.getLogger("trainmark.web")
@@ -28,10 +29,12 @@ def answer(status: int, detail: str, headers: dict[str, str] | None = None) -> R
     return Response(Problem(status, detail), status_code=status, media_type=MediaType.JSON, headers=headers)
 
 
-def of_user(_request: Request[Any, Any, Any], error: UserError) -> Response[Problem]:
+def of_user(request: Request[Any, Any, Any], error: UserError) -> Response[Problem]:
     headers = {"retry-after": str(error.seconds)} if isinstance(error, errors.TooMany) else None
     status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 400)
-    return answer(503 if isinstance(error, SiteError) else status, str(error), headers)
+    return answer(
+        503 if isinstance(error, SiteError) else status, words.error(str(error), language_of(request)), headers
+    )
 
 
 def of_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:

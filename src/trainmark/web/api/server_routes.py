@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 
 from trainmark import __version__
 from trainmark.web.api.access import Access, rules
+from trainmark.web.api.description import describe
 from trainmark.web.server import Server
 from trainmark.web.service import database
 from trainmark.web.service.tables import jobs, users
@@ -41,7 +42,7 @@ def ready(server: Server) -> Response[Health]:
 @get("/openapi.json", **rules(Access.PUBLIC), include_in_schema=False)
 def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """What there is to call."""
-    return request.app.openapi_schema.to_schema()
+    return describe(request.app)
 
 
 @get("/metrics", **rules(Access.METRICS), media_type=MediaType.TEXT)

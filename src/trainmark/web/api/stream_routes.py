@@ -16,14 +16,13 @@ from litestar.params import Parameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from trainmark.errors import UserError
-from trainmark.run import control
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, asker_of
 from trainmark.web.api.job_routes import JobName
 from trainmark.web.server import Server
-from trainmark.web.service import database, jobs, logs
+from trainmark.web.service import database, jobs, logs, samples
 from trainmark.web.service.errors import TooMany
 from trainmark.web.service.records import Principal
 
@@ -33,7 +32,6 @@ _LOOK_SECONDS = 0.4
 _QUIET_SECONDS, _CHECK_SECONDS = 15.0, 5.0
 MOST_FOLLOWERS = 400
 _RETRY = 1000
-_STREAM_SECONDS = 900.0
 
 
 class _Followed:
@@ -73,12 +71,12 @@ def _events(server: Server, stream: AsyncIterator[ServerSentEventMessage]) -> Se
 
     async def counted() -> AsyncIterator[ServerSentEventMessage]:
         """For a while: who comes back after that is asked again who they are."""
-        until = time.monotonic() + _STREAM_SECONDS
+        until = time.monotonic() + server.settings.stream_seconds
         try:
-            async for one in stream:
-                yield one
-                if time.monotonic() > until:
-                    return
+            while (left := until - time.monotonic()) > 0:
+                yield await asyncio.wait_for(anext(stream), left)
+        except (StopAsyncIteration, TimeoutError):
+            return
         finally:
             server.followers -= 1
 
@@ -140,47 +138,46 @@ async def _logs(followed: _Followed, seen: dict[int, int]) -> AsyncIterator[Serv
 
 @get("/jobs/{job:str}/metrics/stream", **{**rules(Access.READ), "sync_to_thread": None}, media_type="text/event-stream")
 async def follow_metrics(request: Asked, server: Server, job: JobName) -> ServerSentEvent:
-    """Events `sample` (how far each round that runs is, and its newest sample) once a second, and `end`."""
+    """Events `sample` (one line of a node's samples), `progress` (how far each round that runs is) and `end`.
+    `Last-Event-ID` goes on behind it, as long as it is the same attempt."""
     followed = _Followed(server, asker_of(request), job, 0)
     await followed.refresh()
-    return _events(server, _metrics(followed))
+    attempt, _, seen = request.headers.get("last-event-id", "").partition(" ")
+    return _events(server, _metrics(followed, attempt, logs.decode_seen(seen)))
 
 
-async def _metrics(followed: _Followed) -> AsyncIterator[ServerSentEventMessage]:
-    number, last = 0, None
-    while not followed.over:
-        found = await anyio.to_thread.run_sync(_sample, followed.run) if followed.run else None
-        if found and found != last:
-            number += 1
-            last = found
-            yield _message("sample", str(number), found)
+async def _metrics(followed: _Followed, attempt: str, seen: dict[int, int]) -> AsyncIterator[ServerSentEventMessage]:
+    last: list[dict[str, Any]] = []
+    while True:
+        over = followed.over
+        if followed.run is not None:
+            name, found = await anyio.to_thread.run_sync(samples.following, followed.run, attempt, seen)
+            attempt = name
+            for one in found:
+                yield _message("sample", f"{attempt} {logs.encode_seen(seen)}", one)
+            if found:
+                continue  # there may be more of them
+            progress = await anyio.to_thread.run_sync(samples.progress, followed.run)
+            if progress != last:
+                last = progress
+                yield _message("progress", f"{attempt} {logs.encode_seen(seen)}", progress)
+        if over:
+            yield _message("end", f"{attempt} {logs.encode_seen(seen)}", {})
+            return
         await asyncio.sleep(1.0)
         followed.hurry()
         try:
             await followed.refresh()
         except UserError:
             return
-    yield _message("end", str(number + 1), {})
-
-
-def _sample(run: RunDir) -> list[dict[str, Any]]:
-    try:
-        status = control.status(run)
-        newest = control.newest_attempt(run)
-    except UserError:
-        return []
-    sample = control.last_sample(newest) if newest else {}
-    return [
-        {"case": one.case, "round": one.round, "attempt": one.attempt, "progress": one.progress, "sample": sample}
-        for one in status.rounds
-        if one.state is JobState.RUNNING
-    ]
 
 
 @get("/events", **{**rules(Access.READ), "sync_to_thread": None}, media_type="text/event-stream")
 async def follow_jobs(request: Asked, server: Server) -> ServerSentEvent:
-    """Events `job` whenever one of the newest hundred jobs that one may see changes."""
-    return _events(server, _changes(lambda: _newest(server, asker_of(request))))
+    """Events `job` whenever one of the newest hundred jobs that one may see changes. Who comes back with a
+    `Last-Event-ID` is told of all of them once, so that nothing that changed meanwhile is missed."""
+    again = "last-event-id" in request.headers
+    return _events(server, _changes(lambda: _newest(server, asker_of(request)), again))
 
 
 def _newest(server: Server, asker: Principal) -> dict[str, Any]:
@@ -189,11 +186,10 @@ def _newest(server: Server, asker: Principal) -> dict[str, Any]:
     return {one.id: one for one in found}
 
 
-async def _changes(look: Callable[[], dict[str, Any]]) -> AsyncIterator[ServerSentEventMessage]:
-    known = await anyio.to_thread.run_sync(look)
+async def _changes(look: Callable[[], dict[str, Any]], again: bool) -> AsyncIterator[ServerSentEventMessage]:
+    known: dict[str, Any] = {} if again else await anyio.to_thread.run_sync(look)
     number, quiet = 0, time.monotonic()
     while True:
-        await asyncio.sleep(1.0)
         now = await anyio.to_thread.run_sync(look)
         for name, one in now.items():
             if known.get(name) != one:
@@ -204,6 +200,7 @@ async def _changes(look: Callable[[], dict[str, Any]]) -> AsyncIterator[ServerSe
         if time.monotonic() - quiet > _QUIET_SECONDS:
             quiet = time.monotonic()
             yield _QUIET
+        await asyncio.sleep(1.0)
 
 
 ROUTES = [job_logs, follow_logs, follow_metrics, follow_jobs]

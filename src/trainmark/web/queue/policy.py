@@ -92,8 +92,9 @@ def decide(
 
 def _why(job: Waiting, fits: bool, before: int) -> Reason:
     if fits:
-        return reason("waits-behind", before=before)
-    return reason("waits-for-slots", count=sum(job.needs.values()), hosts=", ".join(sorted(job.needs)), before=before)
+        return reason("waits-behind", before=before) if before else reason("waits-next")
+    wanted = {"count": sum(job.needs.values()), "hosts": ", ".join(sorted(job.needs))}
+    return reason("waits-for-slots", before=before, **wanted) if before else reason("waits-for-slots-next", **wanted)
 
 
 def _make_way(job: Waiting, free: Mapping[str, set[int]], going: Sequence[Going]) -> tuple[list[str], bool]:

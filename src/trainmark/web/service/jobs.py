@@ -59,7 +59,7 @@ def submit(server: Server, asker: Principal, spec: JobSpec, address: str) -> Job
                 preemptible=spec.preemptible,
                 limit=spec.time_limit,
                 state=JobState.PENDING,
-                reason=encode_reason(reason("waits-behind", before=0)),
+                reason=encode_reason(reason("waits-next")),
                 wanted="go",
                 created=now,
                 queued=now,
@@ -95,7 +95,7 @@ def _check_priority(asker: Principal, priority: int) -> None:
 # Finding.
 
 
-def _visible(asker: Principal) -> Select[Any]:
+def visible(asker: Principal) -> Select[Any]:
     """Jobs with their owners' names: one's own, those that are shared with all, those of members of one's groups that
     are shared with them; for an admin all."""
     asked = select(jobs, users.c.name.label("owner")).join(users, users.c.id == jobs.c.owner_id)
@@ -109,7 +109,7 @@ def _visible(asker: Principal) -> Select[Any]:
 def find(connection: Connection, asker: Principal, name: str, *, own: bool = False) -> RowMapping:
     """By its id, the unique start of it, its number, or `last`. `own`: to change it, so it must be the asker's own (an
     admin may change all). What the asker may not see is not there."""
-    asked = _visible(asker)
+    asked = visible(asker)
     if name == "last":
         asked = asked.where(jobs.c.owner_id == asker.id).order_by(jobs.c.number.desc()).limit(1)
     elif name.isascii() and name.isdigit() and len(name) < 10:
@@ -131,18 +131,24 @@ def listed(
     mine: bool = False,
     state: JobState | None = None,
     site: str | None = None,
+    owner: str | None = None,
+    kind: str | None = None,
+    active: bool = False,
     text: str | None = None,
     before: int | None = None,
     limit: int = 50,
 ) -> list[Job]:
     """The newest first; `before`: only those with a smaller number, for the next page."""
-    asked = _visible(asker).order_by(jobs.c.number.desc()).limit(limit)
+    asked = visible(asker).order_by(jobs.c.number.desc()).limit(limit)
     if mine:
         asked = asked.where(jobs.c.owner_id == asker.id)
     if state is not None:
         asked = asked.where(jobs.c.state == state)
-    if site is not None:
-        asked = asked.where(jobs.c.site == site)
+    if active:
+        asked = asked.where(jobs.c.state.in_(ACTIVE))
+    for column, value in ((jobs.c.site, site), (users.c.name, owner), (jobs.c.kind, kind)):
+        if value is not None:
+            asked = asked.where(column == value)
     if text:
         asked = asked.where(jobs.c.name.contains(text, autoescape=True))
     if before is not None:

@@ -22,9 +22,26 @@ class SiteRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slots: int | None = None
 
 
+class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who tells by OpenID Connect who somebody is. `make_users`: whoever it names gets a user of `role` here; else only
+    those who tied their user to it."""
+
+    issuer: str
+    client_id: str
+    client_secret_file: str
+    # Where browsers reach this server: the provider sends them back to `ADDRESS/api/v1/session/oidc/callback`.
+    address: str
+    title: str = "OpenID Connect"
+    make_users: bool = False
+    role: Literal["user", "viewer"] = "user"
+    # The claim that a new user's name is taken from.
+    name_claim: str = "preferred_username"
+
+
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal[1] = 1
     sites: dict[str, SiteRules] = {}
+    oidc: Provider | None = None
 
     def of(self, site: str) -> SiteRules:
         return self.sites.get(site, SiteRules())

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    false,
+)
 
 metadata = MetaData()
 
@@ -124,6 +137,8 @@ jobs = Table(
     Column("restarts", Integer, nullable=False, default=0),
     # host → list of slots, as JSON, while it holds any.
     Column("slots", Text, nullable=False, default=""),
+    # Kept, whatever the rules of retention say.
+    Column("pinned", Boolean, nullable=False, default=False, server_default=false()),
 )
 Index("jobs_state", jobs.c.state)
 Index("jobs_owner", jobs.c.owner_id, jobs.c.number)
@@ -139,3 +154,37 @@ templates = Table(
     Column("changed", Float, nullable=False),
 )
 Index("templates_owner", templates.c.owner_id, templates.c.name, unique=True)
+
+# Links by which anybody reads one run until a day, and changes nothing.
+shares = Table(
+    "shares",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("job_number", ForeignKey("jobs.number", ondelete="CASCADE"), nullable=False),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("created", Float, nullable=False),
+    Column("expires", Float, nullable=False),
+)
+
+# Secrets of users, encrypted with the server's key.
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("owner_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("created", Float, nullable=False),
+)
+Index("secrets_owner", secrets.c.owner_id, secrets.c.name, unique=True)
+
+# Whom a provider of identities names, and who that is here.
+identities = Table(
+    "identities",
+    metadata,
+    Column("issuer", String(200), primary_key=True),
+    Column("subject", String(255), primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("created", Float, nullable=False),
+)

@@ -1,0 +1,78 @@
+"""Sites, hosts and devices that jobs may use, and templates to make jobs of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from litestar import delete, get, put
+
+from trainmark.launch import doctor
+from trainmark.web.api.access import Access, rules
+from trainmark.web.api.account_routes import Asked, GroupName, asker_of
+from trainmark.web.server import Server
+from trainmark.web.service import database, hosts, sites, templates
+from trainmark.web.service.hosts import DeviceKind, Host
+from trainmark.web.service.records import JobSpec, Template
+from trainmark.web.service.sites import SiteInfo
+
+
+class PutTemplate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    spec: JobSpec
+    shared: bool = False
+
+
+@get("/sites", **rules(Access.READ))
+def list_sites(server: Server) -> list[SiteInfo]:
+    """Where jobs may run."""
+    return [sites.info(server.home, server.rules, name) for name in sites.names(server.home)]
+
+
+@get("/sites/{name:str}/check", **rules(Access.ADMIN))
+def check_one_site(server: Server, name: GroupName) -> list[dict[str, Any]]:
+    """Whether a site can be used: what `trainmark doctor` finds."""
+    return [msgspec.to_builtins(one) for one in doctor.look(sites.load(server.home, name))]
+
+
+@get("/hosts", **rules(Access.READ))
+def list_hosts(request: Asked, server: Server) -> list[Host]:
+    """Hosts of all sites, and what holds them now."""
+    return hosts.listed(server, asker_of(request))
+
+
+@get("/devices", **rules(Access.READ))
+def list_devices(request: Asked, server: Server) -> list[DeviceKind]:
+    """Devices of each site: how many there are, and how many are free."""
+    return hosts.devices(server, asker_of(request))
+
+
+@get("/templates", **rules(Access.READ))
+def list_templates(request: Asked, server: Server) -> list[Template]:
+    """One's own templates, and those that are shared."""
+    with database.reading(server.engine) as connection:
+        return templates.listed(connection, asker_of(request))
+
+
+@put("/templates/{name:str}", **rules(Access.SUBMIT))
+def put_template(request: Asked, server: Server, name: GroupName, data: PutTemplate) -> Template:
+    """Keep a template, or replace one's own of this name."""
+    with database.writing(server.engine) as connection:
+        return templates.put(connection, asker_of(request), name, data.spec, data.shared)
+
+
+@delete("/templates/{name:str}", **rules(Access.SUBMIT))
+def remove_template(request: Asked, server: Server, name: GroupName) -> None:
+    """Remove one's own template."""
+    with database.writing(server.engine) as connection:
+        templates.remove(connection, asker_of(request), name)
+
+
+ROUTES = [
+    list_sites,
+    check_one_site,
+    list_hosts,
+    list_devices,
+    list_templates,
+    put_template,
+    remove_template,
+]

@@ -1,0 +1,73 @@
+"""Secrets of users: encrypted, handed to jobs as files of mode 0600, never shown again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from tests.web.conftest import Person
+from trainmark.errors import SiteError, UserError
+from trainmark.web.home import Home
+from trainmark.web.server import Server
+from trainmark.web.service import database, user_secrets
+from trainmark.web.service.errors import NotFound
+from trainmark.web.service.tables import secrets
+
+VALUE = "hf_a-secret-that-nobody-else-reads"
+
+
+def test_it_is_kept_encrypted_and_never_shown(admin: Person, server: Server) -> None:
+    answer = admin.ask("PUT", "/secrets/hub", json={"value": VALUE}, status=200)
+    told = answer.text + admin.ask("GET", "/secrets", status=200).text + admin.ask("GET", "/audit").text
+    assert VALUE not in told and '"hub"' in told
+    server.engine.dispose()
+    assert all(VALUE.encode() not in file.read_bytes() for file in server.home.path.rglob("*") if file.is_file())
+    admin.ask("GET", "/secrets/hub", status=405)
+
+
+def test_jobs_find_it_in_a_private_file(admin: Person, server: Server, tmp_path: Path) -> None:
+    for value in ("old", VALUE):
+        admin.ask("PUT", "/secrets/hub", json={"value": value}, status=200)
+    files = user_secrets.secrets_for_job(server, 1, ["hub"], tmp_path / "secrets")
+    assert [file.read_text() for file in files] == [VALUE]
+    assert files[0].stat().st_mode & 0o777 == 0o600 and files[0].parent.stat().st_mode & 0o777 == 0o700
+    admin.ask("DELETE", "/secrets/hub", status=204)
+    admin.ask("DELETE", "/secrets/hub", status=404)
+    with pytest.raises(NotFound, match="no secret hub"):
+        user_secrets.secrets_for_job(server, 1, ["hub"], tmp_path / "more")
+
+
+def test_it_is_its_owners_alone(admin: Person, person: Callable[..., Person], server: Server, tmp_path: Path) -> None:
+    admin.ask("PUT", "/secrets/hub", json={"value": VALUE}, status=200)
+    eve = person("eve")
+    assert eve.ask("GET", "/secrets", status=200).json() == []
+    eve.ask("DELETE", "/secrets/hub", status=404)
+    with pytest.raises(NotFound):
+        user_secrets.secrets_for_job(server, 2, ["hub"], tmp_path / "s")
+    # Nor does it help to copy the row: it is bound to its owner.
+    with database.writing(server.engine) as connection:
+        connection.execute(update(secrets).values(owner_id=2))
+    with pytest.raises(SiteError, match="its owner must set it again"):
+        user_secrets.secrets_for_job(server, 2, ["hub"], tmp_path / "s")
+    person("vic", "viewer").ask("PUT", "/secrets/x", json={"value": "x"}, status=403)
+
+
+def test_the_key_may_lie_elsewhere_if_nobody_else_reads_it(tmp_path: Path) -> None:
+    home, file = Home(tmp_path / "home"), tmp_path / "key"
+    home.prepare()
+    with pytest.raises(UserError, match="No such file"):
+        home.key(file)
+    file.write_bytes(b"k" * 32)
+    file.chmod(0o644)
+    with pytest.raises(UserError, match="chmod 600"):
+        home.key(file)
+    file.chmod(0o600)
+    assert home.key(file) == b"k" * 32
+    assert not (home.path / "server.key").exists()
+    file.write_bytes(b"short")
+    with pytest.raises(UserError, match="found 5 bytes"):
+        home.key(file)
+    assert len(home.key()) == 32 and (home.path / "server.key").stat().st_mode & 0o777 == 0o600
