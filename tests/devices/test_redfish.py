@@ -1,5 +1,5 @@
 """The power of a machine over Redfish: a board with a certificate, a name and a password, that answers in the schemas
-of the public mock-ups of the DMTF (Redfish-Mockup-Server, `public-rackmount1`: `EnvironmentMetrics` 1.3, `Power` 1.7)."""
+of the public mock-ups of the DMTF (Redfish-Mockup-Server: `EnvironmentMetrics` 1.3, `Power` 1.7)."""
 
 from __future__ import annotations
 
