@@ -70,11 +70,9 @@ class Redfish:
             if wanted is not None and member.rstrip("/").rpartition("/")[2] != wanted:
                 continue
             chassis = self._get(connection, member)
-            for name in ("EnvironmentMetrics", "Power"):
-                place = (_links([chassis.get(name)]) or [None])[0]
-                if place is not None and power(self._get(connection, place)) is not None:
-                    found.append(place)
-                    break
+            places = _links([chassis.get(name) for name in ("EnvironmentMetrics", "Power")])
+            telling = [place for place in places if power(self._get(connection, place)) is not None]
+            found += telling[:1]
         if len(found) == 1:
             return found[0]
         if not found:
