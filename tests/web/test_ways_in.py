@@ -407,8 +407,10 @@ def test_a_command_is_kept_byte_for_byte(admin: Person, server: Server) -> None:
     assert file.read_bytes() == text_of_it.encode()
     assert file.stat().st_mode & 0o777 == 0o600
     planned = admin.ask("POST", "/jobs/plan", json={"name": "odd", "command": text_of_it}, status=200).json()
-    assert planned["cases"][0]["nodes"][0]["ranks"][0]["argv"][0] == "bash"
-    assert "$(id)" not in str(planned)
+    assert planned["cases"][0]["nodes"][0]["ranks"][0]["argv"] == ["%AGENT%", "worker", "0"]
+    assert "$(id)" not in str(planned["cases"])
+    assert planned["workers"]["argv"] == ["bash", "%DIR%/command.sh"]
+    assert planned["workers"]["command"] == text_of_it
 
 
 def test_the_audit_log_only_grows(server: Server, admin: Person) -> None:

@@ -22,6 +22,8 @@ _USAGE = """usage: agent run NODEPLAN.json           do what the plan says, writ
        agent modelarts CODE [--NAME=VALUE …]   a worker of a cloud training job; its folders are in the environment
        agent mpi-head, mpi-member …      the nodes of a command that starts ranks on all of them (mpirun, srun)
        agent mpi-ssh, mpi-rank …         the programs such a command finds on its PATH
+       agent worker N [PORT PORT HOST …] a worker of a job that is a command
+       agent worker-session FILE         what the sshd of such a worker runs
 """
 # verb → where its function is, and how many arguments it takes (None: four or more, -1: any).
 # A function returns the exit code, or something that is printed as JSON.
@@ -43,6 +45,8 @@ _VERBS: dict[str, tuple[str, str, int | None]] = {
     "mpi-member": ("trainmark.agent.mpi.member", "member", None),
     "mpi-ssh": ("trainmark.agent.mpi.wrappers", "ssh", -1),
     "mpi-rank": ("trainmark.agent.mpi.wrappers", "rank", -1),
+    "worker": ("trainmark.agent.workers.worker", "worker", -1),
+    "worker-session": ("trainmark.agent.workers.sshd", "session", 1),
 }
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from trainmark.cli import common, terminal
 from trainmark.report.render.escape import flat
-from trainmark.report.render.text import columns
+from trainmark.report.render.text import columns, narrow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +30,15 @@ def call(args: argparse.Namespace) -> int:
     return 0
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Columns by key; empty for no rows."""
+def table(rows: list[dict[str, Any]], names: int = 1) -> str:
+    """Columns by key; empty for no rows. On a terminal that is too narrow, the first `names` columns stand above the
+    others; in a pipe a row is a line."""
     if not rows:
         return ""
     lines = [[terminal.cell(key) for key in rows[0]]]
     lines += [[flat(terminal.cell(value)) for value in row.values()] for row in rows]
-    return "".join(f"{line}\n" for line in columns(lines))
+    shown = narrow(lines, shutil.get_terminal_size().columns, names) if sys.stdout.isatty() else columns(lines)
+    return "".join(f"{line}\n" for line in shown)
 
 
 def _runs(args: argparse.Namespace) -> list[dict[str, Any]]:

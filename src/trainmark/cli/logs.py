@@ -9,6 +9,8 @@ from pathlib import Path
 
 from trainmark.cli import common, terminal
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
+from trainmark.i18n.texts import Text, label
 from trainmark.run import control
 from trainmark.spec.states import JobState
 from trainmark.store.logs import Follower
@@ -49,7 +51,7 @@ def call(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     rank = None if args.rank == "all" else int(args.rank)
     known: dict[Path, Follower] = {}
-    waits = _Waiting(run)
+    waits = _Waiting(run, args.language)
     while True:
         ended = not args.follow or not control.is_driven(run)
         files = control.log_files(run, args.what, rank, args.case, args.round)
@@ -67,8 +69,9 @@ def call(args: argparse.Namespace) -> int:
 class _Waiting:
     """Says, on standard error, what is waited for while nothing is printed."""
 
-    def __init__(self, run: RunDir) -> None:
-        self._run, self._quiet_since, self._said = run, time.monotonic(), ""
+    def __init__(self, run: RunDir, language: str) -> None:
+        self._run, self._language = run, language
+        self._quiet_since, self._said = time.monotonic(), ""
 
     def look(self, new: bool) -> None:
         now = time.monotonic()
@@ -76,17 +79,21 @@ class _Waiting:
             self._quiet_since, self._said = now, ""
         if now - self._quiet_since < QUIET_SECONDS:
             return
-        said = self._what()
+        said = say(waited_for(self._run), self._language)
         if said != self._said:
             self._said = said
             terminal.err(f"({said})\n")
 
-    def _what(self) -> str:
-        for one in control.status(self._run).rounds:
-            if one.state is JobState.RUNNING:
-                doing = (one.progress.phase or one.progress.state.lower()) if one.progress else "starting"
-                return f"waiting for {one.case} round {one.round}: {doing}"
-        return "waiting for the next round to start"
+
+def waited_for(run: RunDir) -> Text:
+    """The round that runs, and what it does; else what holds up the next one."""
+    for one in control.status(run).rounds:
+        if one.state is JobState.RUNNING:
+            doing = one.progress.doing() if one.progress else one.reason or label("progress.starting")
+            return label("progress.awaited", one.case, one.round, doing)
+        if one.state is JobState.PENDING and one.reason is not None:  # in the queue of a scheduler
+            return label("progress.awaited", one.case, one.round, one.reason)
+    return label("progress.awaited_next")
 
 
 def _print_new(files: list[Path], known: dict[Path, Follower], ended: bool) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from trainmark.cli import common, terminal
 from trainmark.cli.list import table
 from trainmark.i18n.speaker import say
+from trainmark.i18n.texts import label
 from trainmark.report.render.escape import clean
 from trainmark.run import control
 from trainmark.run.control import Running
@@ -25,22 +26,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace) -> int:
     if args.once or not sys.stdout.isatty():
-        terminal.out(screen(args.runs))
+        terminal.out(screen(args.runs, args.language))
         return 0
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text(clean(screen(args.runs))), screen=True, auto_refresh=False) as live:
+    with Live(Text(clean(screen(args.runs, args.language))), screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(max(0.2, args.seconds))
-            live.update(Text(clean(screen(args.runs))), refresh=True)
+            live.update(Text(clean(screen(args.runs, args.language))), refresh=True)
 
 
-def screen(runs: Path) -> str:
-    return table([_row(one) for one in control.running(runs)]) or terminal.said(f"nothing runs in {runs.resolve()}\n")
+def screen(runs: Path, language: str = "en") -> str:
+    rows = [_row(one, language) for one in control.running(runs)]
+    return table(rows, names=2) or terminal.said(f"nothing runs in {runs.resolve()}\n")
 
 
-def _row(one: Running) -> dict[str, Any]:
+def _row(one: Running, language: str) -> dict[str, Any]:
     seen, sample = one.progress, one.sample
     return {
         "run": one.run.id,
@@ -52,7 +54,7 @@ def _row(one: Running) -> dict[str, Any]:
         "steal": _share(sample.get("steal")),
         "memory": f"{sample['mem_used'] / 2**30:.1f} GiB" if sample.get("mem_used") is not None else "–",
         "time": duration(seen.uptime) if seen else "–",
-        "note": _note(one),
+        "note": _note(one, language),
     }
 
 
@@ -60,10 +62,10 @@ def _steps(step: int, steps: int | None) -> str:
     return str(step) if steps is None else f"{step}/{steps}"
 
 
-def _note(one: Running) -> str:
+def _note(one: Running, language: str) -> str:
     if not one.owned:
         return f"no controller: `{common.resume_line(one.run, one.plan)}`"
-    return f"waits: {say(one.waits_for)}" if one.waits_for else ""
+    return say(label("progress.waits", one.waits_for), language) if one.waits_for else ""
 
 
 def _share(value: float | None) -> str:

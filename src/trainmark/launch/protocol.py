@@ -158,6 +158,12 @@ class Launcher(Protocol):
         del site
         return ()
 
+    def for_account(self, site: Site, account: str) -> Site:
+        """The site as it is used by one of several people: what they run there runs as this account. SiteError where
+        that cannot be."""
+        del account
+        raise SiteError(f"launcher `{site.launcher}` cannot run jobs as accounts of their own; remove `accounts`")
+
     def site_for_workers(self, site: Site, *, several: bool) -> Site:
         """The site as it serves many workers that end at different times; `several`: some share a node."""
         del several

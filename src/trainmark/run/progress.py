@@ -49,9 +49,10 @@ class Progress(msgspec.Struct, frozen=True):
         if self.step:
             step = label("progress.step-of", self.step, self.steps) if self.steps else label("progress.step", self.step)
         rate = f"{self.rate:,.1f} {unit}/s" if self.rate else None
-        return joined(self._doing(), step, rate, joint="  ")
+        return joined(self.doing(), step, rate, joint="  ")
 
-    def _doing(self) -> Text:
+    def doing(self) -> Text:
+        """The phase it is in, where it tells one."""
         return named("progress", self.phase) if self.phase else named("state", self.state)
 
 

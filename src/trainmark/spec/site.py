@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -190,6 +191,8 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tuning: Tuning = Tuning()
     containment: Literal["auto", "pidns", "cgroup", "subreaper"] = "auto"
     master_port: int = 0
+    # For `trainmark serve`: the account on the hosts that the jobs of each user run as.
+    accounts: dict[str, str] = {}
 
     @property
     def rank_table_file(self) -> str | None:
@@ -364,6 +367,9 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
     if site.ipmi is not None and (site.ipmi.every < 1 or (site.ipmi.host or "").startswith("-")):
         raise UserError(f"{where.at('ipmi')}: `every` is 1 second or more, and `host` the name of a board")
     _check_redfish(site, where)
+    for user, account in site.accounts.items():
+        if not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", account):
+            raise UserError(f"{where.at('accounts', user)}: found {account!r}, allowed is the name of an account")
     for position, host in enumerate(site.hosts):
         if host and not is_name(host.replace(":", "")):
             raise UserError(f"{where.at('hosts', position)}: found {host!r}, allowed is a host name or an address")

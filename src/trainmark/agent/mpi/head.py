@@ -54,7 +54,7 @@ class Head:
         self._requests = 0
         self._wakeup = Wakeup()
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # children would inherit that it is ignored
-        self._listener = _listen(port) if members else None
+        self._listener = listen(port) if members else None
         name = "trainmark-head-" + os.urandom(12).hex()
         self._inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._inner.bind("\0" + name)  # an abstract name: no file is left
@@ -178,7 +178,7 @@ class Head:
         client.connection.socket.close()
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
     """The agent holds the port, bound and not listening, and allows reuse."""
     for family, address in ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")):  # noqa: S104
         listener = socket.socket(family, socket.SOCK_STREAM)

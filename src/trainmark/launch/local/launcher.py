@@ -23,6 +23,7 @@ from trainmark.errors import SiteError, UserError
 from trainmark.launch import attempt as attempts
 from trainmark.launch import node_plan, process
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
+from trainmark.launch.ssh.options import SshOptions
 from trainmark.plan.records import Plan
 from trainmark.reasons import Reason, reason
 from trainmark.spec.site import Site, options_location
@@ -93,6 +94,20 @@ class LocalLauncher(Launcher):
         from trainmark.launch.local import check as local_check
 
         local_check.check_plan(plan)
+
+    def for_account(self, site: Site, account: str) -> Site:
+        """Through a relay, as on another host: nothing that the account can change is read with this one's rights."""
+        from trainmark.launch.local.accounts import check_account, python_of_all
+
+        check_account(account)
+        options = SshOptions(become=account, lost_seconds=_options(site).lost_seconds)
+        return msgspec.structs.replace(
+            site,
+            launcher="ssh",
+            launcher_options=msgspec.to_builtins(options),
+            hosts=[os.uname().nodename],
+            python=site.python or python_of_all(),
+        )
 
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         lost = _options(site).lost_seconds

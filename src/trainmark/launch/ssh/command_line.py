@@ -72,6 +72,8 @@ class SshTarget(msgspec.Struct, frozen=True):
     node_python: str = "python3"
     connect_seconds: float = 20.0
     lost_seconds: float = 120.0
+    # The host is this machine: entered by `setpriv` as this account, without ssh.
+    become: str | None = None
 
 
 def command_line(reach: SshTarget, node_zip: str, size: int, sha256: str) -> list[str]:
@@ -80,7 +82,15 @@ def command_line(reach: SshTarget, node_zip: str, size: int, sha256: str) -> lis
     # On one line: not every login shell takes a line break inside quotes.
     remote = [reach.node_python, "-I", "-S", "-c", f"exec({source!r})", reach.work_dir, node_zip, str(size)]
     remote += [sha256]
+    if reach.become:
+        return [*_as_account(reach.become), *remote]
     return [*_entry(reach, {"ClearAllForwardings": "yes"}), "--", reach.host, shlex.join(remote)]
+
+
+def _as_account(account: str) -> list[str]:
+    """Nothing of the caller is left: no group, no capability, no variable."""
+    ids = [f"--reuid={account}", f"--regid={account}", "--init-groups"]
+    return ["setpriv", *ids, "--inh-caps=-all", "--reset-env", "--"]
 
 
 def tunnel_line(reach: SshTarget, there: int, here: int) -> list[str]:

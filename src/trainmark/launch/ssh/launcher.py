@@ -85,6 +85,9 @@ class SshLauncher(Launcher):
     def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
         return tunnel_line(ssh_plan.reach(site, host), there, here)
 
+    def for_account(self, site: Site, account: str) -> Site:
+        return msgspec.structs.replace(site, launcher_options={**site.launcher_options, "user": account})
+
     def render(self, spec: AttemptSpec, site: Site) -> Request:
         self.connections.limit = ssh_options.of(site).fan_out
         tree = trees.of_case(spec.case, self._trees)

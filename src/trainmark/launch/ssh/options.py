@@ -19,6 +19,8 @@ class SshOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connect_seconds: float = 20.0
     # A host without contact for so long is given up; its agent still ends at its own deadline.
     lost_seconds: float = 120.0
+    # This machine only, without ssh: the account that its agent runs as. Needs root.
+    become: str | None = None
 
 
 def of(site: Site) -> SshOptions:
@@ -34,6 +36,6 @@ def check(options: SshOptions, where: Location) -> None:
     for name in ("connect_seconds", "lost_seconds"):
         if not 1 <= getattr(options, name) <= 86400:
             raise UserError(f"{where.at(name)}: found {getattr(options, name):g}, allowed is 1 to 86400")
-    for name in ("user", "config"):
+    for name in ("user", "config", "become"):
         if (getattr(options, name) or "").startswith("-"):
             raise UserError(f"{where.at(name)}: found {getattr(options, name)!r}, which ssh would take for an option")

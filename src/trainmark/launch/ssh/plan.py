@@ -34,6 +34,7 @@ def reach(site: Site, host: str) -> SshTarget:
         node_python=site.node_python,
         connect_seconds=ssh.connect_seconds,
         lost_seconds=ssh.lost_seconds,
+        become=ssh.become,
     )
 
 

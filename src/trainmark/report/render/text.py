@@ -188,6 +188,16 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(_pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
+def narrow(rows: Sequence[Sequence[str]], room: int, names: int) -> list[str]:
+    """The same in a terminal of `room` columns. Where they do not fit, the first `names` cells of a row have a line of
+    their own, and the others are below it."""
+    whole = columns(rows)
+    if max(map(_width, whole), default=0) <= room or not all(len(row) > names for row in rows):
+        return whole
+    others = columns([row[names:] for row in rows])
+    return [line for row, rest in zip(rows, others, strict=True) for line in ("  ".join(row[:names]), f"    {rest}")]
+
+
 def _width(text: str) -> int:
     """Columns of a terminal: a Chinese character takes two."""
     if max(text.translate(_NARROW), default="") < _WIDE:

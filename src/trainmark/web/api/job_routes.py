@@ -64,13 +64,16 @@ class JobStatus(msgspec.Struct, frozen=True):
 
 
 class DryRun(msgspec.Struct, frozen=True):
-    """What would run, rank by rank, and the slots it would wait for."""
+    """What would run, rank by rank, and the slots it would wait for. `launcher`: how nodes would be asked for.
+    `workers`: of a command, what its workers find: host file, rank tables."""
 
     suite: str
     seed: int
     rounds: int
     cases: list[dict[str, Any]]
     needs: dict[str, int]
+    launcher: list[str]
+    workers: dict[str, Any] | None
 
 
 def in_words(request: Asked, job: Job) -> Job:

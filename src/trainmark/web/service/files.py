@@ -95,7 +95,9 @@ def shown_of_run(path: str) -> bool:
         return parts[0] in _OF_RUN
     if len(parts) == 5:
         return bool(_OF_NODE.fullmatch(parts[4]))
-    return len(parts) > 5 and bool(re.fullmatch(r"rank\d+", parts[4])) and parts[5] not in ("env.log", "config.json")
+    return (
+        len(parts) > 5 and bool(re.fullmatch(r"rank\d+|home", parts[4])) and parts[5] not in ("env.log", "config.json")
+    )
 
 
 def listed(top: Path, *, of_run: bool = False) -> list[FileInfo]:

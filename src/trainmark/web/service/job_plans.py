@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.launch.protocol import launcher_of
-from trainmark.plan.records import NodePlan, Plan
+from trainmark.plan.records import Plan
 from trainmark.run import machine, planning
 from trainmark.spec import suite as suites
 from trainmark.spec.suite import Loaded
@@ -19,7 +20,7 @@ from trainmark.spec.suite_cases import wanted_batches
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import write_whole
 from trainmark.web.home import Home
-from trainmark.web.service import sites
+from trainmark.web.service import sites, workers
 from trainmark.web.service.records import JobSpec
 from trainmark.web.service.rules import Rules
 
@@ -42,8 +43,10 @@ def check(spec: JobSpec) -> None:
         raise UserError("a job has either a `suite` or a `command`")
     if spec.command is not None and "\0" in spec.command:
         raise UserError("command: holds a zero byte, which no shell reads")
-    if spec.command is None and spec.env:
-        raise UserError("env: is for commands")
+    if spec.command is None and (spec.env or spec.distributed or spec.keep_open):
+        raise UserError("env, distributed, keep_open: are for commands")
+    if spec.nodes > 1 and spec.command is not None and not spec.distributed:
+        raise UserError(f"nodes: found {spec.nodes}; a command for several nodes is `distributed: true`")
     for name, value in spec.env.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", name) or "\0" in value:
             raise UserError(f"env: {name!r} is no name of a variable")
@@ -69,14 +72,12 @@ def plan(
     slots: Mapping[str, frozenset[int]] | None = None,
 ) -> Plan:
     """`slots`: those that the queue gave it, by host."""
-    site = sites.with_image(rules, spec.site, sites.load(home, spec.site), spec.image)
-    launcher = launcher_of(site)
-    device = sites.device_here(rules)[0] if launcher.this_machine else spec.device
-    visible = sites.slots_env(device, slots or {})
+    site = sites.load(home, spec.site)
+    here = launcher_of(site).this_machine
+    site = sites.of_user(sites.with_image(rules, spec.site, site, spec.image), spec.site, owner)
+    visible = sites.slots_env(sites.device_here(rules)[0] if here else spec.device, slots or {})
     if spec.command is not None:
-        if not launcher.this_machine and not launcher.shared_folder:
-            raise UserError(f"site `{spec.site}`: commands run on this machine or where its folder is seen (Slurm)")
-        loaded = _of_command(home.job(job), owner, job, spec, visible)
+        loaded = _of_command(home.job(job), spec, visible)
     else:
         loaded = _of_suite(spec)
         site = msgspec.structs.replace(site, env={**site.env, **visible})
@@ -85,14 +86,15 @@ def plan(
     made = planning.plan_suite(loaded, site, changed, spec.seed)
     if spec.command is None:
         return made
-    # Any command will do: one that trains is measured, one that does not has no steps to be missed.
-    return msgspec.structs.replace(made, cases=tuple(msgspec.structs.replace(case, probe=False) for case in made.cases))
+    launcher = launcher_of(site)
+    seen = launcher.this_machine or launcher.shared_folder
+    return workers.of_job(made, spec, owner, job, home.job(job) / WORK if seen else None)
 
 
 def needs(rules: Rules, spec: JobSpec, plan: Plan) -> dict[str, int]:
     """Slots by host; empty where the site's own scheduler hands them out."""
     hosts = machine.places_of(plan)
-    if not launcher_of(plan.site).this_machine:
+    if list(hosts) != [os.uname().nodename]:
         return dict.fromkeys(hosts, 1)  # a host at a time
     _, count = sites.device_here(rules)
     whole = spec.whole_host if spec.whole_host is not None else spec.command is None
@@ -101,8 +103,9 @@ def needs(rules: Rules, spec: JobSpec, plan: Plan) -> dict[str, int]:
     return dict.fromkeys(hosts, count if whole else spec.devices)
 
 
-def preview(plan: Plan) -> dict[str, Any]:
-    """Exactly what would run: argument vectors and environments, rank by rank."""
+def preview(plan: Plan, spec: JobSpec) -> dict[str, Any]:
+    """Exactly what would run: argument vectors and environments, rank by rank; of a command also what its workers find.
+    `%PORT0%` and the like stand for what is known when it starts."""
     return {
         "suite": plan.suite,
         "seed": plan.seed,
@@ -121,30 +124,22 @@ def preview(plan: Plan) -> dict[str, Any]:
             }
             for case in plan.cases
         ],
+        "launcher": launcher_of(plan.site).preview(plan),
+        "workers": workers.shown(plan, spec) if spec.command is not None else None,
     }
 
 
-def _env(node: NodePlan) -> list[dict[str, str]]:
-    return [dict(rank.env) for rank in node.ranks]
-
-
-def _of_command(folder: Path, owner: str, job: str, spec: JobSpec, visible: Mapping[str, str]) -> Loaded:
-    env = {
-        "DLWS_JOB_ID": job,
-        "DLWS_USER_NAME": owner,
-        "DLWS_NUM_WORKER": str(spec.nodes),
-        "DLWS_NUM_GPU_PER_WORKER": str(spec.devices),
-        **visible,
-        **spec.env,
-    }
+def _of_command(folder: Path, spec: JobSpec, visible: Mapping[str, str]) -> Loaded:
+    """`workers` says later what its nodes really start."""
+    limit = spec.time_limit + spec.keep_open
     entry = {
-        "command": ["bash", str(folder / COMMAND)],
+        "command": ["bash", COMMAND],
         "name": spec.name,
         "device": spec.device,
         "nnodes": spec.nodes,
         "nproc": spec.processes,
-        "env": env,
-        "deadlines": {"start": spec.time_limit, "step": spec.time_limit, "total": spec.time_limit},
+        "env": {**visible, **spec.env},
+        "deadlines": {"start": limit, "step": limit, "total": limit},
     }
     return suites.of_command(entry, folder / WORK)
 

@@ -30,7 +30,7 @@ USERS_PRIORITY = 200
 
 def submit(server: Server, asker: Principal, spec: JobSpec, address: str) -> JobDetail:
     """Checks all of it by planning it, and queues it."""
-    sites.check_may_submit(server.rules, asker, spec.site)
+    sites.check_may_submit(server.home, server.rules, asker, spec.site)
     _check_priority(asker, spec.priority)
     job_plans.check(spec)
     if spec.seed is None:
@@ -57,7 +57,7 @@ def submit(server: Server, asker: Principal, spec: JobSpec, address: str) -> Job
                 needs=msgspec.json.encode(needs).decode(),
                 priority=spec.priority,
                 preemptible=spec.preemptible,
-                limit=spec.time_limit,
+                limit=spec.time_limit + spec.keep_open,
                 state=JobState.PENDING,
                 reason=encode_reason(reason("waits-next")),
                 wanted="go",
@@ -81,10 +81,10 @@ def _needs(server: Server, asker: Principal, job: str, spec: JobSpec) -> dict[st
 
 def dry_run(server: Server, asker: Principal, spec: JobSpec) -> dict[str, Any]:
     """What `submit` would run, without keeping anything of it."""
-    sites.check_may_submit(server.rules, asker, spec.site)
+    sites.check_may_submit(server.home, server.rules, asker, spec.site)
     job_plans.check(spec)
     plan = job_plans.plan(server.home, server.rules, asker.name, "JOB", spec)
-    return {**job_plans.preview(plan), "needs": job_plans.needs(server.rules, spec, plan)}
+    return {**job_plans.preview(plan, spec), "needs": job_plans.needs(server.rules, spec, plan)}
 
 
 def _check_priority(asker: Principal, priority: int) -> None:

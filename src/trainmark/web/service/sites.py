@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from trainmark.devices.protocol import REGISTRY, accelerators_here
-from trainmark.errors import UserError
+from trainmark.errors import SiteError, UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.launch.sites import load_site
 from trainmark.spec.case_id import is_name
@@ -53,12 +53,30 @@ def _file(home: Home, name: str) -> Path:
     return home.sites / f"{name}.yaml"
 
 
-def check_may_submit(rules: Rules, asker: Principal, site: str) -> None:
-    if rules.of(site).submit == "admins" and asker.role != "admin":
+def check_may_submit(home: Home, rules: Rules, asker: Principal, site: str) -> None:
+    """Whoever has an account there; where users have none, as server.yaml says."""
+    found = load(home, site)
+    if found.accounts:
+        of_user(found, site, asker.name)
+    elif rules.of(site).submit == "admins" and asker.role != "admin":
         raise Refused(
             f"site `{site}`: jobs there run as the server's own account, so only admins submit them; an admin may "
-            f"allow it to all in server.yaml: `sites: {{{site}: {{submit: users}}}}`"
+            f"give users accounts of their own in the site (`accounts: {{{asker.name}: ACCOUNT}}`), or trust them all "
+            f"in server.yaml: `sites: {{{site}: {{submit: users}}}}`"
         )
+
+
+def of_user(site: Site, name: str, user: str) -> Site:
+    """The site as this user's jobs use it: with their own account there. Who has which account stays here."""
+    if not site.accounts:
+        return site
+    account = site.accounts.get(user)
+    if account is None:
+        raise Refused(f"site `{name}`: `{user}` has no account there; an admin adds one to `accounts` of the site")
+    try:
+        return msgspec.structs.replace(launcher_of(site).for_account(site, account), accounts={})
+    except SiteError as error:
+        raise Refused(f"site `{name}`: {error}") from None
 
 
 def with_image(rules: Rules, name: str, site: Site, image: str | None) -> Site:
