@@ -17,7 +17,9 @@ from litestar.testing import TestClient
 # What the server imports late: pytest's own reading of modules cannot be done by two threads at once.
 import trainmark.launch.local.check
 import trainmark.launch.local.launcher
-import trainmark.launch.ssh.launcher  # noqa: F401
+import trainmark.launch.slurm.launcher
+import trainmark.launch.ssh.launcher
+import trainmark.spec.command  # noqa: F401
 from trainmark.web.api.app import make_app
 from trainmark.web.queue.keeper import Keeper
 from trainmark.web.server import Server, Settings, open_server
