@@ -74,8 +74,9 @@ package: $(VENV)/.package
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
 
-# The package as somebody who installs it meets it: an empty environment, an empty folder, every Python that is here.
-test-package: $(VENV)/.package
+# The package as somebody who installs it meets it: an empty environment, an empty folder, every Python that is here;
+# and the documentation as a site.
+test-package: $(VENV)/.package $(VENV)/.docs
 	$(BIN)/python -m pytest -m package tests/package
 
 # Exactly the packages of locks/dev.txt, each checked by its hash; torch by its version, as machines have builds of their own.

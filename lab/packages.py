@@ -56,7 +56,7 @@ def _there(name: str) -> bool:
 def hindrance() -> str | None:
     """Why this process can make no hosts at all, whatever is installed."""
     if os.geteuid() != 0:
-        return "needs root: hosts are namespaces with a network of their own (try `sudo -E`)"
+        return 'needs root: hosts are namespaces with a network of their own (`sudo "$(command -v python)" -m lab …`)'
     if shutil.which("unshare", path=PATH) is None:
         return "needs Linux with util-linux"
     return None

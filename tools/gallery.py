@@ -1,4 +1,5 @@
-"""Makes `docs/gallery`: reports of this machine as pages and pictures. `gallery.py NAME …` makes those only.
+"""Makes `docs/gallery`: reports of this machine as pages and pictures. `gallery.py NAME …` makes those only, and
+`gallery.py pictures` the pictures of the pages that are there.
 
 The acceptance needs several hosts, which the lab makes: that one runs as root.
 """
@@ -14,8 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "gallery"
 LAB = Path("/var/lib/trainmark-lab/gallery")
-# Of a desk and of a telephone.
-WIDTHS = {"": (1280, 900), "-390": (390, 844)}
+# Of a desk and of a telephone, and in Chinese: end of the name → width and language.
+SHEETS = {"": (1280, "en-US"), "-390": (390, "en-US"), ".zh": (1280, "zh-CN")}
+# How much of a page its picture shows, in pixels: down to what the page is about.
+HEIGHT, HEIGHTS = 900, {"diagnose": 1500, "automl": 1500}
 _MNIST = "mnist:pytorch:cpu:1:1:5"
 # name → the commands that make its runs; the last writes PAGE, or is followed by a report of the newest run.
 PAGES: dict[str, list[list[str]]] = {
@@ -35,6 +38,10 @@ PAGES: dict[str, list[list[str]]] = {
 
 def main() -> None:
     OUT.mkdir(exist_ok=True)
+    if sys.argv[1:] == ["pictures"]:
+        for page in sorted(OUT.glob("*.html")):
+            _pictures(page)
+        return
     for name in sys.argv[1:] or PAGES:
         page = OUT / f"{name}.html"
         with tempfile.TemporaryDirectory(prefix="trainmark-gallery-") as folder:
@@ -65,8 +72,9 @@ def _pictures(page: Path) -> None:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for suffix, (width, height) in WIDTHS.items():
-            sheet = browser.new_page(viewport={"width": width, "height": height})
+        for suffix, (width, locale) in SHEETS.items():
+            size = {"width": width, "height": HEIGHTS.get(page.stem, HEIGHT)}
+            sheet = browser.new_page(viewport=size, locale=locale)
             sheet.goto(page.as_uri())
             sheet.screenshot(path=page.with_name(f"{page.stem}{suffix}.png"))
         browser.close()

@@ -22,7 +22,7 @@ TOP = Path(__file__).resolve().parent.parent
 LOCKS = TOP / "locks"
 ENVIRONMENTS = TOP / "src/trainmark/frameworks/environments.yaml"
 # Extras of the project → the lock for them.
-GROUPS = {"bench": ["torch"], "automl": ["torch", "automl"], "dev": ["dev"], "package": ["package"]}
+GROUPS = {"bench": ["torch"], "automl": ["torch", "automl"], "dev": ["dev"], "docs": ["docs"], "package": ["package"]}
 LEFT_OUT = ("torch", "triton", "nvidia-", "cuda-", "pytorch-triton")
 PYTHON = "3.11"
 

@@ -15,7 +15,7 @@ OUT = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _TITLES = {
     "cli": ("Command line", "命令行"),
     "keys": ("Keys of suites, sites and workloads", "测试套件、站点与负载的键"),
-    "library": ("Library", "库"),
+    "library": ("The library, from its docstrings", "库（取自代码中的文档）"),
 }
 _COLUMNS = {"en": "| key | type | default |", "zh": "| 键 | 类型 | 默认值 |"}
 

@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from tests.automl.aiperf_writer import to_aiperf
 from tests.automl.graphs import networks
 from tests.conftest import Cli
+from trainmark.automl.graph.drawing import drawing
 from trainmark.automl.graph.graph import OPS, Graph
 from trainmark.automl.graph.graph_json import decode, encode
 from trainmark.automl.graph.start_networks import resnet50, small_cnn, start
 from trainmark.errors import UserError
+from trainmark.i18n.speaker import say
 
 
 def test_start_models_are_aiperfs_and_nnis() -> None:
@@ -140,3 +142,18 @@ def test_flops_from_a_file_of_aiperf(cli: Cli) -> None:
         told = json.loads(done.stdout)
         assert (told["eval"], told["train"], told["epoch"]) == (7_806_583_495, 23_053_458_315, 29_898_755_817_950_000)
     assert "did you mean" in cli("automl", "flops", "resnet50", "--rules", "aipref", code=2).stderr
+
+
+def test_a_network_is_drawn_with_all_its_layers_and_links() -> None:
+    graph = start("resnet50", (224, 224, 3), 1000)
+    drawn = drawing(graph, "network")
+    said = [say(row.name) for row in drawn.rows]
+    assert said[:3] == ["input", "conv 7×7, 64 /2, BN, ReLU", "max pool 3×3 /2"]
+    assert said[-1].startswith("dense 1000") and drawn.rows[-1].shape == "1000"
+    assert sum(row.size for row in drawn.rows) == graph.size
+    # Sixteen blocks, each with an addition that reads two rows.
+    additions = [number for number, text in enumerate(said) if text.startswith("add")]
+    assert len(additions) == 16
+    assert all(sum(end == number for _, end in drawn.links) == 2 for number in additions)
+    # Every row but the first reads something that stands above it.
+    assert {end for _, end in drawn.links} == set(range(1, len(said))) and all(a < b for a, b in drawn.links)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lab import site
 from lab.lab import Lab
 from tests.conftest import Cli
 from tests.lab.conftest import only_case, soon_clean
@@ -57,6 +58,21 @@ def test_a_frozen_node_is_lost(
     brake.touch()
     cli.process("resume", cli.run_id())
     assert only_case(cli)["state"] == "SUCCEEDED"
+    soon_clean(hosts)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_frozen_agent_in_a_container_is_lost(
+    cli: Cli, hosts: Lab, running: Callable[..., subprocess.Popen[str]], engine: str
+) -> None:
+    """Its container goes with it."""
+    here: dict[str, Any] = {"config": str(hosts.layout.ssh_config), "lost_seconds": 5}
+    process = running(ENDLESS, ssh=here, container=site.container(engine))
+    hosts.on("node2", "kill", "-STOP", *agent_pids(hosts, "node2"))
+    assert ended(process, 120) == 1
+    case = only_case(cli)
+    assert case["state"] == "LOST" and say(case["reason"]).startswith("node2: no sign of life for"), case["reason"]
     soon_clean(hosts)
 
 

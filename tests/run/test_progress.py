@@ -14,7 +14,7 @@ import pytest
 
 from tests.plans import plan as small_plan
 from trainmark.agent.events.reader import EventStream
-from trainmark.cli.progress import _fitting, choose
+from trainmark.cli.progress import _Counted, _fitting, choose
 from trainmark.launch.protocol import Ended
 from trainmark.plan.records import Plan, RoundRef
 from trainmark.reasons import reason
@@ -105,6 +105,24 @@ def test_each_case_has_its_own_pace() -> None:
     remaining.ended(RoundRef(0, 1), 3.0)
     remaining.ended(RoundRef(1, 1), 30.0)
     assert remaining.seconds([RoundRef(0, 2), RoundRef(1, 2), RoundRef(1, 3)]) == 63.0
+
+
+def test_a_round_that_takes_long_does_not_make_the_rest_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases without a known length, as those of the suite `smoke`: the rest goes by the rounds that are over."""
+    now = 0.0
+    monkeypatch.setattr("trainmark.cli.progress.time.monotonic", lambda: now)
+    plan = small_plan([1, 1, 1, 1])
+    counted = _Counted(RunDir(tmp_path), plan)
+    shown = []
+    for index, seconds in enumerate([20, 60]):
+        counted.begin(plan.cases[index], RoundRef(index, 1), 1)
+        for _ in range(seconds // 10):
+            shown.append(counted._whole_left(None, RoundRef(index, 1)))
+            now += 10.0
+        counted.finish(RoundRef(index, 1), Ended(JobState.SUCCEEDED, reason("stopped")))
+    assert shown == [None, None, 60, 50, 40, 40, 40, 40], "two more of 20 s each, whatever this one takes"
+    counted.begin(plan.cases[2], RoundRef(2, 1), 1)
+    assert counted._whole_left(None, RoundRef(2, 1)) == 80, "another round ended: that is a cause"
 
 
 def test_a_line_fits_a_narrow_terminal() -> None:

@@ -15,6 +15,8 @@ from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from tests.runs import finished_run
 from trainmark import environments
+from trainmark.agent.exporter.control import monitor
+from trainmark.agent.linux import Proc
 from trainmark.agent.mpi import node_setup
 from trainmark.agent.node_plan import NodePlan
 from trainmark.agent.other_attempts import OtherAttempts
@@ -215,6 +217,23 @@ def test_other_attempts_are_not_looked_for_in_a_planted_folder(tmp_path: Path, o
     attempts = OtherAttempts(str(folder), "here", "ab" * 8)
     attempts.enter()
     assert attempts.leave() == [] and victim.read_text() == "mine\n" and os.listdir(folder) == ["here.0000"]
+
+
+@as_root
+def test_a_planted_record_of_a_monitor_ends_no_process(open_folder: Path) -> None:
+    """As in a work folder that the group could once write to."""
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        record = {"pid": victim.pid, "ticks": Proc().start_ticks(victim.pid), "port": 1, "address": "127.0.0.1"}
+        (open_folder / "monitor.json").write_text(json.dumps(record))
+        os.chown(open_folder / "monitor.json", NOBODY, NOBODY)
+        assert monitor({"action": "stop"}, str(open_folder), []) == {"stopped": False} and victim.poll() is None
+        os.chown(open_folder / "monitor.json", 0, 0)
+        for damaged in ({**record, "pid": -1}, {**record, "port": None}, {**record, "ticks": "x"}, [record], None):
+            (open_folder / "monitor.json").write_text(json.dumps(damaged))
+            assert monitor({"action": "status"}, str(open_folder), []) == {"running": False}
+        (open_folder / "monitor.json").write_text(json.dumps(record))
+        assert monitor({"action": "stop"}, str(open_folder), []) == {"stopped": True}
+        assert Proc().start_ticks(victim.pid) is None
 
 
 def test_a_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,10 +34,12 @@ PUBLIC = {
     ("GET", "/api/v1/shared/x"),
     ("GET", "/api/v1/shared/x/report"),
     ("GET", "/api/v1/shared/x/curves"),
+    *(("GET", path) for path in ("/sign-in", "/link", "/language/x", "/theme/x", "/shared/x", "/assets/x/web.css")),
 }
 SLEEP = {"name": "nap", "command": "sleep 1"}
 FILLED = {
     **{"{run:str}": "x", "{share:int}": "1", "{link:str}": "x", "{user:int}": "1", "{token:int}": "1"},
+    **{"/assets/{version:str}/{path:path}": "/assets/x/web.css"},
     **{"{job:str}": "abcd", "{name:str}": "x", "{path:path}": "x"},
 }
 

@@ -30,7 +30,8 @@ def call(args: argparse.Namespace) -> int:
     if args.forget:
         api_remote.keep_token(url, None)
         return OK
-    link = _ask("link: ") if args.link else None
+    # As the page that sets a password has it, or what follows `#` there.
+    link = _ask("link: ").rpartition("#")[2] if args.link else None
     password = _ask("new password: " if link else "password: ")
     if link and sys.stdin.isatty() and _ask("again: ") != password:
         raise UserError("the two passwords differ")

@@ -77,7 +77,7 @@ class _Counted:
         state = session.state_of(run, plan)
         self._ended = {ref for ref in plan.order if state.is_over(ref) and state.rounds[ref].attempts}
         self._before = frozenset(self._ended)
-        self._began = self._started = time.monotonic()
+        self._began = self._started = self._last_end = time.monotonic()
         self._remaining = progress.Remaining(plan)
         self._round_left, self._run_left = progress.CountDown(), progress.CountDown()
         self._attempt = 0
@@ -122,7 +122,7 @@ class _Counted:
             left = self._round_left.of(left, attempt_dir)
             parts += [label("progress.left", duration(left))] if left >= 1 else []
         whole = self._whole_left(left, self._ref)
-        if whole is not None and len(self._plan.order) > 1:
+        if whole is not None and whole >= 1 and len(self._plan.order) > 1:
             parts.append(label("progress.run-left", duration(whole)))
         return _fitting(self.head(), "  " + self.say(joined(*parts, joint="  ")), width)
 
@@ -130,20 +130,23 @@ class _Counted:
         """Of the run: this round, and those to come at the pace of their own cases."""
         now, plan = time.monotonic(), self._plan
         if plan.width > 1 or plan.blocks_within is not None:
-            return progress.run_left(plan, self._ended, now - self._began, self._before)
+            # At the pace up to the last round that ended: the one under way is no slower for not being over.
+            left = progress.run_left(plan, self._ended, self._last_end - self._began, self._before)
+            return None if left is None else max(0.0, left - (now - self._last_end))
         others = self._remaining.seconds([ref for ref in plan.order if ref not in self._ended and ref != current])
         usual = self._remaining.of_case(current.case) if round_left is None else None
         if others is None or (round_left is None and usual is None):
-            return progress.run_left(plan, self._ended, now - self._began, self._before)
+            return None
         this = round_left if round_left is not None else max(0.0, (usual or 0.0) - (now - self._started))
-        return self._run_left.of(this + others, (current, self._attempt))
+        return max(others, self._run_left.of(this + others, (current, self._attempt)))
 
     def finish(self, ref: RoundRef, ended: Ended) -> None:
         """A skipped case is over with all its rounds."""
         self._waits.pop(ref, None)
         skipped = ended.state is JobState.SKIPPED
+        self._last_end = time.monotonic()
         if not skipped:
-            self._remaining.ended(ref, time.monotonic() - self._started)
+            self._remaining.ended(ref, self._last_end - self._started)
         self._ended |= {other for other in self._plan.order if other == ref or (skipped and other.case == ref.case)}
 
 

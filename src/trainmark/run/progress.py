@@ -104,7 +104,8 @@ class CountDown:
 
 
 class Remaining:
-    """What is left of a run: the round under way, and each case's rounds to come at that case's own pace."""
+    """What is left of a run: the round under way, and each case's rounds to come at that case's own pace; of cases that
+    nothing is known of, at the mean of the others."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -116,14 +117,19 @@ class Remaining:
     def of_case(self, index: int) -> float | None:
         """Seconds of a round; None while nothing says."""
         if index in self._took:
-            return sum(self._took[index]) / len(self._took[index])
-        return usual_seconds(self._plan.cases[index])
+            return _mean(self._took[index])
+        usual = usual_seconds(self._plan.cases[index])
+        return _mean([_mean(took) for took in self._took.values()]) if usual is None and self._took else usual
 
     def seconds(self, to_come: Sequence[RoundRef]) -> float | None:
-        """None when some case's rounds are anybody's guess."""
+        """None when a case's rounds are anybody's guess, and none is over."""
         each = [self.of_case(ref.case) for ref in to_come]
         known = [one for one in each if one is not None]
         return sum(known) if len(known) == len(each) else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def usual_seconds(case: CasePlan) -> float | None:

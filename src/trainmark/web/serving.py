@@ -67,8 +67,8 @@ def serve(settings: Settings, listening: Listening, say: Callable[[str], None]) 
                 audit.note(connection, "", "server.start", address)
             say(f"serving at {address}, folder {server.home.path}")
             if link is not None:
-                say(f"first start: `trainmark login {address} --link` sets the password of `admin`, once; it asks for")
-                say(link)
+                say("first start: this page, or `trainmark login URL --link`, sets the password of `admin`, once:")
+                say(f"{address}{settings.root_path}/link#{link}")
             keeper = server.keeper = Keeper(server)
             keeper.start()
             try:

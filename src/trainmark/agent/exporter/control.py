@@ -9,6 +9,7 @@ import time
 import urllib.request
 from typing import Any, Dict, List
 
+from trainmark.agent import private
 from trainmark.agent.files import read_json, replace_json
 from trainmark.agent.linux import Proc
 
@@ -20,7 +21,8 @@ def monitor(asked: Dict[str, Any], work: str, agent: List[str]) -> Dict[str, Any
     """`asked`: `action` (start, stop, status), `address`, `port`, `runs`. `agent` is the command of the node side."""
     os.makedirs(work, exist_ok=True)
     path = os.path.join(work, _FILE)
-    known = _alive(read_json(path))
+    # Another account's record would make us end a process of its choice.
+    known = _alive(read_json(path)) if private.is_ours(path) else None
     if asked["action"] == "stop":
         return {"stopped": _stop(known)}
     if asked["action"] == "start" and known is None:
@@ -32,9 +34,9 @@ def monitor(asked: Dict[str, Any], work: str, agent: List[str]) -> Dict[str, Any
 
 def _alive(known: Any) -> Any:
     """The record, if the process is still the one that was started."""
-    if not isinstance(known, dict) or Proc().start_ticks(known.get("pid", 0)) != known.get("ticks"):
+    if not isinstance(known, dict) or not all(type(known.get(name)) is int for name in ("pid", "ticks", "port")):
         return None
-    return known
+    return known if known["pid"] > 0 and Proc().start_ticks(known["pid"]) == known["ticks"] else None
 
 
 def _start(asked: Dict[str, Any], work: str, agent: List[str]) -> Dict[str, Any]:

@@ -9,6 +9,8 @@ import msgspec
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Result
 from trainmark.automl.experiment.score import Point
+from trainmark.automl.graph.drawing import drawing
+from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.moves import Move, in_words
 from trainmark.i18n.texts import Text, joined, label
 from trainmark.reasons import reason
@@ -34,8 +36,10 @@ _MET: dict[bool | None, tuple[str, doc.Tone]] = {
 }
 
 
-def document(result: Result, nodes: Sequence[Series] = ()) -> doc.Document:
-    """What is said, in the order people ask: does it count, what is it, how did it come about."""
+def document(result: Result, nodes: Sequence[Series] = (), best: Graph | None = None) -> doc.Document:
+    """What is said, in the order people ask: does it count, what is it, how did it come about.
+
+    `best`: the best network, to be drawn."""
     badges = [doc.Badge(label("am.valid"), "good") if result.valid else doc.Badge(label("am.not_valid"), "bad")]
     badges += [doc.Badge(label("am.running"))] if result.state == "RUNNING" else []
     hosts = ", ".join(result.hosts[:_MOST_HOSTS]) + (" …" if len(result.hosts) > _MOST_HOSTS else "")
@@ -65,6 +69,7 @@ def document(result: Result, nodes: Sequence[Series] = ()) -> doc.Document:
             doc.Facts(_summary(result), shown_in=doc.NOT_PAGE),
             *_over_time(result),
             *_search(result),
+            *_best_network(result, best),
             *_monitoring(nodes),
             _rules(result),
             *_remarks(result),
@@ -187,6 +192,14 @@ def _search(result: Result) -> list[doc.Block]:
         style="card",
     )
     return [doc.Group([doc.Heading(label("am.search")), card], shown_in=doc.PAGE)]
+
+
+def _best_network(result: Result, best: Graph | None) -> list[doc.Block]:
+    if best is None:
+        return []
+    title = label("am.best_network", str(result.best))
+    drawn = doc.Details(title, [doc.Figures([drawing(best, title)], style="full")])
+    return [doc.Group([drawn], style="card", shown_in=doc.PAGE)]
 
 
 def _monitoring(nodes: Sequence[Series]) -> list[doc.Block]:

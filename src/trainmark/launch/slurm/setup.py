@@ -52,7 +52,8 @@ def reached_by_ssh(name: str, nodes: list[str], node_python: str, **options: Any
 def connected(site: Site, addresses: list[str]) -> Iterator[Hosts]:
     connections = Connections(ssh_options.of(site).fan_out)
     file = node_zip.write(cache_dir("node"))
-    links = {address: connections.link(reach(site, address), file) for address in addresses}
+    reaches = [reach(site, address) for address in addresses]
+    links = dict(zip(addresses, connections.links(reaches, file), strict=True))
     for link in links.values():
         link.users += 1
     try:

@@ -66,7 +66,8 @@ def _reached(
     connections: Connections, node_zip: Path, site: Site, hosts: Sequence[str]
 ) -> Iterator[dict[str, Connection]]:
     """Links to the hosts, given up again when nobody else needs them."""
-    links = {host: connections.link(ssh_plan.reach(site, host), node_zip) for host in hosts}
+    reaches = [ssh_plan.reach(site, host) for host in hosts]
+    links = dict(zip(hosts, connections.links(reaches, node_zip), strict=True))
     connections.limit = ssh_options.of(site).fan_out
     for link in links.values():
         link.users += 1

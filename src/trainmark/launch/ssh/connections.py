@@ -49,10 +49,15 @@ class Connections:
         self._look_at = 0.0
 
     def link(self, reach: SshTarget, node_zip: Path) -> Connection:
-        if reach not in self._links:
-            _make_room(len(self._links) + 1)
-            self._links[reach] = Connection(reach, node_zip, self)
-        return self._links[reach]
+        return self.links([reach], node_zip)[0]
+
+    def links(self, all_of_them: Sequence[SshTarget], node_zip: Path) -> list[Connection]:
+        """To hosts that are needed at the same time: it is known before the first is reached whether all can be."""
+        new = {reach for reach in all_of_them if reach not in self._links}
+        if new:
+            _make_room(len(self._links) + len(new))
+            self._links.update((reach, Connection(reach, node_zip, self)) for reach in new)
+        return [self._links[reach] for reach in all_of_them]
 
     def step(self, seconds: float) -> None:
         """Serves whatever is ready, waiting up to `seconds` for it."""

@@ -96,6 +96,7 @@ class SshLauncher(Launcher):
         return Request(spec.attempt_dir, spec.token, tuple(nodes))
 
     def submit(self, request: Request) -> StartedAttempt:
+        self.connections.links([reach_of(job.plan) for job in request.nodes], self.zip())
         nodes = [self._node(job.dir, job.plan) for job in request.nodes]
         for node in nodes:
             node.link.users += 1

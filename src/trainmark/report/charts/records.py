@@ -178,4 +178,21 @@ class BarChart(msgspec.Struct, frozen=True):
     known: Sequence[str]
 
 
-Chart = LineChart | Histogram | LogChart | TreeChart | RowChart | BarChart
+class NetworkRow(msgspec.Struct, frozen=True):
+    """Layers of a network that are drawn as one: what they are, the shape of their output, and their parameters."""
+
+    name: Text
+    shape: str
+    size: int = 0
+    shaded: bool = False
+
+
+class NetworkChart(msgspec.Struct, frozen=True):
+    """A network from top to bottom. `links`: which row reads which; those that skip rows are arcs beside them."""
+
+    title: Text
+    rows: Sequence[NetworkRow]
+    links: Sequence[tuple[int, int]]
+
+
+Chart = NetworkChart | LineChart | Histogram | LogChart | TreeChart | RowChart | BarChart

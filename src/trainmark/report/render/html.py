@@ -11,7 +11,7 @@ from pathlib import Path
 from trainmark.i18n.texts import Text, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
-from trainmark.report.charts import palette, plots, rows
+from trainmark.report.charts import network, palette, plots, rows
 from trainmark.report.charts import records as charts
 from trainmark.report.render import escape
 from trainmark.report.render.markup import Markup
@@ -39,15 +39,28 @@ def render(document: doc.Document, language: str | None = None) -> str:
     return _wrapped(page, document.title, body, forced=language is not None)
 
 
+def embed(document: doc.Document, language: str) -> tuple[str, str]:
+    """For a page that has its own frame, switches, style and script: the document in one language, and its texts as
+    `page.js` finds them in the element `texts`."""
+    page = Markup(language)
+    badges = "".join(f" {inline(page, badge)}" for badge in document.badges)
+    lead = _block(page, document.lead) if document.lead is not None else ""
+    facts = _facts(page, doc.Facts(document.facts)) if document.facts else ""
+    head = f"<h1><span>{inline(page, document.heading)}</span>{badges}</h1>{lead}{facts}"
+    body = f"{head}{_contents(page, document.blocks)}{_blocks(page, document.blocks)}"
+    return body, page.all_text()
+
+
 @cache
-def _file(name: str) -> str:
+def file(name: str) -> str:
+    """A file of the page's own: its style, its script."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def _wrapped(page: Markup, title: str, body: str, *, forced: bool) -> str:
     """Only this style and this script may run, by their hashes, and nothing may be fetched: even markup that slipped
     through could do nothing. `forced`: the language was chosen, so the browser's does not matter."""
-    style, script = palette.css() + _file("page.css"), _file("page.js")
+    style, script = palette.css() + file("page.css"), file("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -275,6 +288,8 @@ def _chart(page: Markup, chart: charts.Chart, kind: str) -> str:
             return plots.log_chart(page, chart)
         case charts.TreeChart():
             return plots.tree_chart(page, chart)
+        case charts.NetworkChart():
+            return network.network_chart(page, chart)
         case charts.RowChart():
             return rows.row_chart(page, chart, kind)
         case charts.BarChart():

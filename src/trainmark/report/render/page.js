@@ -23,10 +23,11 @@
 
   const chinese = (navigator.language || "").toLowerCase().startsWith("zh");
   speak(root.dataset.forced ? root.lang : chinese ? "zh" : "en");
-  paint("auto");
+  paint(root.dataset.theme || "auto");
   for (const node of all("[data-lang]")) node.addEventListener("click", () => speak(node.dataset.lang));
   for (const node of all("[data-set-theme]")) node.addEventListener("click", () => paint(node.dataset.setTheme));
-  all(".switches")[0].hidden = false;
+  // Where a page shows a report in a frame of its own, it has its own switches.
+  for (const node of all(".switches")) node.hidden = false;
 
   // A link to a case opens it; paper has no use for what is closed.
   function follow() {

@@ -6,6 +6,7 @@ import logging
 
 from litestar import Litestar, MediaType, Router
 from litestar.di import Provide
+from litestar.exceptions import NotFoundException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components
@@ -26,6 +27,7 @@ from trainmark.web.api import (
 from trainmark.web.api.access import SCHEMES, guard
 from trainmark.web.api.errors import HANDLERS
 from trainmark.web.api.middleware import Authentication, Limits, with_headers
+from trainmark.web.pages import site, way_in
 from trainmark.web.server import Server
 
 PREFIX = "/api/v1"
@@ -46,12 +48,12 @@ def make_app(server: Server) -> Litestar:
     )
     v1: list[ControllerRouterHandler] = [route for room in rooms for route in room.ROUTES]
     logging.getLogger("litestar").setLevel(logging.WARNING)
-    return Litestar(
-        [*server_routes.ROUTES, Router(PREFIX, route_handlers=v1)],
+    made = Litestar(
+        [*server_routes.ROUTES, Router(PREFIX, route_handlers=v1), site.router()],
         guards=[guard],
         middleware=[Limits(server), Authentication(server)],
         before_send=[with_headers(server)],
-        exception_handlers=HANDLERS,
+        exception_handlers={**HANDLERS, NotFoundException: way_in.of_http},
         dependencies={"server": Provide(lambda: server, sync_to_thread=False)},
         signature_namespace={"Server": Server},
         request_max_body_size=_LARGEST_BODY,
@@ -67,3 +69,5 @@ def make_app(server: Server) -> Litestar:
         ),
         logging_config=None,
     )
+    made.state.server = server
+    return made

@@ -1,0 +1,51 @@
+"""Hosts and their devices: who uses what, and what `doctor` finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, get
+
+from trainmark.errors import UserError
+from trainmark.i18n import words
+from trainmark.web.api.access import Access, rules
+from trainmark.web.api.account_routes import asker_of
+from trainmark.web.pages import view
+from trainmark.web.pages.way_in import Asked
+from trainmark.web.server import Server
+from trainmark.web.service import hosts, sites
+
+# A host with more devices than this is shown by its counts.
+MOST_DRAWN = 128
+
+
+def _now(request: Asked, server: Server) -> dict[str, Any]:
+    return {"hosts": hosts.listed(server, asker_of(request)), "most_drawn": MOST_DRAWN}
+
+
+def _sites(request: Asked, server: Server) -> list[dict[str, Any]]:
+    """A site whose file is wrong is shown with what is wrong."""
+    found: list[dict[str, Any]] = []
+    for name in sites.names(server.home):
+        try:
+            found.append({"name": name, "info": sites.info(server.home, server.rules, name), "problem": ""})
+        except UserError as error:
+            told = words.error(str(error), view.language_of(request))
+            found.append({"name": name, "info": None, "problem": told})
+    return found
+
+
+@get("/cluster", **rules(Access.READ))
+def cluster_page(request: Asked, server: Server) -> Response[Any]:
+    """All hosts."""
+    values = _now(request, server)
+    return view.render(request, server, "cluster.html", active="cluster", sites=_sites(request, server), **values)
+
+
+@get("/parts/cluster", **rules(Access.READ))
+def cluster_part(request: Asked, server: Server) -> Response[Any]:
+    """The map of devices."""
+    return view.render(request, server, "cluster_part.html", **_now(request, server))
+
+
+ROUTES = [cluster_page, cluster_part]

@@ -1,0 +1,84 @@
+"""The first page: what runs, what waits and why, what ended last; and one's own account and all users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, get
+
+from trainmark.spec.states import JobState
+from trainmark.web.api.access import Access, rules
+from trainmark.web.api.account_routes import asker_of
+from trainmark.web.pages import view
+from trainmark.web.pages.way_in import Asked
+from trainmark.web.server import Server
+from trainmark.web.service import accounts, audit, credentials, database, jobs, sites
+
+_MOST_RUNNING, _MOST_WAITING, _MOST_ENDED = 50, 20, 8
+_ENDED = tuple(state for state in JobState if state.ended)
+
+
+def _now(server: Server, asker: Any) -> dict[str, Any]:
+    with database.reading(server.engine) as connection:
+        running = jobs.listed(connection, asker, state=JobState.RUNNING, limit=_MOST_RUNNING)
+        waiting = jobs.listed(connection, asker, state=JobState.PENDING, limit=_MOST_WAITING)
+        newest = jobs.listed(connection, asker, limit=100)
+    ended = [job for job in newest if JobState(job.state).ended]
+    ended.sort(key=lambda job: -(job.ended or job.created))
+    return {"running": running, "waiting": waiting, "ended": ended[:_MOST_ENDED], "fresh": not newest}
+
+
+@get("/", **rules(Access.READ))
+def home_page(request: Asked, server: Server) -> Response[Any]:
+    """What happens now."""
+    asker = asker_of(request)
+    may = "submit" in asker.scopes and (server.rules.of(sites.LOCAL).submit == "users" or asker.role == "admin")
+    return view.render(request, server, "home.html", active="home", may_measure=may, **_now(server, asker))
+
+
+@get("/parts/home", **rules(Access.READ))
+def home_part(request: Asked, server: Server) -> Response[Any]:
+    """What of the first page changes."""
+    return view.render(request, server, "home_part.html", **_now(server, asker_of(request)))
+
+
+@get("/account", **rules(Access.SESSION))
+def account_page(request: Asked, server: Server) -> Response[Any]:
+    """One's own password and tokens."""
+    asker = asker_of(request)
+    with database.reading(server.engine) as connection:
+        tokens = credentials.list_tokens(connection, asker.id)
+    return view.render(request, server, "account.html", active="account", tokens=tokens)
+
+
+def _people(server: Server) -> dict[str, Any]:
+    with database.reading(server.engine) as connection:
+        return {"users": accounts.list_users(connection), "groups": accounts.list_groups(connection)}
+
+
+@get("/people", **rules(Access.ADMIN))
+def people_page(request: Asked, server: Server) -> Response[Any]:
+    """All users and groups, and what was done last."""
+    with database.reading(server.engine) as connection:
+        entries = audit.entries(connection, limit=50)
+    open_to_users = server.rules.of(sites.LOCAL).submit == "users"
+    rules_file = server.home.rules
+    return view.render(
+        request,
+        server,
+        "people.html",
+        active="people",
+        entries=entries,
+        open_to_users=open_to_users,
+        rules_file=rules_file,
+        **_people(server),
+    )
+
+
+@get("/parts/people", **rules(Access.ADMIN))
+def people_part(request: Asked, server: Server) -> Response[Any]:
+    """The table of users."""
+    return view.render(request, server, "people_part.html", **_people(server))
+
+
+ROUTES = [home_page, home_part, account_page, people_page, people_part]

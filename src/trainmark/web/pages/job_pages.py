@@ -1,0 +1,224 @@
+"""Jobs: the table of them, and the pages of one: overview, console, metrics, files, plan, events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import Response, get
+from litestar.params import Parameter
+
+from trainmark.errors import UserError
+from trainmark.i18n import words
+from trainmark.i18n.speaker import say
+from trainmark.run import control
+from trainmark.spec.states import JobState
+from trainmark.web.api.access import Access, rules
+from trainmark.web.api.account_routes import asker_of
+from trainmark.web.api.job_routes import JobName
+from trainmark.web.pages import view
+from trainmark.web.pages.way_in import Asked
+from trainmark.web.server import Server
+from trainmark.web.service import database, files, job_plans, jobs, timeline
+from trainmark.web.service.records import Job, JobDetail
+
+TABS = ("overview", "console", "metrics", "files", "plan", "events")
+_PAGE = 50
+_MOST_ROUNDS = 200
+Text = Annotated[str, Parameter(max_length=64)]
+State = Annotated[str, Parameter(query="state", max_length=64)]
+Before = Annotated[int | None, Parameter(ge=1, le=2**31 - 1)]
+
+
+def in_words(request: Asked, job: Job) -> Job:
+    """Its reason in the language of the page."""
+    language = view.language_of(request)
+    return job if language == "en" else msgspec.structs.replace(job, reason=words.error(job.reason, language))
+
+
+def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, before: int | None) -> dict[str, Any]:
+    wanted = JobState(state) if state in list(JobState) else None
+    with database.reading(server.engine) as connection:
+        found = jobs.listed(
+            connection, asker_of(request), mine=mine, state=wanted, text=text or None, before=before, limit=_PAGE
+        )
+    query = {"mine": "true" if mine else "", "state": wanted or "", "text": text}
+    kept = {name: value for name, value in query.items() if value}
+    return {
+        "jobs": [in_words(request, one) for one in found],
+        "mine": mine,
+        "state": wanted or "",
+        "text": text,
+        "before": before,
+        "query": urlencode({**kept, **({"before": before} if before else {})}),
+        "all_query": urlencode({name: value for name, value in kept.items() if name != "mine"}),
+        "next_query": urlencode({**kept, "before": found[-1].number}) if len(found) == _PAGE else "",
+        "states": [str(one) for one in JobState if one is not JobState.PREEMPTED],
+        "filtered": bool(kept or before),
+    }
+
+
+@get("/jobs", **rules(Access.READ))
+def jobs_page(
+    request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
+) -> Response[Any]:
+    """All jobs that one may see."""
+    values = _listed(request, server, mine, in_state, text, before)
+    return view.render(request, server, "jobs.html", active="jobs", **values)
+
+
+@get("/parts/jobs", **rules(Access.READ))
+def jobs_part(
+    request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
+) -> Response[Any]:
+    """The table of jobs."""
+    return view.render(request, server, "jobs_part.html", **_listed(request, server, mine, in_state, text, before))
+
+
+# One job.
+
+
+def _may_change(request: Asked, job: Job) -> bool:
+    asker = asker_of(request)
+    return "submit" in asker.scopes and (asker.is_admin or job.owner == asker.name)
+
+
+def _detail(request: Asked, server: Server, job: str) -> JobDetail:
+    found = jobs.detail(server, asker_of(request), job)
+    return msgspec.structs.replace(found, job=in_words(request, found.job))
+
+
+def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: Any) -> Response[Any]:
+    return view.render(
+        request,
+        server,
+        f"job_{tab}.html",
+        active="jobs",
+        tab=tab,
+        tabs=TABS,
+        job=found.job,
+        spec=found.spec,
+        ended=JobState(found.job.state).ended,
+        may_change=_may_change(request, found.job),
+        may_submit="submit" in asker_of(request).scopes,
+        **values,
+    )
+
+
+def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
+    """Rounds as far as they are; the newest and those that did not succeed matter most where there are many."""
+    language = view.language_of(request)
+    rounds: list[dict[str, Any]] = []
+    if job.run is not None:
+        try:
+            status = control.status(jobs.need_run(server, asker_of(request), job.id))
+            rounds = [
+                {
+                    "case": one.case,
+                    "round": one.round,
+                    "attempt": one.attempt,
+                    "state": str(one.state),
+                    "what": one.progress.text(one.unit) if one.progress else say(one.reason, language),
+                }
+                for one in status.rounds
+            ]
+        except UserError:
+            rounds = []  # it is being made just now
+    done = sum(1 for one in rounds if JobState(one["state"]).ended)
+    return {"rounds": rounds[:_MOST_ROUNDS], "more_rounds": max(0, len(rounds) - _MOST_ROUNDS), "done": done}
+
+
+@get("/jobs/{job:str}", **rules(Access.READ))
+def job_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """Its state and rounds."""
+    found = _detail(request, server, job)
+    return _page(request, server, "overview", found, **_overview(request, server, found.job))
+
+
+@get("/parts/jobs/{job:str}/head", **rules(Access.READ))
+def job_head_part(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """Its name, state and buttons."""
+    found = _detail(request, server, job)
+    return view.render(
+        request,
+        server,
+        "job_head.html",
+        job=found.job,
+        ended=JobState(found.job.state).ended,
+        may_change=_may_change(request, found.job),
+        may_submit="submit" in asker_of(request).scopes,
+    )
+
+
+@get("/parts/jobs/{job:str}/overview", **rules(Access.READ))
+def job_overview_part(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """Its rounds."""
+    found = _detail(request, server, job)
+    values = _overview(request, server, found.job)
+    return view.render(request, server, "job_overview_part.html", job=found.job, spec=found.spec, **values)
+
+
+@get("/jobs/{job:str}/console", **rules(Access.READ))
+def job_console_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """What its ranks write."""
+    return _page(request, server, "console", _detail(request, server, job))
+
+
+@get("/jobs/{job:str}/metrics", **rules(Access.READ))
+def job_metrics_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """Curves of what it uses and how fast it is."""
+    return _page(request, server, "metrics", _detail(request, server, job))
+
+
+@get("/jobs/{job:str}/files", **rules(Access.READ))
+def job_files_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """What it left."""
+    found = _detail(request, server, job)
+    with database.reading(server.engine) as connection:
+        row = jobs.find(connection, asker_of(request), job)
+    run = jobs.run_of(server, row)
+    groups = {
+        "work": files.listed(server.home.job(row["id"]) / job_plans.WORK),
+        "run": files.listed(run.path, of_run=True) if run else [],
+    }
+    return _page(request, server, "files", found, groups=groups)
+
+
+@get("/jobs/{job:str}/plan", **rules(Access.READ))
+def job_plan_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """Exactly what it runs, rank by rank."""
+    found = _detail(request, server, job)
+    plan = None
+    if found.job.run is not None:
+        plan = job_plans.preview(jobs.need_run(server, asker_of(request), job).manifest().plan, found.spec)
+    asked = {
+        name: value
+        for name, value in msgspec.to_builtins(found.spec).items()
+        if value not in (None, {}, [], "") and name != "command"
+    }
+    return _page(request, server, "plan", found, plan=plan, asked=asked)
+
+
+@get("/jobs/{job:str}/events", **rules(Access.READ))
+def job_events_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """What happened to it, in order."""
+    found = _detail(request, server, job)
+    with database.reading(server.engine) as connection:
+        row = jobs.find(connection, asker_of(request), job)
+    events = timeline.events(row, jobs.run_of(server, row), view.language_of(request))
+    return _page(request, server, "events", found, events=events)
+
+
+ROUTES = [
+    jobs_page,
+    jobs_part,
+    job_page,
+    job_head_part,
+    job_overview_part,
+    job_console_page,
+    job_metrics_page,
+    job_files_page,
+    job_plan_page,
+    job_events_page,
+]

@@ -1,0 +1,263 @@
+// A job's specification as a form and as YAML; each changes the other. What is sent is what the YAML says.
+import { ask, base, make, say, toast } from "./api.js";
+
+const yaml = globalThis.jsyaml;
+const data = JSON.parse(document.getElementById("data").textContent);
+const form = document.querySelector("[data-submit]");
+const text = form.querySelector("[data-yaml]");
+const at = (name) => form.elements.namedItem(name);
+const NUMBERS = ["nodes", "devices", "processes", "priority", "time_limit", "keep_open", "seconds"];
+const FIELDS = ["name", ...NUMBERS, "preset", "site", "device", "image", "visibility", "run_on"];
+const CHECKS = ["distributed", "preemptible"];
+// What a benchmark says by its case id, or has no use for.
+const COMMAND_ONLY = ["command", "env", "device", "nodes", "devices", "processes", "image", "distributed", "run_on", "keep_open"];
+const BENCHMARK_ONLY = ["suite", "preset", "seconds", "set"];
+
+let spec = data.spec;
+let kind = spec.command === null || spec.command === undefined ? "benchmark" : "command";
+let kept = { command: spec.command || "python train.py\n", suite: spec.suite || "quick" };
+
+// Only what differs from what holds anyway.
+function short(whole) {
+  const unused = kind === "command" ? BENCHMARK_ONLY : COMMAND_ONLY;
+  const found = {};
+  for (const [name, value] of Object.entries(whole)) {
+    if (unused.includes(name) || value === null || value === undefined) continue;
+    if (name !== "name" && JSON.stringify(value) === JSON.stringify(data.defaults[name])) continue;
+    found[name] = value;
+  }
+  return found;
+}
+
+function write_yaml() {
+  text.value = yaml.dump(short(spec), { lineWidth: -1, noRefs: true });
+  hide_errors();
+}
+
+// YAML → form.
+
+function read_yaml() {
+  hide_errors();
+  let found;
+  try {
+    found = yaml.load(text.value, { schema: yaml.JSON_SCHEMA });
+  } catch (problem) {
+    const line = problem.mark ? problem.mark.line + 1 : 1;
+    show_error("yaml", say("yaml_line", line, problem.reason || problem.message));
+    return false;
+  }
+  if (typeof found !== "object" || found === null || Array.isArray(found)) {
+    show_error("yaml", say("yaml_mapping"));
+    return false;
+  }
+  const unknown = Object.keys(found).filter((name) => !(name in data.defaults));
+  if (unknown.length) {
+    show_error("yaml", say("yaml_unknown", unknown.join(", ")));
+    return false;
+  }
+  spec = { ...data.defaults, ...found };
+  kind = "command" in found ? "command" : "benchmark";
+  if (spec.command) kept.command = spec.command;
+  if (spec.suite) kept.suite = spec.suite;
+  fill();
+  return true;
+}
+
+function fill() {
+  for (const name of FIELDS) {
+    const node = at(name);
+    const value = spec[name] ?? "";
+    if (node.tagName === "SELECT" && value !== "" && ![...node.options].some((one) => one.value === String(value))) node.append(new Option(String(value), String(value)));
+    node.value = value;
+  }
+  for (const name of CHECKS) at(name).checked = Boolean(spec[name]);
+  at("command").value = kept.command;
+  at("env").value = Object.entries(spec.env || {}).map(([name, value]) => `${name}=${value}`).join("\n");
+  fill_suite();
+  show_kind();
+}
+
+function fill_suite() {
+  const suite = spec.suite ?? kept.suite;
+  const select = at("suite");
+  if (typeof suite === "object") {
+    select.querySelector("[value=':own']").hidden = false;
+    select.value = ":own";
+  } else if (suite.includes(":")) {
+    select.value = ":case";
+    const [workload, framework, device, nodes, processes, rounds] = suite.split("@")[0].split(":");
+    at("workload").value = workload;
+    fill_frameworks(framework);
+    at("case_device").value = device || "auto";
+    at("case_nodes").value = nodes || "1";
+    at("case_processes").value = processes || "auto";
+    at("case_rounds").value = rounds || "3";
+  } else select.value = suite;
+}
+
+function fill_frameworks(wanted) {
+  const found = data.workloads.find((one) => one.name === at("workload").value);
+  at("framework").replaceChildren(...(found?.frameworks || []).map((name) => new Option(name, name)));
+  if (wanted && found?.frameworks.includes(wanted)) at("framework").value = wanted;
+}
+
+function show_kind() {
+  for (const node of form.querySelectorAll("[data-kind]")) node.setAttribute("aria-pressed", String(node.dataset.kind === kind));
+  for (const node of form.querySelectorAll("[data-for]")) node.hidden = node.dataset.for !== kind;
+  form.querySelector("[data-case]").hidden = at("suite").value !== ":case";
+  form.querySelector("[data-distributed]").hidden = !at("distributed").checked;
+  show_free();
+}
+
+// What is free now where the job is to run.
+function show_free() {
+  const site = data.sites.find((one) => one.name === at("site").value);
+  const free = data.free.find((one) => one.site === at("site").value);
+  const lines = [];
+  if (free && free.count !== null) lines.push(say("free_now", free.free, free.count, free.device, free.hosts));
+  else if (site?.queue === "scheduler") lines.push(say("free_scheduler"));
+  if (site && !site.allowed) lines.push(say("site_closed", site.name));
+  form.querySelector("[data-free]").textContent = lines.join(" ");
+  const slots = form.querySelector("[data-slots]");
+  const [nodes, devices] = [Math.min(16, Number(at("nodes").value) || 1), Math.min(64, Number(at("devices").value) || 1)];
+  slots.setAttribute("aria-label", say("shape_is", at("nodes").value, at("devices").value));
+  slots.replaceChildren(...Array.from({ length: nodes }, () => make("span", { className: "node" }, ...Array.from({ length: devices }, () => make("i", {})))));
+}
+
+// Form → YAML.
+
+function read_form() {
+  const found = { ...spec };
+  for (const name of FIELDS) {
+    const value = at(name).value;
+    found[name] = value === "" ? data.defaults[name] : NUMBERS.includes(name) ? Number(value) : value;
+  }
+  for (const name of CHECKS) found[name] = at(name).checked;
+  if (kind === "command") {
+    kept.command = at("command").value;
+    found.command = kept.command;
+    found.suite = null;
+    found.env = {};
+    for (const line of at("env").value.split("\n")) {
+      const cut = line.indexOf("=");
+      if (cut > 0) found.env[line.slice(0, cut).trim()] = line.slice(cut + 1);
+    }
+  } else {
+    found.command = null;
+    found.env = {};
+    const suite = at("suite").value;
+    if (suite === ":case") found.suite = ["workload", "framework", "case_device", "case_nodes", "case_processes", "case_rounds"].map((name) => at(name).value).join(":");
+    else if (suite === ":own") found.suite = kept.suite;
+    else found.suite = suite;
+    kept.suite = found.suite;
+  }
+  spec = found;
+  write_yaml();
+}
+
+// Errors at their field: a message of the API begins with the field's name.
+
+function hide_errors() {
+  for (const node of form.querySelectorAll("[data-error], [data-error-all]")) node.hidden = true;
+  for (const node of form.querySelectorAll("[aria-invalid]")) node.removeAttribute("aria-invalid");
+}
+
+function show_error(name, message) {
+  const place = form.querySelector(`[data-error="${CSS.escape(name)}"]`);
+  if (!place || place.closest("[hidden]:not([data-error])")) return false;
+  place.textContent = message;
+  place.hidden = false;
+  const node = name === "yaml" ? text : at(name);
+  if (node instanceof HTMLElement) {
+    node.closest("details")?.setAttribute("open", "");
+    node.setAttribute("aria-invalid", "true");
+    node.focus();
+  }
+  return true;
+}
+
+function refused(problem) {
+  const named = /^`?([a-z_]+)`?(?:[.[][^:：]*)?(?: `[^`]*`)?\s*[:：]/.exec(problem.message);
+  if (named && show_error(named[1], problem.message)) return;
+  const all = form.querySelector("[data-error-all]");
+  all.textContent = problem.message;
+  all.hidden = false;
+  all.scrollIntoView({ block: "nearest" });
+}
+
+async function trying(button, act) {
+  if (!read_yaml()) return;
+  button.disabled = true;
+  try {
+    await act(short(spec));
+  } catch (problem) {
+    refused(problem);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  trying(form.querySelector("[type=submit]"), async (wanted) => {
+    const made = await ask("POST", "/jobs", wanted);
+    location.assign(`${base}/jobs/${made.job.id}`);
+  });
+});
+
+form.querySelector("[data-dry]").addEventListener("click", (event) =>
+  trying(event.target, async (wanted) => {
+    const plan = await ask("POST", "/jobs/plan", wanted);
+    const needs = Object.entries(plan.needs).map(([host, count]) => `${host}: ${count}`).join(", ");
+    const parts = [make("p", { className: "hint" }, say("plan_is", plan.cases.length, plan.rounds, needs || "–"))];
+    for (const one of plan.cases.slice(0, 50)) {
+      const ranks = one.nodes.flatMap((node) => node.ranks.map((rank, index) => `# ${node.host}, ${say("rank", index)}\n${rank.argv.join(" ")}`));
+      parts.push(make("details", {}, make("summary", {}, make("code", {}, one.case)), make("pre", { tabIndex: 0 }, ranks.slice(0, 8).join("\n"))));
+    }
+    form.querySelector("[data-plan-in]").replaceChildren(...parts);
+    form.querySelector("[data-plan]").hidden = false;
+    form.querySelector("[data-plan]").scrollIntoView({ block: "nearest" });
+  }),
+);
+
+form.querySelector("[data-keep]").addEventListener("click", (event) =>
+  trying(event.target, async (wanted) => {
+    await ask("PUT", `/templates/${encodeURIComponent(wanted.name)}`, { spec: wanted, shared: false });
+    toast(say("template_kept", wanted.name));
+  }),
+);
+
+form.querySelector("[data-copy-yaml]").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(text.value);
+  toast(say("copied"));
+});
+
+document.querySelector("[data-template]").addEventListener("change", (event) => {
+  const found = data.templates[event.target.value];
+  if (!found) return;
+  spec = { ...data.defaults, ...found.spec };
+  kind = spec.command === null || spec.command === undefined ? "benchmark" : "command";
+  if (spec.command) kept.command = spec.command;
+  if (spec.suite) kept.suite = spec.suite;
+  fill();
+  write_yaml();
+});
+
+for (const node of form.querySelectorAll("[data-kind]")) {
+  node.addEventListener("click", () => {
+    kind = node.dataset.kind;
+    if (/^my-(benchmark|job)$/.test(at("name").value)) at("name").value = kind === "command" ? "my-job" : "my-benchmark";
+    show_kind();
+    read_form();
+  });
+}
+form.addEventListener("input", (event) => {
+  if (event.target === text) return void read_yaml();
+  if (event.target.name === "workload") fill_frameworks();
+  show_kind();
+  read_form();
+});
+
+fill_frameworks();
+fill();
+write_yaml();
