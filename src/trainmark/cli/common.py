@@ -43,9 +43,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 SUITE = "a built-in suite (`trainmark list suites`), a YAML file, or one case id"
 
 
-def add_suite(parser: argparse.ArgumentParser, what: str = SUITE) -> None:
-    """Everything that decides what would be run."""
-    parser.add_argument("suite", metavar="SUITE", help=what)
+def add_suite(parser: argparse.ArgumentParser, what: str = SUITE, *, optional: bool = False) -> None:
+    """Everything that decides what would be run. `optional`: a tester may say it."""
+    parser.add_argument("suite", metavar="SUITE", nargs="?" if optional else None, help=what)
     parser.add_argument("--site", type=Path, metavar="FILE", help="site YAML (default: this machine)")
     parser.add_argument(
         "--preset", metavar="NAME", help=f"size of a case given by id: {', '.join(PRESETS)} (default: quick)"

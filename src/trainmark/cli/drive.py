@@ -24,10 +24,13 @@ from trainmark.run.lease import LostLease
 from trainmark.run.observers import Observer
 from trainmark.run.stop import StopSwitch, Switch, on_signals
 from trainmark.spec.states import JobState
+from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 
 # Shows the result of a run; gives the exit code of a run whose rounds all succeeded.
 Show = Callable[[RunDir, argparse.Namespace], int]
+# The observer of a run → the same with others beside it.
+Beside = Callable[[Observer], Observer]
 # Runs of these kinds tell of other things than speeds.
 _SHOWS = {
     "automl": "trainmark.cli.automl.run:show",
@@ -61,9 +64,17 @@ def drive(run: RunDir, plan: Plan, args: argparse.Namespace) -> int:
     """Drives a run of any kind, new or resumed, and shows what came of it."""
     if args.detach:
         return _detach(run, args)
+    if rundir.is_of_test(run):
+        from trainmark.cli import tester
+
+        return tester.drive(run, plan, args, lambda beside: _in_foreground(run, plan, args, beside))
+    return _in_foreground(run, plan, args)
+
+
+def _in_foreground(run: RunDir, plan: Plan, args: argparse.Namespace, beside: Beside = lambda one: one) -> int:
     switch = StopSwitch()
     with on_signals(switch):
-        final = watched(run, plan, args, switch)
+        final = watched(run, plan, args, switch, beside=beside)
         if final is None:
             return STOPPED
         code = _show_result(run, plan, args)
@@ -78,12 +89,14 @@ def watched(
     switch: Switch,
     blocks: int | None = None,
     heading: Text | None = None,
+    beside: Beside = lambda one: one,
 ) -> JobState | None:
     """Drives a run in the foreground and shows how far it is. None: another controller has it now. `blocks`: only the
-    first so many. `heading`: what stands above its progress instead of its name and folder."""
+    first so many. `heading`: what stands above its progress instead of its name and folder. `beside`: adds one that
+    observes it, too."""
     observer = _terminal_observer(run, plan, args, heading)
     try:
-        return logged(run, observer, lambda observer: _driven(run, plan, observer, switch, blocks, args))
+        return logged(run, observer, lambda observer: _driven(run, plan, beside(observer), switch, blocks, args))
     except LostLease as error:
         terminal.err(f"trainmark: {error}; this controller ends\n")
         return None

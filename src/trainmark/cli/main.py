@@ -66,6 +66,7 @@ GROUPS = {
     "share": {
         "serve": ("trainmark.cli.serve", "serve jobs and results to several people, over HTTP"),
         "login": ("trainmark.cli.login", "sign in to a server, for `trainmark --server URL`"),
+        "tester": ("trainmark.cli.tester", "serve a formal test to others, and receive their results"),
     },
     "set-up": {
         "kit": ("trainmark.cli.kit", "make one archive that others unpack and run"),

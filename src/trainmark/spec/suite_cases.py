@@ -46,7 +46,7 @@ def expand(loaded: Loaded, site: Site, overrides: Mapping[str, str]) -> list[Cas
     cases: dict[str, Case] = {}
     places: dict[str, str] = {}
     found_cache: dict[str, workloads.Found] = {}
-    for place, case_id, entry, own in _entries(loaded):
+    for place, case_id, entry, own in entries(loaded):
         if own is None and case_id.workload not in found_cache:
             found_cache[case_id.workload] = workloads.find(case_id.workload, loaded.folders, place)
         found = own or found_cache[case_id.workload]
@@ -79,7 +79,7 @@ def wanted_batches(loaded: Loaded) -> list[scaling.Wanted]:
     own = [item for item in raw if isinstance(item, dict) and "scaling" in item] if isinstance(raw, list) else []
     if loaded.suite.scaling is None and not own:
         return []  # as nearly always
-    for place, case_id, entry, _ in _entries(loaded):
+    for place, case_id, entry, _ in entries(loaded):
         asked = entry.scaling or loaded.suite.scaling
         for one in scaling.wanted(asked, case_id, place) if asked else ():
             found.setdefault(one.key, one)
@@ -157,7 +157,7 @@ def _settle(
 _Item = tuple[str, CaseId, Entry, workloads.Found | None]
 
 
-def _entries(loaded: Loaded) -> Iterator[_Item]:
+def entries(loaded: Loaded) -> Iterator[_Item]:
     """Every case, whichever of the five spellings was used."""
     raw, where = loaded.suite.cases, loaded.where.at("cases")
     if isinstance(raw, dict):  # FlagPerf's CASES: key → data path

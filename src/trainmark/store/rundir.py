@@ -23,6 +23,9 @@ LEASE = "lease.json"
 STOP = "stop.json"
 # In the folder of a run that came in a bundle.
 UNPACKED = "unpacked.json"
+# Which test of a tester a run belongs to, and what the tester said of it.
+TESTER = "tester.json"
+TESTER_SAID = "tester_said.json"
 EVENTS = "events.jsonl"
 SAMPLES = "samples.jsonl"
 RESULT = "result.json"
@@ -254,6 +257,11 @@ def check_place(runs: Path) -> None:
             f"--runs {runs}: no runs are made here: {why}; name a folder of your own, or, if you trust its owner, "
             f"set {private.TRUSTED_OWNERS}={found.st_uid} (docs/security.md)"
         )
+
+
+def is_of_test(run: RunDir) -> bool:
+    """Whether a run belongs to a test, whose tester hears of it."""
+    return (run.path / TESTER).is_file()
 
 
 def check_own(folder: Path) -> None:

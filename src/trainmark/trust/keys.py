@@ -122,6 +122,11 @@ def public_line(name: str) -> str:
     raise UserError(f"no key `{name}`{did_you_mean(name, known)}; `trainmark key list` shows all")
 
 
+def public(name: str) -> bytes:
+    """The 32 bytes of a public key, own or trusted."""
+    return bytes.fromhex(public_line(name).split()[1])
+
+
 def _line(public: bytes, name: str) -> str:
     return f"trainmark-ed25519 {public.hex()} {name}"
 

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 # Of a run's folder, what says nothing about it once it has ended.
-_PASSING = ("lease.lock", secrets.NAME, rundir.UNPACKED, rundir.LEASE, rundir.STOP, journal.RESERVE, rundir.CONTROL)
+_PASSING = (
+    *("lease.lock", secrets.NAME, rundir.UNPACKED, rundir.LEASE, rundir.STOP, journal.RESERVE, rundir.CONTROL),
+    rundir.TESTER_SAID,
+)
 # Rounds may keep checkpoints, experiments weights, and ranks write what they like into their folders.
 _NOT_OURS = ("checkpoints", "weights")
 _OF_RANKS = "env.log"
