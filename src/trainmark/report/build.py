@@ -10,7 +10,7 @@ import msgspec
 
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, RoundRef
-from trainmark.reasons import Reason, as_reason, listed, reason
+from trainmark.reasons import EMULATED, Reason, as_reason, listed, reason
 from trainmark.report.make import cache, environment, trained, tries
 from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.make.contest import contests
@@ -211,7 +211,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         counted=len(counted),
         measurements=measurements,
         failure=tries.readable(failure),
-        notes=sorted(dict.fromkeys(note for note in notes if note.code != "emulated"), key=lambda note: note.code),
+        notes=sorted(dict.fromkeys(note for note in notes if note.code != EMULATED), key=lambda note: note.code),
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, damaged, valid),
@@ -317,6 +317,6 @@ def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
 
 def _flags(case: CasePlan, notes: list[Reason]) -> list[Flag]:
     """What is wrong with the figures of every round of the case. Where a service was emulated, its nodes tell."""
-    emulated = dict.fromkeys(note for note in notes if note.code == "emulated")
+    emulated = dict.fromkeys(note for note in notes if note.code == EMULATED)
     synthetic = [Flag("note", reason("data-synthetic"))] if case.data == SYNTHETIC else []
     return [*synthetic, *(Flag("warning", note) for note in emulated)]

@@ -289,3 +289,25 @@ def test_a_controller_killed_at_any_moment_is_replaced(
         assert len(good) == 1 and all(phase in ENDED for phase in jobs_of(emulator))
         created = [attempt for attempt in run.glob("thing*/round1/attempt*") if list(attempt.glob("*/result.json"))]
         assert len(created) == 1, "one result"
+
+
+def test_every_place_that_shows_its_figures_says_emulated(
+    emulator: Emulator, cli: Cli, suite: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    site = str(site_path(emulator))
+    for _ in range(2):
+        cli("run", suite(), "--site", site)
+    first, second = sorted(run.name for run in cli.runs.iterdir() if (run / "manifest.json").is_file())
+    assert cli("list").stdout.count("(emulated)") == 2
+    assert "the service was emulated" in cli("compare", first, second, code=None).stdout
+    assert "note: the service was emulated" in cli("export", "aisbench", first, "-o", str(tmp_path / "legacy")).stdout
+    assert "note: the service was emulated" in next((tmp_path / "legacy").rglob("report.log")).read_text()
+    cli("key", "create")
+    bundle = tmp_path / "result.tmk"
+    cli("pack", first, "-o", str(bundle))
+    assert "the service was emulated" in cli("verify", str(bundle), code=None).stdout
+    from trainmark.trust import leaderboard, verify
+
+    checked = verify.verify(bundle)
+    assert [row.system.endswith(" (emulated)") for row in leaderboard._rows(bundle, checked)] == [True]
