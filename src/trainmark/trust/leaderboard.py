@@ -127,8 +127,7 @@ def _row(case: CaseReport, manifest: Manifest, path: Path, checked: Verification
         Row(
             question=f"{plan.workload} {case.preset}",
             unit=speed.unit,
-            system=_system(manifest)
-            + (" (emulated)" if any(flag.reason.code == EMULATED for flag in case.flags) else ""),
+            system=_system(manifest) + (" (emulated)" if emulated else ""),
             framework=plan.framework,
             device=plan.device,
             nodes=plan.id.nnodes,

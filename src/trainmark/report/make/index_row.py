@@ -21,8 +21,7 @@ def _row(run: RunDir, state: RunState, manifest: Manifest) -> Row:
     return Row(
         run=run.id,
         created=manifest.created,
-        suite=state.plan.suite
-        + (" (imported)" if manifest.imported else " (emulated)" if _emulated(run, state) else ""),
+        suite=state.plan.suite + kind,
         state=str(control.state_of(run, state)),
         cases=len(outcomes),
         succeeded=sum(outcome is JobState.SUCCEEDED for outcome in outcomes),
