@@ -191,6 +191,9 @@ def test_single_servers_train_alone(emulator: Emulator, cli: Cli, suite: Callabl
     logs = sorted(run.glob("thing*/round1/attempt1/*/rank*.out.log"))
     assert [log.read_text().split()[:4] for log in logs] == [["rank", str(rank % 2), "of", "2"] for rank in range(4)]
     assert "each alone" in " ".join(out.split())
+    # The case has the name of a joint one; whoever compares them is told.
+    cli("run", suite(), "--site", str(site_path(emulator)))
+    assert "each alone" in " ".join(cli("compare", run.name, cli.run_id(), code=None).stdout.split())
 
 
 def test_torchrun_makes_one_agent_of_many_processes(emulator: Emulator, cli: Cli, suite: Callable[..., str]) -> None:
