@@ -123,3 +123,30 @@ def test_what_is_not_known_to_be_nobodys_stays(node_of: Callable[..., Node], tmp
     (tmp_path / "away").rename(tmp_path / "elsewhere" / "runs")
     node_of("last", ENDS).run()
     assert not spool(unseen).exists() and steps(unseen) == [1, 2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_spool_that_a_full_disk_kept_is_cleared_when_there_is_room(
+    node_of: Callable[..., Node], tmp_path: Path
+) -> None:
+    """The events that could not be written are in the folder of their round in the end, each once."""
+    small = tmp_path / "runs" / "full"
+    small.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=True)
+    try:
+        talker = "begin()\nfor n in range(20_000): step(n + 1)\n"
+        full = node_of("other", talker)
+        full.dir = small / "case" / "round1" / "attempt1" / "node"
+        full.plan["dir"] = str(full.dir)
+        full.start().wait()
+        assert full.result()["state"] == "FAILED" and "the disk is full" in full.result()["reason"]
+        assert spool(full).exists(), "what could not be shipped is kept"
+        node_of("beside", ENDS).run()
+        assert spool(full).exists(), "and stays while there is no room"
+        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        node_of("later", ENDS).run()
+        assert not spool(full).exists()
+        found = steps(full)
+        assert found == list(range(1, len(found) + 1)) and len(found) > 5_000
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)

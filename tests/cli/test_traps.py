@@ -54,6 +54,14 @@ def test_a_full_disk_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None
     assert f"{cli.runs}: No space left" in cli("report", code=3).stderr
 
 
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("automl", "run", "--help")])
+def test_help_that_cannot_be_written_is_told(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*TRAINMARK, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert "No space left" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 def test_after_ctrl_c_it_says_how_to_go_on(cli: Cli) -> None:
     command = [*TRAINMARK, "run", "noop:none:cpu:1:1:1@seconds=60", "--preset", "smoke", "--runs", str(cli.runs)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:

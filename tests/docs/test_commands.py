@@ -1,4 +1,4 @@
-"""Commands of the documentation, run for real in one folder, page by page; or one reason each why not."""
+"""Commands of the documentation, run for real in one folder; or where the like of it is run, or why it is not."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from tests.docs.test_blocks import PAGES, ROOT
 
 _BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```$", re.M | re.S)
 _QUOTED = re.compile(r'"[^"]*"')
-# Verbs that neither train nor serve; all others take minutes or do not end.
+# Verbs that neither train nor serve.
 QUICK = {
     "badge",
     "baseline",
     "compare",
     "data",
     "doctor",
+    "energy",
     "env",
     "explain",
     "export",
@@ -44,9 +45,36 @@ NOT_RUN = {
     r"[|…\[]|FORMAT": "a pattern, not a command",
     r"--site(?! sites/)": "needs hosts",
     r"compare --(live|why)": "minutes",
+    r"energy .*--(meter|prometheus)": "needs a meter",
     r"^(plan hello|explain .*suite\.yaml)": "a file of the reader's own; test_adding_pages.py makes those of its pages",
     r"^(data get|env (create|remove))": "downloads",
     r"^score$|^score .*(against|score.html)|^export dlperf": "needs a run of another kind",
+}
+# All others take minutes, need hosts or do not end: what runs the like of them, by how a command begins.
+ELSEWHERE = {
+    r"run smoke *($|#)": "tests/package/test_package.py",
+    r"run \S+ .*--site": "tests/lab/test_launchers.py",
+    r"run allreduce:mpi:cpu:1": "tests/lab/test_mpi.py",
+    r"run (quick|scaling)": "tools/gallery.py",
+    r"run (frameworks|mnist:mindspore)": "tests/frameworks/test_contest.py",
+    r"run (hello|suite|my-suite)\.yaml": "tests/docs/test_adding_pages.py",
+    r"run mnist:pytorch": "tests/run/test_crashes.py",
+    r"resume": "tests/run/test_crashes.py",
+    r"accept": "tests/lab/test_accept.py",
+    r"automl run (demo|experiment)|automl (plan|top|report|best|pack)": "tests/automl/test_experiment.py",
+    r"automl run config": "tests/automl/test_config.py",
+    r"bisect": "tests/campaigns/test_bisect.py",
+    r"diagnose": "tests/diagnose/test_verb.py",
+    r"emulate": "tests/launch/modelarts",
+    r"exec": "tests/exec/test_corpus.py",
+    r"goodput|peaks": "tests/diagnose/test_peaks_and_goodput.py",
+    r"import (aisbench|modelarts-config)": "tests/interop/test_aisbench.py",
+    r"import flagperf": "tests/interop/test_flagperf_config.py",
+    r"import (dlperf|FORMAT)": "tests/interop/test_dlperf.py",
+    r"monitor": "tests/agent",
+    r"predict": "tests/score",
+    r"(serve|login|--server)": "tests/web",
+    r"slurm": "tests/slurm/test_init.py",
 }
 # What stands for something of the reader's own.
 FILLED = {"RUN": "A", "RUN_A": "A", "RUN_B": "B", "OTHER_RUN": "B", "CASE": "noop:none:cpu:1:1", "FILE": "out.csv"}
@@ -64,7 +92,7 @@ def commands(page: Path) -> list[str]:
 
 def why_not(command: str) -> str | None:
     if command.split()[0] not in QUICK:
-        return "trains, serves or needs hosts"
+        return next((where for begins, where in ELSEWHERE.items() if re.match(begins, command)), "")
     return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, command.partition("#")[0])), None)
 
 
@@ -105,6 +133,10 @@ def test_a_command_of_the_documentation_works(
 
 def test_most_pages_have_a_command_that_is_run() -> None:
     """What is left out is left out for a reason that still applies to something."""
+    for begins, where in ELSEWHERE.items():
+        assert any(re.match(begins, command) for _, command in PAIRS), begins
+        assert (ROOT / where).exists(), where
+    assert not [pair for pair in PAIRS if why_not(pair[1]) == ""]
     for pattern in NOT_RUN:
         assert any(re.search(pattern, command.partition("#")[0]) for _, command in PAIRS), pattern
     assert len(RUN_HERE) >= 25

@@ -98,6 +98,10 @@ class Parser(argparse.ArgumentParser):
     def _formatter(self, prog: str) -> argparse.HelpFormatter:
         return _Formatter(prog, self.language)
 
+    def print_help(self, file: Any = None) -> None:
+        """argparse passes over what cannot be written."""
+        (file or sys.stdout).write(self.format_help())
+
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         colon = "：" if self.language == "zh" else ": "

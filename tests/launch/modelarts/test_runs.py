@@ -34,7 +34,7 @@ print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], mode, os.envir
 probe.init(unit="things")
 probe.init_end()
 probe.train_start()
-for step in range(1000 if mode == "long" else 5):
+for step in range({"long": 1000, "longer": 4000}.get(mode, 5)):
     time.sleep(0.05)
     probe.step(8, loss=1.0 / (step + 1))
 probe.train_end()
@@ -130,6 +130,23 @@ def test_stop_leaves_no_process_and_no_job(emulator: Emulator, cli: Cli, suite: 
     assert processes(emulator) == []
     assert run.wait(timeout=60) == 130
     run.communicate()
+
+
+def test_frozen_agents_are_lost(emulator: Emulator, cli: Cli, suite: Callable[..., str]) -> None:
+    """Though the service is asked seldom, as it usually is, and calls the job running."""
+    run = cli.start("run", suite("longer"), "--site", str(site_path(emulator, poll_seconds=3, lost_seconds=30)))
+    seen: set[bytes] = set()
+
+    def heard() -> bool:
+        seen.update(file.read_bytes() for file in cli.runs.glob("*/*/round1/attempt1/noderank0/status.json"))
+        return len(seen) > 3
+
+    wait_for(heard, 120)
+    for pid in processes(emulator):
+        os.kill(int(pid), signal.SIGSTOP)
+    assert run.wait(timeout=120) == 1
+    assert "no sign of life for" in run.communicate()[0] and states(cli.runs / cli.run_id()) == ["LOST"]
+    wait_for(lambda: processes(emulator) == [] and jobs_of(emulator) == ["Terminated"])
 
 
 def test_calls_that_fail_and_connections_that_break_make_no_second_job(
