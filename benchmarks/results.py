@@ -41,12 +41,24 @@ def document(runs: Mapping[str, list[Record]], broken: Sequence[str] = ()) -> st
     newest = [kept[-1] for kept in runs.values()]
     how = [f"- `{record['benchmark']}.py`: {record['how']}." for record in newest]
     when = [f"- `{record['benchmark']}.py`: {_circumstances(record)}." for record in newest]
-    details = [f"- `{record['benchmark']}.py`: `{json.dumps(record['details'])}`" for record in newest]
+    details = [f"- `{record['benchmark']}.py`: `{json.dumps(_without_tables(record))}`" for record in newest]
     parts = [[INTRODUCTION], table(runs), ["", *broken] if broken else []]
+    for record in newest:
+        for title, content in record["details"].get("shown_tables", {}).items():
+            parts.append(["", f"## {title}", "", *_markdown(content), "", f"By `{record['benchmark']}.py`."])
     parts += [["", f"## {title}", "", *lines] for title, lines in (
         ("How each is measured", how), ("When, and on what", when), ("Details of the newest runs", details)
     )]  # fmt: skip
     return "\n".join(line for part in parts for line in part) + "\n"
+
+
+def _without_tables(record: Record) -> Record:
+    return {name: value for name, value in record["details"].items() if name != "shown_tables"}
+
+
+def _markdown(content: Record) -> list[str]:
+    rows = [content["head"], ["---"] * len(content["head"]), *content["rows"]]
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def table(runs: Mapping[str, list[Record]]) -> list[str]:

@@ -16,6 +16,7 @@ from figures import at_least, at_most, show
 from trainmark.score.figures import steady
 from trainmark.score.stats import change_points
 from trainmark.score.stats.confidence import log_t
+from trainmark.score.stats.verdict import Pair
 from trainmark.score.studies.aggregate import Speed, aggregate
 from trainmark.testing import noise
 from trainmark.testing.noise import Noise
@@ -32,11 +33,15 @@ SCORES = 4000
 SCORED = ((3, 3, 3, 3, 3), (3, 3, 1, 1, 1), (3, 1, 1, 1, 1), (5, 1, 1, 1, 1), (10, 1, 1, 1, 1))
 # The old limit on tenths of a window, whatever the noise.
 OLD_LEVELS_LIMIT = 0.25
+# B ÷ A where B is slower: verdicts that do not say so are missed.
+SLOWER = {"20": 0.8, "half": 0.5}
 HOW = (
     f"simulated rounds of {noise.STEPS} steps, {EXPERIMENTS} cases of 3, 5 and 10 rounds for each kind of noise, "
     "scored as real ones are; the truth is the mean of ln(speed) over 20,000 rounds. Before: a case with a round that "
     "is not steady has no figure, and its interval covers nothing. Kinds that come so seldom that three rounds often "
-    f"do not show them are told in the details only. {COMPARISONS} comparisons of two runs with 5 rounds, whose days "
+    "do not show them are told in the details only. Verdicts of each kind of noise: five rounds against five others, "
+    "as they are (false: faster or slower), and with the speed of the others lowered (missed: anything but slower); "
+    f"before, a case without a figure has no verdict. {COMPARISONS} comparisons of two runs with 5 rounds, whose days "
     f"differ twice as much as rounds; {HISTORIES} histories of each kind; {SCORES} scores of each kind. Kinds of noise "
     f"that cover less than {SUSPECT:g} % are tried again with {MORE} other cases, which count"
 )
@@ -54,6 +59,7 @@ def coverage(model: Noise, experiments: int = EXPERIMENTS, seed: int = 17) -> di
     dice = np.random.default_rng(seed)
     truth = noise.truth(model, dice)
     counts = {n: {"before_given": 0, "before_covered": 0, "after_covered": 0} for n in ROUNDS}
+    verdicts = {name: {"before": 0, "after": 0} for name in ("false", *(f"missed_{loss}" for loss in SLOWER))}
     flagged, half, apart = 0, [], {True: [0.0], False: [0.0]}
     for _ in range(experiments):
         series = [noise.seconds(model, dice) for _ in range(max(ROUNDS))]
@@ -62,6 +68,11 @@ def coverage(model: Noise, experiments: int = EXPERIMENTS, seed: int = 17) -> di
         flagged += sum(any(flag.reason.code != "window-too-short" for flag in one.flags) for one in scored)
         for one, out in zip(scored, refused, strict=True):
             apart[out].append(math.log(one.value("throughput") or 1.0) - truth)
+        speeds = [one.value("throughput") or math.nan for one in scored]
+        for name, wrong in _wrong_verdicts(speeds).items():
+            verdicts[name]["after"] += wrong
+            # A case that had no figure was passed over: nothing false was said, and every loss missed.
+            verdicts[name]["before"] += (name != "false") if any(refused) else wrong
         for n, count in counts.items():
             found = noise.headline(scored[:n])
             count["after_covered"] += noise.covers(found, truth)
@@ -79,10 +90,40 @@ def coverage(model: Noise, experiments: int = EXPERIMENTS, seed: int = 17) -> di
             f"rounds_{n}": {name: 100 * value / experiments for name, value in count.items()}
             for n, count in counts.items()
         },
+        "verdicts": {
+            name: {when: 100 * count / experiments for when, count in counted.items()}
+            for name, counted in verdicts.items()
+        },
         "flagged_rounds": 100 * flagged / experiments / max(ROUNDS),
         "half_width_of_5": 100 * float(np.median(half)),
         "refused_rounds_off_by": 100 * float(np.mean(apart[True])),
         "accepted_rounds_off_by": 100 * float(np.mean(apart[False])),
+    }
+
+
+def _wrong_verdicts(speeds: list[float]) -> dict[str, bool]:
+    """Of the first half of the rounds against the second."""
+    half = len(speeds) // 2
+    a, b = speeds[:half], speeds[half:]
+    found = {"false": noise.word(Pair(a, b), ()) in ("faster", "slower")}
+    for name, ratio in SLOWER.items():
+        found[f"missed_{name}"] = noise.word(Pair(a, [ratio * speed for speed in b]), ()) != "slower"
+    return found
+
+
+def _table(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Shares in %, before and after, for each kind of noise."""
+    head = ["kind of noise", *(f"covered, {n} rounds" for n in ROUNDS), "false verdicts"]
+    head += ["losses of 20 % missed", "losses of half missed"]
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        covered = [(row[f"rounds_{n}"]["before_covered"], row[f"rounds_{n}"]["after_covered"]) for n in ROUNDS]
+        judged = [(one["before"], one["after"]) for one in row["verdicts"].values()]
+        return [f"{before:.1f} → {after:.1f}" for before, after in (*covered, *judged)]
+
+    return {
+        "head": head,
+        "rows": [[row["noise"] + (" (seldom)" if row["seldom"] else ""), *cells(row)] for row in rows],
     }
 
 
@@ -166,6 +207,8 @@ def main() -> None:
         at_most("false verdicts on runs of different days, 8 others known", "%", occasions["8"], 7),
         at_most("the same with 3 others known", "%", occasions["3"], 7),
         at_least("losses of 20 % between such runs that are found, 8 others known", "%", found["8"], 80),
+        at_most("false verdicts, five rounds against five, mean over kinds of noise", "%", _judged(held, "false"), 5),
+        at_most("losses of half that verdicts miss, mean over kinds of noise", "%", _judged(held, "missed_half"), 5),
         at_most("false changes in 12 runs, autocorrelation 0.3", "%", _false(histories, 0.3), 7),
         at_most("false changes in 12 runs, autocorrelation 0.6", "%", _false(histories, 0.6), 15),
         at_most("last runs flagged wrongly, the worst kind of history", "%", _of_last(histories, "flagged", max), 7),
@@ -177,7 +220,8 @@ def main() -> None:
     ]
     details = {"coverage": rows, "false_verdicts_by_others": occasions, "found_by_others": found}
     details |= {"found_with_an_odd_run": odd, "false_with_an_odd_run": odd_false, "scores": rated}
-    show("statistics_rates", HOW, figures, {**details, "histories": histories})
+    tables = {"Intervals and verdicts by kind of noise, in %, before → after": _table(rows)}
+    show("statistics_rates", HOW, figures, {**details, "histories": histories, "shown_tables": tables})
 
 
 def _of_last(
@@ -191,6 +235,10 @@ def _of_last(
         if f"last_run_{what}" in name
     ]
     return pick(found)
+
+
+def _judged(rows: list[dict[str, Any]], name: str) -> float:
+    return float(np.mean([row["verdicts"][name]["after"] for row in rows]))
 
 
 def _false(histories: dict[str, dict[str, float]], memory: float) -> float:

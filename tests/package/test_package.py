@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,8 +28,14 @@ _PATTERN = r"step (?P<step>\d+) loss (?P<loss>\S+)"
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return build(tmp_path_factory.mktemp("first") / "dist")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """From a clone that was worked in: a run in it has a link to the program that it ran."""
+    run = ROOT / "build" / "a-run-of-the-tests"
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
+    (run / "code").symlink_to(ROOT / "src" / "trainmark" / "workloads" / "mnist")
+    yield build(tmp_path_factory.mktemp("first") / "dist")
+    shutil.rmtree(run)
 
 
 def test_the_package_is_the_same_bytes_each_time(built: tuple[Path, Path], tmp_path: Path) -> None:
@@ -46,8 +54,11 @@ def test_what_is_in_the_package(built: tuple[Path, Path]) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"LICENSE", "CHANGELOG.md", "CITATION.cff", "README.md", "Containerfile", "pyproject.toml"} <= names
+    source = ROOT / "src"
+    files = {one.relative_to(source).as_posix() for one in source.rglob("*") if one.is_file()}
+    files = {name for name in files if "__pycache__" not in name and "egg-info" not in name}
     with zipfile.ZipFile(wheel) as archive:
-        assert {"trainmark/py.typed", "trainmark/suites/quick.yaml"} <= set(archive.namelist())
+        assert files == {name for name in archive.namelist() if name.startswith("trainmark/")}
         (metadata,) = (name for name in archive.namelist() if name.endswith("dist-info/METADATA"))
         text = archive.read(metadata).decode()
     assert "License-Expression: Apache-2.0" in text and "Requires-Dist: scipy" in text

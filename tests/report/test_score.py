@@ -119,6 +119,16 @@ def test_a_missing_case_flags_the_score_and_is_named(runs: dict[str, RunDir], re
     assert "over 2 of 3 cases. Do not rely on it" in " ".join(said.split())
 
 
+def test_why_cases_are_left_out_is_said_once(runs: dict[str, RunDir], reference: Reference) -> None:
+    report, _ = together(runs, "new")
+    said = " ".join(show(scored(runs, reference, cases=report.cases[:1])).split())
+    assert said.count("the run has no such case") == 1
+    assert f"{CASES[1]}, {CASES[2]}: the run has no such case" in said
+    said = " ".join(show(scored(runs, replace(reference, cases=reference.cases[:1]))).split())
+    assert said.count("not in the reference, so not in the score") == 1
+    assert "the reference has no such case" not in said
+
+
 def test_a_case_that_failed_is_missing_not_left_out_in_silence(runs: dict[str, RunDir], reference: Reference) -> None:
     report, _ = together(runs, "new")
     broken = replace(report.cases[2], state=JobState.INVALID, measurements={}, reason=reason("made-up"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +16,26 @@ from argon2 import PasswordHasher
 from litestar import Litestar
 from litestar.testing import TestClient
 
-# What the server imports late: pytest's own reading of modules cannot be done by two threads at once.
-import trainmark.launch.local.check
-import trainmark.launch.local.launcher
-import trainmark.launch.ssh.launcher  # noqa: F401
 from trainmark.web.api.app import make_app
 from trainmark.web.queue.keeper import Keeper
 from trainmark.web.server import Server, Settings, open_server
 from trainmark.web.service import accounts, credentials, database
+
+# What the server imports late is imported here: pytest reads modules in a way that two threads cannot do at once.
+for _room in (
+    "spec",
+    "plan",
+    "frameworks",
+    "store",
+    "run",
+    "launch.local",
+    "launch.slurm",
+    "launch.ssh",
+    "web.service",
+):
+    _package = importlib.import_module(f"trainmark.{_room}")
+    for _found in pkgutil.iter_modules(_package.__path__, f"{_package.__name__}."):
+        importlib.import_module(_found.name)
 
 PASSWORD = "correct horse battery"
 

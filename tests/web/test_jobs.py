@@ -30,12 +30,12 @@ def until(look: Callable[[], Any], seconds: float = 60.0) -> Any:
     return found
 
 
-def ended(admin: Person, job: str) -> dict[str, Any]:
+def ended(admin: Person, job: str, seconds: float = 60.0) -> dict[str, Any]:
     def look() -> Any:
         found = admin.ask("GET", f"/jobs/{job}", status=200).json()["job"]
         return found if found["state"] not in ("PENDING", "RUNNING") else None
 
-    found: dict[str, Any] = until(look)
+    found: dict[str, Any] = until(look, seconds)
     return found
 
 

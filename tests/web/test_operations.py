@@ -145,11 +145,6 @@ def test_a_demo_is_in_a_new_server(tmp_path: Path) -> None:
         client.post("/api/v1/session/link", json={"link": link, "password": PASSWORD})
         found = client.get("/api/v1/jobs").json()["jobs"]
         assert [(one["name"], one["visibility"]) for one in found] == [("demo", "all")]
-        deadline = time.monotonic() + 120
-        while client.get("/api/v1/jobs/1").json()["job"]["state"] in ("PENDING", "RUNNING"):
-            assert time.monotonic() < deadline
-            time.sleep(1)
-        assert client.get("/api/v1/runs/1").json()["results"][0]["state"] == "SUCCEEDED"
 
 
 def test_saved_and_restored(admin: Person, server: Server, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ examples:
   trainmark compare monday tuesday wednesday                   every other one against the first
   trainmark compare --live old-run new-suite.yaml              both are run anew, in turns; then the same verdict
   trainmark compare --live gpt2:pytorch:cpu:1:1:5 --set-b dtype=bf16     one case, and the same with another setting
-verdicts on B: faster, slower, equivalent (within the margin), inconclusive (with the runs per side it would take).
+verdicts on B: faster, slower, equivalent (within the margin), inconclusive (with the rounds per side it would take).
 exit codes: 4 a case lost more than the threshold, and that is beyond doubt (5 % over all cases); 5 nothing could be
 compared (no case has two rounds with a figure on both sides); else 0.
 Runs of different days differ by more than their rounds do: how much is taken from other runs of the case in the folder,

@@ -83,6 +83,16 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     key: str = ""
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What a job asks of the site's own scheduler: from 0 to 1000, seconds that it may run, whether it makes way for
+    others, and a quality of service by its name."""
+
+    priority: int
+    seconds: float
+    preemptible: bool = False
+    qos: str | None = None
+
+
 # `stop` gives ranks their grace, `kill` gives none, `destroy` does not even ask the agent.
 How = Literal["stop", "kill", "destroy"]
 
@@ -157,6 +167,12 @@ class Launcher(Protocol):
         """What the site adds to the command line of `rank_starter`, besides `mpi_options`."""
         del site
         return ()
+
+    def for_job(self, site: Site, asked: Asked) -> Site:
+        """The site as one job of several people uses it: what its own scheduler is told. Nothing where it has none."""
+        if asked.qos is not None:
+            raise SiteError(f"qos: launcher `{site.launcher}` has none")
+        return site
 
     def for_account(self, site: Site, account: str) -> Site:
         """The site as it is used by one of several people: what they run there runs as this account. SiteError where

@@ -26,8 +26,8 @@ log = logging.getLogger("trainmark.web")
 _LARGEST_HEAD, _IDLE_SECONDS = 32 << 10, 15
 _CONNECTIONS = 2000
 _TIDY_SECONDS = 3600.0
-# On made-up data: nothing has to be fetched.
-_DEMO = "dlrm:pytorch:cpu:1:1:3"
+# On the data that `make serve` fetches.
+_DEMO = "mnist:pytorch:cpu:1:1:3"
 _LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 

@@ -199,6 +199,10 @@ def summary(found: Result, experiment: Experiment) -> Scored:
     )
 
 
+def with_remarks(found: Result, remarks: list[Reason]) -> Result:
+    return msgspec.structs.replace(found, remarks=remarks)
+
+
 def fingerprint(experiment: Experiment) -> str:
     """Equal for experiments that do the same, whoever runs them and whatever they are called."""
     same = msgspec.structs.replace(experiment, name="", author="", ledger="")

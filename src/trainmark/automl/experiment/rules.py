@@ -111,6 +111,8 @@ def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
     data = reason("automl-data-synthetic" if facts.synthetic else "automl-data-real")
     accuracy = reason("automl-accuracy-found", percent=100 * facts.accuracy)
     dtypes = reason("automl-precision-found", dtypes=list(facts.dtypes))
+    # A number format that no file tells is held against nobody.
+    unknown = bool(facts.dtypes) and not any(facts.dtypes)
     verdicts = [
         Verdict("data", not facts.synthetic, reason("automl-data-wanted"), data),
         Verdict(
@@ -127,9 +129,11 @@ def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
         ),
         Verdict(
             "precision",
-            bool(narrow) and narrow[0] >= rules.bits,
+            None if unknown else bool(narrow) and narrow[0] >= rules.bits,
             reason("automl-precision-wanted", bits=rules.bits),
-            dtypes if facts.dtypes else reason("automl-nothing-trained"),
+            reason("automl-images-unknown" if unknown else "automl-nothing-trained")
+            if unknown or not facts.dtypes
+            else dtypes,
         ),
     ]
     if rules.images is not None:

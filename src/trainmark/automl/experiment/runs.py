@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -39,6 +40,9 @@ from trainmark.spec.states import JobState
 from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import RunState
+
+if TYPE_CHECKING:
+    from trainmark.automl.experiment.monitoring import Series
 
 FOLDER = "automl"
 _FAILED = (JobState.FAILED, JobState.LOST, JobState.TIMEOUT, JobState.INVALID)
@@ -205,14 +209,21 @@ def check_reportable(found: Result, least: float) -> None:
 def write_results(run: RunDir, found: Result, out: Path, language: str | None = None) -> Path:
     """The page, `results.txt` and `results.json`. A page of an earlier verdict does not stay beside it."""
     from trainmark.automl.experiment import monitoring
+
+    nodes = monitoring.read(run, found.start, found.seconds) if found.start is not None else []
+    return write_page(found, out, nodes, _best_graph(run, found), language)
+
+
+def write_page(
+    found: Result, out: Path, nodes: Sequence[Series] = (), best: Graph | None = None, language: str | None = None
+) -> Path:
     from trainmark.automl.experiment.document import document
     from trainmark.report.show import show
 
-    nodes = monitoring.read(run, found.start, found.seconds) if found.start is not None else []
     out.mkdir(parents=True, exist_ok=True)
     page, other = (SUCCEED, FAILED) if found.valid else (FAILED, SUCCEED)
     (out / other).unlink(missing_ok=True)
-    (out / page).write_text(show(document(found, nodes, _best_graph(run, found)), "html", language), encoding="utf-8")
+    (out / page).write_text(show(document(found, nodes, best), "html", language), encoding="utf-8")
     (out / "results.txt").write_text(show(document(found)), encoding="utf-8")
     (out / "results.json").write_text(show(found, "json"), encoding="utf-8")
     return out / page

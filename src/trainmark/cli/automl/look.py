@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from trainmark import api
@@ -17,6 +18,7 @@ from trainmark.cli import common, terminal
 from trainmark.cli import pack as packing
 from trainmark.cli.list import table
 from trainmark.cli.status import rows, shown_state
+from trainmark.errors import CASE_FAILED, OK
 from trainmark.i18n.speaker import say
 from trainmark.report import numbers
 from trainmark.report import show as reports
@@ -149,3 +151,23 @@ def pack(args: argparse.Namespace) -> int:
         experiment_of(run.manifest().plan)  # refuses any other run
         runs.write_results(run, runs.look(run), run.path / "results", args.lang)
     return packing.call(args)
+
+
+def configure_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="with `hyperparameter_epoch`, or a `results/logs`")
+    parser.add_argument("--nni", type=Path, metavar="DIR", help="with `trials`, the logs, if that is another folder")
+    parser.add_argument("--rules", default="release", help="the rule set to judge by (default: release)")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    common.add_folder(parser, "where files are written (default: DIR/trainmark)")
+
+
+def imported(args: argparse.Namespace) -> int:
+    from trainmark.automl.aah import results
+
+    found = results.read(args.folder, args.rules, args.nni)
+    page = runs.write_page(found, args.output or args.folder / "trainmark", language=args.lang)
+    if args.json:
+        terminal.out(reports.show(found, "json-line"))
+    else:
+        terminal.out(reports.show(document(found), "text", args.language) + f"\n{page}\n")
+    return OK if found.valid else CASE_FAILED

@@ -18,6 +18,7 @@ VERBS = {
     "logs": ("trainmark.cli.logs", "configure", "call", "print or follow the output of a worker"),
     "best": (f"{_HERE}.network", "configure_best", "best", "export the best network as plain PyTorch"),
     "pack": (f"{_HERE}.look", "configure_pack", "pack", "put an experiment into one signed file, a bundle"),
+    "import": (f"{_HERE}.look", "configure_import", "imported", "score result folders of AIPerf again, by any rules"),
     "flops": (f"{_HERE}.network", "configure_flops", "flops", "count the operations of a graph"),
 }
 
@@ -27,6 +28,7 @@ examples:
   trainmark automl plan experiment.yaml --site site.yaml
   trainmark automl report --logs
   trainmark automl pack -o submission.tmk
+  trainmark automl import mountdir/nni/experiments/ID --nni nni/experiments/ID --rules seed -o judged
   trainmark automl flops resnet50 --rules aiperf
   trainmark automl flops graph.json --rules trainmark --json
 """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal
 
 import msgspec
 
 from trainmark.errors import UserError
+from trainmark.launch.protocol import Asked
 from trainmark.launch.slurm.inherited import Inherited, current
 from trainmark.launch.slurm.queue import call
 from trainmark.spec.notation import expand_hosts, split_hosts
@@ -46,6 +48,8 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     constraint: str | None = None
     reservation: str | None = None
     options: list[str] = []
+    # Added for jobs of a server that make way for others, such as `--qos=spare` or `--partition=spare`.
+    preemptible: list[str] = []
     step_options: list[str] = []
     # Another slurm.conf than the machine's own.
     conf: str | None = None
@@ -156,7 +160,7 @@ def check(options: SlurmOptions, where: Location) -> None:
     for name, least in _SECONDS.items():
         if getattr(options, name) < least:
             raise UserError(f"{where.at(name)}: found {getattr(options, name):g}, allowed is {least} and more")
-    for name in ("options", "step_options"):
+    for name in ("options", "preemptible", "step_options"):
         for position, option in enumerate(getattr(options, name)):
             _check_option(option, f"{where.at(name, position)}")
 
@@ -167,3 +171,24 @@ def _check_option(option: str, where: str) -> None:
         raise UserError(f"{where}: found {option!r}, allowed is one long option, as in `--hint=nomultithread`")
     if word in _OWN:
         raise UserError(f"{where}: found {option!r}; {word} is trainmark's own")
+
+
+# Steps of `--nice` for each step of a job's priority below the best that users may choose. Only operators of Slurm may
+# ask for less than none.
+_NICE, _BEST = 100, 200
+# What ending a job may take beyond its own time limit, before Slurm ends it.
+_GRACE_MINUTES = 2
+
+
+def for_job(site: Site, asked: Asked) -> Site:
+    """What Slurm is told of a server's job. A time and a quality of service that the site fixes stay."""
+    options = of(site)
+    more = [f"--nice={(_BEST - asked.priority) * _NICE}"]
+    more += ["--requeue", *options.preemptible] if asked.preemptible else ["--no-requeue"]
+    minutes = math.ceil(asked.seconds / 60) + _GRACE_MINUTES
+    changed = {
+        "time": options.time or str(minutes),
+        "qos": asked.qos or options.qos,
+        "options": [*options.options, *more],
+    }
+    return msgspec.structs.replace(site, launcher_options={**site.launcher_options, **changed})

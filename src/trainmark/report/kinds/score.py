@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainmark.i18n.texts import Joined, Text, joined, label
+from trainmark.reasons import Reason
 from trainmark.report import document as doc
 from trainmark.report import figures, numbers, remarks
 from trainmark.report.charts.records import Row, RowChart
@@ -111,12 +112,21 @@ def _row(case: ScoredCase) -> list[doc.Inline]:
 def _remarks(found: Score) -> list[doc.Block]:
     items: list[Text] = [figures.flag_text(flag) for flag in found.flags]
     items += [found.reason] if found.reason is not None and found.value is not None else []
-    items += [Joined((case.case, case.reason), ": ") for case in found.cases if case.reason is not None]
+    items += [Joined((", ".join(cases), why), ": ") for why, cases in _left_out(found).items()]
     items += [Joined((case.case, figures.flag_text(flag)), ": ") for case in found.cases for flag in case.flags]
     items += [label("score.note", found.reference_note)] if found.reference_note else []
     if not items:
         return []
     return [doc.Group([doc.Heading(label("notes")), doc.Notes(items, "card")], "notes")]
+
+
+def _left_out(found: Score) -> dict[Reason, list[str]]:
+    """Why cases have no part, each reason once. What the reference does not have is said by a flag of the score."""
+    cases: dict[Reason, list[str]] = {}
+    for case in found.cases:
+        if case.reason is not None and case.reason.code != "not-in-reference":
+            cases.setdefault(case.reason, []).append(case.case)
+    return cases
 
 
 def _chart(found: Score) -> list[doc.Block]:

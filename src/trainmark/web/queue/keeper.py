@@ -137,7 +137,10 @@ class Keeper:
     def _over(self, row: RowMapping, final: JobState, why: Reason | None) -> None:
         machine.release(run_path(self._server, row))
         told = decode_reason(row["reason"])
-        if row["wanted"] == "requeue" and final is JobState.CANCELLED:
+        made_way = row["wanted"] == "requeue" and final is JobState.CANCELLED
+        # The site's own scheduler gave its nodes to another.
+        taken = row["wanted"] == "go" and row["preemptible"] and final is JobState.PREEMPTED
+        if made_way or taken:
             again = {"state": JobState.PENDING, "wanted": "go", "launched": None, "slots": "", "started": None}
             self._set(row, reason=encode_reason(reason("job-requeued")), **again)
         elif row["wanted"] == "stop" and told is not None and told.code == "job-time-limit":

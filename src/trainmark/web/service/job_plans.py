@@ -75,6 +75,7 @@ def plan(
     site = sites.load(home, spec.site)
     here = launcher_of(site).this_machine
     site = sites.of_user(sites.with_image(rules, spec.site, site, spec.image), spec.site, owner)
+    site = sites.for_job(rules, spec.site, site, spec)
     visible = sites.slots_env(sites.device_here(rules)[0] if here else spec.device, slots or {})
     if spec.command is not None:
         loaded = _of_command(home.job(job), spec, visible)

@@ -102,6 +102,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     image: Annotated[str, Meta(max_length=300)] | None = None
     priority: Annotated[int, Meta(ge=0, le=1000)] = 100
     preemptible: bool = False
+    # Of the site's own scheduler, where server.yaml allows it.
+    qos: Name | None = None
     # Seconds that it may run.
     time_limit: Annotated[float, Meta(ge=1, le=2_592_000)] = 86400.0
     visibility: Visibility = "private"

@@ -19,6 +19,8 @@ class SiteRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     submit: Literal["admins", "users"] = "admins"
     # Images that jobs may name, word for word.
     images: list[str] = []
+    # Qualities of service that jobs may name on a Slurm site.
+    qos: list[str] = []
     # Of this machine: how many jobs' devices there are. None: as many as it has.
     slots: int | None = None
 

@@ -10,13 +10,13 @@ import msgspec
 
 from trainmark.devices.protocol import REGISTRY, accelerators_here
 from trainmark.errors import SiteError, UserError
-from trainmark.launch.protocol import launcher_of
+from trainmark.launch.protocol import Asked, launcher_of
 from trainmark.launch.sites import load_site
 from trainmark.spec.case_id import is_name
 from trainmark.spec.site import Site
 from trainmark.web.home import Home
 from trainmark.web.service.errors import NotFound, Refused
-from trainmark.web.service.records import Principal
+from trainmark.web.service.records import JobSpec, Principal
 from trainmark.web.service.rules import Rules
 
 LOCAL = "local"
@@ -86,6 +86,15 @@ def with_image(rules: Rules, name: str, site: Site, image: str | None) -> Site:
     if image not in allowed or site.container is None:
         raise Refused(f"image: site `{name}` does not allow {image!r}; it allows {', '.join(allowed) or 'none'}")
     return msgspec.structs.replace(site, container=msgspec.structs.replace(site.container, image=image))
+
+
+def for_job(rules: Rules, name: str, site: Site, spec: JobSpec) -> Site:
+    """With what its own scheduler is told of the job."""
+    if spec.qos is not None and spec.qos not in rules.of(name).qos:
+        allowed = ", ".join(rules.of(name).qos) or "none"
+        raise Refused(f"qos: site `{name}` does not allow {spec.qos!r}; it allows {allowed}")
+    asked = Asked(spec.priority, spec.time_limit + spec.keep_open, spec.preemptible, spec.qos)
+    return launcher_of(site).for_job(site, asked)
 
 
 def info(home: Home, rules: Rules, name: str) -> SiteInfo:
