@@ -233,7 +233,7 @@ def test_one_after_another_and_a_host_without_power(
             admin.ask("GET", f"/jobs/{second}", status=200).json()["job"]
         )
     )
-    assert (waiting["state"], waiting["reason_code"]) == ("PENDING", "waits-for-slots")
+    assert waiting["state"] == "PENDING" and waiting["reason_code"].startswith("waits-for-slots")
     hosts.poweroff("node2")
     lost = ended(admin, first, 120.0)
     assert lost["state"] in ("LOST", "FAILED") and "node2" in lost["reason"], lost
