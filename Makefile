@@ -43,13 +43,14 @@ test-cloud: $(VENV)/.dev
 test-frameworks: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m frameworks tests/frameworks
 
-# The queue of the server with 10,000 jobs, simulated.
+# The queue of the server with 10,000 jobs, simulated, and its pages in a browser.
 test-web: $(VENV)/.dev
 	$(BIN)/python -m pytest -m web tests/web
 
 # A server on this machine, from nothing; it prints how the admin signs in.
 serve: $(VENV)/.bench
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,web]"
+	$(BIN)/trainmark data get fashion-mnist state-of-the-union
 	$(BIN)/trainmark serve
 
 # Wrong suites, sites and host lists by the hundred thousand; ends at the first that is not refused in words.

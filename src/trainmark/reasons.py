@@ -13,6 +13,8 @@ import msgspec
 
 # Words of an older run or of another tool: shown as they are, in every language.
 TEXT = "text"
+# The service that ran the job was emulated: the figures are another machine's than its name says.
+EMULATED = "emulated"
 
 
 class Reason(msgspec.Struct, frozen=True):

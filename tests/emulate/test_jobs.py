@@ -224,3 +224,49 @@ def test_jobs_are_searched_by_name_and_wait_for_room(emulate: Callable[..., Emul
         sdk.ShowTrainingJobLogsPreviewRequest(training_job_id=second, task_id="worker-0")
     )
     assert "is done" in preview.content
+
+
+def wheel(folder: Path) -> Path:
+    """A package of one line."""
+    import zipfile
+
+    path = folder / "mine_word-1.0-py3-none-any.whl"
+    about = "mine_word-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mine_word.py", "WORD = 'from the package'\n")
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: mine-word\nVersion: 1.0\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return path
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_requirements_are_installed_before_the_boot_file(
+    there: bool, emulator: Emulator, ask: Callable[..., Any], tmp_path: Path
+) -> None:
+    job = ask(emulator)
+    client, package = obs_client(emulator), wheel(tmp_path) if there else tmp_path / "nowhere-1.0-py3-none-any.whl"
+    client.putContent("bench", "code/demo/pip-requirements.txt", content=f"--no-index\n{package}\n")
+    client.putContent("bench", "code/demo/boot.py", content="import mine_word; print(mine_word.WORD, flush=True)\n")
+    made = create(emulator, job).metadata.id
+    ended = wait_for_phase(modelarts_client(emulator), made, "Completed" if there else "Failed")
+    log = client.getObject("bench", f"log/job/modelarts-job-{made}-worker-0.log", loadStreamInMemory=True).body.buffer
+    assert (b"from the package" in log) == there
+    if not there:
+        assert "pip-requirements.txt: pip ended with code" in str(ended.task_statuses[0].message)
+
+
+def test_slow_answers_come_late(emulate: Callable[..., Emulator]) -> None:
+    import http.client
+
+    emulator = emulate(Faults(slow=2.0))
+    host, port = emulator.url.removeprefix("http://").split(":")
+    impatient = http.client.HTTPConnection(host, int(port), timeout=0.3)
+    impatient.request("HEAD", "/?apiversion")
+    with pytest.raises(TimeoutError):
+        impatient.getresponse()
+    impatient.close()
+    patient = http.client.HTTPConnection(host, int(port), timeout=60)
+    patient.request("HEAD", "/?apiversion")
+    assert patient.getresponse().status == 200
+    patient.close()

@@ -113,3 +113,17 @@ def test_only_the_agent_itself_is_a_sign_of_life(tmp_path: Path) -> None:
     assert silent(112.0) is None
     assert silent(900.0) is None, "nobody looked"
     assert silent(902.0) is None
+
+
+def test_silence_counts_where_looks_are_meant_to_be_far_apart() -> None:
+    """A cloud service is asked every few seconds; a machine that is busy looks late each time."""
+    for every, gap in ((5.0, 5.5), (5.0, 9.0), (0.0, 3.0)):
+        silence, now = AgentSilence(30.0, every), 100.0
+        silence.hear("a", now)
+        while silence.too_long(now) is None and now < 300:
+            now += gap
+            silence.hear("a", now)
+        assert 130 < now < 160, (every, gap, now)
+    silence.hear("b", now)
+    assert silence.too_long(now) is None
+    assert silence.too_long(now + 3600) is None, "a controller that was stopped for an hour"

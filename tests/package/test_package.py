@@ -31,7 +31,8 @@ _PATTERN = r"step (?P<step>\d+) loss (?P<loss>\S+)"
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
     """From a clone that was worked in: a run in it has a link to the program that it ran."""
     run = ROOT / "build" / "a-run-of-the-tests"
-    run.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
     (run / "code").symlink_to(ROOT / "src" / "trainmark" / "workloads" / "mnist")
     yield build(tmp_path_factory.mktemp("first") / "dist")
     shutil.rmtree(run)

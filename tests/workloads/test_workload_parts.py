@@ -356,7 +356,9 @@ def test_a_model_that_cannot_fit_is_refused_before_it_is_built(monkeypatch):
     with pytest.raises(InputError, match=r"10.0 billion parameters need about 149 GiB .* a rank has 80 GiB .*=fsdp"):
         trainmark_torch.check_memory(build, two)
     trainmark_torch.check_memory(build, two, "fsdp")
-    assert built == ["meta", "meta"]
+    with pytest.raises(InputError, match="need about 112 GiB"):  # an optimizer that keeps one number of each weight
+        trainmark_torch.check_memory(build, two, moments=1)
+    assert built == ["meta", "meta", "meta"]
 
 
 def test_nothing_follows_the_error_that_ended_a_program():
@@ -437,3 +439,8 @@ def test_every_workload_has_the_three_presets_and_helps(name):
     declared = workload.read(workload.BUILT_IN / name).workload
     assert list(declared.presets)[:3] == ["smoke", "quick", "full"]
     assert all(parameter.help for parameter in declared.parameters.values())
+
+
+def test_tables_that_cannot_fit_are_refused_before_they_are_made(cli):
+    report = cli("run", "dlrm:pytorch:cpu:1:1:1", "--preset", "smoke", "--set", "rows=2000000000", code=1).stdout
+    assert "416.0 billion parameters need about 4649 GiB" in " ".join(report.split())

@@ -40,7 +40,7 @@ class DeviceWatch:
     def __init__(
         self, vendor: str, every: float, board: Mapping[str, Any] | None, containment: Containment, log: Log
     ) -> None:
-        """`board`: the command that tells the power of the machine, and how often to run it."""
+        """`board`: who tells the power of the machine, and how often to ask."""
         self._log = log
         self._buffer = b""
         self._records: list[dict[str, Any]] = []

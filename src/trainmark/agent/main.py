@@ -39,6 +39,7 @@ _VERBS: dict[str, tuple[str, str, int | None]] = {
     "relay": ("trainmark.agent.relay.main", "serve", 1),
     "slurm-job": ("trainmark.agent.slurm.batch_job", "batch_job", 1),
     "slurm-step": ("trainmark.agent.slurm.step", "run_step", 2),
+    "slurm-devices": ("trainmark.agent.slurm.devices", "seen", -1),
     "slurm-cleanup": ("trainmark.agent.slurm.step", "clean_up", 2),
     "modelarts": ("trainmark.agent.modelarts.worker", "worker", -1),
     "mpi-head": ("trainmark.agent.mpi.head", "head", None),

@@ -79,7 +79,7 @@ class NodePlan:
         self.memory: int | None = raw.get("memory")  # bytes a rank may use; 0: its share of what is free
         self.warnings: list[Reason | str] = list(raw.get("warnings") or ())
         self.active: str | None = raw.get("active")
-        self.board: dict[str, Any] | None = raw.get("board")  # the command that tells the power of the machine
+        self.board: dict[str, Any] | None = raw.get("board")  # who tells the power of the machine
         self.device: dict[str, Any] = raw.get("device") or {"vendor": "cpu", "visible": None}
 
     def file(self, name: str) -> str:

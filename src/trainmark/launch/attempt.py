@@ -142,8 +142,10 @@ class AgentSilence:
     """For how long an agent has not been heard. Only what the agent itself writes counts: whatever watches over it, or
     prints beside it, may live on when it is frozen."""
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float, every: float = 0.0) -> None:
+        """`every`: seconds between two looks, as far as they are meant to be apart."""
         self._limit = limit
+        self._most_away = every + _AWAY_SECONDS
         self._mark: Any = None
         self._heard: float | None = None
         self._looked = 0.0
@@ -154,12 +156,13 @@ class AgentSilence:
             self._mark, self._heard = mark, now
 
     def too_long(self, now: float) -> float | None:
-        """Seconds without a sign of life, once they are too many. Time in which nobody looked is not counted."""
+        """Seconds without a sign of life, once they are too many. Time in which nobody looked is not counted, beyond
+        what usually lies between two looks."""
         away, self._looked = now - self._looked, now
         if self._heard is None:
             self._heard = now
-        elif away > _AWAY_SECONDS:
-            self._heard = min(now, self._heard + away)
+        elif away > self._most_away:
+            self._heard = min(now, self._heard + away - self._most_away)
         silent = now - self._heard
         return silent if silent > self._limit + (0.0 if self._mark else _BEGIN_SECONDS) else None
 

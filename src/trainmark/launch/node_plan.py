@@ -61,7 +61,7 @@ def render(
             "tuning": _tuning(case, site),
             "containment": site.containment,
             "memory": case.memory,
-            "board": {"argv": site.ipmi.command(node.host), "every": site.ipmi.every} if site.ipmi else None,
+            "board": _board(site, node.host),
             "device": {
                 "vendor": case.vendor,
                 "visible": None if case.foreign_ranks else case.visible,
@@ -69,6 +69,11 @@ def render(
             },
         },
     )
+
+
+def _board(site: Site, host: str) -> dict[str, Any] | None:
+    asked = site.ipmi or site.redfish
+    return {"argv": asked.command(host), "every": asked.every} if asked else None
 
 
 def spelled(plan: dict[str, Any], here: str, there: str, tree: Tree | None, trees: str) -> dict[str, Any]:

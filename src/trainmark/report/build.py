@@ -10,7 +10,7 @@ import msgspec
 
 from trainmark.launch.protocol import allocation_of
 from trainmark.plan.records import CasePlan, RoundRef
-from trainmark.reasons import Reason, as_reason, listed, reason
+from trainmark.reasons import EMULATED, Reason, as_reason, listed, reason
 from trainmark.report.make import cache, environment, trained, tries
 from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.make.contest import contests
@@ -27,6 +27,8 @@ from trainmark.store import digests, events, journal
 from trainmark.store.rundir import MANIFEST, Imported, Manifest, RunDir
 from trainmark.store.state import Attempt, RunState
 
+# What nodes tell that weighs on every figure: a comparison says it, too.
+_OF_FIGURES = (EMULATED, "single-server")
 # Kinds of runs that are scored as a whole, and whose room, above this one, knows how: a function of the run.
 _EXPERIMENTS = {"automl": "trainmark.automl.experiment.runs:scored"}
 
@@ -211,7 +213,7 @@ def _case(run: RunDir, state: RunState, index: int, series: bool, warnings: list
         counted=len(counted),
         measurements=measurements,
         failure=tries.readable(failure),
-        notes=sorted(dict.fromkeys(note for note in notes if note.code != "emulated"), key=lambda note: note.code),
+        notes=sorted(dict.fromkeys(note for note in notes if note.code not in _OF_FIGURES), key=lambda note: note.code),
         band=_band(lasts),
         variance_level=_variance_level(sets, [attempt for _, attempt in counted]),
         runs=_runs(sets, counted, scored, damaged, valid),
@@ -316,7 +318,8 @@ def _notes(results: list[dict[str, Any]], case: CasePlan) -> list[Reason]:
 
 
 def _flags(case: CasePlan, notes: list[Reason]) -> list[Flag]:
-    """What is wrong with the figures of every round of the case. Where a service was emulated, its nodes tell."""
-    emulated = dict.fromkeys(note for note in notes if note.code == "emulated")
+    """What is wrong with the figures of every round of the case. Where a service was emulated, or nodes trained each
+    alone, they tell."""
+    of_figures = dict.fromkeys(note for note in notes if note.code in _OF_FIGURES)
     synthetic = [Flag("note", reason("data-synthetic"))] if case.data == SYNTHETIC else []
-    return [*synthetic, *(Flag("warning", note) for note in emulated)]
+    return [*synthetic, *(Flag("warning", note) for note in of_figures)]

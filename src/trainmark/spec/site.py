@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -118,6 +119,25 @@ class Ipmi(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [*words, "dcmi", "power", "reading"]
 
 
+class Redfish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a node asks a board over Redfish for the power of the machine. The password is in a file on the node, or in
+    the variable `REDFISH_PASSWORD` there."""
+
+    # `{host}` stands for the name of the node.
+    url: str
+    every: float = 5.0
+    user: str | None = None
+    password_file: str | None = None
+    # Whose signature the board's certificate has, where the system does not know it.
+    ca_file: str | None = None
+    # Of several that tell their power.
+    chassis: str | None = None
+
+    def command(self, node: str) -> list[str]:
+        settings = {**msgspec.to_builtins(self), "url": self.url.replace("{host}", node)}
+        return ["redfish", msgspec.json.encode(settings).decode()]
+
+
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`site.yaml`, checked."""
 
@@ -160,6 +180,7 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price: Price | None = None
     # Reads the power of whole machines.
     ipmi: Ipmi | None = None
+    redfish: Redfish | None = None
     # Addresses of the devices themselves, by host; rank tables are made of them.
     fabric: dict[str, fabrics.Fabric] = {}
     data: dict[str, str] = {}
@@ -310,6 +331,20 @@ def complete(site: Site, where: Location, *, this_machine: bool) -> Site:
     return msgspec.structs.replace(site, python=python)
 
 
+def _check_redfish(site: Site, where: Location) -> None:
+    asked, place = site.redfish, where.at("redfish")
+    if asked is None:
+        return
+    if site.ipmi is not None:
+        raise UserError(f"{place}: a site reads the power of its machines by `ipmi` or by `redfish`, not by both")
+    if asked.every < 1:
+        raise UserError(f"{place.at('every')}: found {asked.every}, allowed is 1 second and more")
+    address = urlsplit(asked.url.replace("{host}", "h"))
+    if address.scheme != "https" or not address.hostname or address.username or address.path.strip("/"):
+        # A password would be read on the way.
+        raise UserError(f"{place.at('url')}: found {asked.url!r}, allowed is `https://BOARD` or `https://BOARD:PORT`")
+
+
 def _check(site: Site, where: Location, this_machine: bool) -> None:
     for name, value in site.env.items():
         if looks_secret(name, value):
@@ -331,6 +366,7 @@ def _check(site: Site, where: Location, this_machine: bool) -> None:
         )
     if site.ipmi is not None and (site.ipmi.every < 1 or (site.ipmi.host or "").startswith("-")):
         raise UserError(f"{where.at('ipmi')}: `every` is 1 second or more, and `host` the name of a board")
+    _check_redfish(site, where)
     for user, account in site.accounts.items():
         if not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", account):
             raise UserError(f"{where.at('accounts', user)}: found {account!r}, allowed is the name of an account")

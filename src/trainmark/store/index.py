@@ -13,7 +13,7 @@ from trainmark import cache
 from trainmark.store import journal
 from trainmark.store.rundir import is_run, names
 
-SCHEMA = 2
+SCHEMA = 3
 # States that may change without a record.
 _PASSING = ("RUNNING", "LOST", "INVALID")
 

@@ -22,6 +22,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.i18n.texts import Text, label
+from trainmark.reasons import EMULATED
 from trainmark.report import build, numbers
 from trainmark.report import document as doc
 from trainmark.report.records import CaseReport
@@ -120,12 +121,13 @@ def _row(case: CaseReport, manifest: Manifest, path: Path, checked: Verification
         return []
     per_sample = case.measurements.get("energy_per_sample")
     price = manifest.plan.site.price
+    emulated = any(flag.reason.code == EMULATED for flag in case.flags)
     maker = next(one for one in checked.signatures if one.role == "maker" and one.valid)
     return [
         Row(
             question=f"{plan.workload} {case.preset}",
             unit=speed.unit,
-            system=_system(manifest),
+            system=_system(manifest) + (" (emulated)" if emulated else ""),
             framework=plan.framework,
             device=plan.device,
             nodes=plan.id.nnodes,

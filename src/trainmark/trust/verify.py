@@ -11,7 +11,7 @@ import msgspec
 
 from trainmark.errors import UserError
 from trainmark.extras import need
-from trainmark.reasons import listed, reason
+from trainmark.reasons import EMULATED, listed, reason
 from trainmark.report import build
 from trainmark.report.records import Report
 from trainmark.score.records import SCORER_VERSION
@@ -138,6 +138,9 @@ def _runs(bundle: OpenBundle, counts: dict[str, int], figures: list[dict[str, An
             report = build.build(run)
             yield from checks.peak_findings(run, report)
             yield from _recomputed(run, report, reported, counts)
+            for case in report.cases:
+                emulated = [flag.reason for flag in case.flags if flag.reason.code == EMULATED]
+                yield from (remark(why, case.case) for why in emulated)
             figures += _figures(report)
             looked.append(one)
         except UserError as error:

@@ -47,6 +47,19 @@ def test_a_wrong_site_makes_no_job(
     assert [one.key for one in emulator.objects.below(BUCKET, "")] == []
 
 
+def test_devices_that_the_flavor_does_not_have(
+    emulator: Emulator, cli: Cli, make_workload: Callable[..., Path], make_suite: Callable[..., Path]
+) -> None:
+    """The emulated flavors have processors alone, and say so."""
+    make_workload("")
+    for vendor in ("ascend", "nvidia"):
+        suite = make_suite(f"  - 'thing:none:{vendor}:1:2:1'")
+        done = cli("run", str(suite), "--site", str(site_path(emulator)), code=3)
+        said = " ".join(done.stderr.split())
+        assert vendor in said and "name a flavor with such cards" in said
+    assert emulator.jobs.all() == []
+
+
 def test_a_wrong_key_is_an_error_of_the_site(emulator: Emulator, cli: Cli, suite: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     keys.write_text(f'{{"access_key": "{emulator.keys.access_key}", "secret_key": "wrong"}}')

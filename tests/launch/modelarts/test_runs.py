@@ -34,7 +34,7 @@ print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], mode, os.envir
 probe.init(unit="things")
 probe.init_end()
 probe.train_start()
-for step in range(1000 if mode == "long" else 5):
+for step in range({"long": 1000, "longer": 4000}.get(mode, 5)):
     time.sleep(0.05)
     probe.step(8, loss=1.0 / (step + 1))
 probe.train_end()
@@ -132,6 +132,23 @@ def test_stop_leaves_no_process_and_no_job(emulator: Emulator, cli: Cli, suite: 
     run.communicate()
 
 
+def test_frozen_agents_are_lost(emulator: Emulator, cli: Cli, suite: Callable[..., str]) -> None:
+    """Though the service is asked seldom, as it usually is, and calls the job running."""
+    run = cli.start("run", suite("longer"), "--site", str(site_path(emulator, poll_seconds=3, lost_seconds=30)))
+    seen: set[bytes] = set()
+
+    def heard() -> bool:
+        seen.update(file.read_bytes() for file in cli.runs.glob("*/*/round1/attempt1/noderank0/status.json"))
+        return len(seen) > 3
+
+    wait_for(heard, 120)
+    for pid in processes(emulator):
+        os.kill(int(pid), signal.SIGSTOP)
+    assert run.wait(timeout=120) == 1
+    assert "no sign of life for" in run.communicate()[0] and states(cli.runs / cli.run_id()) == ["LOST"]
+    wait_for(lambda: processes(emulator) == [] and jobs_of(emulator) == ["Terminated"])
+
+
 def test_calls_that_fail_and_connections_that_break_make_no_second_job(
     emulate: Callable[..., Emulator], cli: Cli, suite: Callable[..., str]
 ) -> None:
@@ -191,6 +208,9 @@ def test_single_servers_train_alone(emulator: Emulator, cli: Cli, suite: Callabl
     logs = sorted(run.glob("thing*/round1/attempt1/*/rank*.out.log"))
     assert [log.read_text().split()[:4] for log in logs] == [["rank", str(rank % 2), "of", "2"] for rank in range(4)]
     assert "each alone" in " ".join(out.split())
+    # The case has the name of a joint one; whoever compares them is told.
+    cli("run", suite(), "--site", str(site_path(emulator)))
+    assert "each alone" in " ".join(cli("compare", run.name, cli.run_id(), code=None).stdout.split())
 
 
 def test_torchrun_makes_one_agent_of_many_processes(emulator: Emulator, cli: Cli, suite: Callable[..., str]) -> None:
@@ -289,3 +309,25 @@ def test_a_controller_killed_at_any_moment_is_replaced(
         assert len(good) == 1 and all(phase in ENDED for phase in jobs_of(emulator))
         created = [attempt for attempt in run.glob("thing*/round1/attempt*") if list(attempt.glob("*/result.json"))]
         assert len(created) == 1, "one result"
+
+
+def test_every_place_that_shows_its_figures_says_emulated(
+    emulator: Emulator, cli: Cli, suite: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    site = str(site_path(emulator))
+    for _ in range(2):
+        cli("run", suite(), "--site", site)
+    first, second = sorted(run.name for run in cli.runs.iterdir() if (run / "manifest.json").is_file())
+    assert cli("list").stdout.count("(emulated)") == 2
+    assert "the service was emulated" in cli("compare", first, second, code=None).stdout
+    assert "note: the service was emulated" in cli("export", "aisbench", first, "-o", str(tmp_path / "legacy")).stdout
+    assert "note: the service was emulated" in next((tmp_path / "legacy").rglob("report.log")).read_text()
+    cli("key", "create")
+    bundle = tmp_path / "result.tmk"
+    cli("pack", first, "-o", str(bundle))
+    assert "the service was emulated" in cli("verify", str(bundle), code=None).stdout
+    from trainmark.trust import leaderboard, verify
+
+    checked = verify.verify(bundle)
+    assert [row.system.endswith(" (emulated)") for row in leaderboard._rows(bundle, checked)] == [True]

@@ -1,15 +1,18 @@
-"""The power of a whole machine, as its board tells: `ipmitool dcmi power reading`, run again and again in a thread.
+"""The power of a whole machine, as its board tells: by `ipmitool dcmi power reading`, or over Redfish. Asked again and
+again in a thread.
 
-The command holds no password: ipmitool reads it from a file, or from `IPMI_PASSWORD`.
+The command holds no password: ipmitool reads it from a file, or from `IPMI_PASSWORD`; Redfish likewise.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from trainmark.devices.node_side import redfish
 from trainmark.devices.node_side.tools import Problem, said
 
 _WATTS = re.compile(r"Instantaneous power reading:\s+(\d+(?:\.\d+)?) Watts")
@@ -22,11 +25,23 @@ def parse(text: str) -> Optional[float]:
     return float(found.group(1)) if found else None
 
 
+def reader(words: List[str]) -> Callable[[], Tuple[Optional[float], Problem]]:
+    """`redfish` and its settings as JSON, else a command of ipmitool."""
+    if words[0] == redfish.NAME:
+        return redfish.Redfish(json.loads(words[1])).read
+
+    def ask() -> Tuple[Optional[float], Problem]:
+        answer = said(words, _SECONDS)
+        return (None if answer.problem else parse(answer.text)), answer.problem
+
+    return ask
+
+
 class Board:
     """`newest` gives each reading once."""
 
-    def __init__(self, argv: List[str], every: float) -> None:
-        self._argv, self._every = argv, every
+    def __init__(self, words: List[str], every: float) -> None:
+        self._read, self._every = reader(words), every
         self._lock = threading.Lock()
         self._newest: Optional[Dict[str, Any]] = None
         self.problem: Problem = None
@@ -35,12 +50,11 @@ class Board:
     def _watch(self) -> None:
         while True:
             began = time.monotonic()
-            answer = said(self._argv, _SECONDS)
-            watts = None if answer.problem else parse(answer.text)
+            watts, problem = self._read()
             with self._lock:
-                self.problem = answer.problem
+                self.problem = problem
                 if watts is not None:
-                    # The answer is about some moment while the command ran.
+                    # The answer is about some moment while it was asked.
                     middle = int((began + time.monotonic()) / 2 * 1e9)
                     self._newest = {"board_t": middle, "board_w": watts}
             time.sleep(max(0.0, began + self._every - time.monotonic()))

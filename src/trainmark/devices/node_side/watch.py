@@ -69,7 +69,7 @@ class _NoDevices:
 
 
 def watch(vendor: str, every: str, board_every: str = "0", *board: str) -> int:
-    """The verb `watch-devices VENDOR SECONDS [SECONDS COMMAND …]`: the command tells the power of the machine."""
+    """The verb `watch-devices VENDOR SECONDS [SECONDS WORDS …]`: the words say who tells the power of the machine."""
     module = half(vendor) or _NoDevices
     _say({"facts": module.detect()})
     sampler, seconds = module.Sampler(), float(every)

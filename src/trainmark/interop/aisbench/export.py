@@ -14,7 +14,9 @@ from typing import Any
 
 import msgspec
 
+from trainmark.i18n.speaker import say
 from trainmark.interop.writing.runs import Clock, Done, Output, real, rounds
+from trainmark.reasons import EMULATED
 from trainmark.report.build import build
 from trainmark.report.records import CaseReport
 from trainmark.score.figures.attempt import Question, score_run
@@ -49,6 +51,7 @@ def write(runs: Sequence[RunDir], path: Path) -> list[Path]:
                 continue
             found = servers(case, own, single)
             record, notes = train_result_info(case, own, found)
+            notes += [f"note: {say(flag.reason)}" for flag in case.flags if flag.reason.code == EMULATED]
             out.write(f"{folder}/train_result_info.json", (json.dumps(record, indent=3) + "\n").encode())
             lines = [*report_lines(found), f"train_result_info: {json.dumps(record, indent=3)}", *notes]
             out.write(f"{folder}/report.log", ("\n".join(lines) + "\n").encode())

@@ -49,7 +49,7 @@ class CloudAttempt:
         self._standing = Ended(JobState.PENDING, reason("modelarts-waits", phase="Creating"))
         self._failing_since: float | None = None
         self._ended_at: float | None = None
-        self._silences = {node.folder: AgentSilence(options.lost_seconds) for node in nodes}
+        self._silences = {node.folder: AgentSilence(options.lost_seconds, options.poll_seconds) for node in nodes}
         self._signs: dict[Path, set[Any]] = {node.folder: set() for node in nodes}
 
     # ---- what is asked of it

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from trainmark import extras
 from trainmark.errors import UserError
+from trainmark.launch import devices
 from trainmark.launch.modelarts import credentials
 from trainmark.launch.modelarts import options as modelarts_options
 from trainmark.launch.modelarts.calls import CallFailed, explained
@@ -14,6 +15,7 @@ from trainmark.launch.modelarts.options import ModelArtsOptions
 from trainmark.launch.modelarts.service import TrainingService
 from trainmark.launch.protocol import Finding
 from trainmark.plan.records import Plan
+from trainmark.reasons import reason
 from trainmark.spec.site import Site
 
 
@@ -30,6 +32,8 @@ def findings(site: Site, plan: Plan | None, service: TrainingService, store: Obj
         return
     yield Finding(host, "keys", True, f"{keys!r} from {options.credentials}")
     yield from _resources(options, host, service)
+    if plan is not None and options.flavor:
+        yield from _devices(options, host, service, plan)
     if options.nodes > 1:
         yield Finding(
             host, "nodes", True, f"{options.nodes} in each job" + (", each alone" if options.single_server else "")
@@ -53,7 +57,7 @@ def _resources(options: ModelArtsOptions, host: str, service: TrainingService) -
         if options.flavor not in known:
             names = ", ".join(sorted(known)) or "none"
             return Finding(host, "flavor", False, f"there is no {options.flavor}", f"there are: {names}")
-        most = known[str(options.flavor)]
+        most = known[str(options.flavor)].most
         if most is not None and 0 < most < options.nodes:
             return Finding(host, "flavor", False, f"{options.flavor}: at most {most} nodes", "ask for fewer in `nodes`")
         return Finding(host, "flavor", True, str(options.flavor))
@@ -73,6 +77,22 @@ def _resources(options: ModelArtsOptions, host: str, service: TrainingService) -
 
     yield _asked(host, "pool", pool) if options.pool else _asked(host, "flavor", flavor)
     yield _asked(host, "quota", quota)
+
+
+def _devices(options: ModelArtsOptions, host: str, service: TrainingService, plan: Plan) -> Iterator[Finding]:
+    """Whether a worker of the flavor has a device for each rank. Of a pool nobody tells: its agents look."""
+    try:
+        flavor = service.flavors().get(str(options.flavor))
+    except CallFailed:
+        return  # said above
+    for vendor in devices.wanted(plan):
+        ranks = max(case.id.nproc for case in plan.cases if case.vendor == vendor)
+        cards = flavor.cards(vendor) if flavor is not None else None
+        if cards is None or cards >= ranks:
+            continue
+        none = reason("device-absent", vendor=vendor)
+        why = reason("devices-fewer", vendor=vendor, ranks=ranks, count=cards) if cards else none
+        yield Finding(host, "devices", False, why, reason("device-cure-flavor", flavor=options.flavor))
 
 
 def _places(options: ModelArtsOptions, host: str, store: ObjectStore) -> Iterator[Finding]:

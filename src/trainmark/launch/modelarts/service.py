@@ -42,6 +42,18 @@ class Job(msgspec.Struct, frozen=True):
         return self.phase in ENDED
 
 
+class Flavor(msgspec.Struct, frozen=True):
+    """How many nodes of it may be had, and the cards of each; None where the service does not tell."""
+
+    most: int | None
+    gpus: int | None = None
+    npus: int | None = None
+
+    def cards(self, vendor: str) -> int | None:
+        """Cards of a vendor on one node. The service tells of NVIDIA's and of Ascend's."""
+        return {"nvidia": self.gpus, "ascend": self.npus}.get(vendor)
+
+
 class TrainingService:
     def __init__(self, options: ModelArtsOptions, caller: Caller, tunnel: Tunnel | None = None) -> None:
         self._options, self._call, self._tunnel = options, caller, tunnel
@@ -151,11 +163,11 @@ class TrainingService:
             if error.passes or (found is not None and not found.ended):
                 raise
 
-    def flavors(self) -> dict[str, int | None]:
-        """Names of public flavors, and how many nodes of each may be had."""
+    def flavors(self) -> dict[str, Flavor]:
+        """The public flavors by name."""
         request = self._sdk.ShowTrainingJobFlavorsRequest()
         answer = self._ask("flavors", lambda: self._client.show_training_job_flavors(request))
-        return {one.flavor_id: one.max_num for one in answer.flavors or ()}
+        return {one.flavor_id: _flavor(one) for one in answer.flavors or ()}
 
     def pools(self) -> list[str]:
         answer = self._ask("pools", lambda: self._client.list_pools(self._sdk.ListPoolsRequest()))
@@ -180,6 +192,15 @@ class TrainingService:
             ) from None
         except (errors.SdkException, OSError) as error:
             raise CallFailed(what, 0, "", getattr(error, "error_msg", "") or str(error)) from None
+
+
+def _flavor(answer: Any) -> Flavor:
+    """A flavor without a record of it tells nothing; one with a record has the cards that it names, and no others."""
+    known = answer.flavor_info
+    if known is None:
+        return Flavor(answer.max_num)
+    cards = [int(part.unit_num or 0) if part is not None else 0 for part in (known.gpu, known.npu)]
+    return Flavor(answer.max_num, *cards)
 
 
 def _job(answer: Any) -> Job:

@@ -7,20 +7,20 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from trainmark.errors import SiteError
-from trainmark.launch import node_zip
+from trainmark.launch import devices, node_zip
 from trainmark.launch.local import check as local_check
 from trainmark.launch.protocol import Finding
 from trainmark.launch.slurm import on_nodes
 from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
-from trainmark.launch.slurm.command_line import SCRIPT
+from trainmark.launch.slurm.command_line import SCRIPT, resources
 from trainmark.launch.slurm.inherited import Inherited, covering
 from trainmark.launch.slurm.queue import call, environment
 from trainmark.plan.records import Plan
@@ -47,7 +47,21 @@ def findings(site: Site, plan: Plan | None) -> list[Finding]:
     found += _rank_table(site, plan, here)
     if all(finding.good is not False for finding in found):
         found += on_nodes.look(site, inside, here)
+    if plan is not None and all(finding.good is not False for finding in found):
+        found += _devices(site, plan, inside, here)
     return found
+
+
+def _devices(site: Site, plan: Plan, inside: Inherited | None, here: str) -> Iterator[Finding]:
+    """What nodes see of the devices that a plan needs, asked for as the job would ask."""
+    wanted = devices.wanted(plan)
+    if not wanted:
+        return
+    answers, why = _on_nodes(site, inside, ["slurm-devices", *wanted], resources(slurm_options.of(site)))
+    for node, told in sorted(answers.items()):
+        yield from devices.judge(node, told.get("devices") or {}, plan, told.get("visible") or {})
+    if not answers:
+        yield Finding(here, "devices", None, why, "could not be tried now; a run would tell")
 
 
 def _inside(inherited: Inherited, here: str) -> Finding:
@@ -134,26 +148,27 @@ def health(site: Site) -> dict[str, dict[str, Any]]:
     if shutil.which("srun") is None or not shared.is_dir():
         return {}
     inside = covering(site.hosts) if slurm_options.of(site).reuse else None
+    return _on_nodes(site, inside, ["health", str(shared)])[0]
+
+
+def _on_nodes(
+    site: Site, inside: Inherited | None, words: list[str], asked: Sequence[str] = ()
+) -> tuple[dict[str, dict[str, Any]], str]:
+    """What a verb of the node side says on each node that Slurm gives at once; what Slurm says where it gives none."""
+    shared = Path(site.shared_dir or "").expanduser()
     try:
         with tempfile.TemporaryDirectory(dir=shared, prefix=".trainmark-") as folder:
             program = node_zip.write(Path(folder))
-            argv = [
-                *on_nodes.on_every_node(site, inside),
-                *([] if inside else ["--mem=100"]),
-                site.node_python,
-                "-I",
-                "-S",
-                str(program),
-                "health",
-                str(shared),
-            ]
+            start = [*on_nodes.on_every_node(site, inside), *asked, *([] if inside else ["--mem=100"])]
+            argv = [*start, site.node_python, "-I", "-S", str(program), *words]
             slurm = dict(os.environ) if inside else environment(slurm_options.of(site).conf)
             done = subprocess.run(argv, capture_output=True, env=slurm, timeout=_LOOK_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {}, str(error)
     found = {}
     for line in done.stdout.splitlines():
         with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
             facts = msgspec.json.decode(line)
             found[str(facts["node"])] = facts
-    return found
+    lines = done.stderr.decode(errors="replace").strip().splitlines() or ["srun said nothing"]
+    return found, lines[-1]

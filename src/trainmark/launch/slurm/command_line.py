@@ -48,7 +48,7 @@ def sbatch(site: Site, ask: Ask) -> list[str]:
         value = getattr(slurm, name)
         if value is not None:
             argv.append(f"--{name}={value}")
-    argv += _resources(slurm)
+    argv += resources(slurm)
     if slurm.exclusive:
         argv.append("--exclusive")
     # A node whose memory is not shared is there to be used whole.
@@ -61,7 +61,7 @@ def sbatch(site: Site, ask: Ask) -> list[str]:
     return [*argv, f"{ask.folder}/job.sh", *batch_job]
 
 
-def _resources(slurm: SlurmOptions) -> list[str]:
+def resources(slurm: SlurmOptions) -> list[str]:
     """The same for the job and for each of its steps: a step inherits less than one would think."""
     argv = []
     if slurm.cpus_per_node is not None:
@@ -77,7 +77,7 @@ def srun(site: Site, name: str, count: int, node_zip: str) -> list[str]:
     """One agent on each of `count` nodes. The batch job fills in what only the allocation knows: %NODES%, %CPUS%."""
     slurm = slurm_options.of(site)
     argv = ["srun", f"--job-name={name}", *_nodes(count), f"--ntasks={count}", "--ntasks-per-node=1"]
-    argv += _resources(slurm)
+    argv += resources(slurm)
     if slurm.cpus_per_node is None:
         argv.append("--cpus-per-task=%CPUS%")
     # Where ranks run is the agent's business; one that fails to start takes the others along.

@@ -8,19 +8,17 @@ from litestar import Response, get
 
 from trainmark.errors import UserError
 from trainmark.i18n import words
+from trainmark.launch import doctor
 from trainmark.web.api.access import Access, rules
-from trainmark.web.api.account_routes import asker_of
+from trainmark.web.api.account_routes import GroupName, asker_of
 from trainmark.web.pages import view
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
 from trainmark.web.service import hosts, sites
 
-# A host with more devices than this is shown by its counts.
-MOST_DRAWN = 128
-
 
 def _now(request: Asked, server: Server) -> dict[str, Any]:
-    return {"hosts": hosts.listed(server, asker_of(request)), "most_drawn": MOST_DRAWN}
+    return {"hosts": hosts.listed(server, asker_of(request))}
 
 
 def _sites(request: Asked, server: Server) -> list[dict[str, Any]]:
@@ -48,4 +46,11 @@ def cluster_part(request: Asked, server: Server) -> Response[Any]:
     return view.render(request, server, "cluster_part.html", **_now(request, server))
 
 
-ROUTES = [cluster_page, cluster_part]
+@get("/parts/cluster/{name:str}/check", **rules(Access.ADMIN))
+def site_findings_part(request: Asked, server: Server, name: GroupName) -> Response[Any]:
+    """What `doctor` finds at a site; it takes some seconds."""
+    found = doctor.look(sites.load(server.home, name))
+    return view.render(request, server, "findings.html", findings=found)
+
+
+ROUTES = [cluster_page, cluster_part, site_findings_part]

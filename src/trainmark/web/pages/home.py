@@ -10,22 +10,44 @@ from trainmark.spec.states import JobState
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.pages import view
+from trainmark.web.pages.job_pages import in_words
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import accounts, audit, credentials, database, jobs, sites
+from trainmark.web.service import accounts, audit, credentials, database, hosts, jobs, sites
+from trainmark.web.service.records import Job
 
 _MOST_RUNNING, _MOST_WAITING, _MOST_ENDED = 50, 20, 8
-_ENDED = tuple(state for state in JobState if state.ended)
 
 
-def _now(server: Server, asker: Any) -> dict[str, Any]:
+def _now(request: Asked, server: Server) -> dict[str, Any]:
+    asker = asker_of(request)
     with database.reading(server.engine) as connection:
         running = jobs.listed(connection, asker, state=JobState.RUNNING, limit=_MOST_RUNNING)
         waiting = jobs.listed(connection, asker, state=JobState.PENDING, limit=_MOST_WAITING)
         newest = jobs.listed(connection, asker, limit=100)
     ended = [job for job in newest if JobState(job.state).ended]
     ended.sort(key=lambda job: -(job.ended or job.created))
-    return {"running": running, "waiting": waiting, "ended": ended[:_MOST_ENDED], "fresh": not newest}
+    return {
+        "running": [in_words(request, job) for job in running],
+        "waiting": [in_words(request, job) for job in waiting],
+        "ended": [in_words(request, job) for job in ended[:_MOST_ENDED]],
+        "before": _before(ended),
+        "hosts": hosts.listed(server, asker),
+        "fresh": not newest,
+    }
+
+
+def _before(ended: list[Job]) -> dict[str, str]:
+    """Of each benchmark that succeeded: the one before it of the same name, owner and site. Newest first."""
+    last: dict[tuple[str, str, str], str] = {}
+    found: dict[str, str] = {}
+    for job in reversed(ended):
+        if job.kind == "benchmark" and job.state == JobState.SUCCEEDED:
+            key = (job.owner, job.name, job.site)
+            if key in last:
+                found[job.id] = last[key]
+            last[key] = job.id
+    return found
 
 
 @get("/", **rules(Access.READ))
@@ -33,13 +55,13 @@ def home_page(request: Asked, server: Server) -> Response[Any]:
     """What happens now."""
     asker = asker_of(request)
     may = "submit" in asker.scopes and (server.rules.of(sites.LOCAL).submit == "users" or asker.role == "admin")
-    return view.render(request, server, "home.html", active="home", may_measure=may, **_now(server, asker))
+    return view.render(request, server, "home.html", active="home", may_measure=may, **_now(request, server))
 
 
 @get("/parts/home", **rules(Access.READ))
 def home_part(request: Asked, server: Server) -> Response[Any]:
     """What of the first page changes."""
-    return view.render(request, server, "home_part.html", **_now(server, asker_of(request)))
+    return view.render(request, server, "home_part.html", **_now(request, server))
 
 
 @get("/account", **rules(Access.SESSION))

@@ -37,6 +37,7 @@ def main() -> None:
         shape = ("layers", "heads", "width", "inner", "dropout", "recompute")
         return Bert(text.rows, params["max_seq_length"], **{name: params[name] for name in shape})
 
+    lib.check_memory(build, ranks)
     precision = lib.Precision(params["dtype"], ranks.device)
     torch.manual_seed(config["seed"])
     model = build()

@@ -69,6 +69,7 @@ def main() -> None:
         bottom, top = ([int(size) for size in params[name].split(",")] for name in ("bottom", "top"))
         return DLRM(NUMBERS, TABLES, rows, params["width"], bottom, top)
 
+    lib.check_memory(build, ranks, moments=1)
     precision = lib.Precision(params["dtype"], ranks.device)
     torch.manual_seed(config["seed"])
     model = build().to(ranks.device)

@@ -37,8 +37,8 @@ MATMUL_REPEATS = 2
 MATMUL_SECONDS = 1.0
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 GIB = 2.0**30
-# Of training with Adam, in fp32: a weight, its gradient, two moments.
-BYTES_PER_PARAMETER = 16
+# Of a number in fp32.
+BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -356,15 +356,16 @@ class TorchLoop(TimedLoop):
         leave(self.ranks)
 
 
-def check_memory(build: Callable[[], nn.Module], ranks: Ranks, parallel: str = "ddp") -> None:
-    """Refuse a model that cannot fit, before it is built: fp32 weights, their gradients, and the two moments of Adam.
+def check_memory(build: Callable[[], nn.Module], ranks: Ranks, parallel: str = "ddp", moments: int = 2) -> None:
+    """Refuse a model that cannot fit, before it is built: fp32 weights, their gradients, and what the optimizer
+    keeps of each weight, the two moments of Adam for example.
 
     What activations need comes on top of it, so a model that passes may still be too large.
     """
     with torch.device("meta"):
         count = parameter_count(build())
     shares = ranks.world if parallel == "fsdp" else 1
-    needed, room = BYTES_PER_PARAMETER * count / shares, _room(ranks)
+    needed, room = BYTES * (2 + moments) * count / shares, _room(ranks)
     if room is None or needed <= room:
         return
     cure = "train on more ranks" if shares > 1 else "set parallel=fsdp where the model has it, and more ranks"

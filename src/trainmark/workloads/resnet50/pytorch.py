@@ -28,6 +28,7 @@ def main() -> None:
     test_feed = None if test is None else Feed(test, ranks, size, params["channels_last"])
 
     # Model, with the first weights that all frameworks begin with.
+    lib.check_memory(lambda: ResNet50(classes), ranks, moments=1)
     precision = lib.Precision(params["dtype"], ranks.device)
     torch.manual_seed(config["seed"])
     model = ResNet50(classes)

@@ -55,6 +55,7 @@ def main() -> None:
         shape = ("context", "layers", "heads", "width", "inner", "dropout")
         return Transformer(KINDS, **{name: params[name] for name in shape})
 
+    lib.check_memory(build, ranks)
     precision = lib.Precision(params["dtype"], ranks.device)
     torch.manual_seed(config["seed"])
     model = build().to(ranks.device)

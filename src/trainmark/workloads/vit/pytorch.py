@@ -47,6 +47,7 @@ def main() -> None:
         shape = ("patch", "classes", "layers", "heads", "width", "inner", "recompute")
         return ViT(size, **{name: params[name] for name in shape})
 
+    lib.check_memory(build, ranks)
     precision = lib.Precision(params["dtype"], ranks.device)
     torch.manual_seed(config["seed"])
     model = build()
