@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "monitor-panels.png"
 _SECONDS = 25
 _ROUNDS = (
-    ("gpt2:pytorch:cpu:1:2:1", "--preset", "smoke", "--set", "steps=300"),
+    ("gpt2:pytorch:cpu:1:2:1", "--preset", "smoke", "--set", "steps=2000"),
     ("noop:none:nvidia:1:4:1", "--set", f"seconds={_SECONDS}", "--set", "steps=500", "--set", "batch=8"),
 )
 

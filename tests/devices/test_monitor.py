@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
-from trainmark.agent.exporter import metrics
+from trainmark.agent.exporter import metrics, serve
 from trainmark.launch import monitoring
 
 
@@ -64,6 +64,19 @@ def test_a_running_round_is_told_with_its_ranks(cli: Cli, exporter: int) -> None
         time.sleep(0.2)
     training.communicate(timeout=60)
     assert 'case="noop:none:nvidia:1:2:1@seconds=8.0,steps=80",round="1",rank="1"}' in page
+
+
+def test_losses_that_are_told_at_once_and_later(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    lines = [
+        {"k": "NOTE", "rank": 0},
+        {"k": "STEP_END", "rank": 0, "step": 1, "n": 4, "loss": 2.5, "data": 2_000_000},
+        {"k": "STEP_END", "rank": 1, "step": 3, "n": 4, "data": 3_000_000},
+        {"k": "LOSS", "rank": 1, "steps": [2, 3], "values": [1.5, 1.25]},
+        {"k": "LOSS", "rank": 0, "steps": [], "values": []},
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert serve._told(str(file)) == {0: {"loss": 2.5, "data": 0.002}, 1: {"loss": 1.25, "data": 0.003}}
 
 
 def test_labels_are_escaped_and_unknown_values_left_out() -> None:

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.web
 PASSWORD = "correct horse battery"
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text(encoding="utf-8")
 RULES = "schema: 1\nsites:\n  local: {submit: users, slots: 4}\n"
-# Two ranks that train nothing, for as long as somebody looks; what they say is hostile.
+# It trains nothing, for as long as somebody looks; what it says is hostile.
 EVIL = "<script>document.title='broken'</script>"
 TALK = rf"""import os, sys, time
 print("<b>rank</b>", os.environ.get("RANK", "?"), "{EVIL}")
 print("\x1b[32mgreen\x1b[0m \x1b]0;title\x07\x1b[2J\x1b[999;999Hhome", flush=True)
 print("x" * 10_000_000, flush=True)
-for number in range(600):
+for number in range(2000):
     print("tick", number, flush=True)
     time.sleep(0.2)
 """
@@ -139,7 +139,7 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     set_password(bob, links["bob"])
     set_password(eve, links["eve"])
 
-    # Two ranks by the form; errors stand at their field.
+    # A command by the form; errors stand at their field.
     talk = tmp_path / "talk.py"
     talk.write_text(TALK)
     page = bob.go("/submit")
@@ -158,17 +158,16 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     page.fill("[data-yaml]", "name: [")
     assert page.is_visible("[data-error=yaml]")
     bob.check()
-    job = submit_command(page, address, "two-ranks", f"{sys.executable} {talk}", 2)
+    job = submit_command(page, address, "talk-of-bob", f"{sys.executable} {talk}")
     state_is(page, "running")
     bob.check()
 
-    # The console, live: both ranks, hostile text as text.
+    # The console, live: hostile text as text.
     page = bob.go(f"/jobs/{job}/console")
     page.wait_for_selector(".screen .row:has-text('tick')")
     before = page.inner_text(".screen [data-lines]")
     page.wait_for_function("before => document.querySelector('.screen [data-lines]').innerText !== before", arg=before)
-    page.wait_for_selector("[data-rank] option[value='1']", state="attached")
-    page.select_option("[data-rank]", "1")
+    page.select_option("[data-rank]", "0")
     page.fill("[data-search]", "green")
     page.press("[data-search]", "Enter")
     page.wait_for_selector(".screen mark:text-is('green')")
@@ -194,7 +193,7 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
 
     # Others see nothing of it.
     for path in ("/jobs", "/", "/results", "/cluster"):
-        assert job not in eve.go(path).content() and "two-ranks" not in eve.page.content()
+        assert job not in eve.go(path).content() and "talk-of-bob" not in eve.page.content()
     assert eve.go(f"/jobs/{job}").inner_text("h1") == "There is nothing here"
     eve.complaints.clear()
 
@@ -211,17 +210,24 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     state_is(page, "stopped")
     bob.check()
 
-    # Two runs, compared; one shown to a stranger.
+    # Two runs of two ranks, compared; one shown to a stranger.
     jobs = []
     for number in (1, 2):
         page = bob.go("/submit")
-        page.fill("[data-yaml]", f"name: bench-{number}\nsuite: noop:none:cpu:1:2:3\npreset: smoke\n")
+        page.fill("[name=name]", f"bench-{number}")
+        page.select_option("[name=suite]", ":case")
+        for name, value in (("workload", "noop"), ("case_device", "cpu"), ("preset", "smoke")):
+            page.select_option(f"[name={name}]", value)
+        page.fill("[name=case_processes]", "2")
+        assert "suite: noop:none:cpu:1:2:3" in page.input_value("[data-yaml]")
         page.click("[data-dry]")
         page.wait_for_selector("[data-plan] details")
         page.click("form [type=submit]")
         page.wait_for_url(re.compile(r"/jobs/[0-9a-f]{16}$"))
         jobs.append(page.url.rpartition("/")[2])
         state_is(page, "succeeded", 120)
+    page = bob.go(f"/jobs/{jobs[0]}/console")
+    page.wait_for_selector("[data-rank] option[value='1']", state="attached")
     page = bob.go("/results")
     for one in jobs:
         page.check(f"input[value='{one}']")

@@ -16,8 +16,8 @@ examples:
   trainmark run quick                                  this machine in a few minutes
   trainmark run mnist:pytorch:cpu:1:2:3                one case: 1 node, 2 processes, 3 rounds
   trainmark run gpt2:pytorch:cpu:1:1:5 --seconds 60    each round measures for a minute
-  trainmark run resnet50:mindspore:cpu:1:1:3 --grid 1n1g,1n2g,2n1g,2n2g --site lab.yaml --dlperf out
-                                                       a scaling study, and DLPerf's table and JSON of it
+  trainmark run resnet50:mindspore:cpu:1:1:3 --grid 1n1g,1n2g,2n1g,2n2g --site lab.yaml --dlperf out \
+   a scaling study, and DLPerf's table and JSON of it
   trainmark run my-suite.yaml --set batch=64 --json    a suite of your own, result as JSON
   trainmark run --tester http://HOST:9527              the test of a tester, and report to it
 """

@@ -86,8 +86,11 @@ def _told(path: str) -> Dict[int, Dict[str, float]]:
             told = last.setdefault(int(event["rank"]), {})
         except (ValueError, KeyError, TypeError):
             continue
-        if isinstance(event.get("loss"), (int, float)):
-            told["loss"] = event["loss"]
+        # A loss that stayed on the device is told later, with those of the steps before it.
+        late = event.get("values") if event.get("k") == "LOSS" else None
+        loss = late[-1] if isinstance(late, list) and late else event.get("loss")
+        if isinstance(loss, (int, float)):
+            told["loss"] = loss
         if isinstance(event.get("data"), int):
             told["data"] = event["data"] * _NS
     return last

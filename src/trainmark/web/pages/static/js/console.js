@@ -15,6 +15,8 @@ let ranks = [];
 let rank = null;
 let stop = () => {};
 let generation = 0;
+// Settled when the end of the log is there.
+let opened = Promise.resolve();
 const size = (bytes) => (bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
 
 // Of each rank: its file, how much of it there is, from which byte on it is loaded, and a line that has no end yet.
@@ -221,6 +223,7 @@ async function search(step) {
     return draw_rows();
   }
   at("follow").checked = false;
+  await opened;
   let index = hit < 0 ? (step < 0 ? lines.length - 1 : 0) : hit + step;
   for (;;) {
     while (index >= 0 && index < lines.length && !plain(lines[index].text).toLowerCase().includes(wanted)) index += step;
@@ -259,10 +262,10 @@ at("rank").addEventListener("change", (event) => {
   const log = logs.get(rank);
   at("download").href = log?.path ? api(`/jobs/${job}/files/run/${log.path}`) : at("download").href;
   at("download").toggleAttribute("download", Boolean(log?.path));
-  open().catch(failed);
+  opened = opened = open().catch(failed);
 });
 addEventListener("resize", schedule);
 const failed = (problem) => {
   at("status").textContent = problem.message;
 };
-open().catch(failed);
+opened = open().catch(failed);
