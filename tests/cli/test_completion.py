@@ -69,3 +69,11 @@ def test_a_folder_whose_name_is_a_command_is_not_run(cli: Cli, complete: Complet
 def test_zsh_gets_the_verbs(cli: Cli) -> None:
     script = cli("completion", "zsh").stdout
     assert script.startswith("#compdef trainmark") and "    explain:'" in script
+
+
+def test_fish_and_the_manual_have_every_verb(cli: Cli) -> None:
+    from trainmark.cli.main import VERBS
+
+    fish, manual = cli("completion", "fish").stdout, cli("man").stdout
+    assert not [verb for verb in VERBS if verb not in fish or verb not in manual]
+    assert manual.startswith(".TH TRAINMARK 1")

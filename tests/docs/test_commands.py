@@ -63,6 +63,8 @@ ELSEWHERE = {
     r"accept": "tests/lab/test_accept.py",
     r"automl run (demo|experiment)|automl (plan|top|report|best|pack)": "tests/automl/test_experiment.py",
     r"automl run config": "tests/automl/test_config.py",
+    r"automl import": "tests/automl/test_aah_results.py",
+    r"tester": "tests/tester/test_tests.py",
     r"bisect": "tests/campaigns/test_bisect.py",
     r"diagnose": "tests/diagnose/test_verb.py",
     r"emulate": "tests/launch/modelarts",
