@@ -44,7 +44,7 @@ def started(home: Path, *more: str) -> Iterator[tuple[str, str | None]]:
     try:
         address = process.stdout.readline().split()[2].rstrip(",")
         line = process.stdout.readline() if not (home / "seen").exists() else ""
-        link = process.stdout.readline().strip() if "first start" in line else None
+        link = process.stdout.readline().strip().rpartition("#")[2] if "first start" in line else None
         (home / "seen").touch()
         yield address, link
     finally:
