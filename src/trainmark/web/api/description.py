@@ -47,7 +47,14 @@ def describe(app: Litestar) -> dict[str, Any]:
     for ways in made["paths"].values():
         for one in ways.values():
             _describe(one, known)
-    return made
+    return {name: _loosened(value) for name, value in made.items()}
+
+
+def _loosened(value: Any) -> Any:
+    """A value may fit several of the types that a field takes: 0 is an integer and a number."""
+    if isinstance(value, dict):
+        return {"anyOf" if name == "oneOf" else name: _loosened(one) for name, one in value.items()}
+    return [_loosened(one) for one in value] if isinstance(value, list) else value
 
 
 def _describe(operation: dict[str, Any], known: set[str]) -> None:
