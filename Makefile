@@ -6,7 +6,7 @@ TORCH ?=
 BIN := $(VENV)/bin
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
-.PHONY: docs gallery bench automl-demo leaderboard-demo test test-slow test-lab test-cloud test-frameworks test-package test-web serve package fuzz install-locked locks licences \
+.PHONY: docs gallery bench automl-demo leaderboard-demo test test-slow test-lab test-cloud test-frameworks test-package test-web serve package fuzz fuzz-api install-locked locks licences \
 	sbom perf lint clean
 
 bench: $(VENV)/.bench
@@ -43,20 +43,25 @@ test-cloud: $(VENV)/.dev
 test-frameworks: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m frameworks tests/frameworks
 
-# The queue of the server with 10,000 jobs, simulated, and its pages in a browser.
+# The server as processes, on PostgreSQL, with a provider of identities; its pages in a browser; its queue, simulated.
 test-web: $(VENV)/.dev
 	$(BIN)/python -m pytest -m web tests/web
 
-# A server on this machine, from nothing; it prints how the admin signs in.
+# A server on this machine, from nothing, with a benchmark in it; it prints how the admin signs in.
 serve: $(VENV)/.bench
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH_ARGS) -e ".[torch,web]"
 	$(BIN)/trainmark data get fashion-mnist state-of-the-union
-	$(BIN)/trainmark serve
+	$(BIN)/trainmark serve --demo
 
 # Wrong suites, sites and host lists by the hundred thousand; ends at the first that is not refused in words.
 FUZZ ?= 100000
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.security.fuzz $(FUZZ)
+
+# Requests made of the server's own description; ends at the first answer that it does not name.
+FUZZ_API ?= 20000
+fuzz-api: $(VENV)/.dev
+	$(BIN)/python -m tests.web.fuzz_api $(FUZZ_API)
 
 # The documentation as a site in build/site, which can be read without a server; a broken link is an error.
 docs: $(VENV)/.docs

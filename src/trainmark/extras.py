@@ -35,6 +35,11 @@ EXTRAS: dict[str, dict[str, str]] = {
         "alembic": "alembic",
         "argon2": "argon2-cffi",
         "psycopg": "psycopg[binary]",
+        "jinja2": "jinja2",
+        "cryptography": "cryptography",
+        "authlib": "authlib",
+        "joserfc": "joserfc",
+        "httpx": "httpx",
     },
 }
 

@@ -214,3 +214,27 @@ def test_the_mindspore_command_of_the_guide(
     admin.ask("POST", f"/jobs/{job}/stop", status=202)
     assert ended(admin, job)["state"] == "CANCELLED"
     soon_clean(hosts)
+
+
+@pytest.mark.parametrize("container", [None, "docker"])
+def test_one_after_another_and_a_host_without_power(
+    admin: Person,  # noqa: F811
+    hosts: Lab,
+    cluster: Callable[..., str],
+    container: str | None,
+) -> None:
+    """Hosts of an ssh site are held by one job at a time; the API says who waits, and what became of a lost host."""
+    named = cluster(container=container)
+    first = submit(admin, command="echo going; sleep 600", site=named, distributed=True, nodes=2)
+    until(lambda: admin.ask("GET", f"/jobs/{first}").json()["job"]["run"] and log(admin, first).count("going") == 2)
+    second = submit(admin, suite="noop:none:cpu:1:1:1", preset="smoke", site=named)
+    waiting = until(
+        lambda: (lambda one: one if "node1" in one["reason"] else None)(
+            admin.ask("GET", f"/jobs/{second}", status=200).json()["job"]
+        )
+    )
+    assert waiting["state"] == "PENDING" and waiting["reason_code"].startswith("waits-for-slots")
+    hosts.poweroff("node2")
+    lost = ended(admin, first, 120.0)
+    assert lost["state"] in ("LOST", "FAILED") and "node2" in lost["reason"], lost
+    assert ended(admin, second, 120.0)["state"] == "SUCCEEDED"

@@ -140,3 +140,26 @@ def test_a_node_without_power(admin: Person, cluster: Lab, named: Callable[..., 
     slurm.start(cluster)
     found = ended(admin, job, 150.0)
     assert found["state"] == "SUCCEEDED", found
+
+
+def test_quotas_are_slurms(admin: Person, cluster: Lab, named: Callable[..., str]) -> None:  # noqa: F811
+    site_name = named()
+    wanted = {
+        "account": "trainers",
+        "user": "bench",
+        "max_jobs": 2,
+        "max_submitted": None,
+        "max_minutes": 1500,
+        "resources": {"cpu": 4, "gres/gpu": 1},
+    }
+    assert admin.ask("PUT", f"/sites/{site_name}/quotas", json=wanted, status=200).json() == wanted
+    assert wanted in admin.ask("GET", f"/sites/{site_name}/quotas", status=200).json()
+    told = cluster.on(
+        HEAD, "sacctmgr", "-nP", "show", "assoc", "user=bench", "account=trainers", "format=maxjobs,grptres"
+    )
+    assert told.stdout.strip() == "2|cpu=4,gres/gpu=1"
+    fewer = {**wanted, "max_jobs": None, "resources": {"cpu": 3}}
+    assert admin.ask("PUT", f"/sites/{site_name}/quotas", json=fewer, status=200).json() == fewer
+    assert "quota.put" in [one["action"] for one in admin.ask("GET", "/audit").json()]
+    admin.ask("GET", "/sites/local/quotas", status=400)
+    cluster.on(HEAD, "sacctmgr", "-i", "delete", "account", "trainers", check=False)

@@ -267,6 +267,7 @@ def test_every_page_in_both_languages_and_themes(browser: Any, served: tuple[str
             seen.check()
     page = seen.go(f"/jobs/{job}/files")
     page.click("[data-preview$='t.csv']")
+    page.wait_for_selector("dialog td")
     assert page.locator("dialog td").all_inner_texts() == ["1", "2"]
     seen.check()
     # By the keyboard: the first stop leads past the bar, and a menu closes by Escape.

@@ -14,12 +14,16 @@ examples:
   trainmark serve                                       on this machine only: http://127.0.0.1:8470
   trainmark serve --host 0.0.0.0 --tls-cert C --tls-key K
   trainmark serve --proxy 10.0.0.1 --root-path /bench   behind a reverse proxy that does https
+  trainmark serve backup server.tar.gz                  its folder and database as one file, also while it runs
+  trainmark serve restore server.tar.gz --home DIR      into a new folder
 The first start prints a link by which the admin sets a password, once. There is no default password.
 """
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="?", choices=("backup", "restore"), help="instead of serving")
+    parser.add_argument("archive", nargs="?", type=Path, metavar="FILE", help="the backup's file")
     parser.add_argument("--home", type=Path, metavar="DIR", help="the server's folder (default: in ~/.local/share)")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: loopback)")
     parser.add_argument("--port", type=int, default=8470, metavar="N", help="port to listen at (default: 8470)")
@@ -39,12 +43,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="a reverse proxy that does https; what it says of clients is believed",
     )
+    parser.add_argument(
+        "--demo", action="store_true", help="at the first start, queue a short benchmark that all users see"
+    )
     parser.add_argument("--root-path", default="", metavar="PATH", help="path that the proxy serves this under")
 
 
 def call(args: argparse.Namespace) -> int:
     need("web", "`trainmark serve`")
     _check(args)
+    if args.what is not None:
+        return _archive(args)
     from trainmark.web.home import DEFAULT
     from trainmark.web.server import Settings
     from trainmark.web.serving import Listening, serve
@@ -54,11 +63,29 @@ def call(args: argparse.Namespace) -> int:
         args.home or DEFAULT, args.database, args.key_file, secure=secure, root_path=args.root_path.rstrip("/")
     )
     listening = Listening(args.host, args.port, args.tls_cert, args.tls_key, tuple(args.proxy))
-    serve(settings, listening, terminal.line)
+    serve(settings, listening, terminal.line, demo=args.demo)
+    return OK
+
+
+def _archive(args: argparse.Namespace) -> int:
+    from trainmark.web import backup
+    from trainmark.web.home import DEFAULT, Home
+
+    home = Home(args.home or DEFAULT)
+    if args.what == "backup":
+        size = backup.backup(home, args.database, args.archive)
+        terminal.line(f"{args.archive}: {size} bytes; it holds passwords' hashes and keys, keep it private")
+    else:
+        backup.restore(args.archive, home, args.database)
+        terminal.line(f"restored into {home.path}")
     return OK
 
 
 def _check(args: argparse.Namespace) -> None:
+    if (args.what is None) != (args.archive is None):
+        raise UserError(f"serve {args.what or args.archive}: allowed is `serve backup FILE` or `serve restore FILE`")
+    if args.database and "@" in args.database and ":" in args.database.partition("://")[2].partition("@")[0]:
+        raise UserError("--database: others see a password among arguments; put it into ~/.pgpass or PGPASSWORD")
     if not 0 <= args.port <= 65535:
         raise UserError(f"--port: found {args.port}, allowed is 0 (any free port) to 65535")
     if bool(args.tls_cert) != bool(args.tls_key):

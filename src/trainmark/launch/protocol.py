@@ -83,6 +83,18 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     key: str = ""
 
 
+class Quota(msgspec.Struct, frozen=True):
+    """What an account of the site's scheduler may use, or one user of it (`user`). None: no limit. `resources`: by
+    their names there, such as `cpu`, `node` or `gres/gpu`."""
+
+    account: str
+    user: str = ""
+    max_jobs: int | None = None
+    max_submitted: int | None = None
+    max_minutes: int | None = None
+    resources: dict[str, int] = {}
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What a job asks of the site's own scheduler: from 0 to 1000, seconds that it may run, whether it makes way for
     others, and a quality of service by its name."""
@@ -173,6 +185,15 @@ class Launcher(Protocol):
         if asked.qos is not None:
             raise SiteError(f"qos: launcher `{site.launcher}` has none")
         return site
+
+    def quotas(self, site: Site) -> list[Quota]:
+        """What the accounts of the site's own scheduler may use."""
+        raise UserError(f"site `{site.name}`: launcher `{site.launcher}` has no quotas")
+
+    def put_quota(self, site: Site, quota: Quota) -> Quota:
+        """Sets one; the account is made if there is none."""
+        del quota
+        raise UserError(f"site `{site.name}`: launcher `{site.launcher}` has no quotas")
 
     def for_account(self, site: Site, account: str) -> Site:
         """The site as it is used by one of several people: what they run there runs as this account. SiteError where

@@ -5,21 +5,29 @@ from __future__ import annotations
 import logging
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from sqlalchemy import func, select
 
 from trainmark.errors import SiteError
 from trainmark.web.api.app import make_app
 from trainmark.web.queue.keeper import Keeper
-from trainmark.web.server import Settings, open_server
-from trainmark.web.service import accounts, audit, database
+from trainmark.web.server import Server, Settings, open_server
+from trainmark.web.service import accounts, audit, database, jobs, retention, tables
+from trainmark.web.service.records import SCOPES, JobSpec, Principal
+
+log = logging.getLogger("trainmark.web")
 
 # A request's line and headers; and how long a connection may stay open without one.
 _LARGEST_HEAD, _IDLE_SECONDS = 32 << 10, 15
 _CONNECTIONS = 2000
+_TIDY_SECONDS = 3600.0
+# On the data that `make serve` fetches.
+_DEMO = "mnist:pytorch:cpu:1:1:3"
 _LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -33,7 +41,7 @@ class Listening:
     proxies: tuple[str, ...] = ()
 
 
-def serve(settings: Settings, listening: Listening, say: Callable[[str], None]) -> None:
+def serve(settings: Settings, listening: Listening, say: Callable[[str], None], *, demo: bool = False) -> None:
     """Until a signal ends it. `say` tells the operator; nothing that it says is logged."""
     logging.basicConfig(
         stream=sys.stderr,
@@ -65,16 +73,42 @@ def serve(settings: Settings, listening: Listening, say: Callable[[str], None]) 
             with database.writing(server.engine) as connection:
                 link = accounts.first_start(connection)
                 audit.note(connection, "", "server.start", address)
+            if demo:
+                _submit_demo(server)
             say(f"serving at {address}, folder {server.home.path}")
             if link is not None:
                 say("first start: this page, or `trainmark login URL --link`, sets the password of `admin`, once:")
                 say(f"{address}{settings.root_path}/link#{link}")
             keeper = server.keeper = Keeper(server)
             keeper.start()
+            ending = threading.Event()
+            threading.Thread(target=_tidy, args=(server, ending), name="tidy", daemon=True).start()
             try:
                 uvicorn.Server(config).run(sockets=[opened])
             finally:
+                ending.set()
                 keeper.close()
+
+
+def _submit_demo(server: Server) -> None:
+    """A benchmark of a minute as the admin's job, shown to all; nothing where there are jobs already."""
+    with database.reading(server.engine) as connection:
+        if connection.execute(select(func.count()).select_from(tables.jobs)).scalar():
+            return
+        name = connection.execute(select(tables.users.c.name).where(tables.users.c.id == 1)).scalar()
+    asker = Principal(1, str(name), "admin", frozenset(), frozenset(SCOPES))
+    jobs.submit(server, asker, JobSpec("demo", suite=_DEMO, preset="smoke", visibility="all"), "")
+
+
+def _tidy(server: Server, ending: threading.Event) -> None:
+    """What the rules of retention remove, now and then."""
+    while not ending.is_set():
+        try:
+            retention.apply(server)
+        except Exception:
+            # A full disk or a database that is away: the next time may do better.
+            log.exception("what is too old could not be removed")
+        ending.wait(_TIDY_SECONDS)
 
 
 def _listen(listening: Listening) -> socket.socket:

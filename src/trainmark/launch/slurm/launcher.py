@@ -18,7 +18,7 @@ from trainmark.errors import SiteError, UserError
 from trainmark.launch import attempt as attempts
 from trainmark.launch import node_zip, trees
 from trainmark.launch.attempt import FolderNode
-from trainmark.launch.protocol import Asked, AttemptSpec, Ended, Finding, How, Launcher, Request, StartedAttempt
+from trainmark.launch.protocol import Asked, AttemptSpec, Ended, Finding, How, Launcher, Quota, Request, StartedAttempt
 from trainmark.launch.slurm import options as slurm_options
 from trainmark.launch.slurm import plan as slurm_plan
 from trainmark.launch.slurm.allocation import LOG, SILENT_SECONDS, TOP, Allocation, all_of, cancel, of_key, still_there
@@ -79,6 +79,16 @@ class SlurmLauncher(Launcher):
 
     def preview(self, plan: Plan) -> list[str]:
         return slurm_plan.preview(plan)
+
+    def quotas(self, site: Site) -> list[Quota]:
+        from trainmark.launch.slurm.quotas import listed
+
+        return listed(site)
+
+    def put_quota(self, site: Site, quota: Quota) -> Quota:
+        from trainmark.launch.slurm.quotas import put
+
+        return put(site, quota)
 
     def for_job(self, site: Site, asked: Asked) -> Site:
         return slurm_options.for_job(site, asked)

@@ -25,6 +25,10 @@ _STATUS: dict[type[UserError], int] = {
 }
 
 
+# Headers of an error that are sent on.
+_KEPT = ("allow", "retry-after", "connection")
+
+
 def answer(status: int, detail: str, headers: dict[str, str] | None = None) -> Response[Problem]:
     return Response(Problem(status, detail), status_code=status, media_type=MediaType.JSON, headers=headers)
 
@@ -45,7 +49,7 @@ def of_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[P
         told = [f"{one.get('key', '')}: {one.get('message', '')}" for one in error.extra if isinstance(one, dict)]
         detail = "; ".join(told) or detail
     # Only what this application says itself: headers of an error may repeat what was sent.
-    kept = {name: value for name, value in (error.headers or {}).items() if name.lower() in ("allow", "retry-after")}
+    kept = {name: value for name, value in (error.headers or {}).items() if name.lower() in _KEPT}
     return answer(error.status_code, detail, kept)
 
 

@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 from litestar.datastructures import MutableScopeHeaders
 from litestar.enums import ScopeType
+from litestar.exceptions import HTTPException
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, BeforeMessageSendHookHandler, Message, Receive, Scope, Send
 
@@ -37,8 +38,10 @@ _HEADERS = {
 _REMEMBERED = 10_000
 
 
-class TooSlow(Exception):
-    """The rest of a request did not arrive in time."""
+class TooSlow(HTTPException):
+    """The rest of a request did not arrive in time. It is met where the body is read, inside the route."""
+
+    status_code = 408
 
 
 def with_headers(server: Server) -> BeforeMessageSendHookHandler:
@@ -69,7 +72,7 @@ class Limits(ASGIMiddleware):
                 scope, receive, send
             )
             return
-        deadline, done, begun = time.monotonic() + self._settings.body_seconds, False, False
+        deadline, done = time.monotonic() + self._settings.body_seconds, False
 
         async def in_time() -> Any:
             nonlocal done
@@ -80,21 +83,11 @@ class Limits(ASGIMiddleware):
                 with anyio.fail_after(max(0.0, left)):
                     message = await receive()
             except TimeoutError:
-                raise TooSlow from None
+                raise TooSlow("the request took too long to arrive", headers={"connection": "close"}) from None
             done = message["type"] != "http.request" or not message.get("more_body", False)
             return message
 
-        async def noticed(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await next_app(scope, in_time, noticed)
-        except TooSlow:
-            if not begun:
-                slow = answer(408, "the request took too long to arrive", {"connection": "close"})
-                await slow.to_asgi_response(None, _request(scope))(scope, receive, send)
+        await next_app(scope, in_time, send)
 
     def _passes(self, key: str) -> bool:
         now = time.monotonic()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import delete, get, put
 
 from trainmark.launch import doctor
+from trainmark.launch.protocol import Quota, launcher_of
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, GroupName, asker_of
+from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
-from trainmark.web.service import database, hosts, sites, templates
+from trainmark.web.service import audit, database, hosts, sites, templates
 from trainmark.web.service.hosts import DeviceKind, Host
-from trainmark.web.service.records import JobSpec, Template
+from trainmark.web.service.records import JobSpec, Name, Template
 from trainmark.web.service.sites import SiteInfo
+
+Limit = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+ResourceName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9/:_-]{0,63}\Z")]
 
 
 class PutTemplate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,6 +37,36 @@ def list_sites(server: Server) -> list[SiteInfo]:
 def check_one_site(server: Server, name: GroupName) -> list[dict[str, Any]]:
     """Whether a site can be used: what `trainmark doctor` finds."""
     return [msgspec.to_builtins(one) for one in doctor.look(sites.load(server.home, name))]
+
+
+class PutQuota(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """None: no limit."""
+
+    account: Name
+    user: Annotated[str, msgspec.Meta(pattern=r"^([a-z_][a-z0-9_.-]{0,31})?\Z")] = ""
+    max_jobs: Limit | None = None
+    max_submitted: Limit | None = None
+    max_minutes: Limit | None = None
+    resources: dict[ResourceName, Limit] = {}
+
+
+@get("/sites/{name:str}/quotas", **rules(Access.ADMIN))
+def list_quotas(server: Server, name: GroupName) -> list[Quota]:
+    """What the accounts of a Slurm site may use."""
+    site = sites.load(server.home, name)
+    return launcher_of(site).quotas(site)
+
+
+@put("/sites/{name:str}/quotas", **rules(Access.ADMIN))
+def put_quota(request: Asked, server: Server, name: GroupName, data: PutQuota) -> Quota:
+    """Set what an account of a Slurm site, or one user of it, may use."""
+    site = sites.load(server.home, name)
+    wanted = Quota(**msgspec.structs.asdict(data))
+    made = launcher_of(site).put_quota(site, wanted)
+    with database.writing(server.engine) as connection:
+        target = f"{name} {wanted.account} {wanted.user}".strip()
+        audit.note(connection, asker_of(request).name, "quota.put", target, address_of(request.scope))
+    return made
 
 
 @get("/hosts", **rules(Access.READ))
@@ -70,6 +105,8 @@ def remove_template(request: Asked, server: Server, name: GroupName) -> None:
 ROUTES = [
     list_sites,
     check_one_site,
+    list_quotas,
+    put_quota,
     list_hosts,
     list_devices,
     list_templates,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from trainmark.spec import yamlfile
 from trainmark.spec.yamlfile import convert
@@ -22,6 +23,13 @@ class SiteRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     qos: list[str] = []
     # Of this machine: how many jobs' devices there are. None: as many as it has.
     slots: int | None = None
+
+
+class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long runs of jobs are kept, and how much they may take in all; pinned ones always."""
+
+    days: Annotated[float, Meta(gt=0)] | None = None
+    gigabytes: Annotated[float, Meta(gt=0)] | None = None
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +52,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal[1] = 1
     sites: dict[str, SiteRules] = {}
     oidc: Provider | None = None
+    retention: Retention | None = None
 
     def of(self, site: str) -> SiteRules:
         return self.sites.get(site, SiteRules())

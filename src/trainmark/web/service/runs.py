@@ -26,7 +26,8 @@ MOST_SHARES = 50
 
 
 class RunInfo(msgspec.Struct, frozen=True):
-    """A run in a list. `succeeded` of its `cases` did; `pinned` ones are kept whatever the rules of retention say."""
+    """A run in a list. `succeeded` of its `cases` did; `pinned` ones are kept whatever the rules of retention
+    say; `kept` is false once those removed it."""
 
     run: str
     job: str
@@ -41,6 +42,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     started: float | None
     ended: float | None
     pinned: bool
+    kept: bool
     suite: str
     cases: int
     succeeded: int
@@ -114,6 +116,7 @@ def _info(row: RowMapping, known: Row | None) -> RunInfo:
     return RunInfo(
         run=row["run"],
         job=row["id"],
+        kept=known is not None,
         suite=known.suite if known else "",
         cases=known.cases if known else 0,
         succeeded=known.succeeded if known else 0,

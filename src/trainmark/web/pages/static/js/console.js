@@ -91,7 +91,9 @@ async function earlier(log, most, mine = generation) {
     const bytes = new TextEncoder().encode(text);
     let begin = from;
     if (from > 0) {
-      const cut_at = text.indexOf("\n") + 1;
+      // A line that is longer than the piece is shown in pieces.
+      const first = text.indexOf("\n") + 1;
+      const cut_at = first < text.length ? first : 0;
       begin = cut_at ? from + bytes.length - new TextEncoder().encode(text.slice(cut_at)).length : from;
       if (cut_at) text = text.slice(cut_at);
     }
@@ -262,7 +264,7 @@ at("rank").addEventListener("change", (event) => {
   const log = logs.get(rank);
   at("download").href = log?.path ? api(`/jobs/${job}/files/run/${log.path}`) : at("download").href;
   at("download").toggleAttribute("download", Boolean(log?.path));
-  opened = opened = open().catch(failed);
+  opened = open().catch(failed);
 });
 addEventListener("resize", schedule);
 const failed = (problem) => {
