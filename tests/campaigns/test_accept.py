@@ -326,6 +326,7 @@ def test_it_goes_on_until_enough_would_be_found_or_the_time_is_up() -> None:
     short = next_step(_setting(nodes, seconds=90.0), nodes, [noisy], links=False)
     assert short is not None and short.arguments["blocks"] == 2, "a block takes 12 s, and 30 s are left"
     assert next_step(_setting(nodes, seconds=70.0), nodes, [noisy], links=False) is None
+    assert next_step(_setting(nodes, seconds=20.0), nodes, [noisy], links=False) is None, "the first blocks took longer"
     quiet = (Step("nodes"), _seen(nodes, {}, noise=0.002))
     assert next_step(_setting(nodes, seconds=900.0), nodes, [quiet], links=False) is None
     assert next_step(_setting(nodes, seconds=900.0, aim=0.032), nodes, [quiet], links=False) is not None

@@ -75,7 +75,9 @@ def _that_fit(blocks: int, left: float | None, block: float) -> int:
     """As many of the blocks as the time allows."""
     if left is None or not blocks:
         return blocks
-    return min(blocks, int(left / block)) if block > 0 else blocks if left > 0 else 0
+    if left <= 0:
+        return 0
+    return min(blocks, int(left / block)) if block > 0 else blocks
 
 
 def _timed(arguments: dict[str, object], left: float | None) -> dict[str, object]:
