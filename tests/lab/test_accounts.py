@@ -17,7 +17,9 @@ from tests.web.test_jobs import ended, submit, until
 from trainmark.launch.local import accounts
 from trainmark.web.server import Server
 
-NAMES = ("tmk-anna", "tmk-bert")
+pytestmark = pytest.mark.lab
+# Tests may run in several processes at the same time.
+NAMES = (f"tmk-anna{os.getpid()}", f"tmk-bert{os.getpid()}")
 
 
 @pytest.fixture(scope="module")

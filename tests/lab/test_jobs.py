@@ -26,6 +26,7 @@ HOROVOD = (
     "-p $DLWS_SD_worker0_SSH_PORT --network-interface ib0 python /examples/tensorflow2_keras_mnist.py ~/checkpoints/ "
     "~/tensorboard/${{DLWS_JOB_ID}}/logs/ && sleep infinity"
 )
+pytestmark = pytest.mark.lab
 FABRIC = {
     host: {"address": f"192.168.3.{number}", "device_ips": [f"192.168.{10 * (card + 1)}.{number}" for card in range(2)]}
     for number, host in enumerate(("node1", "node2"), 1)
@@ -96,13 +97,18 @@ def test_mpirun_from_the_first_worker(
 @pytest.fixture
 def infiniband(hosts: Lab) -> Iterator[None]:
     """A second network of both hosts, by the name that the guide's commands use."""
-    made = []
+    # Of its own: on the bridge of the first network either cable would answer for both addresses of a host, and who
+    # had heard the second would look for the host where no cable is any more.
+    bridge = f"tmib{hosts.layout.subnet}"
+    wires.ip("link", "add", bridge, "type", "bridge")
+    wires.ip("link", "set", bridge, "up")
+    made = [bridge]
     for number, host in enumerate(hosts.nodes, 1):
         cable = f"tmib{hosts.layout.subnet}x{number}"
         pid = str(hosts.pid(host))
         wires.ip("link", "add", cable, "type", "veth", "peer", "name", "ib0", "netns", pid)
         made.append(cable)
-        wires.ip("link", "set", cable, "master", hosts.layout.bridge, "up")
+        wires.ip("link", "set", cable, "master", bridge, "up")
         hosts.on(host, "ip", "addr", "add", f"10.78.{hosts.layout.subnet}.{number}/24", "dev", "ib0")
         hosts.on(host, "ip", "link", "set", "ib0", "up")
     yield

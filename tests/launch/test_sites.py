@@ -77,6 +77,11 @@ def test_workers_under_slurm_are_jobs_of_their_own(tmp_path: Path) -> None:
     site = load(tmp_path, "launcher: {name: slurm, nodes: 2, partition: a}\nshared_dir: /home\n")
     options = slurm_options.of(launcher_of(site).site_for_workers(site, several=True))
     assert (options.allocation, options.exclusive, options.partition) == ("round", False, "a")
+    assert slurm_options.of(site).job_for_each == "suite"
+    one = load(tmp_path, "launcher: {name: slurm, nodes: 2, allocation: suite}\nshared_dir: /home\n")
+    assert slurm_options.of(launcher_of(one).site_for_workers(one, several=False)).job_for_each == "suite"
+    with pytest.raises(UserError, match="several workers on a node are jobs of their own"):
+        launcher_of(one).site_for_workers(one, several=True)
 
 
 def test_manifests_with_options_under_the_names_of_launchers_are_read(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class SlurmLauncher(Launcher):
     def site_for_workers(self, site: Site, *, several: bool) -> Site:
         """Each worker is a job of its own, unless the site asks for one job: then all begin together."""
         options = slurm_options.of(site)
-        together = site.launcher_options.get("allocation") == "suite"
+        together = options.allocation == "suite"
         if together and several:
             raise UserError(
                 f"site {site.name}: allocation: suite: several workers on a node are jobs of their own; give each a "

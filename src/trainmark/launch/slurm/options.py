@@ -30,8 +30,8 @@ _SECONDS = {"queue_seconds": 1, "lost_seconds": 5, "idle_seconds": 5}
 class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to ask Slurm for. What is left out is left to the cluster; `options` go to sbatch as they are."""
 
-    # One job for the whole suite, for each block, or for each round.
-    allocation: Literal["suite", "block", "round"] = "suite"
+    # One job for the whole suite, for each block, or for each round; left out: for the suite, but for each AutoML worker.
+    allocation: Literal["suite", "block", "round"] | None = None
     # How many nodes, or which: `node[1-4]`, or `all` of the partition; where `hosts` does not name them.
     nodes: int | str | None = None
     # Inside salloc or sbatch: whether the nodes of that job are used. If not, another job is asked for.
@@ -57,6 +57,10 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost_seconds: float = 120.0
     # An allocation that no controller asks for anything is given back after so long.
     idle_seconds: float = 300.0
+
+    @property
+    def job_for_each(self) -> Literal["suite", "block", "round"]:
+        return self.allocation or "suite"
 
 
 def of(site: Site) -> SlurmOptions:

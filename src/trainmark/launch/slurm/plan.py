@@ -25,7 +25,7 @@ _FOLDER, _NAME, _EXCLUDE = "%FOLDER%", "%NAME%", "--exclude=%EXCLUDE%"
 
 def key(slurm: SlurmOptions, round_number: int) -> str:
     """Attempts with the same key share a job. Block b holds the b-th rounds."""
-    return {"suite": "suite", "block": f"block{round_number}", "round": OWN}[slurm.allocation]
+    return {"suite": "suite", "block": f"block{round_number}", "round": OWN}[slurm.job_for_each]
 
 
 def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
@@ -49,7 +49,7 @@ def render(spec: AttemptSpec, site: Site, tree: Tree | None) -> Request:
         "queue_seconds": slurm.queue_seconds,
         "lost_seconds": slurm.lost_seconds,
         "batch_job": {"lease": str(spec.run_dir / LEASE), "idle_seconds": slurm.idle_seconds},
-        "sbatch": _sbatch(site, site.hosts if slurm.allocation != "round" else hosts, named, zip_file),
+        "sbatch": _sbatch(site, site.hosts if slurm.job_for_each != "round" else hosts, named, zip_file),
         # Once a node was lost, no more is asked for than the attempt needs.
         "sbatch_less": _sbatch(site, hosts, named, zip_file),
         "srun": slurm_words.srun(site, f"{spec.case.workload}-{spec.round}", count, zip_file),
@@ -101,14 +101,14 @@ def preview(plan: Plan) -> list[str]:
     site, slurm = plan.site, slurm_options.of(plan.site)
     zip_file = f"RUN/{TOP}/{node_zip.name()}"
     named = slurm.nodes is None
-    lines = [f"Slurm: one job for each {slurm.allocation}"]
-    if slurm.allocation != "round":
+    lines = [f"Slurm: one job for each {slurm.job_for_each}"]
+    if slurm.job_for_each != "round":
         argv = _sbatch(site, site.hosts, named, zip_file)
         lines.append("  " + shlex.join(_shown(argv, f"{key(slurm, 1)}.1")))
     for case in plan.cases:
         count = len(case.nodes)
         lines.append(f"  {case.case}")
-        if slurm.allocation == "round":
+        if slurm.job_for_each == "round":
             argv = _sbatch(site, site.hosts[:count], named, zip_file)
             lines.append("    " + shlex.join(_shown(argv, f"{OWN}.N")))
         lines.append("    " + shlex.join(slurm_words.srun(site, f"{case.workload}-ROUND", count, zip_file)))
