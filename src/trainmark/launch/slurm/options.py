@@ -30,7 +30,7 @@ _SECONDS = {"queue_seconds": 1, "lost_seconds": 5, "idle_seconds": 5}
 class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to ask Slurm for. What is left out is left to the cluster; `options` go to sbatch as they are."""
 
-    # One job for the whole suite, for each block, or for each round; left out: for the suite, but for each AutoML worker.
+    # One job for the whole suite (default), for each block, or for each round (default for AutoML workers).
     allocation: Literal["suite", "block", "round"] | None = None
     # How many nodes, or which: `node[1-4]`, or `all` of the partition; where `hosts` does not name them.
     nodes: int | str | None = None
