@@ -27,9 +27,9 @@ Language = Literal["en", "zh"]
 Format = Literal["text", "html", "md", "json", "csv"]
 TableFormat = Literal["text", "html", "md", "json"]
 RunName = Annotated[
-    str, Parameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$", max_length=200, description="run, job, or `last`")
+    str, Parameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\Z", max_length=200, description="run, job, or `last`")
 ]
-ShareLink = Annotated[str, Parameter(pattern=r"^[A-Za-z0-9_-]{20,100}$", max_length=100)]
+ShareLink = Annotated[str, Parameter(pattern=r"^[A-Za-z0-9_-]{20,100}\Z", max_length=100)]
 _MEDIA = {
     "text": "text/plain",
     "html": "text/html",
