@@ -13,6 +13,7 @@ from trainmark.reasons import reason
 from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import journal
+from trainmark.store.files import BROKEN
 from trainmark.store.rundir import RunDir
 from trainmark.tester import attachment
 from trainmark.tester.definition import Definition, check_changes, expected
@@ -37,6 +38,9 @@ def judge(bundle: Path, definition: Definition, issued: Issued, received: float)
         figures, digest = verification.figures, verification.sha256
     except UserError as error:
         findings, figures, digest = [fault(reason("text", text=str(error)))], [], ""
+    except BROKEN as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        findings, figures, digest = [fault(reason("run-unreadable", why=why))], [], ""
     return Verdict(
         ticket=issued.ticket.ticket,
         test=issued.ticket.test,
