@@ -44,6 +44,8 @@ PORT = 9527
 _SILENT_SECONDS = 60.0
 _MOST_CONNECTIONS = 64
 _CHUNK = 1 << 20
+# How often a result is judged that makes judging fail: at once, and whenever the tester is started again.
+_MOST_TRIES = 3
 _OF_TICKET = re.compile(r"/v1/tickets/([0-9a-f]{32})/(heartbeat|result|verdict)")
 
 
@@ -131,7 +133,7 @@ class Tester:
         if request.target == "/v1/tickets":
             asked = _decoded(body, Asked).asked
             made = self.tickets.take(request.sender, asked, test, limits)
-            self._tell(reason("tester-taken", subject=self._name(request), ticket=made.ticket[:8]))
+            self.tell(reason("tester-taken", subject=self._name(request), ticket=made.ticket[:8]))
             return made
         row, what = self.ticket(request)
         if what == "heartbeat":
@@ -148,7 +150,7 @@ class Tester:
         self.tickets.keep(row, part)
         ticket = row.issued.ticket.ticket
         if row.verdict is None:
-            self._tell(reason("tester-received", subject=self._name(request), ticket=ticket[:8], bytes=request.length))
+            self.tell(reason("tester-received", subject=self._name(request), ticket=ticket[:8], bytes=request.length))
             self._to_judge.put(ticket)
         return {"received": True, "verdict": row.verdict}
 
@@ -163,15 +165,34 @@ class Tester:
     def _judge_all(self) -> None:
         """One result after the other, in a thread of their own: it may take minutes."""
         while (ticket := self._to_judge.get()) is not None:
-            row = self.tickets.row(ticket)
-            if row is None or row.verdict is not None:
-                continue
-            result = self.tickets.result(ticket)
-            found = judging.judge(result, self.definition, row.issued, result.stat().st_mtime)
-            self.tickets.conclude(found)
-            faults = [one.reason for one in found.findings if one.severity == "fault"]
-            code = "tester-accepted" if found.accepted else "tester-rejected"
-            self._tell(reason(code, ticket=ticket[:8], **({} if found.accepted else {"why": faults[:3]})))
+            try:
+                self._judge(ticket)
+            except Exception as error:  # the other results are to be judged all the same
+                self.tell(reason("tester-judging-failed", ticket=ticket[:8], why=_short(error)))
+
+    def _judge(self, ticket: str) -> None:
+        row = self.tickets.row(ticket)
+        if row is None or row.verdict is not None:
+            return
+        if not self.tickets.begin_judging(ticket, _MOST_TRIES):
+            file = str(self.tickets.tries(ticket))
+            self.tell(reason("tester-not-judged", ticket=ticket[:8], count=_MOST_TRIES, file=file))
+            return
+        result = self.tickets.result(ticket)
+        found = judging.judge(result, self.definition, row.issued, result.stat().st_mtime)
+        self.tickets.conclude(found)
+        faults = [one.reason for one in found.findings if one.severity == "fault"]
+        code = "tester-accepted" if found.accepted else "tester-rejected"
+        self.tell(reason(code, ticket=ticket[:8], **({} if found.accepted else {"why": faults[:3]})))
+
+    def tell(self, why: Reason) -> None:
+        """The operator, who may have closed the terminal: the test goes on without."""
+        with contextlib.suppress(OSError, ValueError):
+            self._tell(why)
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _only_one(folder: Path) -> IO[bytes]:
