@@ -19,13 +19,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 
 
 def write_images(folder: Path, train: int = 600, test: int = 100) -> None:
-    """Random grey pictures in the files MNIST has."""
+    """Grey noise in the files MNIST has, the brighter the higher its label, so that there is something to learn."""
     folder.mkdir()
     draw = random.Random(1)
+    darker = [bytes(value * (label + 1) // 10 for value in range(256)) for label in range(10)]
     for name, count in (("train", train), ("t10k", test)):
-        pixels = draw.randbytes(count * 28 * 28)
-        (folder / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 0x803, count, 28, 28) + pixels)
         labels = bytes(draw.randrange(10) for _ in range(count))
+        pixels = b"".join(draw.randbytes(28 * 28).translate(darker[label]) for label in labels)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 0x803, count, 28, 28) + pixels)
         (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 0x801, count) + labels)
 
 
