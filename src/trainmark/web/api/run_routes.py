@@ -202,7 +202,7 @@ def end_share(request: Asked, server: Server, run: RunName, share: Number) -> No
 @get("/shared/{link:str}", **rules(Access.PUBLIC))
 def get_shared(server: Server, link: ShareLink) -> RunDetail:
     """The run of a link, for anybody who has it."""
-    return runs.shared(server, link)[0]
+    return runs.shared_detail(server, link)
 
 
 @get("/shared/{link:str}/report", **rules(Access.PUBLIC), media_type=MediaType.TEXT)
