@@ -17,7 +17,7 @@ from trainmark.agent.digests import of_file
 from trainmark.errors import SiteError, UserError
 from trainmark.i18n.speaker import say
 from trainmark.reasons import as_reason
-from trainmark.tester.messages import Request, digest_of, headers_of, is_answer
+from trainmark.tester.messages import SIGNATURE, Request, digest_of, headers_of, is_answer
 from trainmark.trust import keys
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Link:
             raise Away(f"--tester {self.url}: no answer ({said}); check the address and the network") from None
         finally:
             connection.close()
-        if not is_answer(request, answer.status, dict(answer.headers), content, self.tester):
+        if not is_answer(request, answer.status, answer.headers.get(SIGNATURE, ""), content, self.tester):
             raise Away(f"--tester {self.url}: who answers there is not the tester that `--tester-key` names")
         return answer.status, content
 

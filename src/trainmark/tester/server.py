@@ -15,15 +15,16 @@ import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from trainmark import __version__
 from trainmark.errors import SiteError, UserError
 from trainmark.reasons import Reason, reason
 from trainmark.store.files import BROKEN
-from trainmark.tester import judging
+from trainmark.tester import PORT, judging
 from trainmark.tester.deadline import TimedReader
 from trainmark.tester.definition import Definition
 from trainmark.tester.messages import (
@@ -42,7 +43,6 @@ from trainmark.trust import keys
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-PORT = 9527
 # A connection is one of few: for its headers, and for its body at the least rate (bytes per second), there is a time.
 _SILENT_SECONDS = 60.0
 _HEADER_SECONDS, _BODY_SECONDS, _LEAST_RATE = 20.0, 60.0, 64 << 10
@@ -56,7 +56,7 @@ _OF_TICKET = re.compile(r"/v1/tickets/([0-9a-f]{32})/(heartbeat|result|verdict)"
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question for a ticket; the same one may be asked again when its answer was lost."""
 
-    asked: str
+    asked: Annotated[str, Meta(max_length=200)]
 
 
 class Told(msgspec.Struct, frozen=True):
