@@ -94,7 +94,7 @@ def compare_page(
     if len(names) > 1:
         sides = [Run(runs.folder(server, asker, name)) for name in names]
         try:
-            values |= _embedded(request, api.compare(*sides, metric=metric).record)
+            values |= _embedded(request, api.compare(*sides, runs=server.home.runs(asker.id), metric=metric).record)
         except NotFound:
             raise
         except UserError as error:

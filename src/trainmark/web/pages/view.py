@@ -56,12 +56,27 @@ def theme_of(request: Request[Any, Any, Any]) -> str:
     return chosen if chosen in THEMES else "auto"
 
 
+def base_of(server: Server) -> str:
+    """What stands before every path of this server where a proxy gives it a folder; mostly nothing."""
+    return server.settings.root_path.rstrip("/")
+
+
+def asked_for(request: Request[Any, Any, Any], server: Server) -> str:
+    """The path and query of a request below `base_of`. The scope's path has the base in it or not, as the proxy sends
+    it; `request.url` would put it before once more."""
+    base, path = base_of(server), request.scope["path"]
+    if base and (path == base or path.startswith(f"{base}/")):
+        path = path.removeprefix(base) or "/"
+    query = request.scope["query_string"].decode("latin-1")
+    return f"{quote(path)}?{query}" if query else quote(path)
+
+
 def render(
     request: Request[Any, Any, Any], server: Server, template: str, status: int = 200, **values: Any
 ) -> Response[str]:
     """A page, or a part of one, in the reader's language."""
     language = language_of(request)
-    base = server.settings.root_path.rstrip("/")
+    base = base_of(server)
     reader = request.scope.get("user")
     known = {
         "t": lambda key, *arguments: say(label(f"web.{key}", *arguments), language),
@@ -72,7 +87,7 @@ def render(
         "language": language,
         "theme": theme_of(request),
         "base": base,
-        "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        "here": asked_for(request, server),
         "reader": reader if isinstance(reader, Principal) else None,
     }
     text = _environment().get_template(template).render({**known, **values})
