@@ -20,11 +20,14 @@ from trainmark.i18n.speaker import LANGUAGES, say
 from trainmark.i18n.texts import label
 from trainmark.web.pages import assets
 from trainmark.web.server import Server
+from trainmark.web.service import jobs
 from trainmark.web.service.records import Principal
 
 LANGUAGE_COOKIE, THEME_COOKIE = "trainmark-language", "trainmark-theme"
 THEMES = ("auto", "light", "dark")
 _JS = "web.js."
+# Runs that one page compares.
+MOST_COMPARED = 8
 _TONES = {"SUCCEEDED": "good", "RUNNING": "run", "PENDING": "calm", "CANCELLED": "calm", "SKIPPED": "calm"}
 _WARNING = ("PREEMPTED", "INVALID")
 
@@ -39,7 +42,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(when=when, span=span, size=size, tone=tone, quoted=lambda text: quote(str(text), safe=""))
-    made.globals.update(now=time.time, version=__version__)
+    made.globals.update(now=time.time, version=__version__, most_compared=MOST_COMPARED)
     return made
 
 
@@ -89,6 +92,8 @@ def render(
         "base": base,
         "here": asked_for(request, server),
         "reader": reader if isinstance(reader, Principal) else None,
+        "most_priority": jobs.most_priority(reader) if isinstance(reader, Principal) else 0,
+        "has_word": lambda key: f"web.{key}" in LABELS,
     }
     text = _environment().get_template(template).render({**known, **values})
     return Response(text, media_type=MediaType.HTML, status_code=status)

@@ -45,7 +45,13 @@ def link_page(request: Asked, server: Server) -> Response[Any]:
 def _remember(server: Server, name: str, value: str, after: str) -> Response[Any]:
     base = view.base_of(server)
     kept = Cookie(
-        key=name, value=value, path=base or "/", max_age=_YEAR, samesite="lax", httponly=True, secure=server.settings.secure
+        key=name,
+        value=value,
+        path=base or "/",
+        max_age=_YEAR,
+        samesite="lax",
+        httponly=True,
+        secure=server.settings.secure,
     )
     return Redirect(base + local(after), status_code=303, cookies=[kept])
 
