@@ -243,8 +243,9 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     page.wait_for_selector(".chart:not([hidden]) canvas")
     assert "other" in page.inner_text(".chart:not([hidden]) .legend >> nth=0")
     assert page.evaluate(COLOURED) > 50
-    page.unroute_all(behavior="wait")
     bob.check()
+    page = bob.go("/account")
+    page.unroute_all(behavior="wait")
 
     # Others see nothing of it.
     for path in ("/jobs", "/", "/results", "/cluster"):
