@@ -108,6 +108,21 @@ def test_both_schemas(bmc: Bmc, tmp_path: Path, tree: dict[str, Any], watts: flo
     assert board.read() == (watts, None) and len(bmc.asked) == asked + 1, "the way to it is found once"
 
 
+def test_a_board_that_changes_is_looked_at_anew(bmc: Bmc, tmp_path: Path) -> None:
+    """A resource that is not there any more, one that may not be read, and answers that are no lists."""
+    board = Redfish(settings(bmc, tmp_path))
+    assert board.read() == (WATTS, None)
+    del bmc.tree[f"{_CHASSIS}/1U/EnvironmentMetrics"]
+    assert "404" in str(board.read()[1])
+    assert board.read() == (344, None)
+    bmc.tree[f"{_CHASSIS}/1U/Power"] = {"PowerControl": 7}
+    assert board.read()[0] is None
+    bmc.tree[_CHASSIS] = {"Members": 7}
+    assert board.read()[0] is None
+    bmc.tree = newer()
+    assert board.read() == (WATTS, None)
+
+
 def test_the_password_in_the_environment(bmc: Bmc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {name: value for name, value in settings(bmc, tmp_path).items() if name != "password_file"}
     assert "REDFISH_PASSWORD" in str(Redfish(known).read()[1])
@@ -153,6 +168,7 @@ def test_a_round_has_the_power_of_its_machine(cli: Cli, bmc: Bmc, tmp_path: Path
     [
         ("redfish: {url: 'http://bmc'}", "https://BOARD"),
         ("redfish: {url: 'https://me:secret@bmc'}", "https://BOARD"),
+        ("redfish: {url: 'https://bmc:abc'}", "https://BOARD"),
         ("redfish: {url: 'https://bmc', every: 0}", "1 second and more"),
         ("{ipmi: {}, redfish: {url: 'https://bmc'}}", "not by both"),
         ("redfish: {url: 'https://bmc', password: x}", "password"),

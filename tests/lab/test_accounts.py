@@ -28,7 +28,9 @@ def unix_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
     if os.geteuid() != 0:
         pytest.skip("accounts are made by root")
     for name in NAMES:
-        subprocess.run(["useradd", "--create-home", "--shell", "/bin/bash", name], check=True)
+        # Of the second, as of accounts from a directory, no group has its name.
+        group = ["--no-user-group", "--gid", "users"] if name == NAMES[1] else []
+        subprocess.run(["useradd", "--create-home", "--shell", "/bin/bash", *group, name], check=True)
     yield NAMES
     for name in NAMES:
         subprocess.run(["userdel", "--remove", name], check=True, stderr=subprocess.DEVNULL)

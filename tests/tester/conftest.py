@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from trainmark.plan.records import Plan
 from trainmark.store.rundir import RunDir
 from trainmark.tester import subject
 from trainmark.tester.client import Link
@@ -62,8 +63,14 @@ def link_to(tester: Serving | str, key: str = "subject", ca: str | None = None) 
     return Link(url, keys.public("tester").hex(), keys.load(key), ca)
 
 
-def taken(link: Link, runs: Path, test: Definition = TEST, **changed: str) -> RunDir:
-    """A real run of the test, not yet reported."""
+def taken(
+    link: Link,
+    runs: Path,
+    test: Definition = TEST,
+    forged: Callable[[Plan], Plan] = lambda plan: plan,
+    **changed: str,
+) -> RunDir:
+    """A real run of the test, not yet reported. `forged`: what the subject makes of the plan before it runs it."""
     from trainmark.launch import sites
     from trainmark.report.run_log import drive_quietly
     from trainmark.run import planning, session
@@ -71,7 +78,7 @@ def taken(link: Link, runs: Path, test: Definition = TEST, **changed: str) -> Ru
     from trainmark.run.stop import StopSwitch
 
     ticket = subject.take(link)
-    plan = planning.plan_suite(test.loaded(), sites.load_site(None), changed, ticket.seed)
+    plan = forged(planning.plan_suite(test.loaded(), sites.load_site(None), changed, ticket.seed))
     run = session.create(plan, runs)
     subject.attach(run, link, "subject", ticket, test, changed, None)
     drive_quietly(Step("run"), run, plan, StopSwitch())

@@ -11,14 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import Cli
 from tests.tester.conftest import CASE, TEST, changed_test, codes, link_to, reported, taken
 from tests.trust.honest import change_json
 from trainmark.cli.main import main
 from trainmark.errors import UserError
+from trainmark.launch import sites
+from trainmark.plan.records import Plan
+from trainmark.run import planning
+from trainmark.spec.length import Length
+from trainmark.spec.rules import RepeatAuto
+from trainmark.spec.workload import Target
 from trainmark.store.rundir import MANIFEST, TESTER, RunDir
-from trainmark.tester import attachment, definition, subject
+from trainmark.tester import attachment, definition, judging, subject
 from trainmark.tester.client import Away
 from trainmark.tester.server import Tester as Serving
 from trainmark.trust import pack, verify
@@ -78,6 +85,64 @@ def test_a_subject_that_changes_it_all_the_same_is_found_out(tester: Serving, tm
     other = changed_test(suite={"preset": "smoke", "cases": [CASE.replace("steps=120", "steps=110")]})
     verdict = reported(taken(link, tmp_path / "runs", other), link)
     assert not verdict.accepted and codes(verdict) == {"test-case-differs"}
+
+
+def _forged_case(**fields: object) -> Callable[[Plan], Plan]:
+    def change(plan: Plan) -> Plan:
+        return replace(plan, cases=tuple(replace(case, **fields) for case in plan.cases))
+
+    return change
+
+
+def test_a_fingerprint_alone_is_not_believed(tester: Serving, tmp_path: Path) -> None:
+    """Id and fingerprint are those of the test, and what is run is something else."""
+    link = link_to(tester)
+
+    def shorter(plan: Plan) -> Plan:
+        case = plan.cases[0]
+        assert case.params["steps"] == 120
+        return _forged_case(params={**case.params, "steps": 110})(plan)
+
+    verdict = reported(taken(link, tmp_path / "runs", forged=shorter), link)
+    assert not verdict.accepted and "test-value-differs" in codes(verdict)
+    retried = reported(taken(link, tmp_path / "runs", forged=lambda plan: replace(plan, retries=9)), link)
+    assert codes(retried) == {"test-plan-differs"}
+
+
+def test_every_value_of_a_plan_is_compared(tmp_path: Path) -> None:
+    """With the plan that a subject makes; what its machine decides may differ."""
+    site, changed, seed = sites.load_site(None), {"batch": "4"}, 7
+    test = changed_test(
+        model="mnist",
+        suite={"preset": "smoke", "cases": [{"case": "mnist:pytorch:cpu:1:2:3", "checkpoint": "some/where.pt"}]},
+    )
+    honest = planning.plan_suite(test.loaded(), site, changed, seed)
+    wanted = definition.expected(test, site, changed, seed)
+    assert not list(judging._differences(wanted, honest))
+
+    def named(plan: Plan) -> list[str]:
+        return [str(one.reason.arguments["what"]) for one in judging._differences(wanted, plan)]
+
+    case = honest.cases[0]
+    for fields in (
+        {"params": {**case.params, "batch": 8}},
+        {"preset": "full"},
+        {"division": "open"},
+        {"data": "synthetic" if case.data != "synthetic" else "/other"},
+        {"checkpoint": None},
+        {"checkpoint": "/some/other.pt"},
+        {"auto": RepeatAuto()},
+        {"deadlines": replace(case.deadlines, start=1e6)},
+        {"length": Length(seconds=1.0)},
+        {"target": None if case.target else Target("loss", 1.0, "down")},
+        {"version": "0"},
+        {"repeat": 1},
+        {"nodes": tuple(replace(node, ranks=node.ranks[:1]) for node in case.nodes)},
+    ):
+        assert named(_forged_case(**fields)(honest)) == list(fields), fields
+    for changes in ({"retries": 9}, {"recover": True}, {"within": 1.0}, {"kind": "fit"}, {"blocks": honest.blocks[:1]}):
+        assert named(replace(honest, **changes)) == list(changes), changes
+    assert not named(_forged_case(env={"A": "1"}, folder="/elsewhere", checkpoint="/home/x/some/where.pt")(honest))
 
 
 def test_a_run_from_before_is_no_result(tester: Serving, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -9,10 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.web.conftest import Person
-from trainmark.run import lease, machine
+from trainmark.run import lease, machine, session
+from trainmark.spec.states import JobState
+from trainmark.store import journal
 from trainmark.web.queue.keeper import Keeper
 from trainmark.web.server import Server
 from trainmark.web.service import database, jobs, logs
@@ -104,6 +108,34 @@ def test_a_preemptible_job_makes_way_and_comes_back(admin: Person, kept: Server,
     assert ended(admin, urgent)["state"] == "SUCCEEDED"
     assert ended(admin, patient)["state"] == "SUCCEEDED"
     assert mark.read_text() == "x\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("preemptible", "stopped", "state"),
+    [(True, False, "PENDING"), (False, False, "FAILED"), (True, True, "FAILED")],
+)
+def test_a_job_whose_nodes_the_sites_scheduler_took(
+    admin: Person, server: Server, preemptible: bool, stopped: bool, state: str
+) -> None:
+    """Its run ends when no retries are left; a job that may be preempted then waits for its turn again."""
+    made = jobs.submit(server, ADMIN, JobSpec("taken", command="true", preemptible=preemptible), "")
+    keeper = Keeper(server)
+    row = keeper._active()[0]
+    run = keeper._run(row, {os.uname().nodename: frozenset({0})})
+    keeper._set(row, launched=time.time(), epoch=0)
+    plan = msgspec.structs.replace(run.manifest().plan, retries=0)
+    with contextlib.closing(journal.Journal(run.path, 1, contextlib.nullcontext)) as written:
+        written.append(journal.OWNER)
+        written.append(journal.ATTEMPT, case=0, round=1, attempt=1, token="t")
+        written.append(journal.ENDED, case=0, round=1, attempt=1, state=JobState.PREEMPTED)
+        if stopped:
+            written.append(journal.STOP)
+        reached = session.state_of(run, plan)
+        assert reached.next_round() is None
+        written.append(journal.FINISHED, state=reached.final())
+    keeper._follow(keeper._active()[0])
+    found = admin.ask("GET", f"/jobs/{made.job.id}", status=200).json()["job"]
+    assert found["state"] == state and (found["reason_code"] == "job-requeued") is (state == "PENDING")
 
 
 def test_the_queue_waits_for_runs_of_the_command_line(admin: Person, kept: Server, tmp_path: Path) -> None:

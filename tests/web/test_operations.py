@@ -9,6 +9,7 @@ import sqlite3
 import ssl
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +25,13 @@ from cryptography.x509.oid import NameOID
 from sqlalchemy import update
 
 from tests.web.conftest import PASSWORD, Person
+from tests.web.test_user_secrets import opened
 from trainmark.cli.main import main
 from trainmark.errors import UserError
 from trainmark.web import backup
 from trainmark.web.home import Home
 from trainmark.web.server import Server, Settings, open_server
-from trainmark.web.service import database, retention, user_secrets
+from trainmark.web.service import database, retention
 from trainmark.web.service.retention import Kept
 from trainmark.web.service.rules import Retention, Rules, load_rules
 from trainmark.web.service.tables import jobs as table
@@ -164,17 +166,69 @@ def test_saved_and_restored(admin: Person, server: Server, tmp_path: Path) -> No
     again = open_server(Settings(target))
     with database.reading(again.engine) as connection:
         assert connection.execute(table.select()).mappings().one()["id"] == job
-    files = user_secrets.secrets_for_job(again, 1, ["hub"], tmp_path / "secrets")
-    assert files[0].read_text() == "the secret"
+    assert opened(again, 1, "hub") == "the secret"
     assert (again.home.files(1) / "data.txt").read_text() == "mine"
     assert (again.home.job(job) / "command.sh").read_text() == "true"
     assert all((target / name).stat().st_mode & 0o077 == 0 for name in ("", "server.db", "server.key"))
     again.engine.dispose()
 
 
+def test_a_backup_of_files_that_others_change(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = server.home.job("j1") / "work"
+    work.mkdir(parents=True)
+    for name in ("first", "gone", "shrunk"):
+        (work / name).write_text(name * 100)
+    (work / "second").hardlink_to(work / "first")
+    os.mkfifo(work / "pipe")
+    real, found = os.stat, tarfile.TarFile.gettarinfo
+
+    def stat(path: Any, **more: Any) -> os.stat_result:
+        answer = real(path, **more)
+        if path == "gone" and (work / "gone").exists():
+            (work / "gone").unlink()
+        return answer
+
+    def gettarinfo(made: tarfile.TarFile, *args: Any, **more: Any) -> Any:
+        if str(more.get("arcname", "")).endswith("shrunk"):
+            (work / "shrunk").write_text("s")
+        return found(made, *args, **more)
+
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(tarfile.TarFile, "gettarinfo", gettarinfo)
+    archive = tmp_path / "a.tar.gz"
+    assert backup.backup(server.home, None, archive).skipped == 1
+    monkeypatch.undo()
+    backup.restore(archive, Home(tmp_path / "new"), None)
+    again = Home(tmp_path / "new").job("j1") / "work"
+    assert sorted(os.listdir(again)) == ["first", "second", "shrunk"]
+    assert (again / "second").read_text() == "first" * 100 and (again / "second").samefile(again / "first")
+    assert (again / "shrunk").read_text() == "s"
+
+
+def test_two_backups_of_one_name(server: Server, tmp_path: Path) -> None:
+    other = tmp_path / ".a.tar.gz.part"
+    other.write_text("of the first one")
+    with pytest.raises(UserError, match="another backup"):
+        backup.backup(server.home, None, tmp_path / "a.tar.gz")
+    assert other.read_text() == "of the first one"
+    with pytest.raises(UserError, match="Not a directory"):
+        backup.backup(server.home, None, other / "a.tar.gz")
+
+
+def test_a_backup_links_to_nothing_outside(tmp_path: Path) -> None:
+    archive = tmp_path / "x.tar.gz"
+    link = tarfile.TarInfo("jobs/shadow")
+    link.type, link.linkname = tarfile.LNKTYPE, "/etc/hostname"
+    with tarfile.open(archive, "w:gz") as made:
+        made.addfile(tarfile.TarInfo("server.db"))
+        made.addfile(link)
+    with pytest.raises(UserError, match="links to files that are not in it"):
+        backup.restore(archive, Home(tmp_path / "new"), None)
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_is_no_backup(tmp_path: Path) -> None:
     import io
-    import tarfile
 
     archive = tmp_path / "x.tar.gz"
     archive.write_bytes(b"no archive")
@@ -257,6 +311,33 @@ def test_old_runs_go_and_their_jobs_stay_in_the_list(admin: Person, server: Serv
     admin.ask("GET", f"/runs/{ids[0]}", status=404)
     assert next(one for one in admin.ask("GET", "/runs").json()["runs"] if one["job"] == ids[0])["kept"] is False
     assert admin.ask("GET", "/audit").json()[0]["action"] == "run.expire"
+
+
+def test_a_run_is_looked_at_again_before_it_goes(
+    admin: Person, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measuring all folders takes a while: one is pinned meanwhile, another cannot be removed."""
+    ids = [
+        admin.ask("POST", "/jobs", json={"name": name, "command": "true"}).json()["job"]["id"]
+        for name in ("pinned", "stuck")
+    ]
+    with database.writing(server.engine) as connection:
+        connection.execute(update(table).values(state="SUCCEEDED", ended=time.time() - 10 * DAY))
+    server.rules = Rules(retention=Retention(days=5))
+    real = retention._size
+
+    def size(folder: Path) -> int:
+        with database.writing(server.engine) as connection:
+            connection.execute(update(table).where(table.c.id == ids[0]).values(pinned=True))
+        return real(folder)
+
+    monkeypatch.setattr(retention, "_size", size)
+    monkeypatch.setattr(retention.shutil, "rmtree", lambda folder, ignore_errors: None)
+    assert retention.apply(server) == []
+    monkeypatch.undo()
+    assert all(server.home.job(one).is_dir() for one in ids)
+    assert "run.expire" not in admin.ask("GET", "/audit").text
+    assert retention.apply(server) == [ids[1]]
 
 
 def test_rules_are_read_from_server_yaml(tmp_path: Path) -> None:

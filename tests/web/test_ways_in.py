@@ -18,7 +18,7 @@ from tests.web.conftest import PASSWORD, Person
 from trainmark.web.api.access import Access, access_of, guard
 from trainmark.web.api.app import make_app
 from trainmark.web.server import Server, Settings, open_server
-from trainmark.web.service import credentials, database, job_plans
+from trainmark.web.service import credentials, database, files, job_plans
 from trainmark.web.service.rules import Rules, SiteRules
 from trainmark.web.service.tables import audit, sessions, tokens
 
@@ -38,7 +38,14 @@ PUBLIC = {
 }
 SLEEP = {"name": "nap", "command": "sleep 1"}
 FILLED = {
-    **{"{run:str}": "x", "{share:int}": "1", "{link:str}": "x", "{user:int}": "1", "{token:int}": "1"},
+    **{
+        "{run:str}": "x",
+        "{share:int}": "1",
+        "{link:str}": "x",
+        "{user:int}": "1",
+        "{token:int}": "1",
+        "{identity:str}": "0" * 32,
+    },
     **{"/assets/{version:str}/{path:path}": "/assets/x/web.css"},
     **{"{job:str}": "abcd", "{name:str}": "x", "{path:path}": "x"},
 }
@@ -70,6 +77,39 @@ def test_nobody_is_let_in_without_a_name_but_where_it_is_said(app: Any, visit: C
             assert answer.status_code in (401, 403), (method, path, answer.status_code)
     assert seen >= PUBLIC
     assert len(seen) > 35
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/groups/team%0A"),
+        ("PUT", "/secrets/hub%0A"),
+        ("GET", "/jobs/last%0A"),
+        ("GET", "/runs/last%0A"),
+        ("GET", f"/shared/{'A' * 43}%0A"),
+        ("POST", "/jobs/stop"),
+    ],
+)
+def test_no_name_ends_with_another_line(admin: Person, method: str, path: str) -> None:
+    body = {"/jobs/stop": {"jobs": ["last\n"]}, "/groups/team%0A": {"members": []}}.get(path, {"value": "x"})
+    admin.ask(method, path, json=body if method != "GET" else None, status=400)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("c/round1/attempt1/node/home/config.json", True),
+        ("c/round1/attempt1/node/home/env.log", True),
+        ("c/round1/attempt1/node/rank0/config.json", False),
+        ("c/round1/attempt1/node/rank12/env.log", False),
+        ("c/round1/attempt1/node/rank0/out/config.json", True),
+        ("c/round1/attempt1/node/home", False),
+        ("c/round1/attempt1/home/agent.json", False),
+        ("c/home", False),
+    ],
+)
+def test_which_files_of_a_run_are_shown(path: str, shown: bool) -> None:
+    assert files.shown_of_run(path) is shown
 
 
 def test_a_route_that_names_nobody_is_refused_to_everybody() -> None:

@@ -10,6 +10,7 @@ CLONE_NEWPID = 0x20000000
 CLONE_NEWUSER = 0x10000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 0x1000, 0x4000, 0x80000
 CAP_SYS_ADMIN = 21
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _CHUNK = 65536
@@ -35,6 +36,7 @@ def _libc_function(name: str) -> Callable[..., None]:
 
 _prctl = _libc_function("prctl")
 _mount = _libc_function("mount")
+_umount2 = _libc_function("umount2")
 unshare = _libc_function("unshare")
 setns = _libc_function("setns")
 
@@ -51,6 +53,11 @@ def become_subreaper() -> None:
 
 def mount(source: str, target: str, kind: str, flags: int) -> None:
     _mount(source.encode(), target.encode(), kind.encode(), flags, None)
+
+
+def unmount(target: str) -> None:
+    """With all that is mounted below it."""
+    _umount2(target.encode(), _MNT_DETACH)
 
 
 def seal_descriptors() -> None:

@@ -73,8 +73,10 @@ def _archive(args: argparse.Namespace) -> int:
 
     home = Home(args.home or DEFAULT)
     if args.what == "backup":
-        size = backup.backup(home, args.database, args.archive)
-        terminal.line(f"{args.archive}: {size} bytes; it holds passwords' hashes and keys, keep it private")
+        made = backup.backup(home, args.database, args.archive)
+        terminal.line(f"{args.archive}: {made.bytes} bytes; it holds passwords' hashes and keys, keep it private")
+        if made.skipped:
+            terminal.line(f"{made.skipped} files went away or could not be read meanwhile, and are not in it")
     else:
         backup.restore(args.archive, home, args.database)
         terminal.line(f"restored into {home.path}")

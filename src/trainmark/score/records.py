@@ -10,7 +10,7 @@ from trainmark.reasons import Reason
 from trainmark.spec.workload import Target
 
 # Of the formulas and rules; a measurement says which version made it.
-SCORER_VERSION = 4
+SCORER_VERSION = 5
 
 Outcome = Literal["steady", "drifting", "two-level", "unsteady", "too short", "fixed"]
 Severity = Literal["note", "warning", "severe"]

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -331,6 +331,14 @@ def complete(site: Site, where: Location, *, this_machine: bool) -> Site:
     return msgspec.structs.replace(site, python=python)
 
 
+def _port(address: SplitResult) -> bool:
+    """Whether it names none, or one that exists."""
+    try:
+        return address.port is None or address.port > 0
+    except ValueError:
+        return False
+
+
 def _check_redfish(site: Site, where: Location) -> None:
     asked, place = site.redfish, where.at("redfish")
     if asked is None:
@@ -340,7 +348,8 @@ def _check_redfish(site: Site, where: Location) -> None:
     if asked.every < 1:
         raise UserError(f"{place.at('every')}: found {asked.every}, allowed is 1 second and more")
     address = urlsplit(asked.url.replace("{host}", "h"))
-    if address.scheme != "https" or not address.hostname or address.username or address.path.strip("/"):
+    whole = address.scheme == "https" and address.hostname and _port(address)
+    if not whole or address.username or address.path.strip("/"):
         # A password would be read on the way.
         raise UserError(f"{place.at('url')}: found {asked.url!r}, allowed is `https://BOARD` or `https://BOARD:PORT`")
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _CALL_SECONDS = 60.0
+# The status of an answer that tells of the tester's own trouble.
+_UNABLE = 503
 # A verdict tells of every case.
 _MOST_ANSWER = 64 << 20
 
@@ -75,6 +77,8 @@ class Link:
         found = msgspec.json.decode(answer)
         if status == 200:
             return found
+        if status == _UNABLE:
+            raise Away(f"--tester {self.url}: the tester has trouble of its own; try again later, or tell the tester")
         why = as_reason(found.get("refused")) if isinstance(found, dict) else None
         raise RefusedByTester(f"--tester {self.url}: the tester refuses: {say(why)}")
 

@@ -8,7 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from trainmark import data
 from trainmark.errors import UserError, one_of
+from trainmark.plan.build import Places, build
+from trainmark.plan.records import Plan
 from trainmark.spec import suite as suites
 from trainmark.spec import suite_cases
 from trainmark.spec import workload as workloads
@@ -128,9 +131,11 @@ def check_changes(definition: Definition, changed: dict[str, str], options: dict
         raise UserError(f"{given[0]}: test `{definition.test}` locks it; {free}")
 
 
-def expected(definition: Definition, site: Site, changed: dict[str, str]) -> dict[str, tuple[Any, ...]]:
-    """Case → what of it is not the subject's to choose."""
-    return {
-        str(case.id): (case.fingerprint, case.id.repeat, case.length, case.window)
-        for case in suite_cases.expand(definition.loaded(), site, changed)
-    }
+def expected(definition: Definition, site: Site, changed: dict[str, str], seed: int) -> Plan:
+    """The plan of the test for that site. It does not know the folders of the subject's machine: a data set that has a
+    name lies at an empty path, and paths that are not absolute stay so."""
+    loaded = definition.loaded()
+    suite, cases = loaded.suite, suite_cases.expand(loaded, site, changed)
+    anywhere = Places(python="python3", probe="", data=dict.fromkeys((item.name for item in data.catalogue()), ""))
+    plan = build(suite.name, suite.division, suite.retries, cases, site, anywhere, seed, allow_skip=True)
+    return msgspec.structs.replace(plan, within=suite.within)

@@ -8,10 +8,12 @@ from pathlib import Path
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.plan.records import CasePlan
+from trainmark.plan.records import CasePlan, Plan
 from trainmark.reasons import reason
+from trainmark.spec.case import SYNTHETIC
 from trainmark.spec.states import JobState
 from trainmark.store import journal
+from trainmark.store.files import BROKEN
 from trainmark.store.rundir import RunDir
 from trainmark.tester import attachment
 from trainmark.tester.definition import Definition, check_changes, expected
@@ -22,6 +24,10 @@ from trainmark.trust.records import Finding, Verification, fault
 
 # Seconds by which a journal may be longer than the time that the tester saw pass.
 _TOLERANCE = 5.0
+# What depends on the subject's machine and its site; all else is as the tester plans it. Folders are looked at apart.
+_PATHS = ("data", "checkpoint")
+_PLAN_OF_SUBJECT = frozenset(("site", "cases", "peaks", "peaks_file", "suite_text"))
+_CASE_OF_SUBJECT = frozenset((*_PATHS, "nodes", "env", "path", "ports", "files", "folder", "peak", "reachable"))
 
 
 def judge(bundle: Path, definition: Definition, issued: Issued, received: float) -> Verdict:
@@ -32,6 +38,9 @@ def judge(bundle: Path, definition: Definition, issued: Issued, received: float)
         figures, digest = verification.figures, verification.sha256
     except UserError as error:
         findings, figures, digest = [fault(reason("text", text=str(error)))], [], ""
+    except BROKEN as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        findings, figures, digest = [fault(reason("run-unreadable", why=why))], [], ""
     return Verdict(
         ticket=issued.ticket.ticket,
         test=issued.ticket.test,
@@ -73,22 +82,43 @@ def _of_run(run: RunDir, definition: Definition, issued: Issued, received: float
         return
     try:
         check_changes(definition, said.changed, {})
-        wanted = expected(definition, plan.site, said.changed)
+        wanted = expected(definition, plan.site, said.changed, ticket.seed)
     except UserError as error:
         yield fault(reason("text", text=str(error)))
         return
-    planned = {case.case: _chosen(case) for case in plan.cases}
-    for case in {**wanted, **planned}:
-        if msgspec.to_builtins(wanted.get(case)) != msgspec.to_builtins(planned.get(case)):
-            yield fault(reason("test-case-differs"), case)
-    if plan.within != definition.loaded().suite.within or plan.kind != "benchmark":
-        yield fault(reason("test-case-differs"))
+    yield from _differences(wanted, plan)
     walls = [one.wall for one in journal.read(run.path).records]
     lasted = (max(walls) - min(walls)) / 1e9 if walls else 0.0
     if lasted > received - ticket.issued + _TOLERANCE:
         yield fault(reason("test-took-longer", seconds=round(lasted), most=round(received - ticket.issued)))
 
 
-def _chosen(case: CasePlan) -> tuple[object, ...]:
-    """As `definition.expected` has it."""
-    return case.fingerprint, case.id.repeat, case.length, case.window
+def _differences(wanted: Plan, planned: Plan) -> Iterator[Finding]:
+    """Every value is looked at: a fingerprint in a manifest is but what the subject says it is."""
+    for name in _unlike(wanted, planned, _PLAN_OF_SUBJECT):
+        yield fault(reason("test-plan-differs", what=name))
+    ours, theirs = ({case.case: case for case in plan.cases} for plan in (wanted, planned))
+    for case in {**ours, **theirs}:
+        if case not in ours or case not in theirs:
+            yield fault(reason("test-case-differs"), case)
+            continue
+        one, other = ours[case], theirs[case]
+        names = _unlike(one, other, _CASE_OF_SUBJECT)
+        names += [name for name in _PATHS if not _same_place(getattr(one, name), getattr(other, name))]
+        if [len(node.ranks) for node in one.nodes] != [len(node.ranks) for node in other.nodes]:
+            names.append("nodes")
+        for name in names:
+            yield fault(reason("test-value-differs", what=name), case)
+
+
+def _unlike(one: Plan | CasePlan, other: Plan | CasePlan, without: frozenset[str]) -> list[str]:
+    """Fields with another value; both as they are after they were written and read."""
+    a, b = (msgspec.json.decode(msgspec.json.encode(each)) for each in (one, other))
+    return [name for name in a if name not in without and a[name] != b.get(name)]
+
+
+def _same_place(wanted: str | None, planned: str | None) -> bool:
+    """As `definition.expected` has paths."""
+    if wanted is None or planned is None or SYNTHETIC in (wanted, planned):
+        return wanted == planned
+    return not wanted or planned == wanted or planned.endswith(f"/{wanted}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import io
 import queue
 import re
 import socket
@@ -23,6 +24,7 @@ from trainmark.errors import SiteError, UserError
 from trainmark.reasons import Reason, reason
 from trainmark.store.files import BROKEN
 from trainmark.tester import judging
+from trainmark.tester.deadline import TimedReader
 from trainmark.tester.definition import Definition
 from trainmark.tester.messages import (
     MOST_TEXT,
@@ -41,9 +43,13 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PORT = 9527
+# A connection is one of few: for its headers, and for its body at the least rate (bytes per second), there is a time.
 _SILENT_SECONDS = 60.0
+_HEADER_SECONDS, _BODY_SECONDS, _LEAST_RATE = 20.0, 60.0, 64 << 10
 _MOST_CONNECTIONS = 64
 _CHUNK = 1 << 20
+# How often a result is judged that makes judging fail: at once, and whenever the tester is started again.
+_MOST_TRIES = 3
 _OF_TICKET = re.compile(r"/v1/tickets/([0-9a-f]{32})/(heartbeat|result|verdict)")
 
 
@@ -131,7 +137,7 @@ class Tester:
         if request.target == "/v1/tickets":
             asked = _decoded(body, Asked).asked
             made = self.tickets.take(request.sender, asked, test, limits)
-            self._tell(reason("tester-taken", subject=self._name(request), ticket=made.ticket[:8]))
+            self.tell(reason("tester-taken", subject=self._name(request), ticket=made.ticket[:8]))
             return made
         row, what = self.ticket(request)
         if what == "heartbeat":
@@ -148,7 +154,7 @@ class Tester:
         self.tickets.keep(row, part)
         ticket = row.issued.ticket.ticket
         if row.verdict is None:
-            self._tell(reason("tester-received", subject=self._name(request), ticket=ticket[:8], bytes=request.length))
+            self.tell(reason("tester-received", subject=self._name(request), ticket=ticket[:8], bytes=request.length))
             self._to_judge.put(ticket)
         return {"received": True, "verdict": row.verdict}
 
@@ -163,15 +169,34 @@ class Tester:
     def _judge_all(self) -> None:
         """One result after the other, in a thread of their own: it may take minutes."""
         while (ticket := self._to_judge.get()) is not None:
-            row = self.tickets.row(ticket)
-            if row is None or row.verdict is not None:
-                continue
-            result = self.tickets.result(ticket)
-            found = judging.judge(result, self.definition, row.issued, result.stat().st_mtime)
-            self.tickets.conclude(found)
-            faults = [one.reason for one in found.findings if one.severity == "fault"]
-            code = "tester-accepted" if found.accepted else "tester-rejected"
-            self._tell(reason(code, ticket=ticket[:8], **({} if found.accepted else {"why": faults[:3]})))
+            try:
+                self._judge(ticket)
+            except Exception as error:  # the other results are to be judged all the same
+                self.tell(reason("tester-judging-failed", ticket=ticket[:8], why=_short(error)))
+
+    def _judge(self, ticket: str) -> None:
+        row = self.tickets.row(ticket)
+        if row is None or row.verdict is not None:
+            return
+        if not self.tickets.begin_judging(ticket, _MOST_TRIES):
+            file = str(self.tickets.tries(ticket))
+            self.tell(reason("tester-not-judged", ticket=ticket[:8], count=_MOST_TRIES, file=file))
+            return
+        result = self.tickets.result(ticket)
+        found = judging.judge(result, self.definition, row.issued, result.stat().st_mtime)
+        self.tickets.conclude(found)
+        faults = [one.reason for one in found.findings if one.severity == "fault"]
+        code = "tester-accepted" if found.accepted else "tester-rejected"
+        self.tell(reason(code, ticket=ticket[:8], **({} if found.accepted else {"why": faults[:3]})))
+
+    def tell(self, why: Reason) -> None:
+        """The operator, who may have closed the terminal: the test goes on without."""
+        with contextlib.suppress(OSError, ValueError):
+            self._tell(why)
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _only_one(folder: Path) -> IO[bytes]:
@@ -240,11 +265,21 @@ class _Server(ThreadingHTTPServer):
         """A client that went away, or speaks something else, is no news."""
 
 
+class _GoneError(Exception):
+    """The other side left, sent less than it said, or took too long."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "trainmark-tester", ""
     disable_nagle_algorithm = True
     server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._timed = TimedReader(self.connection, _HEADER_SECONDS, _SILENT_SECONDS)
+        self.rfile = io.BufferedReader(self._timed)
 
     def log_message(self, format: str, *args: Any) -> None:
         del format, args
@@ -257,8 +292,11 @@ class _Handler(BaseHTTPRequestHandler):
             status, value = 200, self._answered(request)
         except Refused as refused:
             status, value = refused.status, {"refused": refused.why}
-        except (ssl.SSLError, OSError, EOFError):
-            return  # the other side is gone, or sent less than it said
+        except _GoneError:
+            return
+        except Exception as error:  # a full disk, a damaged file: the tester's own, and no fault of who asks
+            self.server.tester.tell(reason("tester-trouble", why=_short(error)))
+            status, value = 503, {"refused": reason("tester-unable")}
         self._send(status, msgspec.json.encode(value))
 
     def _answered(self, request: Request) -> Any:
@@ -277,14 +315,18 @@ class _Handler(BaseHTTPRequestHandler):
             part.unlink(missing_ok=True)
 
     def _pieces(self, request: Request) -> Any:
-        """The body; EOFError when there is less of it, Refused when it is not the one that was signed."""
+        """The body; Refused when it is not the one that was signed."""
         if self.headers.get("Content-Length") != str(request.length) or self.headers.get("Transfer-Encoding"):
             raise Refused(400, reason("tester-not-a-message", what="length"))
         digest, left = hashlib.sha256(), request.length
+        self._timed.within(_BODY_SECONDS + request.length / _LEAST_RATE)
         while left:
-            piece = self.rfile.read(min(left, _CHUNK))
+            try:
+                piece = self.rfile.read(min(left, _CHUNK))
+            except OSError:
+                raise _GoneError from None
             if not piece:
-                raise EOFError
+                raise _GoneError
             digest.update(piece)
             left -= len(piece)
             yield piece
@@ -293,7 +335,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes) -> None:
         nonce, to = self.headers.get("X-Trainmark-Nonce", ""), self.headers.get("X-Trainmark-Key", "")
-        with contextlib.suppress(OSError, ssl.SSLError):
+        with contextlib.suppress(OSError):
+            self.connection.settimeout(_SILENT_SECONDS)
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

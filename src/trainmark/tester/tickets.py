@@ -1,7 +1,7 @@
 """The tester's folder: who took the test and when, what was heard of them, results and verdicts.
 
 DIR/messages.jsonl           which messages were heard, so that none is heard twice
-DIR/tickets/ID/ticket.json   heard.json   result.tmk   verdict.json
+DIR/tickets/ID/ticket.json   heard.json   result.tmk   tries.json   verdict.json
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ T = TypeVar("T")
 MESSAGES = "messages.jsonl"
 _TICKETS = "tickets"
 _TICKET, _HEARD, RESULT, _VERDICT = "ticket.json", "heard.json", "result.tmk", "verdict.json"
+_TRIES = "tries.json"
 _Short = Annotated[str, Meta(max_length=200)]
 _Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 
@@ -133,6 +134,8 @@ class Tickets:
             folder = self._place(made.ticket)
             folder.mkdir(0o700)
             write_json(folder / _TICKET, Issued(made, subject, asked), durable=True)
+            for changed in (folder, folder.parent):
+                _to_disk(changed)
             return made
 
     def of(self, subject: str, ticket: str) -> Row:
@@ -151,14 +154,17 @@ class Tickets:
             write_json(file, Heard(count, first, now, silence, beat))
 
     def keep(self, row: Row, part: Path) -> None:
-        """A result that is here in full. The first one stays; another one in its place is refused."""
+        """A result that is here in full, from now on also when the power fails: the subject is told so, and may remove
+        its own. The first one stays; another one in its place is refused."""
         target = self._place(row.issued.ticket.ticket) / RESULT
+        _to_disk(part)
         with self._lock:
             try:
                 os.link(part, target)
             except FileExistsError:
                 if of_file(str(target)) != of_file(str(part)):
                     raise Refused(409, reason("tester-other-result")) from None
+        _to_disk(target.parent)
 
     def new_part(self, ticket: str) -> Path:
         """Where a result lies while it comes in."""
@@ -172,8 +178,20 @@ class Tickets:
     def result(self, ticket: str) -> Path:
         return self._place(ticket) / RESULT
 
+    def tries(self, ticket: str) -> Path:
+        """Says how often judging was begun, and did not come to a verdict."""
+        return self._place(ticket) / _TRIES
+
+    def begin_judging(self, ticket: str, most: int) -> bool:
+        """Whether to try it. Counted before, on disk: what ends the tester itself is not tried for ever, either."""
+        before = _read(self.tries(ticket), int) or 0
+        if before < most:
+            write_json(self.tries(ticket), before + 1, durable=True)
+        return before < most
+
     def conclude(self, verdict: Verdict) -> None:
         write_json(self._place(verdict.ticket) / _VERDICT, verdict, durable=True)
+        self.tries(verdict.ticket).unlink(missing_ok=True)
 
     def _place(self, ticket: str) -> Path:
         return self.folder / _TICKETS / ticket
@@ -184,6 +202,15 @@ def at(folder: Path) -> Tickets:
     if not (folder / _TICKETS).is_dir():
         raise UserError(f"--dir {folder}: no tester has worked here; `trainmark tester serve` makes one")
     return Tickets(folder)
+
+
+def _to_disk(path: Path) -> None:
+    """Waits until a file, or the list of names in a folder, is on the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

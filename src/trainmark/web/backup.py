@@ -5,15 +5,19 @@ The archive is as private as the folder: it has the server's key unless that lie
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
 
+import msgspec
 from sqlalchemy.engine import URL, make_url
 
 from trainmark.agent import private
@@ -25,11 +29,19 @@ from trainmark.web.service import database
 _DUMP = "database.dump"
 _FOLDERS = ("sites", "runs", "files", "jobs")
 _FILES = ("server.key", "server.yaml")
+_PIECE, _IN_MEMORY = 1 << 20, 1 << 24
 
 
-def backup(home: Home, address: str | None, archive: Path) -> int:
-    """Writes the archive, mode 0600; returns its bytes. A server may run meanwhile: the database is copied as it was at
-    one moment, and runs only ever grow."""
+class Saved(msgspec.Struct, frozen=True):
+    """The archive's bytes, and how many files went away or could not be read while it was made."""
+
+    bytes: int
+    skipped: int
+
+
+def backup(home: Home, address: str | None, archive: Path) -> Saved:
+    """Writes the archive, mode 0600. A server may run meanwhile: the database is copied as it was at one moment, and
+    runs only ever grow."""
     if not home.path.is_dir():
         raise UserError(f"--home {home.path}: no such folder")
     if archive.exists():
@@ -37,27 +49,93 @@ def backup(home: Home, address: str | None, archive: Path) -> int:
     part = archive.with_name(f".{archive.name}.part")
     try:
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, private.FILE)
+    except FileExistsError:
+        raise UserError(f"{part}: another backup is writing it; remove it if none is") from None
+    except OSError as error:
+        raise UserError(f"{archive}: {error.strerror}") from None
+    # From here on the file is ours to remove.
+    try:
         with (
-            tempfile.TemporaryDirectory(dir=archive.parent) as folder,
             os.fdopen(handle, "wb") as out,
+            tempfile.TemporaryDirectory(dir=archive.parent) as folder,
             tarfile.open(fileobj=out, mode="w:gz", compresslevel=3) as made,
         ):
             copy = _copied(home, address, Path(folder))
             made.add(copy, copy.name)
+            trees = _Trees(made, folder)
             for name in (*_FILES, *_FOLDERS):
                 if (home.path / name).exists():
-                    made.add(home.path / name, name, filter=_plain)
+                    trees.add(home.path / name, name)
         part.replace(archive)
-    except FileNotFoundError as error:
-        raise UserError(f"{archive}: {error.strerror}") from None
+        return Saved(archive.stat().st_size, trees.skipped)
+    except OSError as error:
+        raise UserError(f"{archive}: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
-    return archive.stat().st_size
 
 
-def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Files, folders, and links as links; what a job left as a device or a pipe is left out."""
-    return info if info.isfile() or info.isdir() or info.issym() else None
+class _Trees:
+    """Puts folders into an archive while others write in them. No link is followed, also not one that a job puts in a
+    folder's place meanwhile; what a job left as a device or a pipe is left out."""
+
+    def __init__(self, made: tarfile.TarFile, folder: str) -> None:
+        self._made, self._folder = made, folder
+        self.skipped = 0
+        # Files of several names, by all that tells one from a later one of the same number.
+        self._several: dict[tuple[int, ...], str] = {}
+
+    def add(self, top: Path, name: str) -> None:
+        """Whoever set the server up may have put this one elsewhere: it is taken from there."""
+        top = top.resolve()
+        self._add(top, name, None)
+        for place, folders, files, handle in os.fwalk(top, onerror=self._skip):
+            for one in sorted((*folders, *files)):
+                path = Path(place, one)
+                self._add(path, str(name / path.relative_to(top)), handle)
+
+    def _skip(self, _: OSError) -> None:
+        self.skipped += 1
+
+    def _add(self, path: Path, name: str, beside: int | None) -> None:
+        here = path.name if beside is not None else str(path)
+        try:
+            kind = os.stat(here, dir_fd=beside, follow_symlinks=False).st_mode
+            if stat.S_ISREG(kind):
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                source = FileIO(os.open(here, flags, dir_fd=beside))
+            else:
+                info = self._made.gettarinfo(str(path), name)
+        except OSError as error:
+            self._skip(error)
+            return
+        if stat.S_ISREG(kind):
+            with source:
+                self._add_file(source, name)
+        elif info is not None and (info.isdir() or info.issym()):
+            self._made.addfile(info)
+
+    def _add_file(self, source: FileIO, name: str) -> None:
+        """Copied before it is added: it may shrink while it is read, and its length comes first in the archive."""
+        found = os.fstat(source.fileno())
+        info = self._made.gettarinfo(arcname=name, fileobj=source)
+        same = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if found.st_nlink > 1 and same in self._several:
+            info.type, info.linkname, info.size = tarfile.LNKTYPE, self._several[same], 0
+            self._made.addfile(info)
+            return
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=self._folder) as copy:
+            try:
+                while (left := found.st_size - copy.tell()) > 0 and (piece := source.read(min(left, _PIECE))):
+                    copy.write(piece)
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise  # of the archive's disk
+                self._skip(error)
+                return
+            info.type, info.linkname, info.size = tarfile.REGTYPE, "", copy.tell()
+            copy.seek(0)
+            self._made.addfile(info, copy)
+        self._several[same] = name
 
 
 def _copied(home: Home, address: str | None, folder: Path) -> Path:
@@ -83,10 +161,12 @@ def restore(archive: Path, home: Home, address: str | None) -> None:
         raise UserError(f"--home {home.path}: is not empty; a backup is restored into a new folder")
     try:
         with tarfile.open(archive, "r:gz") as found:
-            names = {one.name.split("/")[0] for one in found.getmembers()}
+            members = found.getmembers()
+            names = {one.name.split("/")[0] for one in members}
             has = _DUMP if address else home.database.name
             if has not in names or not names <= {_DUMP, home.database.name, *_FILES, *_FOLDERS}:
                 raise UserError(f"{archive}: no backup of a server that keeps its data {_where(address)}")
+            _check_links(archive, members)
             private.keep_folder(str(home.path))
             found.extractall(home.path, filter="tar")
     except (OSError, tarfile.TarError) as error:
@@ -101,6 +181,14 @@ def restore(archive: Path, home: Home, address: str | None) -> None:
     engine = database.connect(address) if address else database.of_file(home.database)
     database.migrate(engine)
     engine.dispose()
+
+
+def _check_links(archive: Path, members: Sequence[tarfile.TarInfo]) -> None:
+    """A second name of a file is one of a file of this archive, and nothing of it is there twice."""
+    plain = {one.name for one in members if one.isreg()}
+    twice = len({one.name for one in members}) < len(members)
+    if twice or any(one.islnk() and one.linkname not in plain for one in members):
+        raise UserError(f"{archive}: cannot be read: it has links to files that are not in it")
 
 
 def _where(address: str | None) -> str:

@@ -47,6 +47,8 @@ class Server:
         self.keeper: Keeper | None = None
         # Connections that follow something.
         self.followers = 0
+        # Of providers of identities, by issuer: until when it is believed, and what it says.
+        self.descriptions: dict[str, tuple[float, object]] = {}
 
 
 def open_server(settings: Settings) -> Server:

@@ -11,7 +11,7 @@ import shutil
 import sys
 from typing import Any, MutableMapping
 
-from trainmark.agent import linux
+from trainmark.agent import linux, private
 from trainmark.agent.files import write_file
 
 BIN = "bin"
@@ -40,6 +40,7 @@ def prepare(
 ) -> str:
     """Makes it and completes the environment; returns the folder that the command starts in."""
     home = env["HOME"]
+    private.keep_folder(spool)
     os.makedirs(os.path.join(spool, BIN), 0o700, exist_ok=True)
     os.makedirs(os.path.join(home, "tensorboard", settings["job"], "logs"), 0o700, exist_ok=True)
     env["PATH"] = os.path.join(spool, BIN) + os.pathsep + env.get("PATH", os.defpath)
@@ -48,7 +49,8 @@ def prepare(
         os.chmod(os.path.join(spool, BIN, "sudo"), 0o700)
     for name in RANK_TABLES:
         if os.path.exists(os.path.join(folder, name)):
-            _replace(os.path.join(home, name), open(os.path.join(folder, name)).read())
+            with open(os.path.join(folder, name)) as file:
+                _replace(os.path.join(home, name), file.read())
     if not hosts:
         return home
     slots = int(settings["slots"])
@@ -104,24 +106,39 @@ def _show(user: str, home: str, contained: bool) -> None:
         _own_user_namespace()
     linux.mount("none", "/", "none", linux.MS_REC | linux.MS_SLAVE)
     if os.path.isdir(place):
-        file = os.path.join(place, SEED_HOST_FILE)
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
-        linux.mount(os.path.join(home, SEED_HOST_FILE), file, "none", linux.MS_BIND)
-        return
-    before = os.open(_HOMES, os.O_RDONLY | os.O_DIRECTORY)
+        _cover(place, {SEED_HOST_FILE: os.path.join(home, SEED_HOST_FILE)})
+    else:
+        _cover(_HOMES, {user: home})
+
+
+def _cover(folder: str, more: dict[str, str]) -> None:
+    """The folder shows what it has and, under other names, what is elsewhere. Nothing is written into it."""
+    before = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        linux.mount("tmpfs", _HOMES, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV)
-        for name in os.listdir(before):
-            there, here = "/proc/self/fd/%d/%s" % (before, name), os.path.join(_HOMES, name)
-            if os.path.islink(there):
-                os.symlink(os.readlink(there), here)
-            elif os.path.isdir(there):
-                os.mkdir(here)
-                linux.mount(there, here, "none", linux.MS_BIND | linux.MS_REC)
-        os.mkdir(place)
-        linux.mount(home, place, "none", linux.MS_BIND)
+        linux.mount("tmpfs", folder, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV)
+        try:
+            names = [name for name in os.listdir(before) if name not in more]
+            shown = [("/proc/self/fd/%d/%s" % (before, name), name) for name in names]
+            for there, name in shown + [(source, name) for name, source in more.items()]:
+                _bind(there, os.path.join(folder, name))
+        except OSError:
+            linux.unmount(folder)
+            raise
     finally:
         os.close(before)
+
+
+def _bind(there: str, here: str) -> None:
+    if os.path.islink(there):
+        os.symlink(os.readlink(there), here)
+        return
+    if os.path.isdir(there):
+        os.mkdir(here)
+    elif os.path.isfile(there):
+        os.close(os.open(here, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    else:
+        return
+    linux.mount(there, here, "none", linux.MS_BIND | linux.MS_REC)
 
 
 def _own_user_namespace() -> None:

@@ -33,8 +33,9 @@ def worker(*words: str) -> int:
     if not isinstance(settings, dict):
         sys.stderr.write("trainmark: %s is not there\n" % SETTINGS)
         return _FAILED
-    made = Worker(int(words[0]), list(words[3:]), settings, folder, env)
+    made = None  # type: Worker | None
     try:
+        made = Worker(int(words[0]), list(words[3:]), settings, folder, env)
         if len(words) > 3:
             made.meet(int(words[1]), int(words[2]))
         return made.work()
@@ -45,7 +46,8 @@ def worker(*words: str) -> int:
         sys.stderr.write("trainmark: %s\n" % error)
         return _FAILED
     finally:
-        made.close()
+        if made is not None:
+            made.close()
 
 
 class Worker:

@@ -82,7 +82,7 @@ def _estimate(
     a: Side, b: Side, values: Sequence[float], setups: Sequence[Experiment], runs: Path
 ) -> tuple[verdict.Estimate, list[Reason]]:
     estimate = verdict.estimate(verdict.Pair([values[0]], [values[1]]))
-    known = _others(runs, {fingerprint(one) for one in setups}, {a.report.run, b.report.run})
+    known = _others(runs, [fingerprint(one) for one in setups], {a.report.run, b.report.run})
     between = variation.history(known, variation.LEAST_OCCASIONS)
     if between is None:
         return estimate, [reason("automl-one-each", found=len(known), least=variation.LEAST_OCCASIONS)]
@@ -91,8 +91,8 @@ def _estimate(
     return msgspec.structs.replace(estimate, error=error, df=between.df, method=method), []
 
 
-def _others(runs: Path, wanted: set[str], without: set[str]) -> list[Occasion]:
-    """Finished experiments of the folder with one of these configurations."""
+def _others(runs: Path, wanted: Sequence[str], without: set[str]) -> list[Occasion]:
+    """Finished experiments of the folder with one of these configurations, each of which is a level of its own."""
     found = []
     for name in run_ids(runs):
         run = RunDir(runs / name)
@@ -100,14 +100,15 @@ def _others(runs: Path, wanted: set[str], without: set[str]) -> list[Occasion]:
             manifest = run.manifest()
             if name in without or manifest.plan.kind != "automl":
                 continue
-            if fingerprint(experiment_of(manifest.plan)) not in wanted:
+            mark = fingerprint(experiment_of(manifest.plan))
+            if mark not in wanted:
                 continue
             state = RunState.replay(manifest.plan, journal.read(run.path).records)
             value = _figure(scored(run), METRIC) if state.finished is not None else 0.0
         except UserError:
             continue
         if value > 0 and state.finished is not JobState.CANCELLED:
-            found.append(Occasion([math.log(value)], tuple(baselines.hosts_of(manifest))))
+            found.append(Occasion([math.log(value)], tuple(baselines.hosts_of(manifest)), level=wanted.index(mark)))
     return found
 
 

@@ -204,8 +204,8 @@ def with_remarks(found: Result, remarks: list[Reason]) -> Result:
 
 
 def fingerprint(experiment: Experiment) -> str:
-    """Equal for experiments that do the same, whoever runs them and whatever they are called."""
-    same = msgspec.structs.replace(experiment, name="", author="", ledger="")
+    """Equal for experiments that do the same, whoever runs them, whatever they are called and whatever they draw."""
+    same = msgspec.structs.replace(experiment, name="", author="", ledger="", seed=0)
     return hashlib.sha256(msgspec.json.encode(same, order="deterministic")).hexdigest()[:16]
 
 

@@ -56,10 +56,11 @@ class Redfish:
     def _watts(self, connection: http.client.HTTPSConnection) -> float:
         if self._place is None:
             self._place = self._find(connection)
-        watts = power(self._get(connection, self._place))
+        place, self._place = self._place, None  # looked for again if it fails: its firmware may have been changed
+        watts = power(self._get(connection, place))
         if watts is None:
-            self._place = None  # its firmware may have been changed: look again
             raise _Wrong("no power in what it tells")
+        self._place = place
         return watts
 
     def _find(self, connection: http.client.HTTPSConnection) -> str:
@@ -71,13 +72,19 @@ class Redfish:
                 continue
             chassis = self._get(connection, member)
             places = _links([chassis.get(name) for name in ("EnvironmentMetrics", "Power")])
-            telling = [place for place in places if power(self._get(connection, place)) is not None]
-            found += telling[:1]
+            found += [place for place in places if self._tells(connection, place)][:1]
         if len(found) == 1:
             return found[0]
         if not found:
             raise _Wrong("no chassis%s tells its power" % (" " + repr(wanted) if wanted else ""))
         raise _Wrong("several chassis tell their power, name one as `chassis`: %s" % ", ".join(found))
+
+    def _tells(self, connection: http.client.HTTPSConnection, place: str) -> bool:
+        """One resource that may not be read is no reason to leave out the next."""
+        try:
+            return power(self._get(connection, place)) is not None
+        except _Wrong:
+            return False
 
     def _get(self, connection: http.client.HTTPSConnection, place: str) -> Dict[str, Any]:
         headers = {"Accept": "application/json", "OData-Version": "4.0"}
@@ -110,7 +117,7 @@ def power(record: Mapping[str, Any]) -> Optional[float]:
     environment = record.get("PowerWatts")
     if isinstance(environment, dict):
         return _number(environment.get("Reading"))
-    entries = [one for one in record.get("PowerControl") or [] if isinstance(one, dict)]
+    entries = [one for one in _listed(record.get("PowerControl")) if isinstance(one, dict)]
     if len(entries) > 1:
         entries = [one for one in entries if one.get("PhysicalContext") == "Chassis"]
     return _number(entries[0].get("PowerConsumedWatts")) if len(entries) == 1 else None
@@ -121,7 +128,11 @@ def _number(value: Any) -> Optional[float]:
     return float(value) if known else None
 
 
+def _listed(value: Any) -> List[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _links(values: Any) -> List[str]:
     """Where references of OData lead, on the same board."""
-    found = [one.get("@odata.id") for one in values or [] if isinstance(one, dict)]
+    found = [one.get("@odata.id") for one in _listed(values) if isinstance(one, dict)]
     return [one for one in found if isinstance(one, str) and one.startswith("/") and not one.startswith("//")]

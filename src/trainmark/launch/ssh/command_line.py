@@ -5,6 +5,7 @@ Pure. A host is entered by ONE command with ONE argument, quoted here and nowher
 
 from __future__ import annotations
 
+import pwd
 import shlex
 
 import msgspec
@@ -89,7 +90,8 @@ def command_line(reach: SshTarget, node_zip: str, size: int, sha256: str) -> lis
 
 def _as_account(account: str) -> list[str]:
     """Nothing of the caller is left: no group, no capability, no variable."""
-    ids = [f"--reuid={account}", f"--regid={account}", "--init-groups"]
+    found = pwd.getpwnam(account)
+    ids = [f"--reuid={found.pw_uid}", f"--regid={found.pw_gid}", "--init-groups"]
     return ["setpriv", *ids, "--inh-caps=-all", "--reset-env", "--"]
 
 

@@ -36,6 +36,9 @@ def check(options: SshOptions, where: Location) -> None:
     for name in ("connect_seconds", "lost_seconds"):
         if not 1 <= getattr(options, name) <= 86400:
             raise UserError(f"{where.at(name)}: found {getattr(options, name):g}, allowed is 1 to 86400")
-    for name in ("user", "config", "become"):
+    if options.become is not None:
+        # Every host of the site would be this machine.
+        raise UserError(f"{where.at('become')}: not for a site's file; `accounts:` says as whom jobs of users run")
+    for name in ("user", "config"):
         if (getattr(options, name) or "").startswith("-"):
             raise UserError(f"{where.at(name)}: found {getattr(options, name)!r}, which ssh would take for an option")

@@ -25,7 +25,7 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
     products: list[Product] = []
     messages: list[Message] = []
     missing: list[str] = []
-    published: dict[str, Published] = {}
+    published: list[Published] = []
     hosts = {node.host for case in state.plan.cases for node in case.nodes if node.host}
     for index, case in enumerate(state.plan.cases):
         counted = state.counted(index)
@@ -41,10 +41,11 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
         named = dict(enumerate(events.hosts_of(folder, case)))
         hosts.update(named.values())
         for host, notes in _by_host(found, case, named).items():
-            matmul += _matmul(host, case.id.nproc, notes, _threads(folder))
+            mine = _matmul(host, case.id.nproc, notes, _threads(folder))
+            matmul += mine
             bandwidths += _bandwidths(host, case.id.nproc, notes)
             products += _products(host, case.id.nproc, notes)
-            published.update(_published(case, events.models(folder), matmul))
+            published += _published(case, events.models(folder), mine)
             missing += sorted({f"{n['dtype']}: {n['missing']}" for n in notes if n.get("missing")})
     return Peaks(
         schema=SCHEMA,
@@ -58,15 +59,16 @@ def of_run(run: RunDir, manifest: Manifest, state: RunState) -> Peaks:
         products=products,
         messages=messages,
         missing=list(dict.fromkeys(missing)),
-        published=list(published.values()),
+        published=list(dict.fromkeys(published)),
     )
 
 
-def _published(case: CasePlan, models: Sequence[str], matmul: Sequence[Matmul]) -> dict[str, Published]:
+def _published(case: CasePlan, models: Sequence[str], matmul: Sequence[Matmul]) -> list[Published]:
     """By number format; of devices of several models nobody's peak is shown."""
-    named = models[0] if len(models) == 1 else case.device
-    found = {one.dtype: dense_peak(case.vendor, named, one.dtype) for one in matmul}
-    return {dtype: Published(dtype, one.flops, one.source) for dtype, one in found.items() if one is not None}
+    if len(models) > 1:
+        return []
+    found = {one.dtype: dense_peak(case.vendor, models[0] if models else case.device, one.dtype) for one in matmul}
+    return [Published(dtype, one.flops, one.source) for dtype, one in found.items() if one is not None]
 
 
 def _threads(folder: Path) -> int | None:

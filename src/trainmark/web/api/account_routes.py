@@ -31,7 +31,7 @@ from trainmark.web.service.records import (
 
 Asked = Request[Any, Any, Any]
 Text = Annotated[str, Meta(max_length=200)]
-GroupName = Annotated[str, Parameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", max_length=64)]
+GroupName = Annotated[str, Parameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", max_length=64)]
 Number = Annotated[int, Parameter(ge=1, le=2**31 - 1)]
 
 

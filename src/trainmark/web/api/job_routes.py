@@ -23,7 +23,7 @@ from trainmark.web.service.records import MOST_PRIORITY, Job, JobDetail, JobSpec
 from trainmark.web.service.timeline import JobEvent
 
 Filter = Annotated[str | None, Parameter(max_length=64)]
-JobName = Annotated[str, Parameter(pattern=r"^[0-9a-z]{1,32}$", max_length=32, description="id, number, or `last`")]
+JobName = Annotated[str, Parameter(pattern=r"^[0-9a-z]{1,32}\Z", max_length=32, description="id, number, or `last`")]
 
 
 class Jobs(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class JobChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Several(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    jobs: Annotated[list[Annotated[str, Meta(pattern=r"^[0-9a-z]{1,32}$", max_length=32)]], Meta(max_length=1000)]
+    jobs: Annotated[list[Annotated[str, Meta(pattern=r"^[0-9a-z]{1,32}\Z", max_length=32)]], Meta(max_length=1000)]
 
 
 class Stopped(msgspec.Struct, frozen=True):

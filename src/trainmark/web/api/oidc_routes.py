@@ -6,21 +6,23 @@ import html
 from typing import Annotated
 
 import msgspec
-from litestar import MediaType, Response, get
+from litestar import MediaType, Response, delete, get
 from litestar.datastructures import Cookie
 from litestar.exceptions import NotAuthorizedException
 from litestar.params import Parameter
 from litestar.response import Redirect
 
 from trainmark.web.api.access import Access, rules
-from trainmark.web.api.account_routes import Asked, set_session
+from trainmark.web.api.account_routes import Asked, Number, asker_of, set_session
 from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
-from trainmark.web.service import oidc
+from trainmark.web.service import accounts, database, identities, oidc
+from trainmark.web.service.identities import Identity
 from trainmark.web.service.records import Principal
 
 _COOKIE = "trainmark-oidc"
 Text = Annotated[str, Parameter(max_length=4096)]
+IdentityName = Annotated[str, Parameter(pattern=r"^[0-9a-f]{32}\Z", max_length=32)]
 Begun = Annotated[str, Parameter(query="state", max_length=4096)]
 
 
@@ -63,10 +65,47 @@ def back_from_provider(
     return made
 
 
+@get("/session/identities", **rules(Access.SESSION))
+def list_own_identities(request: Asked, server: Server) -> list[Identity]:
+    """Identities at the provider that sign in as oneself."""
+    with database.reading(server.engine) as connection:
+        return identities.listed(connection, asker_of(request).id)
+
+
+@delete("/session/identities/{identity:str}", **rules(Access.SESSION))
+def untie_own_identity(request: Asked, server: Server, identity: IdentityName) -> None:
+    """An identity no longer signs in as oneself. All other sessions end."""
+    asker = asker_of(request)
+    with database.writing(server.engine) as connection:
+        identities.untie(connection, asker, asker.id, identity, address_of(request.scope))
+
+
+@get("/users/{user:int}/identities", **rules(Access.ADMIN))
+def list_user_identities(server: Server, user: Number) -> list[Identity]:
+    """Identities at the provider that sign in as a user."""
+    with database.reading(server.engine) as connection:
+        return identities.listed(connection, accounts.user(connection, user).id)
+
+
+@delete("/users/{user:int}/identities/{identity:str}", **rules(Access.ADMIN))
+def untie_user_identity(request: Asked, server: Server, user: Number, identity: IdentityName) -> None:
+    """An identity no longer signs in as this user. The user's sessions end."""
+    with database.writing(server.engine) as connection:
+        identities.untie(connection, asker_of(request), user, identity, address_of(request.scope))
+
+
 def _cookie(server: Server, value: str, seconds: int) -> Cookie:
     """`lax`: it must come along when the provider sends the browser back."""
     path = f"{server.settings.root_path}{oidc.CALLBACK}"
     return Cookie(_COOKIE, path, value, max_age=seconds, httponly=True, samesite="lax", secure=server.settings.secure)
 
 
-ROUTES = [ways_in, go_to_provider, back_from_provider]
+ROUTES = [
+    ways_in,
+    go_to_provider,
+    back_from_provider,
+    list_own_identities,
+    untie_own_identity,
+    list_user_identities,
+    untie_user_identity,
+]

@@ -27,9 +27,9 @@ Language = Literal["en", "zh"]
 Format = Literal["text", "html", "md", "json", "csv"]
 TableFormat = Literal["text", "html", "md", "json"]
 RunName = Annotated[
-    str, Parameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$", max_length=200, description="run, job, or `last`")
+    str, Parameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\Z", max_length=200, description="run, job, or `last`")
 ]
-ShareLink = Annotated[str, Parameter(pattern=r"^[A-Za-z0-9_-]{20,100}$", max_length=100)]
+ShareLink = Annotated[str, Parameter(pattern=r"^[A-Za-z0-9_-]{20,100}\Z", max_length=100)]
 _MEDIA = {
     "text": "text/plain",
     "html": "text/html",
@@ -204,7 +204,7 @@ def end_share(request: Asked, server: Server, run: RunName, share: Number) -> No
 @get("/shared/{link:str}", **rules(Access.PUBLIC))
 def get_shared(server: Server, link: ShareLink) -> RunDetail:
     """The run of a link, for anybody who has it."""
-    return runs.shared(server, link)[0]
+    return runs.shared_detail(server, link)
 
 
 @get("/shared/{link:str}/report", **rules(Access.PUBLIC), media_type=MediaType.TEXT)

@@ -29,6 +29,7 @@ from trainmark.run import stop as stops
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.rundir import RunDir
+from trainmark.store.state import RunState
 from trainmark.web.queue import policy
 from trainmark.web.queue.policy import Going, Waiting
 from trainmark.web.server import Server
@@ -115,7 +116,7 @@ class Keeper:
         if driven:
             self._follow_driven(row, run, state)
         elif state.finished is not None:
-            self._over(row, state.finished, _why(state))
+            self._over(row, state.finished, _why(state), taken=_taken(state))
         else:
             self._replace(row, run)
 
@@ -134,13 +135,11 @@ class Keeper:
         if row["state"] != shown or row["reason"] != why:
             self._set(row, state=shown, reason=why, started=row["started"] or now)
 
-    def _over(self, row: RowMapping, final: JobState, why: Reason | None) -> None:
+    def _over(self, row: RowMapping, final: JobState, why: Reason | None, *, taken: bool = False) -> None:
         machine.release(run_path(self._server, row))
         told = decode_reason(row["reason"])
         made_way = row["wanted"] == "requeue" and final is JobState.CANCELLED
-        # The site's own scheduler gave its nodes to another.
-        taken = row["wanted"] == "go" and row["preemptible"] and final is JobState.PREEMPTED
-        if made_way or taken:
+        if made_way or (taken and row["wanted"] == "go" and row["preemptible"]):
             again = {"state": JobState.PENDING, "wanted": "go", "launched": None, "slots": "", "started": None}
             self._set(row, reason=encode_reason(reason("job-requeued")), **again)
         elif row["wanted"] == "stop" and told is not None and told.code == "job-time-limit":
@@ -281,6 +280,14 @@ def _why(state: Any) -> Reason | None:
             return found
     stopped: Reason | None = state.stop_reason
     return stopped
+
+
+def _taken(state: RunState) -> bool:
+    """Whether the site's own scheduler gave the nodes of a run that ended to another. A run that somebody stopped is
+    not begun again."""
+    lasts = [item.last() for item in state.rounds.values()]
+    failed = state.finished is JobState.FAILED and state.stop_reason is None
+    return failed and any(last is not None and last.state is JobState.PREEMPTED for last in lasts)
 
 
 def _waiting(row: RowMapping) -> Waiting:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from trainmark.web.service import audit, lockout
 from trainmark.web.service.errors import NotFound, Refused, SignInFailed
 from trainmark.web.service.records import SCOPES, Principal, Token
-from trainmark.web.service.tables import links, members, sessions, tokens, users
+from trainmark.web.service.tables import identities, links, members, sessions, tokens, users
 
 LINK_SECONDS = 86400.0
 # A session ends so long after its last use, and so long after its start in any case.
@@ -57,7 +57,8 @@ def make_link(connection: Connection, user: int) -> str:
 
 
 def use_link(connection: Connection, link: str, password: str, address: str) -> int:
-    """Sets the password; whoever was signed in as this user no longer is. Returns the user's number."""
+    """Sets the password; whoever was signed in as this user no longer is, and no identity is tied to it any more.
+    Returns the user's number."""
     found = connection.execute(select(links).where(links.c.hash == hash_of(link))).first()
     if found is None or found.expires < time.time():
         raise SignInFailed("this link is not valid, was used, or is older than a day; ask an admin for another")
@@ -65,6 +66,8 @@ def use_link(connection: Connection, link: str, password: str, address: str) -> 
     if used.rowcount != 1:
         raise SignInFailed("this link was used at this moment")
     set_password(connection, found.user_id, password)
+    # Whoever had the user before may have tied an identity of their own to it.
+    connection.execute(delete(identities).where(identities.c.user_id == found.user_id))
     audit.note(connection, _name(connection, found.user_id), "link.use", address=address)
     return int(found.user_id)
 

@@ -95,9 +95,11 @@ def shown_of_run(path: str) -> bool:
         return parts[0] in _OF_RUN
     if len(parts) == 5:
         return bool(_OF_NODE.fullmatch(parts[4]))
-    return (
-        len(parts) > 5 and bool(re.fullmatch(r"rank\d+|home", parts[4])) and parts[5] not in ("env.log", "config.json")
-    )
+    if len(parts) < 5:
+        return False
+    # A rank's own folder also has what it was told; below `home` all is the job's.
+    of_rank = bool(re.fullmatch(r"rank\d+", parts[4])) and parts[5] not in ("env.log", "config.json")
+    return of_rank or parts[4] == "home"
 
 
 def listed(top: Path, *, of_run: bool = False) -> list[FileInfo]:

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, insert, select
 
 from trainmark.errors import SiteError
 from trainmark.web.server import Server
-from trainmark.web.service import accounts, audit, database, sealing
+from trainmark.web.service import accounts, audit, database, sealing, sites
 from trainmark.web.service.errors import Conflict, NotFound, Refused, SignInFailed
 from trainmark.web.service.records import Principal
 from trainmark.web.service.rules import Provider
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CALLBACK = "/api/v1/session/oidc/callback"
 BEGUN_SECONDS = 600
 _TIMEOUT = 10.0
+_KNOWN_SECONDS = 300.0
 _ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
 _PURPOSE = "oidc"
 _USER_NAME = re.compile(r"[a-z][a-z0-9._-]{0,31}")
@@ -74,7 +75,7 @@ def begin(server: Server, asker: Principal | None) -> tuple[str, str]:
         asker.id if asker is not None and asker.session is not None else None,
     )
     with _client(provider) as client:
-        found = _look_up(client, provider)
+        found = _look_up(client, server, provider)
         url, _ = client.create_authorization_url(
             found.authorization_endpoint, state=begun.state, nonce=begun.nonce, code_verifier=begun.verifier
         )
@@ -88,12 +89,12 @@ def finish(server: Server, kept: str, state: str, code: str, address: str) -> in
     begun = msgspec.json.decode(opened, type=Begun) if opened is not None else None
     if begun is None or begun.until < time.time() or not secrets.compare_digest(begun.state.encode(), state.encode()):
         raise SignInFailed("this sign-in was not begun here, or took too long; begin again")
-    claims = _claims(provider, begun, code)
+    claims = _claims(server, provider, begun, code)
     with database.writing(server.engine) as connection:
-        return _user(connection, provider, claims, begun.tie_to, address)
+        return _user(connection, server, claims, begun.tie_to, address)
 
 
-def _claims(provider: Provider, begun: Begun, code: str) -> dict[str, Any]:
+def _claims(server: Server, provider: Provider, begun: Begun, code: str) -> dict[str, Any]:
     import httpx
     from authlib.common.errors import AuthlibBaseError
     from joserfc import jwt
@@ -101,7 +102,7 @@ def _claims(provider: Provider, begun: Begun, code: str) -> dict[str, Any]:
     from joserfc.jwk import KeySet
 
     with _client(provider) as client:
-        found = _look_up(client, provider)
+        found = _look_up(client, server, provider)
         try:
             token = client.fetch_token(found.token_endpoint, code=code, code_verifier=begun.verifier)
             keys = KeySet.import_key_set(_json(client, found.jwks_uri))
@@ -139,11 +140,14 @@ def _client(provider: Provider) -> OAuth2Client:
     )
 
 
-def _look_up(client: OAuth2Client, provider: Provider) -> _Found:
-    """Its own description. It and all it names are https, or on this machine."""
+def _look_up(client: OAuth2Client, server: Server, provider: Provider) -> _Found:
+    """Its own description, asked for again after some minutes. It and all it names are https, or on this machine."""
     import httpx
 
     issuer = provider.issuer.rstrip("/")
+    until, known = server.descriptions.get(issuer, (0.0, None))
+    if isinstance(known, _Found) and time.monotonic() < until:
+        return known
     try:
         found = msgspec.convert(_json(client, f"{issuer}/.well-known/openid-configuration"), _Found)
     except (httpx.HTTPError, msgspec.ValidationError, ValueError) as error:
@@ -152,6 +156,7 @@ def _look_up(client: OAuth2Client, provider: Provider) -> _Found:
         raise SiteError("the provider of identities calls itself by another name than server.yaml does")
     for one in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
         _check_address(one)
+    server.descriptions[issuer] = time.monotonic() + _KNOWN_SECONDS, found
     return found
 
 
@@ -168,12 +173,12 @@ def _check_address(url: str) -> None:
         raise SiteError("the provider of identities is reached by https only")
 
 
-def _user(connection: Connection, provider: Provider, claims: dict[str, Any], tie_to: int | None, address: str) -> int:
+def _user(connection: Connection, server: Server, claims: dict[str, Any], tie_to: int | None, address: str) -> int:
     issuer, subject = str(claims["iss"]), str(claims["sub"])
     known = (identities.c.issuer == issuer, identities.c.subject == subject)
     number = connection.execute(select(identities.c.user_id).where(*known)).scalar()
     if number is None:
-        number = tie_to if tie_to is not None else _new_user(connection, provider, claims)
+        number = tie_to if tie_to is not None else _new_user(connection, server, claims)
         values = {"issuer": issuer, "subject": subject, "user_id": number, "created": time.time()}
         connection.execute(insert(identities).values(**values))
         audit.note(connection, _name(connection, number), "identity.tie", f"{issuer} {subject}", address)
@@ -185,12 +190,20 @@ def _user(connection: Connection, provider: Provider, claims: dict[str, Any], ti
     return int(number)
 
 
-def _new_user(connection: Connection, provider: Provider, claims: dict[str, Any]) -> int:
+def _new_user(connection: Connection, server: Server, claims: dict[str, Any]) -> int:
+    provider = provider_of(server)
     if not provider.make_users:
         raise Refused("you have no user here; an admin makes one, and you tie it to your identity once signed in")
-    name = str(claims.get(provider.name_claim) or claims["sub"]).partition("@")[0].lower()
+    name = str(claims.get(provider.name_claim) or claims["sub"]).lower()
+    if provider.name_domain:
+        name = name.removesuffix(f"@{provider.name_domain.lower()}")
     if not _USER_NAME.fullmatch(name):
         raise Refused(f"the provider's name for you, {name[:40]!r}, cannot be a user's name here; ask an admin for one")
+    # A name that a site knows brings an account on its hosts with it: only an admin gives that away.
+    if sites.has_account(server.home, name):
+        raise Refused(
+            f"an account on a site belongs to `{name}`; an admin makes this user, and you tie it once signed in"
+        )
     # Somebody else may have this name already: whoever is called so at the provider does not become them.
     return accounts.add_user(connection, name, provider.role)
 

@@ -50,14 +50,28 @@ def apply(server: Server, now: float | None = None) -> list[str]:
     rules = server.rules.retention
     if rules is None:
         return []
-    going = too_much(_found(server), rules, time.time() if now is None else now)
-    for one in going:
-        for folder in one.folders:
-            shutil.rmtree(folder, ignore_errors=True)
+    removed = []
+    for one in too_much(_found(server), rules, time.time() if now is None else now):
+        if not _remove(server, one):
+            continue
+        removed.append(one.job)
         with database.writing(server.engine) as connection:
             audit.note(connection, "", "run.expire", f"{one.job} {one.bytes} bytes")
         log.info("job %s: its run was removed by the rules of retention", one.job)
-    return [one.job for one in going]
+    return removed
+
+
+def _remove(server: Server, one: Kept) -> bool:
+    """False if somebody pinned it since it was looked at, which takes a while, or if something of it is left."""
+    with database.reading(server.engine) as connection:
+        if connection.execute(select(table.c.pinned).where(table.c.id == one.job)).scalar():
+            return False
+    for folder in one.folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    left = [str(folder) for folder in one.folders if os.path.lexists(folder)]
+    if left:
+        log.warning("job %s: the rules of retention could not remove all of %s", one.job, ", ".join(left))
+    return not left
 
 
 def _found(server: Server) -> list[Kept]:

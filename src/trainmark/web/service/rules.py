@@ -46,6 +46,8 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Literal["user", "viewer"] = "user"
     # The claim that a new user's name is taken from.
     name_claim: str = "preferred_username"
+    # `ann@DOMAIN` becomes the user `ann`. Names of any other domain are refused: two people would have the same one.
+    name_domain: str = ""
 
 
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -66,6 +66,17 @@ def check_may_submit(home: Home, rules: Rules, asker: Principal, site: str) -> N
         )
 
 
+def has_account(home: Home, user: str) -> bool:
+    """Whether a site gives this user an account. One that cannot be read may."""
+    for name in names(home):
+        try:
+            if user in load(home, name).accounts:
+                return True
+        except UserError:
+            return True
+    return False
+
+
 def of_user(site: Site, name: str, user: str) -> Site:
     """The site as this user's jobs use it: with their own account there. Who has which account stays here."""
     if not site.accounts:
