@@ -164,8 +164,10 @@ def compare_runs(
     language: Language = "en",
 ) -> Response[str]:
     """Whether one run is faster than another."""
-    sides = [Run(runs.folder(server, asker_of(request), one)) for one in (a, b)]
-    return shown(api.compare(*sides, metric=metric).report(format, language), format)
+    asker = asker_of(request)
+    sides = [Run(runs.folder(server, asker, one)) for one in (a, b)]
+    found = api.compare(*sides, runs=server.home.runs(asker.id), metric=metric)
+    return shown(found.report(format, language), format)
 
 
 @get("/history", **rules(Access.READ), media_type=MediaType.TEXT)
