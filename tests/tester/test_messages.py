@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ import pytest
 
 from tests.tester.conftest import link_to
 from trainmark.errors import UserError
-from trainmark.tester import subject
+from trainmark.tester import messages, subject
 from trainmark.tester.client import Away
-from trainmark.tester.messages import WINDOW, Request, digest_of, headers_of
+from trainmark.tester.messages import WINDOW, Gate, Refused, Request, digest_of, headers_of
 from trainmark.tester.server import Tester as Serving
 from trainmark.trust import keys
 
 BODY = b'{"asked": "q"}'
+LONG = b'{"asked": "%s"}' % (b"q" * 201)
 
 
 def made(target: str = "/v1/tickets", body: bytes = BODY, **fields: Any) -> Request:
@@ -73,6 +75,27 @@ def test_a_message_is_heard_once(serve: Callable[..., Serving]) -> None:
     assert len(again.tickets.rows()) == 1
 
 
+def test_old_sessions_are_forgotten_while_the_tester_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none whose messages could be let in again, also where a subject's clock was set back."""
+    monkeypatch.setattr(messages, "_LEAST_LINES", 10)
+    now, file = 1_000_000.0, tmp_path / "messages.jsonl"
+    gate = Gate(file, [keys.fingerprint(keys.public("subject"))], lambda: now)
+    for number in range(50):
+        gate.admit(made(session=f"{number:032x}", time=int(now)))
+        now += WINDOW
+    assert len(file.read_bytes().splitlines()) <= 11
+    ahead = made(time=int(now) + WINDOW)
+    gate.admit(ahead)
+    gate.admit(made(time=int(now) - WINDOW, sequence=2))
+    now += 2 * WINDOW
+    for number in range(30):
+        gate.admit(made(session=f"{100 + number:032x}", time=int(now)))
+    again = Gate(file, [keys.fingerprint(keys.public("subject"))], lambda: now)
+    for one in (gate, again):
+        with pytest.raises(Refused, match="tester-replayed"):
+            one.admit(ahead)
+
+
 def test_old_messages_and_clocks_that_differ_are_refused(tester: Serving) -> None:
     for off in (-WINDOW - 60, WINDOW + 60):
         late = made(time=int(time.time()) + off)
@@ -100,7 +123,7 @@ def test_a_body_that_is_another_is_refused(tester: Serving) -> None:
     other = BODY.replace(b"q", b"r")
     assert code(sent(tester, "/v1/tickets", headers(made()), other)) == (400, "tester-body-changed")
     assert code(sent(tester, "/v1/tickets", headers(made(sequence=2)), other + b" ")) == (400, "tester-not-a-message")
-    for at, wrong in enumerate((b"{}", b"[]", b"\xff", b'{"asked": 1}', b'{"asked": "a", "b": 1}'), 3):
+    for at, wrong in enumerate((b"{}", b"[]", b"\xff", b'{"asked": 1}', b'{"asked": "a", "b": 1}', LONG), 3):
         given = headers(made(body=wrong, sequence=at))
         assert code(sent(tester, "/v1/tickets", given, wrong)) == (400, "tester-not-a-message"), wrong
     assert not tester.tickets.rows()
@@ -165,6 +188,17 @@ class _Fake(BaseHTTPRequestHandler):
         del format, args
 
 
+@contextlib.contextmanager
+def _listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_an_answer_of_another_or_of_an_earlier_question_is_not_believed(tester: Serving) -> None:
     first = headers(made("/v1/definition", b"{}"))
     connection = http.client.HTTPConnection(str(urlsplit(tester.url).hostname), urlsplit(tester.url).port)
@@ -174,17 +208,49 @@ def test_an_answer_of_another_or_of_an_earlier_question_is_not_believed(tester: 
     connection.close()
     own = {name: value for name, value in heard.headers.items() if name.startswith("X-Trainmark")}
     assert heard.status == 200 and own
-    server = HTTPServer(("127.0.0.1", 0), _Fake)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with _listening(_Fake) as url:
         for answer in ((200, {}, b"{}"), (200, own, body)):
             _Fake.answer = answer
             with pytest.raises(Away, match="is not the tester"):
-                link_to(f"http://127.0.0.1:{server.server_address[1]}").ask("/v1/definition", {})
-    finally:
-        server.shutdown()
-        server.server_close()
+                link_to(url).ask("/v1/definition", {})
+
+
+class _Proxy(BaseHTTPRequestHandler):
+    """Hands messages on; names of headers come out in small letters, as of many real ones."""
+
+    to: Serving
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        address = urlsplit(self.to.url)
+        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=20)
+        connection.request("POST", self.path, body=body, headers=dict(self.headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name.lower(), value)
+        self.end_headers()
+        self.wfile.write(content)
+        connection.close()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        del format, args
+
+
+def test_an_answer_may_come_through_a_proxy(tester: Serving) -> None:
+    _Proxy.to = tester
+    with _listening(_Proxy) as url:
+        assert subject.definition(link_to(url)).test == "t1"
+
+
+def test_a_tester_of_another_version_is_named_before_its_definition_is_read(
+    tester: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"trainmark": "99.0", "definition": {"test": "t1", "something": "new"}}
+    monkeypatch.setattr(tester, "answer", lambda request, body: told)
+    with pytest.raises(UserError, match=r"the tester has trainmark 99\.0"):
+        subject.definition(link_to(tester))
 
 
 def test_tls_where_asked(serve: Callable[..., Serving], tmp_path: Path) -> None:

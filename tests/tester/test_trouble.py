@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.tester.conftest import TEST, codes, link_to
+from tests.tester.test_messages import headers, made
 from trainmark.reasons import Reason
-from trainmark.tester import judging, subject
-from trainmark.tester.client import Link
+from trainmark.tester import judging, server, subject
+from trainmark.tester.client import Away, Link
 from trainmark.tester.server import Tester as Serving
 from trainmark.trust import verify
 
@@ -98,3 +101,73 @@ def test_a_result_is_on_the_disk_before_the_subject_is_told(
     content, folder = result.stat().st_ino, result.parent.stat().st_ino
     assert (content, False) in synced, "its content, before it has its name"
     assert (folder, True) in synced, "its name"
+
+
+def _connected(tester: Serving) -> socket.socket:
+    address = urlsplit(tester.url)
+    return socket.create_connection((address.hostname, address.port), timeout=20)
+
+
+def _is_closed(raw: socket.socket) -> bool:
+    try:
+        return raw.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def _trickled(raw: socket.socket) -> bool:
+    """Whether the tester closes the connection of a client that always sends another byte."""
+    raw.settimeout(0.02)
+    for _ in range(250):
+        try:
+            raw.sendall(b"x")
+        except ConnectionError:
+            return True
+        if _is_closed(raw):
+            return True
+    return False
+
+
+def _half(tester: Serving, ticket: str, raw: socket.socket) -> None:
+    """The first part of an upload."""
+    target = f"/v1/tickets/{ticket}/result"
+    request = headers(made(target, b"x" * 1000))
+    lines = [f"POST {target} HTTP/1.1", "Content-Length: 1000", *(f"{k}: {v}" for k, v in request.items())]
+    raw.sendall("\r\n".join([*lines, "", ""]).encode() + b"x" * 500)
+
+
+def test_who_sends_byte_by_byte_does_not_keep_a_connection(
+    serve: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_HEADER_SECONDS", "_BODY_SECONDS"):
+        monkeypatch.setattr(server, name, 0.5)
+    tester = serve()
+    with _connected(tester) as raw:
+        raw.sendall(b"POST /v1/definition HTTP/1.1\r\nX-Trainmark-Key: ")
+        assert _trickled(raw)
+    ticket = subject.take(link_to(tester)).ticket
+    with _connected(tester) as raw:
+        _half(tester, ticket, raw)
+        assert _trickled(raw)
+    assert subject.definition(link_to(tester)).test == "t1"
+
+
+def test_trouble_of_the_tester_is_told_and_clients_that_leave_are_not(
+    serve: Callable[..., Serving], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Reason] = []
+    tester = serve(tell=said.append)
+    link = link_to(tester)
+    ticket = subject.take(link).ticket
+    with _connected(tester) as raw:
+        _half(tester, ticket, raw)
+        raw.shutdown(socket.SHUT_WR)
+        assert _is_closed(raw)
+    assert {one.code for one in said} == {"tester-taken"}
+    monkeypatch.setattr(tester.tickets, "new_part", lambda _: tmp_path / "missing" / "part")
+    (tmp_path / "upload").write_bytes(b"x")
+    with pytest.raises(Away, match="trouble of its own"):
+        link.upload(f"/v1/tickets/{ticket}/result", tmp_path / "upload")
+    assert said[-1].code == "tester-trouble" and "FileNotFoundError" in said[-1].arguments["why"]

@@ -28,6 +28,7 @@ TALK = rf"""import os, sys, time
 print("<b>rank</b>", os.environ.get("RANK", "?"), "{EVIL}")
 print("\x1b[32mgreen\x1b[0m \x1b]0;title\x07\x1b[2J\x1b[999;999Hhome", flush=True)
 print("x" * 10_000_000, flush=True)
+print("".join(f"bar {{number}}\r" for number in range(3000)) + "bar done 木", flush=True)
 for number in range(2000):
     print("tick", number, flush=True)
     time.sleep(0.2)
@@ -122,6 +123,36 @@ def submit_command(page: Any, address: str, name: str, command: str, processes: 
     return str(page.url.rpartition("/")[2])
 
 
+# Pixels of charts that are no shade of grey.
+COLOURED = """() => [...document.querySelectorAll(".chart:not([hidden]) canvas")].reduce((sum, canvas) => {
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  for (let at = 0; at < data.length; at += 4) {
+    const [low, high] = [Math.min(...data.slice(at, at + 3)), Math.max(...data.slice(at, at + 3))];
+    if (data[at + 3] > 200 && high - low > 70) sum++;
+  }
+  return sum;
+}, 0)"""
+
+
+def as_of_two_nodes(page: Any) -> None:
+    """The samples of the only node once more, as if another had taken them."""
+    known: dict[str, str] = {}
+
+    def listing(route: Any) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        for one in [one for one in found["run"] if one["path"].endswith("/samples.jsonl")]:
+            attempt, known["name"], file = one["path"].rsplit("/", 2)
+            found["run"].append({**one, "path": f"{attempt}/other_noderank1/{file}"})
+        route.fulfill(response=answer, json=found)
+
+    def samples(route: Any) -> None:
+        route.fulfill(response=route.fetch(url=route.request.url.replace("other_noderank1", known["name"])))
+
+    page.route("**/api/v1/jobs/*/files", listing)
+    page.route("**/other_noderank1/samples.jsonl", samples)
+
+
 def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tuple[str, str], tmp_path: Path) -> None:
     address, link = served
     admin, bob, eve, stranger = (Seen(browser, address) for _ in range(4))
@@ -155,6 +186,17 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     page.click("form details > summary")
     page.fill("[name=priority]", "150")
     assert "priority: 150" in page.input_value("[data-yaml]")
+    # What the form has no field or no choice for stays.
+    case = "noop:none_9:other:1:2:auto@batch_size=4"
+    page.fill("[data-yaml]", f"name: by-yaml\nsuite: {case}\n")
+    page.fill("[name=priority]", "140")
+    assert f"suite: {case}" in page.input_value("[data-yaml]")
+    # What is sent is what the YAML says, also what makes no sense: the server says so.
+    page.fill("[data-yaml]", "name: by-yaml\nsuite: noop:none:cpu:1:1:1\nenv: {A: b}\n")
+    page.click("[data-dry]")
+    page.wait_for_selector("[data-error-all]:not([hidden])")
+    assert "are for commands" in page.inner_text("[data-error-all]")
+    assert bob.complaints.pop().startswith("Failed to load resource: the server responded with a status of 400")
     page.fill("[data-yaml]", "name: [")
     assert page.is_visible("[data-error=yaml]")
     bob.check()
@@ -172,6 +214,10 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     page.press("[data-search]", "Enter")
     page.wait_for_selector(".screen mark:text-is('green')")
     assert page.locator(".screen .row:has(mark)").inner_text() == "green home"
+    page.fill("[data-search]", "bar")
+    page.press("[data-search]", "Enter")
+    page.wait_for_selector(".screen mark:text-is('bar')")
+    assert page.locator(".screen .row:has(mark)").inner_text() == "bar done 木"
     page.fill("[data-search]", "<script>")
     page.press("[data-search]", "Enter")
     page.wait_for_selector(".screen mark")
@@ -190,6 +236,16 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     first = page.evaluate(count)
     page.wait_for_function(f"first => ({count})() > first", arg=first)
     bob.check()
+    # Of several nodes, too: their samples take turns, and lines are drawn all the same.
+    as_of_two_nodes(page)
+    page.reload()
+    page.wait_for_function(f"() => ({count})() > 8")
+    page.wait_for_selector(".chart:not([hidden]) canvas")
+    assert "other" in page.inner_text(".chart:not([hidden]) .legend >> nth=0")
+    assert page.evaluate(COLOURED) > 50
+    bob.check()
+    page = bob.go("/account")
+    page.unroute_all(behavior="wait")
 
     # Others see nothing of it.
     for path in ("/jobs", "/", "/results", "/cluster"):

@@ -25,12 +25,13 @@ from cryptography.x509.oid import NameOID
 from sqlalchemy import update
 
 from tests.web.conftest import PASSWORD, Person
+from tests.web.test_user_secrets import opened
 from trainmark.cli.main import main
 from trainmark.errors import UserError
 from trainmark.web import backup
 from trainmark.web.home import Home
 from trainmark.web.server import Server, Settings, open_server
-from trainmark.web.service import database, retention, user_secrets
+from trainmark.web.service import database, retention
 from trainmark.web.service.retention import Kept
 from trainmark.web.service.rules import Retention, Rules, load_rules
 from trainmark.web.service.tables import jobs as table
@@ -165,8 +166,7 @@ def test_saved_and_restored(admin: Person, server: Server, tmp_path: Path) -> No
     again = open_server(Settings(target))
     with database.reading(again.engine) as connection:
         assert connection.execute(table.select()).mappings().one()["id"] == job
-    files = user_secrets.secrets_for_job(again, 1, ["hub"], tmp_path / "secrets")
-    assert files[0].read_text() == "the secret"
+    assert opened(again, 1, "hub") == "the secret"
     assert (again.home.files(1) / "data.txt").read_text() == "mine"
     assert (again.home.job(job) / "command.sh").read_text() == "true"
     assert all((target / name).stat().st_mode & 0o077 == 0 for name in ("", "server.db", "server.key"))

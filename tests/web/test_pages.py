@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -10,10 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from litestar.testing import TestClient
 
 from tests.web.conftest import Person
 from tests.web.test_jobs import ended, submit
+from trainmark import api
 from trainmark.i18n.catalogues import LABELS
+from trainmark.run import control
+from trainmark.run.progress import Progress
+from trainmark.spec.states import JobState
+from trainmark.store import journal
 from trainmark.web.pages import assets
 from trainmark.web.pages.way_in import local
 from trainmark.web.server import Server
@@ -124,16 +131,28 @@ def test_what_a_job_says_is_never_markup(admin: Person, kept: Server) -> None:
 
 
 def test_results_compare_history_and_a_link_for_strangers(
-    admin: Person, kept: Server, visit: Callable[[str], Person], person: Callable[..., Person]
+    admin: Person,
+    kept: Server,
+    visit: Callable[[str], Person],
+    person: Callable[..., Person],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = (submit(admin, suite="noop:none:cpu:1:1:2", preset="smoke") for _ in range(2))
     for job in (first, second):
         assert ended(admin, job)["state"] == "SUCCEEDED"
+    folder_of_first = next(kept.home.path.glob(f"**/{admin.ask('GET', f'/jobs/{first}').json()['job']['run']}"))
+    first_run = folder_of_first.name
     assert first in look(admin, "/results").text
     report = look(admin, f"/results/{first}").text
     assert "noop:" in report and "<svg" in report and 'id="texts"' in report
     assert "结果" in look(admin, f"/results/{first}", **{"accept-language": "zh"}).text
+    asked: list[Any] = []
+    whole = api.compare
+    monkeypatch.setattr(api, "compare", lambda *sides, **more: asked.append(more["runs"]) or whole(*sides, **more))
     compared = look(admin, f"/compare?run={first}&run={second}").text
+    admin.ask("GET", f"/compare?a={first}&b={second}", status=200)
+    # Occasions are those of one's own runs, not of whatever folder the server was started in.
+    assert len(asked) == 2 and {folder / first_run for folder in asked} == {folder_of_first}
     assert "data-share" not in compared and "noop" in compared and compared.count('name="run" value=') >= 2
     assert "noop:none:cpu:1:1:2" in look(admin, "/history").text
     look(admin, "/history?case=noop:none:cpu:1:1:2")
@@ -144,6 +163,73 @@ def test_results_compare_history_and_a_link_for_strangers(
     eve = person("eve")
     look(eve, f"/results/{first}", 404)
     look(eve, f"/compare?run={first}&run={second}", 404)
+
+
+def test_paths_below_a_root_path(server: Server, app: Any, admin: Person) -> None:
+    """As uvicorn hands them over: with the root path before the path that came in."""
+    server.settings = dataclasses.replace(server.settings, root_path="/bench")
+    stranger = Person(server, TestClient(app[1], root_path="/bench"), "nobody")
+    assert look(stranger, "/bench/jobs?mine=true", 303).headers["location"] == "/bench/sign-in?next=/jobs%3Fmine%3Dtrue"
+    page = look(stranger, "/bench/sign-in?next=/jobs%3Fmine=true").text
+    # The script puts the root path before.
+    assert 'data-after="/jobs?mine=true"' in page and 'data-base="/bench"' in page
+    assert 'href="/bench/language/zh?next=%2Fsign-in%3Fnext%3D%2Fjobs%253Fmine%3Dtrue"' in page
+    answer = look(stranger, "/bench/language/zh?next=/jobs", 303)
+    assert answer.headers["location"] == "/bench/jobs" and "Path=/bench;" in answer.headers["set-cookie"]
+    missing = look(stranger, "/bench/nowhere", 404).text
+    assert "next=%2Fnowhere" in missing and "/bench/bench" not in missing
+
+
+def test_home_counts_all_jobs(admin: Person, server: Server) -> None:
+    for _ in range(23):
+        submit(admin, name="nap", command="sleep 1")
+    text = look(admin, "/").text
+    assert "<dt>Waiting</dt><dd>23</dd>" in text and text.count('class="jobname"') == 20
+
+
+def test_rounds_that_matter_come_first_and_a_torn_journal_is_told(
+    admin: Person, kept: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submit(admin, command="exit 3")
+    ended(admin, job)
+    run = next(kept.home.path.glob(f"**/{admin.ask('GET', f'/jobs/{job}').json()['job']['run']}"))
+    assert "cannot be read" not in look(admin, f"/jobs/{job}").text
+    states = [JobState.SUCCEEDED] * 300 + [JobState.FAILED, JobState.RUNNING]
+    seen = Progress("RUNNING", 1.0, 7, None, None, "training")
+    rounds = [
+        control.RoundStatus("noop", "samples", number, 1, state, None, seen if state is JobState.RUNNING else None)
+        for number, state in enumerate(states)
+    ]
+    with monkeypatch.context() as many:
+        many.setattr(control, "status", lambda run: control.RunStatus(run.id, JobState.RUNNING, None, rounds))
+        text = look(admin, f"/parts/jobs/{job}/overview").text
+        badges = re.findall(r'<span class="badge (\w+)">', text)
+        assert badges[:3] == ["run", "bad", "good"] and len(badges) == 200
+        told = look(admin, f"/parts/jobs/{job}/overview", **{"accept-language": "zh"}).text
+        assert seen.text("samples", "zh") in told and seen.text("samples") not in told
+    with (run / "journal.jsonl").open("ab") as journal:
+        journal.write(b'{"k": "at\n')
+    assert "journal that cannot be read: 1" in look(admin, f"/jobs/{job}").text
+    (run / "manifest.json").write_text("{")
+    assert 'class="lead warn"' in look(admin, f"/parts/jobs/{job}/overview").text
+    (run / "manifest.json").unlink()
+    assert 'class="lead warn"' not in look(admin, f"/parts/jobs/{job}/overview").text
+
+
+def test_a_broken_site_closes_no_page(admin: Person, server: Server) -> None:
+    (server.home.sites / "broken.yaml").write_text("launcher: [")
+    assert 'value="local"' in look(admin, "/submit").text
+    assert "broken" in look(admin, "/cluster").text
+
+
+def test_events_and_actions_have_words() -> None:
+    sources = "".join(file.read_text() for file in PAGES.parent.rglob("*.py"))
+    actions = set(re.findall(r'audit\.note\((?:[^"()]|\([^()]*\))*"([a-z]+\.[a-z]+)"', sources))
+    assert len(actions) > 15
+    kinds = {getattr(journal, name) for name in ("OWNER", "ATTEMPT", "SUBMITTED", "WAITING", "BEGAN", "ENDED")}
+    kinds |= {journal.ENOUGH, journal.SKIPPED, journal.STOP, journal.FINISHED, "queued"}
+    wanted = {f"web.action.{one}" for one in actions} | {f"web.event.{one}" for one in kinds}
+    assert wanted <= set(LABELS)
 
 
 def test_cluster_shows_who_uses_what(admin: Person, server: Server) -> None:

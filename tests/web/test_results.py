@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
+from litestar.response import ServerSentEventMessage
 from sqlalchemy import update
 
 from tests.web.conftest import Person
 from trainmark.run import machine
 from trainmark.store.rundir import RunDir
 from trainmark.testing import synthetic
+from trainmark.web.api import stream_routes
 from trainmark.web.server import Server
-from trainmark.web.service import database, jobs, samples
+from trainmark.web.service import database, jobs, runs, samples
+from trainmark.web.service.errors import TooMany
 from trainmark.web.service.rules import Rules, SiteRules
 from trainmark.web.service.tables import jobs as table
 from trainmark.web.service.tables import shares
@@ -121,6 +124,11 @@ def test_links_show_one_run_until_they_end(
     assert stranger.ask("GET", f"/shared/{link}", status=200).json()["run"]["run"] == run.id
     assert stranger.ask("GET", f"/shared/{link}/report?format=html", status=200).text.startswith("<!")
     assert stranger.ask("GET", f"/shared/{link}/curves", status=200).json()["curves"]
+    # Its results are made only where they are asked for.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(runs, "_detail", None)
+        assert stranger.ask("GET", f"/shared/{link}/report", status=200).json()["cases"]
+        assert stranger.ask("GET", f"/shared/{link}/curves", status=200).json()["curves"]
     # It opens nothing else, changes nothing, and only the owner gives and ends it.
     stranger.ask("GET", f"/runs/{run.id}", status=401)
     stranger.ask("GET", f"/jobs/{job}/files", status=401, headers={"authorization": f"Bearer {link}"})
@@ -204,6 +212,18 @@ def test_priorities_change_while_a_job_waits(admin: Person, person: Callable[...
     bob.ask("PATCH", f"/jobs/{job}", json={"priority": 201}, status=403)
     bob.ask("PATCH", f"/jobs/{job}", json={"priority": 1001}, status=400)
     assert admin.ask("PATCH", f"/jobs/{job}", json={"priority": 900}, status=200).json()["job"]["priority"] == 900
+
+
+def test_whoever_leaves_before_the_first_event_is_not_counted(server: Server) -> None:
+    async def nothing() -> AsyncIterator[ServerSentEventMessage]:
+        for one in ():
+            yield one
+
+    answers = [stream_routes._events(server, nothing()) for _ in range(3)]
+    assert server.followers == 0 and len(answers) == 3
+    server.followers = stream_routes.MOST_FOLLOWERS
+    with pytest.raises(TooMany):
+        stream_routes._events(server, nothing())
 
 
 def test_samples_are_streamed_and_go_on_where_they_broke_off(

@@ -18,6 +18,7 @@ from trainmark.plan.records import Plan
 from trainmark.run import planning, session
 from trainmark.run.observers import Observer, Observers
 from trainmark.store.rundir import RunDir
+from trainmark.tester import PORT
 
 if TYPE_CHECKING:
     from trainmark.cli.drive import Beside
@@ -33,7 +34,6 @@ examples:
   trainmark tester report RUN                            the subject: report later, when the tester was away
 docs/tester.md tells how a test is written and what the messages hold.
 """
-_DEFAULT_PORT = 9527
 _TESTER = "tester"
 
 
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     serve = verbs.add_parser("serve", help="hold a test and receive results, until Ctrl-C")
     serve.add_argument("file", type=Path, metavar="TEST", help="the YAML file that defines the test")
     serve.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: loopback)")
-    serve.add_argument("--port", type=int, default=_DEFAULT_PORT, metavar="N", help="port to listen at (default: 9527)")
+    serve.add_argument("--port", type=int, default=PORT, metavar="N", help="port to listen at (default: 9527)")
     serve.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate: serve https")
     serve.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
     add_key(serve, "the key to sign with (default: `default`)")

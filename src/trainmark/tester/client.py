@@ -17,13 +17,15 @@ from trainmark.agent.digests import of_file
 from trainmark.errors import SiteError, UserError
 from trainmark.i18n.speaker import say
 from trainmark.reasons import as_reason
-from trainmark.tester.messages import Request, digest_of, headers_of, is_answer
+from trainmark.tester.messages import SIGNATURE, Request, digest_of, headers_of, is_answer
 from trainmark.trust import keys
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _CALL_SECONDS = 60.0
+# The status of an answer that tells of the tester's own trouble.
+_UNABLE = 503
 # A verdict tells of every case.
 _MOST_ANSWER = 64 << 20
 
@@ -75,6 +77,8 @@ class Link:
         found = msgspec.json.decode(answer)
         if status == 200:
             return found
+        if status == _UNABLE:
+            raise Away(f"--tester {self.url}: the tester has trouble of its own; try again later, or tell the tester")
         why = as_reason(found.get("refused")) if isinstance(found, dict) else None
         raise RefusedByTester(f"--tester {self.url}: the tester refuses: {say(why)}")
 
@@ -94,7 +98,7 @@ class Link:
             raise Away(f"--tester {self.url}: no answer ({said}); check the address and the network") from None
         finally:
             connection.close()
-        if not is_answer(request, answer.status, dict(answer.headers), content, self.tester):
+        if not is_answer(request, answer.status, answer.headers.get(SIGNATURE, ""), content, self.tester):
             raise Away(f"--tester {self.url}: who answers there is not the tester that `--tester-key` names")
         return answer.status, content
 

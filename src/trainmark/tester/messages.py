@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trainmark.reasons import Reason, reason
-from trainmark.store.files import BROKEN, write_whole
+from trainmark.store.files import BROKEN, write_all, write_whole
 from trainmark.trust import keys
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ PROTOCOL = "trainmark-tester/1"
 # Seconds by which the clocks of both may differ.
 WINDOW = 300
 MOST_TEXT = 1 << 20
+# The file of messages that were heard is written anew when it has so many lines, and twice as many as it had then.
+_LEAST_LINES = 10_000
 _PREFIX = "X-Trainmark-"
+SIGNATURE = f"{_PREFIX}Signature"
 _FORMS = {
     "key": "[0-9a-f]{64}",
     "time": "[0-9]{1,16}",
@@ -123,14 +126,14 @@ def answer_headers(answer: Answer, key: Ed25519PrivateKey) -> dict[str, str]:
     return {
         f"{_PREFIX}Nonce": answer.nonce,
         f"{_PREFIX}Digest": answer.digest,
-        f"{_PREFIX}Signature": key.sign(answer.signed()).hex(),
+        SIGNATURE: key.sign(answer.signed()).hex(),
     }
 
 
-def is_answer(request: Request, status: int, headers: Mapping[str, str], body: bytes, tester: str) -> bool:
+def is_answer(request: Request, status: int, signature: str, body: bytes, tester: str) -> bool:
     """Whether `body` is what the tester with that public key answered to this very request."""
     answer = Answer(status, tester, request.key, request.nonce, len(body), digest_of(body))
-    return right(tester, headers.get(f"{_PREFIX}Signature", ""), answer.signed())
+    return right(tester, signature, answer.signed())
 
 
 def right(public: str, signature: str, content: bytes) -> bool:
@@ -158,13 +161,13 @@ class Gate:
         self._file, self._known, self._clock = file, frozenset(known), clock
         self._lock = threading.Lock()
         self._last: dict[tuple[str, str], _Heard] = {}
+        self._lines = self._most_lines = 0
         for line in file.read_bytes().splitlines() if file.is_file() else ():
             try:
                 self._remember(msgspec.json.decode(line, type=_Heard))
             except BROKEN:
                 continue  # the last line of a tester that was killed
         self._forget()
-        write_whole(file, b"".join(_line(one) for one in self._last.values()), durable=True, mode=0o600)
 
     def admit(self, request: Request) -> None:
         """Refused, or written down: from now on this message is an old one."""
@@ -173,26 +176,36 @@ class Gate:
         off = request.time - self._clock()
         if abs(off) > WINDOW:
             raise Refused(401, reason("tester-clock", seconds=round(off), most=WINDOW))
-        heard = _Heard(request.key, request.session, request.sequence, request.time)
         with self._lock:
             last = self._last.get((request.key, request.session))
             if last is not None and request.sequence <= last.sequence:
                 raise Refused(409, reason("tester-replayed"))
+            # The latest moment that any message of the session has: a clock may have been set back.
+            moment = request.time if last is None else max(last.time, request.time)
+            heard = _Heard(request.key, request.session, request.sequence, moment)
+            if self._lines >= self._most_lines:
+                self._forget()
             handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(handle, _line(heard))
+                write_all(handle, _line(heard))
                 os.fsync(handle)
+            except OSError:
+                self._most_lines = 0  # half a line may be there: the next message begins with a new file
+                raise
             finally:
                 os.close(handle)
             self._remember(heard)
+            self._lines += 1
 
     def _remember(self, heard: _Heard) -> None:
         self._last[heard.key, heard.session] = heard
 
     def _forget(self) -> None:
-        """Sessions whose every message is too old by now to be let in again."""
+        """Sessions whose every message is too old by now to be let in again. The others get a line each in the file."""
         oldest = self._clock() - 2 * WINDOW
-        self._last = {name: one for name, one in self._last.items() if one.time >= oldest}
+        kept = {name: one for name, one in self._last.items() if one.time >= oldest}
+        write_whole(self._file, b"".join(map(_line, kept.values())), durable=True, mode=0o600)
+        self._last, self._lines, self._most_lines = kept, len(kept), max(_LEAST_LINES, 2 * len(kept))
 
 
 def _line(heard: _Heard) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import io
 import queue
 import re
 import socket
@@ -14,15 +15,17 @@ import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from trainmark import __version__
 from trainmark.errors import SiteError, UserError
 from trainmark.reasons import Reason, reason
 from trainmark.store.files import BROKEN
-from trainmark.tester import judging
+from trainmark.tester import PORT, judging
+from trainmark.tester.deadline import TimedReader
 from trainmark.tester.definition import Definition
 from trainmark.tester.messages import (
     MOST_TEXT,
@@ -40,8 +43,9 @@ from trainmark.trust import keys
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-PORT = 9527
+# A connection is one of few: for its headers, and for its body at the least rate (bytes per second), there is a time.
 _SILENT_SECONDS = 60.0
+_HEADER_SECONDS, _BODY_SECONDS, _LEAST_RATE = 20.0, 60.0, 64 << 10
 _MOST_CONNECTIONS = 64
 _CHUNK = 1 << 20
 # How often a result is judged that makes judging fail: at once, and whenever the tester is started again.
@@ -52,7 +56,7 @@ _OF_TICKET = re.compile(r"/v1/tickets/([0-9a-f]{32})/(heartbeat|result|verdict)"
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question for a ticket; the same one may be asked again when its answer was lost."""
 
-    asked: str
+    asked: Annotated[str, Meta(max_length=200)]
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -261,11 +265,21 @@ class _Server(ThreadingHTTPServer):
         """A client that went away, or speaks something else, is no news."""
 
 
+class _GoneError(Exception):
+    """The other side left, sent less than it said, or took too long."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "trainmark-tester", ""
     disable_nagle_algorithm = True
     server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._timed = TimedReader(self.connection, _HEADER_SECONDS, _SILENT_SECONDS)
+        self.rfile = io.BufferedReader(self._timed)
 
     def log_message(self, format: str, *args: Any) -> None:
         del format, args
@@ -278,8 +292,11 @@ class _Handler(BaseHTTPRequestHandler):
             status, value = 200, self._answered(request)
         except Refused as refused:
             status, value = refused.status, {"refused": refused.why}
-        except (ssl.SSLError, OSError, EOFError):
-            return  # the other side is gone, or sent less than it said
+        except _GoneError:
+            return
+        except Exception as error:  # a full disk, a damaged file: the tester's own, and no fault of who asks
+            self.server.tester.tell(reason("tester-trouble", why=_short(error)))
+            status, value = 503, {"refused": reason("tester-unable")}
         self._send(status, msgspec.json.encode(value))
 
     def _answered(self, request: Request) -> Any:
@@ -298,14 +315,18 @@ class _Handler(BaseHTTPRequestHandler):
             part.unlink(missing_ok=True)
 
     def _pieces(self, request: Request) -> Any:
-        """The body; EOFError when there is less of it, Refused when it is not the one that was signed."""
+        """The body; Refused when it is not the one that was signed."""
         if self.headers.get("Content-Length") != str(request.length) or self.headers.get("Transfer-Encoding"):
             raise Refused(400, reason("tester-not-a-message", what="length"))
         digest, left = hashlib.sha256(), request.length
+        self._timed.within(_BODY_SECONDS + request.length / _LEAST_RATE)
         while left:
-            piece = self.rfile.read(min(left, _CHUNK))
+            try:
+                piece = self.rfile.read(min(left, _CHUNK))
+            except OSError:
+                raise _GoneError from None
             if not piece:
-                raise EOFError
+                raise _GoneError
             digest.update(piece)
             left -= len(piece)
             yield piece
@@ -314,7 +335,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes) -> None:
         nonce, to = self.headers.get("X-Trainmark-Nonce", ""), self.headers.get("X-Trainmark-Key", "")
-        with contextlib.suppress(OSError, ssl.SSLError):
+        with contextlib.suppress(OSError):
+            self.connection.settimeout(_SILENT_SECONDS)
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

@@ -19,7 +19,7 @@ from trainmark.web.api.account_routes import Asked, asker_of
 from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
 from trainmark.web.service import database, jobs, timeline
-from trainmark.web.service.records import Job, JobDetail, JobSpec, Visibility
+from trainmark.web.service.records import MOST_PRIORITY, Job, JobDetail, JobSpec, Visibility
 from trainmark.web.service.timeline import JobEvent
 
 Filter = Annotated[str | None, Parameter(max_length=64)]
@@ -34,7 +34,7 @@ class Jobs(msgspec.Struct, frozen=True):
 
 
 class JobChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    priority: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    priority: Annotated[int, Meta(ge=0, le=MOST_PRIORITY)] | None = None
     visibility: Visibility | None = None
 
 

@@ -164,8 +164,10 @@ def compare_runs(
     language: Language = "en",
 ) -> Response[str]:
     """Whether one run is faster than another."""
-    sides = [Run(runs.folder(server, asker_of(request), one)) for one in (a, b)]
-    return shown(api.compare(*sides, metric=metric).report(format, language), format)
+    asker = asker_of(request)
+    sides = [Run(runs.folder(server, asker, one)) for one in (a, b)]
+    found = api.compare(*sides, runs=server.home.runs(asker.id), metric=metric)
+    return shown(found.report(format, language), format)
 
 
 @get("/history", **rules(Access.READ), media_type=MediaType.TEXT)
@@ -202,7 +204,7 @@ def end_share(request: Asked, server: Server, run: RunName, share: Number) -> No
 @get("/shared/{link:str}", **rules(Access.PUBLIC))
 def get_shared(server: Server, link: ShareLink) -> RunDetail:
     """The run of a link, for anybody who has it."""
-    return runs.shared(server, link)[0]
+    return runs.shared_detail(server, link)
 
 
 @get("/shared/{link:str}/report", **rules(Access.PUBLIC), media_type=MediaType.TEXT)

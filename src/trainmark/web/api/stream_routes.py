@@ -67,11 +67,12 @@ class _Followed:
 def _events(server: Server, stream: AsyncIterator[ServerSentEventMessage]) -> ServerSentEvent:
     if server.followers >= MOST_FOLLOWERS:
         raise TooMany(10)
-    server.followers += 1
 
     async def counted() -> AsyncIterator[ServerSentEventMessage]:
-        """For a while: who comes back after that is asked again who they are."""
+        """For a while: who comes back after that is asked again who they are. Whoever left before the first event is
+        not counted, for nobody would tell that they left."""
         until = time.monotonic() + server.settings.stream_seconds
+        server.followers += 1
         try:
             while (left := until - time.monotonic()) > 0:
                 yield await asyncio.wait_for(anext(stream), left)

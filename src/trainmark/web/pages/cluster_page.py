@@ -21,7 +21,7 @@ def _now(request: Asked, server: Server) -> dict[str, Any]:
     return {"hosts": hosts.listed(server, asker_of(request))}
 
 
-def _sites(request: Asked, server: Server) -> list[dict[str, Any]]:
+def known_sites(request: Asked, server: Server) -> list[dict[str, Any]]:
     """A site whose file is wrong is shown with what is wrong."""
     found: list[dict[str, Any]] = []
     for name in sites.names(server.home):
@@ -37,7 +37,7 @@ def _sites(request: Asked, server: Server) -> list[dict[str, Any]]:
 def cluster_page(request: Asked, server: Server) -> Response[Any]:
     """All hosts."""
     values = _now(request, server)
-    return view.render(request, server, "cluster.html", active="cluster", sites=_sites(request, server), **values)
+    return view.render(request, server, "cluster.html", active="cluster", sites=known_sites(request, server), **values)
 
 
 @get("/parts/cluster", **rules(Access.READ))

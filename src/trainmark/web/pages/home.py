@@ -24,10 +24,12 @@ def _now(request: Asked, server: Server) -> dict[str, Any]:
     with database.reading(server.engine) as connection:
         running = jobs.listed(connection, asker, state=JobState.RUNNING, limit=_MOST_RUNNING)
         waiting = jobs.listed(connection, asker, state=JobState.PENDING, limit=_MOST_WAITING)
+        counts = {str(one): jobs.count(connection, asker, one) for one in jobs.ACTIVE}
         newest = jobs.listed(connection, asker, limit=100)
     ended = [job for job in newest if JobState(job.state).ended]
     ended.sort(key=lambda job: -(job.ended or job.created))
     return {
+        "counts": counts,
         "running": [in_words(request, job) for job in running],
         "waiting": [in_words(request, job) for job in waiting],
         "ended": [in_words(request, job) for job in ended[:_MOST_ENDED]],

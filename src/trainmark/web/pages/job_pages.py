@@ -14,6 +14,8 @@ from trainmark.i18n import words
 from trainmark.i18n.speaker import say
 from trainmark.run import control
 from trainmark.spec.states import JobState
+from trainmark.store import journal
+from trainmark.store.rundir import MANIFEST
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.api.job_routes import JobName
@@ -26,6 +28,8 @@ from trainmark.web.service.records import Job, JobDetail
 TABS = ("overview", "console", "metrics", "files", "plan", "events")
 _PAGE = 50
 _MOST_ROUNDS = 200
+# Tones of states in the order in which their rounds are listed; the others follow.
+_FIRST = {"run": 0, "bad": 1, "warn": 1}
 Text = Annotated[str, Parameter(max_length=64)]
 State = Annotated[str, Parameter(query="state", max_length=64)]
 Before = Annotated[int | None, Parameter(ge=1, le=2**31 - 1)]
@@ -107,26 +111,36 @@ def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: 
 
 
 def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
-    """Rounds as far as they are; the newest and those that did not succeed matter most where there are many."""
+    """Rounds as far as they are: those that run first, then those that went wrong, whatever there is no room for."""
     language = view.language_of(request)
     rounds: list[dict[str, Any]] = []
-    if job.run is not None:
+    torn, problem = 0, ""
+    run = jobs.need_run(server, asker_of(request), job.id) if job.run is not None else None
+    if run is not None and (run.path / MANIFEST).exists():  # before, it is being made; after, it was removed
         try:
-            status = control.status(jobs.need_run(server, asker_of(request), job.id))
+            status = control.status(run)
             rounds = [
                 {
                     "case": one.case,
                     "round": one.round,
                     "attempt": one.attempt,
                     "state": str(one.state),
-                    "what": one.progress.text(one.unit) if one.progress else say(one.reason, language),
+                    "what": one.progress.text(one.unit, language) if one.progress else say(one.reason, language),
                 }
                 for one in status.rounds
             ]
-        except UserError:
-            rounds = []  # it is being made just now
+            torn = len(journal.read(run.path).warnings)
+        except UserError as error:
+            problem = words.error(str(error), language)
     done = sum(1 for one in rounds if JobState(one["state"]).ended)
-    return {"rounds": rounds[:_MOST_ROUNDS], "more_rounds": max(0, len(rounds) - _MOST_ROUNDS), "done": done}
+    rounds.sort(key=lambda one: _FIRST.get(view.tone(one["state"]), len(_FIRST)))
+    return {
+        "rounds": rounds[:_MOST_ROUNDS],
+        "more_rounds": max(0, len(rounds) - _MOST_ROUNDS),
+        "done": done,
+        "problem": problem,
+        "torn": torn,
+    }
 
 
 @get("/jobs/{job:str}", **rules(Access.READ))

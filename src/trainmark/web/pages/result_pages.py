@@ -28,7 +28,6 @@ from trainmark.web.service import runs
 from trainmark.web.service.errors import NotFound
 
 _PAGE = 50
-_MOST_COMPARED = 8
 # Of the newest runs: whose cases are offered on the page of histories.
 _LOOKED_AT = 30
 METRICS = ("throughput", "step_time_median", "final_loss", "goodput")
@@ -85,7 +84,7 @@ def report_page(request: Asked, server: Server, run: RunName) -> Response[Any]:
 def compare_page(
     request: Asked,
     server: Server,
-    run: Annotated[list[RunName] | None, Parameter(query="run", max_items=_MOST_COMPARED)] = None,
+    run: Annotated[list[RunName] | None, Parameter(query="run", max_items=view.MOST_COMPARED)] = None,
     metric: Annotated[str, Parameter(max_length=40)] = "throughput",
 ) -> Response[Any]:
     """Whether other runs are faster than the first."""
@@ -94,7 +93,7 @@ def compare_page(
     if len(names) > 1:
         sides = [Run(runs.folder(server, asker, name)) for name in names]
         try:
-            values |= _embedded(request, api.compare(*sides, metric=metric).record)
+            values |= _embedded(request, api.compare(*sides, runs=server.home.runs(asker.id), metric=metric).record)
         except NotFound:
             raise
         except UserError as error:

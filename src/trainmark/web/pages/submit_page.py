@@ -15,9 +15,10 @@ from trainmark.spec import workload as workloads
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.pages import view
+from trainmark.web.pages.cluster_page import known_sites
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import database, hosts, jobs, sites, templates
+from trainmark.web.service import database, hosts, jobs, templates
 from trainmark.web.service.records import JobSpec
 
 _NEW = JobSpec(name="my-benchmark", suite="quick")
@@ -50,7 +51,7 @@ def submission_page(
     spec = msgspec.structs.replace(jobs.detail(server, asker, source).spec, seed=None) if source else _NEW
     with database.reading(server.engine) as connection:
         found = templates.listed(connection, asker)
-    known = [sites.info(server.home, server.rules, name) for name in sites.names(server.home)]
+    known = [one["info"] for one in known_sites(request, server) if one["info"]]
     data = {
         **_catalogue(),
         "spec": msgspec.to_builtins(spec),
@@ -59,7 +60,6 @@ def submission_page(
         ],
         "free": [msgspec.to_builtins(one) for one in hosts.devices(server, asker)],
         "templates": [msgspec.to_builtins(one) for one in found],
-        "priority": 1000 if asker.role == "admin" else jobs.USERS_PRIORITY,
     }
     return view.render(
         request,
@@ -71,7 +71,6 @@ def submission_page(
         templates=found,
         shipped=templates.SHIPPED,
         data=view.as_json(data),
-        most_priority=data["priority"],
     )
 
 

@@ -20,11 +20,14 @@ from trainmark.i18n.speaker import LANGUAGES, say
 from trainmark.i18n.texts import label
 from trainmark.web.pages import assets
 from trainmark.web.server import Server
+from trainmark.web.service import jobs
 from trainmark.web.service.records import Principal
 
 LANGUAGE_COOKIE, THEME_COOKIE = "trainmark-language", "trainmark-theme"
 THEMES = ("auto", "light", "dark")
 _JS = "web.js."
+# Runs that one page compares.
+MOST_COMPARED = 8
 _TONES = {"SUCCEEDED": "good", "RUNNING": "run", "PENDING": "calm", "CANCELLED": "calm", "SKIPPED": "calm"}
 _WARNING = ("PREEMPTED", "INVALID")
 
@@ -39,7 +42,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(when=when, span=span, size=size, tone=tone, quoted=lambda text: quote(str(text), safe=""))
-    made.globals.update(now=time.time, version=__version__)
+    made.globals.update(now=time.time, version=__version__, most_compared=MOST_COMPARED)
     return made
 
 
@@ -56,12 +59,27 @@ def theme_of(request: Request[Any, Any, Any]) -> str:
     return chosen if chosen in THEMES else "auto"
 
 
+def base_of(server: Server) -> str:
+    """What stands before every path of this server where a proxy gives it a folder; mostly nothing."""
+    return server.settings.root_path.rstrip("/")
+
+
+def asked_for(request: Request[Any, Any, Any], server: Server) -> str:
+    """The path and query of a request below `base_of`. The scope's path has the base in it or not, as the proxy sends
+    it; `request.url` would put it before once more."""
+    base, path = base_of(server), request.scope["path"]
+    if base and (path == base or path.startswith(f"{base}/")):
+        path = path.removeprefix(base) or "/"
+    query = request.scope["query_string"].decode("latin-1")
+    return f"{quote(path)}?{query}" if query else quote(path)
+
+
 def render(
     request: Request[Any, Any, Any], server: Server, template: str, status: int = 200, **values: Any
 ) -> Response[str]:
     """A page, or a part of one, in the reader's language."""
     language = language_of(request)
-    base = server.settings.root_path.rstrip("/")
+    base = base_of(server)
     reader = request.scope.get("user")
     known = {
         "t": lambda key, *arguments: say(label(f"web.{key}", *arguments), language),
@@ -72,8 +90,10 @@ def render(
         "language": language,
         "theme": theme_of(request),
         "base": base,
-        "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        "here": asked_for(request, server),
         "reader": reader if isinstance(reader, Principal) else None,
+        "most_priority": jobs.most_priority(reader) if isinstance(reader, Principal) else 0,
+        "has_word": lambda key: f"web.{key}" in LABELS,
     }
     text = _environment().get_template(template).render({**known, **values})
     return Response(text, media_type=MediaType.HTML, status_code=status)

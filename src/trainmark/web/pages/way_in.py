@@ -43,11 +43,17 @@ def link_page(request: Asked, server: Server) -> Response[Any]:
 
 
 def _remember(server: Server, name: str, value: str, after: str) -> Response[Any]:
-    path = server.settings.root_path or "/"
+    base = view.base_of(server)
     kept = Cookie(
-        key=name, value=value, path=path, max_age=_YEAR, samesite="lax", httponly=True, secure=server.settings.secure
+        key=name,
+        value=value,
+        path=base or "/",
+        max_age=_YEAR,
+        samesite="lax",
+        httponly=True,
+        secure=server.settings.secure,
     )
-    return Redirect(local(after), status_code=303, cookies=[kept])
+    return Redirect(base + local(after), status_code=303, cookies=[kept])
 
 
 @get("/language/{name:str}", **rules(Access.PUBLIC))
@@ -81,9 +87,9 @@ def signed_out(request: Asked, error: NotAuthorizedException) -> Response[Any]:
     """Whoever reads is asked who they are, and comes back to the page that they wanted."""
     if not _is_page(request):
         return errors.of_http(request, error)
-    base = _server(request).settings.root_path.rstrip("/")
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return Redirect(f"{base}/sign-in?next={quote(wanted, safe='/')}", status_code=303)
+    server = _server(request)
+    wanted = quote(view.asked_for(request, server), safe="/")
+    return Redirect(f"{view.base_of(server)}/sign-in?next={wanted}", status_code=303)
 
 
 def of_user(request: Asked, error: UserError) -> Response[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, and_, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, Select, and_, func, insert, or_, select, update
 
 from trainmark.i18n.speaker import say
 from trainmark.reasons import Reason, reason
@@ -18,7 +18,7 @@ from trainmark.store.rundir import RunDir
 from trainmark.web.server import Server
 from trainmark.web.service import audit, database, job_plans, sites
 from trainmark.web.service.errors import Conflict, NotFound, Refused
-from trainmark.web.service.records import Job, JobDetail, JobSpec, Principal, Visibility
+from trainmark.web.service.records import MOST_PRIORITY, Job, JobDetail, JobSpec, Principal, Visibility
 from trainmark.web.service.tables import jobs, members, users
 
 ACTIVE = (JobState.PENDING, JobState.RUNNING)
@@ -87,8 +87,13 @@ def dry_run(server: Server, asker: Principal, spec: JobSpec) -> dict[str, Any]:
     return {**job_plans.preview(plan, spec), "needs": job_plans.needs(server.rules, spec, plan)}
 
 
+def most_priority(asker: Principal) -> int:
+    """The highest that one may choose."""
+    return MOST_PRIORITY if asker.role == "admin" else USERS_PRIORITY
+
+
 def _check_priority(asker: Principal, priority: int) -> None:
-    if priority > USERS_PRIORITY and asker.role != "admin":
+    if priority > most_priority(asker):
         raise Refused(f"priority: above {USERS_PRIORITY} is for admins")
 
 
@@ -154,6 +159,12 @@ def listed(
     if before is not None:
         asked = asked.where(jobs.c.number < before)
     return [record(row) for row in connection.execute(asked).mappings()]
+
+
+def count(connection: Connection, asker: Principal, state: JobState) -> int:
+    """How many jobs that one may see are in a state."""
+    asked = visible(asker).where(jobs.c.state == state).with_only_columns(func.count(jobs.c.id))
+    return int(connection.execute(asked).scalar_one())
 
 
 def detail(server: Server, asker: Principal, name: str) -> JobDetail:

@@ -12,6 +12,8 @@ Role = Literal["admin", "user", "viewer"]
 # an admin may do.
 Scope = Literal["read", "submit", "metrics", "admin"]
 Visibility = Literal["private", "group", "all"]
+# Of a job; users may choose less (`jobs.USERS_PRIORITY`).
+MOST_PRIORITY = 1000
 SCOPES: tuple[Scope, ...] = ("read", "submit", "metrics", "admin")
 
 UserName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9._-]{0,31}\Z", max_length=32)]
@@ -100,7 +102,7 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # None: a benchmark takes its hosts whole, a command its devices.
     whole_host: bool | None = None
     image: Annotated[str, Meta(max_length=300)] | None = None
-    priority: Annotated[int, Meta(ge=0, le=1000)] = 100
+    priority: Annotated[int, Meta(ge=0, le=MOST_PRIORITY)] = 100
     preemptible: bool = False
     # Of the site's own scheduler, where server.yaml allows it.
     qos: Name | None = None

@@ -61,6 +61,12 @@ class CaseInfo(msgspec.Struct, frozen=True):
     unit: str
 
 
+class RunHead(msgspec.Struct, frozen=True):
+    """A run without its results, which take a while to make."""
+
+    run: RunInfo
+
+
 class RunDetail(msgspec.Struct, frozen=True):
     run: RunInfo
     results: list[CaseInfo]
@@ -211,15 +217,26 @@ def end_share(server: Server, asker: Principal, name: str, number: int, address:
         audit.note(connection, asker.name, "run.unshare", row["run"], address)
 
 
-def shared(server: Server, link: str) -> tuple[RunDetail, RunDir]:
-    """What a link shows. It ends with its time, and when its maker is disabled."""
+def shared(server: Server, link: str) -> tuple[RunHead, RunDir]:
+    """The run that a link shows."""
+    row = _shared(server, link)
+    run = _folder(server, row)
+    return RunHead(_info(row, summarise(run.path))), run
+
+
+def shared_detail(server: Server, link: str) -> RunDetail:
+    return _detail(server, _shared(server, link))
+
+
+def _shared(server: Server, link: str) -> RowMapping:
+    """The job of a link. It ends with its time, and when its maker is disabled."""
     asked: Any = select(table, users.c.name.label("owner")).join(users, users.c.id == table.c.owner_id)
     asked = asked.join(shares, shares.c.job_number == table.c.number)
     maker = users.alias("maker")
     asked = asked.join(maker, maker.c.id == shares.c.user_id).where(maker.c.disabled.is_(False))
     asked = asked.where(shares.c.hash == credentials.hash_of(link), shares.c.expires > time.time())
     with database.reading(server.engine) as connection:
-        row = connection.execute(asked).mappings().first()
+        row: RowMapping | None = connection.execute(asked).mappings().first()
     if row is None:
         raise NotFound("this link is not valid, or has ended")
-    return _detail(server, row), _folder(server, row)
+    return row

@@ -1,23 +1,17 @@
-"""Secrets of users: encrypted in the database, handed to jobs as files, never shown again.
+"""Secrets of users: encrypted in the database, never shown again. Nothing hands them to jobs yet.
 
 The owner and the name are bound to it: a row that was copied to another user or name is of no use.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from trainmark.agent import private
-from trainmark.errors import SiteError
-from trainmark.store.files import write_whole
 from trainmark.web.server import Server
 from trainmark.web.service import audit, database, sealing
 from trainmark.web.service.errors import Conflict, NotFound
@@ -60,38 +54,6 @@ def remove(server: Server, asker: Principal, name: str, address: str) -> None:
         if connection.execute(delete(secrets).where(*own)).rowcount != 1:
             raise NotFound(f"no secret `{name}` of yours")
         audit.note(connection, asker.name, "secret.remove", name, address)
-
-
-def check(server: Server, owner: int, names: Sequence[str]) -> None:
-    """NotFound for a name that the owner has no secret of."""
-    with database.reading(server.engine) as connection:
-        asked = select(secrets.c.name).where(secrets.c.owner_id == owner, secrets.c.name.in_(names))
-        missing = sorted(set(names) - set(connection.execute(asked).scalars()))
-    if missing:
-        raise NotFound(f"no secret {', '.join(missing)} of yours")
-
-
-def secrets_for_job(
-    server: Server, owner: int, names: Sequence[str], folder: Path, uid: int | None = None
-) -> list[Path]:
-    """Writes each as `folder/NAME`, mode 0600 in a folder of mode 0700, for the account `uid` if one is named. Whoever
-    starts the job names the folder to it, and removes it when the job has ended."""
-    check(server, owner, names)
-    with database.reading(server.engine) as connection:
-        asked = select(secrets.c.name, secrets.c.value)
-        rows = connection.execute(asked.where(secrets.c.owner_id == owner, secrets.c.name.in_(names))).all()
-    private.keep_folder(str(folder))
-    made = []
-    for row in rows:
-        file, value = folder / row.name, sealing.unseal(server.key, _purpose(owner, row.name), bytes(row.value))
-        if value is None:
-            raise SiteError(f"secret `{row.name}` cannot be read with the server's key; its owner must set it again")
-        write_whole(file, value, durable=False, mode=private.FILE)
-        made.append(file)
-    if uid is not None:
-        for path in (*made, folder):
-            os.chown(path, uid, -1, follow_symlinks=False)
-    return sorted(made)
 
 
 def _purpose(owner: int, name: str) -> str:

@@ -3,7 +3,7 @@
 const ESCAPE = /\x1b\[([0-9;:?<=>]*)[ -/]*([@-~])|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)|\x1b[ -/]*[0-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 
 // What stays of a line that a progress bar wrote over and over: what follows its last return.
-function overwritten(text) {
+export function overwritten(text) {
   const line = text.replace(/\r+$/, "");
   const at = line.lastIndexOf("\r");
   return at < 0 ? line : line.slice(at + 1);

@@ -1,6 +1,6 @@
 // What ranks write, live: opens at the end, reads backwards as one scrolls up, keeps only what is looked at.
 import { api, ask, follow, make, say } from "./api.js";
-import { draw, plain } from "./ansi.js";
+import { draw, overwritten, plain } from "./ansi.js";
 
 const root = document.querySelector("[data-console]");
 const at = (name) => root.querySelector(`[data-${name}]`);
@@ -22,31 +22,34 @@ const size = (bytes) => (bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : bytes 
 // Of each rank: its file, how much of it there is, from which byte on it is loaded, and a line that has no end yet.
 const logs = new Map();
 
-function cut(text) {
-  return text.length > MOST_LETTERS ? text.slice(0, MOST_LETTERS) + say("cut", text.length - MOST_LETTERS) : text;
+// `more`: letters of it that were not kept.
+function cut(text, more = 0) {
+  const left = Math.max(0, text.length - MOST_LETTERS) + more;
+  return left ? text.slice(0, MOST_LETTERS) + say("cut", left) : text;
 }
+
+// A progress bar is cut after it wrote over itself: what it says last is what is shown.
+const entry = (log, line, more = 0) => ({ rank: log.rank, text: cut(overwritten(line), more) });
 
 function split(log, text, final) {
   const whole = (log.rest + text).split("\n");
-  log.rest = final ? "" : whole.pop();
+  if (overwritten(whole[0]).length < whole[0].replace(/\r+$/, "").length) log.dropped = 0;
+  const rest = final ? "" : whole.pop();
   if (final && whole.at(-1) === "") whole.pop();
-  // A line of many megabytes is kept only as far as it is shown.
-  if (log.rest.length > MOST_LETTERS) {
-    log.dropped += log.rest.length - MOST_LETTERS;
-    log.rest = log.rest.slice(0, MOST_LETTERS);
-  }
-  if (whole.length && log.dropped) {
-    whole[0] = whole[0].slice(0, MOST_LETTERS) + say("cut", log.dropped);
-    log.dropped = 0;
-  }
-  return whole.map((line) => ({ rank: log.rank, text: cut(line) }));
+  const found = whole.map((line, index) => entry(log, line, index ? 0 : log.dropped));
+  if (whole.length) log.dropped = 0;
+  // A line of many megabytes is kept only as far as it is shown; a return at its end still counts.
+  const open = overwritten(rest);
+  log.dropped += Math.max(0, open.length - MOST_LETTERS);
+  log.rest = open.slice(0, MOST_LETTERS) + (rest.endsWith("\r") ? "\r" : "");
+  return found;
 }
 
 async function range(log, from, to) {
   const answer = await fetch(api(`/jobs/${job}/files/run/${log.path}`), { headers: { range: `bytes=${from}-${to - 1}` } });
-  if (answer.status === 416) return "";
+  if (answer.status === 416) return new Uint8Array();
   if (!answer.ok) throw new Error(answer.statusText);
-  return new TextDecoder().decode(await answer.arrayBuffer());
+  return new Uint8Array(await answer.arrayBuffer());
 }
 
 // The newest attempt is the one whose log changed last.
@@ -86,21 +89,19 @@ async function earlier(log, most, mine = generation) {
   log.reading = true;
   const from = Math.max(0, log.from - most);
   try {
-    let text = await range(log, from, log.from);
+    const bytes = await range(log, from, log.from);
     if (mine !== generation) return 0;
-    const bytes = new TextEncoder().encode(text);
-    let begin = from;
+    let begin = 0;
     if (from > 0) {
-      // A line that is longer than the piece is shown in pieces.
-      const first = text.indexOf("\n") + 1;
-      const cut_at = first < text.length ? first : 0;
-      begin = cut_at ? from + bytes.length - new TextEncoder().encode(text.slice(cut_at)).length : from;
-      if (cut_at) text = text.slice(cut_at);
+      // The piece begins within a line, and perhaps within a letter. A line that is longer than it is shown in pieces.
+      const first = bytes.indexOf(0x0a) + 1;
+      if (first < bytes.length) begin = first;
+      while (begin < Math.min(4, bytes.length) && (bytes[begin] & 0xc0) === 0x80) begin++;
     }
-    log.from = Math.min(begin, log.from - 1);
-    const found = text.split("\n");
+    log.from = Math.min(from + begin, log.from - 1);
+    const found = new TextDecoder().decode(bytes.subarray(begin)).split("\n");
     if (found.at(-1) === "") found.pop();
-    lines.unshift(...found.map((line) => ({ rank: log.rank, text: cut(line) })));
+    lines = found.map((line) => entry(log, line)).concat(lines);
     return found.length;
   } finally {
     log.reading = false;
@@ -109,7 +110,7 @@ async function earlier(log, most, mine = generation) {
 
 function take(kind, piece) {
   if (kind === "end") {
-    for (const log of logs.values()) if (log.rest) lines.push(...split(log, "", true));
+    for (const log of logs.values()) if (log.rest) for (const one of split(log, "", true)) lines.push(one);
     at("status").textContent = say("console_ended");
     draw_rows();
     return "end";
@@ -122,7 +123,7 @@ function take(kind, piece) {
   }
   const log = logs.get(piece.rank);
   log.end = piece.end;
-  lines.push(...split(log, piece.text, false));
+  for (const one of split(log, piece.text, false)) lines.push(one);
   if (lines.length > MOST_LINES) {
     lines.splice(0, lines.length - MOST_LINES);
     for (const one of logs.values()) one.from = 0;

@@ -29,10 +29,21 @@ function cells(line, mark) {
   return [...found, value];
 }
 
+// Why there is no file: it may have been removed since the page was made.
+async function refusal(answer) {
+  try {
+    return (await answer.json()).detail;
+  } catch {
+    return answer.statusText;
+  }
+}
+
 async function shown(address, name) {
   const end = name.split(".").pop().toLowerCase();
   if (PICTURES[end]) {
-    const data = await (await fetch(api(address))).arrayBuffer();
+    const answer = await fetch(api(address));
+    if (!answer.ok) throw new Error(await refusal(answer));
+    const data = await answer.arrayBuffer();
     const reader = new FileReader();
     const url = await new Promise((done) => {
       reader.onload = () => done(reader.result);
@@ -42,6 +53,7 @@ async function shown(address, name) {
   }
   const answer = await fetch(api(address), { headers: { range: `bytes=0-${MOST - 1}` } });
   if (answer.status === 416) return [make("p", { className: "muted" }, say("file_empty"))];
+  if (!answer.ok) throw new Error(await refusal(answer));
   const data = new Uint8Array(await answer.arrayBuffer());
   if (data.subarray(0, 4096).includes(0)) return [make("p", { className: "muted" }, say("file_binary"))];
   const text = new TextDecoder().decode(data);
@@ -64,7 +76,7 @@ document.addEventListener("click", async (event) => {
   if (!node) return;
   const close = make("button", { type: "button", className: "button" }, say("close"));
   const place = make("div", { className: "preview" }, make("p", { className: "muted" }, say("loading")));
-  const box = make("dialog", { className: "wide" }, make("h2", {}, node.dataset.name), place, make("div", { className: "buttons" }, close));
+  const box = make("dialog", { className: "broad" }, make("h2", {}, node.dataset.name), place, make("div", { className: "buttons" }, close));
   box.setAttribute("aria-label", node.dataset.name);
   close.addEventListener("click", () => box.close());
   box.addEventListener("close", () => box.remove());

@@ -7,15 +7,17 @@ const table = document.querySelector("[data-jobs]");
 const bulk = document.querySelector("[data-bulk]");
 // Runs are compared, and only jobs are stopped.
 const stop = bulk.querySelector("[data-bulk-stop]");
+const MOST_COMPARED = Number(table.dataset.jobs);
 const chosen = () => [...table.querySelectorAll("input[type=checkbox]:checked")];
 
 function show() {
   const found = chosen();
   for (const node of table.querySelectorAll("tbody tr")) node.classList.toggle("selected", !!node.querySelector("input[type=checkbox]:checked"));
   bulk.hidden = found.length === 0;
-  bulk.querySelector("[data-count]").textContent = say("chosen", found.length);
+  const many = found.length > MOST_COMPARED;
+  bulk.querySelector("[data-count]").textContent = many ? say("compare_most", found.length, MOST_COMPARED) : say("chosen", found.length);
   if (stop) stop.disabled = !found.some((node) => node.dataset.active === "1");
-  bulk.querySelector("[data-bulk-compare]").disabled = found.length < 2 || found.some((node) => node.dataset.run !== "1");
+  bulk.querySelector("[data-bulk-compare]").disabled = many || found.length < 2 || found.some((node) => node.dataset.run !== "1");
 }
 table.addEventListener("change", show);
 table.addEventListener("filled", show);

@@ -4,6 +4,7 @@ import { tick } from "./times.js";
 
 const parts = [...document.querySelectorAll("[data-live]")];
 const shown = new WeakMap();
+const TYPED = "input:not([type=checkbox]), textarea";
 let waiting = false;
 let again = false;
 
@@ -13,6 +14,11 @@ async function refill(part) {
   if (!answer.ok) return;
   const text = await answer.text();
   if (text === shown.get(part)) return;
+  // Whoever types into it is not disturbed; it is filled when they are done.
+  if (part.contains(document.activeElement) && document.activeElement.matches(TYPED)) {
+    document.activeElement.addEventListener("blur", () => void refresh(), { once: true });
+    return;
+  }
   shown.set(part, text);
   const kept = new Set([...part.querySelectorAll("input:checked")].map((node) => node.value));
   const focus = part.contains(document.activeElement) ? document.activeElement.dataset.key : null;

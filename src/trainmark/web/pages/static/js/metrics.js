@@ -95,7 +95,10 @@ class Panel {
     if (!this.plot) return;
     const where = index ?? this.plot.data[0].length - 1;
     [...this.legend.children].forEach((node, number) => {
-      const value = this.plot.data[number + 1]?.[where];
+      const column = this.plot.data[number + 1] || [];
+      let from = where;
+      while (from > 0 && column[from] === undefined) from--; // another node's row
+      const value = column[from];
       node.lastChild.textContent = value === null || value === undefined ? "" : short(value);
     });
   }
@@ -144,13 +147,16 @@ async function find() {
 }
 at("attempt").addEventListener("change", (event) => {
   chosen = event.target.value;
-  nodes.clear();
+  nodes = new Map();
   zoom(null);
   turn();
 });
 
-// Of each node: how far its file was read, and its samples.
-const nodes = new Map();
+// Of each node: how far its file was read, and its samples. Another attempt has a map of its own, so that an answer that
+// comes late goes nowhere.
+let nodes = new Map();
+// Turns that wait for answers; two at once would read the same bytes twice.
+let reading = Promise.resolve();
 async function read(file) {
   let node = nodes.get(file.path);
   if (!node) nodes.set(file.path, (node = { at: Math.max(0, file.bytes - MOST), rest: "", samples: [], skip: file.bytes > MOST }));
@@ -191,7 +197,7 @@ function show() {
   const begin = Math.min(...[...nodes.values()].map((node) => node.samples[0]?.t ?? Infinity));
   for (const [key, title, unit, value] of PANELS) {
     const rows = [];
-    const names = new Set();
+    const hosts = new Map(); // of each name, whose samples give it
     let number = 0;
     for (const [path, node] of nodes) {
       const host = path.split("/").at(-2).replace(/_noderank\d+$/, "");
@@ -200,13 +206,15 @@ function show() {
       for (const sample of node.samples) {
         const values = value(sample) || {};
         const named = several ? Object.fromEntries(Object.entries(values).map(([name, figure]) => [`${host} ${name}`, figure])) : values;
-        for (const name of Object.keys(named)) names.add(name);
-        rows.push([(sample.t - begin) / 1e9, named]);
+        for (const name of Object.keys(named)) hosts.set(name, path);
+        rows.push([(sample.t - begin) / 1e9, path, named]);
       }
     }
     rows.sort((one, other) => one[0] - other[0]);
-    const listed = [...names];
-    const columns = [rows.map(([x]) => x), ...listed.map((name) => rows.map(([, values]) => values[name] ?? null))];
+    const listed = [...hosts.keys()];
+    // `undefined`: the row is another node's, and the line goes on; `null`: this node has no figure here, a gap.
+    const column = (name) => rows.map(([, path, values]) => values[name] ?? (path === hosts.get(name) ? null : undefined));
+    const columns = [rows.map(([x]) => x), ...listed.map(column)];
     if (!panels.has(key)) panels.set(key, new Panel(title, unit));
     panels.get(key).show(listed, columns);
   }
@@ -229,11 +237,12 @@ async function curves() {
 }
 
 let turns = 0;
-async function turn() {
+const turn = () => (reading = reading.then(turn_once));
+async function turn_once() {
   try {
     if (turns % 5 === 0 || !attempts.length) await find();
     const current = attempts.find((one) => one.key === chosen) || attempts[0];
-    if (current && !chosen && nodes.size && !nodes.has(current.files[0].path)) nodes.clear();
+    if (current && !chosen && nodes.size && !nodes.has(current.files[0].path)) nodes = new Map();
     if (current) {
       await Promise.all(current.files.slice(0, 8).map(read));
       show();
@@ -250,12 +259,19 @@ async function turn() {
 addEventListener("resize", () => {
   for (const panel of panels.values()) panel.plot?.setSize({ width: Math.max(240, panel.place.clientWidth), height: 190 });
 });
+async function has_ended() {
+  try {
+    return !["PENDING", "RUNNING"].includes((await ask("GET", `/jobs/${job}`)).job.state);
+  } catch {
+    return false; // the server is away: it is asked again
+  }
+}
 async function go() {
   for (;;) {
     if (!document.hidden) await turn();
     if (over) return;
     await new Promise((resume) => setTimeout(resume, 1000));
-    if (turns % 5 === 0) over = !["PENDING", "RUNNING"].includes((await ask("GET", `/jobs/${job}`)).job.state);
+    if (turns % 5 === 0) over = await has_ended();
   }
 }
 go();

@@ -15,6 +15,10 @@ const BENCHMARK_ONLY = ["suite", "preset", "seconds", "set"];
 
 let spec = data.spec;
 let kind = spec.command === null || spec.command === undefined ? "benchmark" : "command";
+// What the YAML says, as it was read last.
+let said = {};
+// Of a case id, what follows `@`; the form has no field for it.
+let variant = "";
 let kept = { command: spec.command || "python train.py\n", suite: spec.suite || "quick" };
 
 // Only what differs from what holds anyway.
@@ -55,6 +59,7 @@ function read_yaml() {
     show_error("yaml", say("yaml_unknown", unknown.join(", ")));
     return false;
   }
+  said = found;
   spec = { ...data.defaults, ...found };
   kind = "command" in found ? "command" : "benchmark";
   if (spec.command) kept.command = spec.command;
@@ -63,12 +68,18 @@ function read_yaml() {
   return true;
 }
 
+// What a list does not offer is put into it: it may be new, or another server's, and the API says what is wrong with it.
+function choose(select, value) {
+  const wanted = String(value);
+  if (wanted !== "" && ![...select.options].some((one) => one.value === wanted)) select.append(new Option(wanted, wanted));
+  select.value = wanted;
+}
+
 function fill() {
   for (const name of FIELDS) {
-    const node = at(name);
-    const value = spec[name] ?? "";
-    if (node.tagName === "SELECT" && value !== "" && ![...node.options].some((one) => one.value === String(value))) node.append(new Option(String(value), String(value)));
-    node.value = value;
+    const [node, value] = [at(name), spec[name] ?? ""];
+    if (node.tagName === "SELECT") choose(node, value);
+    else node.value = value;
   }
   for (const name of CHECKS) at(name).checked = Boolean(spec[name]);
   at("command").value = kept.command;
@@ -85,20 +96,22 @@ function fill_suite() {
     select.value = ":own";
   } else if (suite.includes(":")) {
     select.value = ":case";
+    const mark = suite.indexOf("@");
+    variant = mark < 0 ? "" : suite.slice(mark);
     const [workload, framework, device, nodes, processes, rounds] = suite.split("@")[0].split(":");
-    at("workload").value = workload;
+    choose(at("workload"), workload);
     fill_frameworks(framework);
-    at("case_device").value = device || "auto";
+    choose(at("case_device"), device || "auto");
     at("case_nodes").value = nodes || "1";
     at("case_processes").value = processes || "auto";
     at("case_rounds").value = rounds || "3";
-  } else select.value = suite;
+  } else choose(select, suite);
 }
 
 function fill_frameworks(wanted) {
   const found = data.workloads.find((one) => one.name === at("workload").value);
   at("framework").replaceChildren(...(found?.frameworks || []).map((name) => new Option(name, name)));
-  if (wanted && found?.frameworks.includes(wanted)) at("framework").value = wanted;
+  if (wanted) choose(at("framework"), wanted);
 }
 
 function show_kind() {
@@ -146,7 +159,7 @@ function read_form() {
     found.command = null;
     found.env = {};
     const suite = at("suite").value;
-    if (suite === ":case") found.suite = ["workload", "framework", "case_device", "case_nodes", "case_processes", "case_rounds"].map((name) => at(name).value).join(":");
+    if (suite === ":case") found.suite = ["workload", "framework", "case_device", "case_nodes", "case_processes", "case_rounds"].map((name) => at(name).value).join(":") + variant;
     else if (suite === ":own") found.suite = kept.suite;
     else found.suite = suite;
     kept.suite = found.suite;
@@ -189,7 +202,7 @@ async function trying(button, act) {
   if (!read_yaml()) return;
   button.disabled = true;
   try {
-    await act(short(spec));
+    await act({ name: "", ...said });
   } catch (problem) {
     refused(problem);
   } finally {
@@ -253,7 +266,10 @@ for (const node of form.querySelectorAll("[data-kind]")) {
 }
 form.addEventListener("input", (event) => {
   if (event.target === text) return void read_yaml();
-  if (event.target.name === "workload") fill_frameworks();
+  if (event.target.name === "workload") {
+    variant = ""; // it was the other workload's
+    fill_frameworks();
+  }
   show_kind();
   read_form();
 });
