@@ -103,8 +103,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Cli, dict[str, str]
     """A folder with two runs, which commands of all pages share as a reader's folder would be."""
     folder = tmp_path_factory.mktemp("docs")
     cli = Cli(folder)
-    for _ in range(2):
-        cli("run", *_CASE, "--no-check")
+    # As of each test: a run of the one who tests would be waited for.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINMARK_CACHE", str(folder / "cache"))
+        for _ in range(2):
+            cli("run", *_CASE, "--no-check")
     first, second = sorted(run.name for run in cli.runs.iterdir() if (run / "manifest.json").is_file())
     (folder / "sites").mkdir()
     for site in (ROOT / "sites").glob("*.yaml"):
