@@ -6,6 +6,7 @@ The acceptance needs several hosts, which the lab makes: that one runs as root.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -93,7 +94,9 @@ def _lab(verb: str, *options: str) -> None:
 
 def _trainmark(folder: Path, *argv: str) -> None:
     """A result that does not count is shown as such: only bad input ends the gallery."""
-    done = subprocess.run([sys.executable, "-m", "trainmark", *argv], cwd=folder, check=False)
+    # Pages show variables: those of the machine that made them are nobody's matter, either.
+    plain = {"PATH": os.defpath, "HOME": str(Path.home()), "LANG": "C.UTF-8"}
+    done = subprocess.run([sys.executable, "-m", "trainmark", *argv], cwd=folder, env=plain, check=False)
     if done.returncode in (2, 3):
         raise SystemExit(f"trainmark {' '.join(argv)}: exit code {done.returncode}")
 

@@ -78,8 +78,7 @@ class DryRun(msgspec.Struct, frozen=True):
 
 def in_words(request: Asked, job: Job) -> Job:
     """Its reason in the language that the client asks for."""
-    language = language_of(request)
-    return job if language == "en" else msgspec.structs.replace(job, reason=words.error(job.reason, language))
+    return jobs.in_language(job, language_of(request))
 
 
 @post("/jobs", **rules(Access.SUBMIT))

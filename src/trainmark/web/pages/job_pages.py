@@ -37,8 +37,7 @@ Before = Annotated[int | None, Parameter(ge=1, le=2**31 - 1)]
 
 def in_words(request: Asked, job: Job) -> Job:
     """Its reason in the language of the page."""
-    language = view.language_of(request)
-    return job if language == "en" else msgspec.structs.replace(job, reason=words.error(job.reason, language))
+    return jobs.in_language(job, view.language_of(request))
 
 
 def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, before: int | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, RowMapping, Select, and_, func, insert, or_, select, update
 
+from trainmark.i18n import words
 from trainmark.i18n.speaker import say
 from trainmark.reasons import Reason, reason
 from trainmark.run import planning
@@ -278,3 +279,8 @@ def encode_reason(why: Reason | None) -> str:
 
 def decode_reason(text: str) -> Reason | None:
     return msgspec.json.decode(text, type=Reason) if text else None
+
+
+def in_language(job: Job, language: str) -> Job:
+    """With its reason in a language, which is kept in English."""
+    return job if language == "en" else msgspec.structs.replace(job, reason=words.error(job.reason, language))
