@@ -9,6 +9,7 @@ from random import Random
 import msgspec
 
 from trainmark.automl.experiment.config import Experiment, image_of
+from trainmark.automl.experiment.schedule import budget
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.keys import aiperf_key, canonical_hash
 from trainmark.automl.graph.moves import Limits
@@ -107,9 +108,10 @@ class Generator:
     def _new(self, entries: list[Entry]) -> tuple[Proposal, str, bool]:
         """A proposal, its key, and whether there is an equal entry, since nothing new was to be found."""
         history, pending = self._seen(entries)
+        epochs = budget(self._experiment.training.epochs, self._experiment.round_of(len(entries)))
         keys = {trial.key for trial in (*history, *pending)}
         for _ in range(_TRIES):
-            proposal = self._policy.ask(history, pending, self._rng)
+            proposal = self._policy.ask(history, pending, self._rng, epochs)
             key = self._key(proposal.graph)
             if key not in keys:
                 return proposal, key, False
@@ -142,6 +144,7 @@ class Generator:
                 value=entry.value,
                 parent=entry.parent,
                 moves=entry.moves,
+                seen=entry.seen,
             )
             if entry.ended:
                 self._ended[entry.number] = trial

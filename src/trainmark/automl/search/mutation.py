@@ -24,7 +24,7 @@ class RandomWalk:
     def tell(self, trial: Trial) -> None:
         """Results do not matter."""
 
-    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random, epochs: int = 0) -> Proposal:
         begin = first(self._start, history, pending)
         if begin is not None:
             return begin
@@ -51,7 +51,7 @@ class Evolution:
         if trial.value is not None:
             self._alive.append((trial.value, trial))
 
-    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random, epochs: int = 0) -> Proposal:
         begin = first(self._start, history, pending)
         if begin is not None:
             return begin

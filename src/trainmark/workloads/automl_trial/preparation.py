@@ -52,6 +52,11 @@ class Trial:
     def run(self) -> int:
         return len(self.tried)
 
+    @property
+    def best_epoch(self) -> int:
+        """After which epoch of the best training the best weights were there."""
+        return max(self.epochs, key=lambda epoch: epoch["accuracy"])["epoch"] if self.epochs else 0
+
     def of_run(self) -> list[dict[str, Any]]:
         return [epoch for epoch in self.epochs if epoch["run"] == self.run]
 

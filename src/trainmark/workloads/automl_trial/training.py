@@ -130,7 +130,8 @@ class Trainer:
         graph = self._files.graph(trial.entry.file, trial.entry.graph)
         trained = tuned(graph, given.body, values["kernel_size"], values["dropout"])
         best = {name: value for name, value in values.items() if name != "kernel_size"}
-        fields: dict[str, Any] = {"best": best, "file": self._files.name(trained)}
+        seen = trial.best_epoch + (given.parent.seen if trial.inherited and given.parent is not None else 0)
+        fields: dict[str, Any] = {"best": best, "file": self._files.name(trained), "seen": seen}
         if trial.run > 1:
             fields["tried"] = msgspec.to_builtins(trial.tried)
         if trial.entry.graph is not None:
