@@ -1,11 +1,12 @@
 """Whether a search is worth its cost, with real trainings: each policy gets the same operations on the same data.
 
-One search begins with a small network on a part of Fashion-MNIST (14 × 14 pixels). A trial trains for a few epochs from
-its parent's weights, as in an experiment, and is told to the policy by its accuracy on validation images. It ends when
-the next epoch would need more operations than are left. What counts is the accuracy on test images, which no search
-sees, of the network that was best on validation images. The rivals of `morphism-bo` are `random`, `evolution`, the start
-network that is just trained on with all of these operations, its learning rate falling once over the whole time
-(`trained-on`), and the same search that is not told for how long weights were trained (`untold`).
+One search begins with a network of 1,090 parameters on a part of Fashion-MNIST (14 × 14 pixels). A trial trains for a
+few epochs from its parent's weights, as in an experiment, and is told to the policy by its accuracy on validation
+images. It ends when the next epoch would need more operations than are left. What counts is the accuracy on test
+images, which no search sees, of the network that was best on validation images. The rivals of `morphism-bo` are
+`random`, `evolution`, the start network that is just trained on with all of these operations, its learning rate
+falling once over the whole time (`trained-on`), and the same search that is not told for how long weights were
+trained (`untold`).
 
 `--seeds N` searches of each; each is a line of the file `--record`, and one that is there already is not done again,
 so that it can be stopped at any time. `--show` prints what the file says. Operations are counted, not seconds: other
@@ -35,21 +36,21 @@ from search_table import paired
 RECORD = HERE / "results" / "search_real.jsonl"
 RIVALS = ("random", "evolution", "trained-on", "untold")
 POLICIES = ("morphism-bo", *RIVALS)
-SEEDS = 12
+SEEDS = 10
 TRAIN, VALIDATION = 4000, 2000
-BATCH, RATE, LAST_RATE, MOMENTUM, DECAY = 50, 0.05, 0.005, 0.9, 1e-4
-EPOCHS = 2  # of a trial
-BUDGET = 150  # in epochs of the start network
+BATCH, RATE, LAST_RATE, MOMENTUM, DECAY = 100, 0.1, 0.01, 0.9, 1e-4
+EPOCHS = 1  # of a trial
+BUDGET = 120  # in epochs of the start network
 SIZE, DEPTH, KERNEL = 200_000, 60, 5
 
 
 class Reached(NamedTuple):
-    """One network: its accuracy on validation and test images, what it is, and for how long its weights were trained."""
+    """One network: its best accuracy on validation images, its weights then, and the epochs that they have seen."""
 
+    graph: Any
     validation: float
-    test: float
-    parameters: int
     seen: int
+    weights: Mapping[str, Any]
 
 
 class Lab:
@@ -57,11 +58,10 @@ class Lab:
 
     def __init__(self, seed: int) -> None:
         import torch
-        from inherit import ancestor
 
         torch.set_num_threads(1)
         torch.manual_seed(seed)
-        self.seed, self.start = seed, ancestor()
+        self.seed, self.start = seed, start_network()
         self._images, self._labels = _pixels()
         self.left = BUDGET * self.cost(self.start)
         self._draw = torch.Generator().manual_seed(seed)
@@ -72,11 +72,11 @@ class Lab:
 
         return flops.epoch(flops.count(graph, "trainmark"), TRAIN, VALIDATION)
 
-    def train(self, graph: Any, network: Any, epochs: int, seen: int) -> tuple[Reached, Mapping[str, Any]] | None:
-        """The best of all epochs on validation images, and its weights; None if there were operations for none."""
+    def train(self, graph: Any, network: Any, epochs: int, seen: int) -> Reached | None:
+        """The best of all epochs on validation images; None if there were operations for none."""
         import torch
 
-        cost, best, weights = self.cost(graph), None, {}
+        cost, best = self.cost(graph), None
         epochs = min(epochs, self.left // cost)
         rates = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM, weight_decay=DECAY)
         steps, done = epochs * TRAIN // BATCH, 0
@@ -91,14 +91,13 @@ class Lab:
                 torch.nn.functional.cross_entropy(answers, self._labels[chosen]).backward()
                 rates.step()
                 done += 1
-            validation = self._accuracy(network, slice(TRAIN, TRAIN + VALIDATION))
+            validation = self.accuracy(network, slice(TRAIN, TRAIN + VALIDATION))
             if best is None or validation > best.validation:
-                test = self._accuracy(network, slice(TRAIN + VALIDATION, None))
-                best = Reached(validation, test, graph.size, seen + epoch + 1)
                 weights = {name: value.clone() for name, value in network.state_dict().items()}
-        return None if best is None else (best, weights)
+                best = Reached(graph, validation, seen + epoch + 1, weights)
+        return best
 
-    def _accuracy(self, network: Any, part: slice) -> float:
+    def accuracy(self, network: Any, part: slice) -> float:
         import torch
 
         with torch.no_grad():
@@ -125,54 +124,70 @@ def _pixels() -> tuple[Any, Any]:
     return torch.nn.functional.avg_pool2d(pixels, 2), labels.long()
 
 
+def start_network() -> Any:
+    from trainmark.automl.graph.graph import DENSE, GAP, INPUT, MAXPOOL, Graph, check
+    from trainmark.automl.graph.start_networks import Builder
+
+    net = Builder()
+    x = net.conv_bn_relu(INPUT, 4, 3)
+    for _ in range(2):
+        x = net.conv_bn_relu(net.add(MAXPOOL, x, kernel=2, stride=2), 8, 3)
+    net.add(DENSE, net.add(GAP, x), width=10)
+    return check(Graph((14, 14, 1), tuple(net.layers)), "start")
+
+
 def train_on(lab: Lab) -> list[Reached]:
     from trainmark.automl.graph.network import build
 
     found = lab.train(lab.start, build(lab.start), BUDGET, 0)
-    return [found[0]] if found else []
+    return [found] if found else []
 
 
 def search(lab: Lab, name: str) -> list[Reached]:
     from trainmark.automl.graph.keys import canonical_hash
-    from trainmark.automl.graph.moves import Limits
     from trainmark.automl.graph.network import build
+    from trainmark.automl.graph.space import Limits
     from trainmark.automl.graph.weights import inherit
     from trainmark.automl.search.policy import Trial, make
 
     told = name != "untold"
     policy = make(name if told else "morphism-bo", [lab.start], Limits(SIZE, DEPTH, KERNEL), {})
     rng, history = random.Random(lab.seed), []
-    weights: list[Mapping[str, Any]] = []
     reached: list[Reached] = []
     while True:
         proposal = policy.ask(history, [], rng, EPOCHS if told else 0)
         network = build(proposal.graph)
         seen = 0
         if proposal.parent is not None:
-            parent = history[proposal.parent]
+            parent = reached[proposal.parent]
             (move,) = proposal.moves
             number = lab.seed + len(history)
-            network.load_state_dict(inherit(weights[proposal.parent], parent.graph, proposal.graph, move, number))
-            seen = reached[proposal.parent].seen
+            network.load_state_dict(inherit(parent.weights, parent.graph, proposal.graph, move, number))
+            seen = parent.seen
         found = lab.train(proposal.graph, network, EPOCHS, seen)
         if found is None:
             return reached
-        reached.append(found[0])
-        weights.append(found[1])
-        key, value = canonical_hash(proposal.graph), found[0].validation
-        known = found[0].seen if told else 0
-        trial = Trial(len(history), proposal.graph, key, value, proposal.parent, proposal.moves, known)
+        reached.append(found)
+        key, known = canonical_hash(proposal.graph), found.seen if told else 0
+        trial = Trial(len(history), proposal.graph, key, found.validation, proposal.parent, proposal.moves, known)
         history.append(trial)
         policy.tell(trial)
 
 
 def one(policy: str, seed: int) -> dict[str, Any]:
+    from trainmark.automl.graph.network import build
+
     lab = Lab(seed)
     budget = lab.left
     reached = train_on(lab) if policy == "trained-on" else search(lab, policy)
     best = max(reached, key=lambda found: found.validation)
-    used = 1 - lab.left / budget
-    return {"policy": policy, "seed": seed, "trials": len(reached), "used": used, **best._asdict()}
+    network = build(best.graph)
+    network.load_state_dict(best.weights)
+    return {
+        **{"policy": policy, "seed": seed, "trials": len(reached), "used": 1 - lab.left / budget},
+        **{"validation": best.validation, "test": lab.accuracy(network, slice(TRAIN + VALIDATION, None))},
+        **{"parameters": best.graph.size, "seen": best.seen},
+    }
 
 
 def known(record: Path) -> dict[tuple[str, int], dict[str, Any]]:
@@ -213,7 +228,10 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="train nothing")
     args = parser.parse_args()
     found = known(args.record)
-    left = [(policy, seed) for seed in range(args.seeds) for policy in POLICIES if (policy, seed) not in found]
+    # The last rival is not one of other programs: it comes last.
+    turns = [(policy, seed) for seed in range(args.seeds) for policy in POLICIES[:-1]]
+    turns += [(POLICIES[-1], seed) for seed in range(args.seeds)]
+    left = [turn for turn in turns if turn not in found]
     if not args.show:
         args.record.parent.mkdir(parents=True, exist_ok=True)
         with ProcessPoolExecutor(args.processes) as pool, args.record.open("a") as file:

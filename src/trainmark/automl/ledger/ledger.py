@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainmark.automl.graph.moves import Move
+from trainmark.automl.graph.space import Move
 from trainmark.automl.ledger.storage import connect, quiet
 from trainmark.reasons import Reason, as_reason
 

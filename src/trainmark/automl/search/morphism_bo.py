@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.moves import Limits, neighbours
+from trainmark.automl.graph.moves import neighbours
+from trainmark.automl.graph.space import Limits
 from trainmark.automl.search.features import WIDTH, Numbers, features
 from trainmark.automl.search.policy import Near, Option, Proposal, Trial, first, mutation, options_of, parents
 from trainmark.automl.search.surrogate import Surrogate
@@ -51,7 +52,7 @@ class MorphismBO:
     def tell(self, trial: Trial) -> None:
         self._results.append(trial)
 
-    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random, epochs: int = 0) -> Proposal:
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random, epochs: int = 0, /) -> Proposal:
         begin = first(self._start, history, pending)
         if begin is not None:
             return begin
