@@ -133,7 +133,12 @@ def test_a_port_that_moves_bytes_sends_again_and_drops() -> None:
     rates = Rates()
     first = hccn.readings({"mac_rx_total_oct_num": 1000, "mac_tx_total_oct_num": 9}, rates, 0, 10.0)
     assert first == {"roce_rx": None, "roce_tx": None, "roce_errors": None, "roce_retries": None}
-    later = {"mac_rx_total_oct_num": 5000, "mac_tx_total_oct_num": 3, "roce_rx_err_pkt_num": 2, "roce_new_pkt_rty_num": 6}
+    later = {
+        "mac_rx_total_oct_num": 5000,
+        "mac_tx_total_oct_num": 3,
+        "roce_rx_err_pkt_num": 2,
+        "roce_new_pkt_rty_num": 6,
+    }
     assert hccn.readings(later, rates, 0, 12.0) == {
         "roce_rx": 2000.0, "roce_tx": None, "roce_errors": 2, "roce_retries": 6
     }, "a counter that began anew says nothing"  # fmt: skip

@@ -61,9 +61,7 @@ def test_nvml_from_the_library_to_the_report(cli: Cli, fake_nvml: Path, monkeypa
     assert block[1:] == [f"{50 + i}C {100 + 50 * i}W {1024 * (i + 1)}MiB 81920MiB {90 + i}%" for i in range(4)]
 
 
-def test_dcmi_from_the_library_to_the_monitor_log(
-    cli: Cli, fake_dcmi: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dcmi_from_the_library_to_the_monitor_log(cli: Cli, fake_dcmi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "2,3")
     cli("run", "noop:none:ascend:1:2:1", *SHORT)
     run = run_folder(cli)

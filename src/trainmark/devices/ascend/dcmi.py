@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from trainmark.devices.ascend import hccn
 from trainmark.devices.node_side.library import Devices, Library, LibraryError
@@ -78,7 +78,8 @@ class _Ecc(ctypes.Structure):
 class _Packets(ctypes.Structure):
     """The counters that `hccn_tool -stat` writes, in its order."""
 
-    _fields_ = [(name, ctypes.c_ulonglong) for name in hccn.COUNTERS] + [
+    _fields_ = [
+        ("counts", ctypes.c_ulonglong * len(hccn.COUNTERS)),
         ("seconds", ctypes.c_long),
         ("microseconds", ctypes.c_long),
         ("reserved", ctypes.c_ubyte * 64),
@@ -88,7 +89,7 @@ class _Packets(ctypes.Structure):
 class _Place(NamedTuple):
     """A chip: its number for processes, and those by which the library knows it."""
 
-    index: int
+    number: int
     card: int
     chip: int
 
@@ -105,23 +106,23 @@ class Dcmi(Devices):
         self.problem: Problem = None if self._places else reason("device-driver-without-device", tool=LIBRARY)
         self._rates = Rates()
 
-    def driver(self) -> Optional[str]:
+    def driver(self) -> str | None:
         return self._library.text("dcmi_get_driver_version")
 
-    def devices(self) -> List[Device]:
+    def devices(self) -> list[Device]:
         return [self._facts(place) for place in self._places]
 
-    def sample(self) -> List[Device]:
+    def sample(self) -> list[Device]:
         return [self._readings(place) for place in self._places]
 
-    def _chips(self) -> List[_Place]:
+    def _chips(self) -> list[_Place]:
         count, cards = ctypes.c_int(), (ctypes.c_int * _MOST_CARDS)()
         code = self._library.code("dcmi_get_card_list", ctypes.byref(count), cards, ctypes.c_int(_MOST_CARDS))
         if code == _NO_DEVICE:
             return []
         if code:
             raise LibraryError(_why(code))
-        found: List[Tuple[Optional[int], int, int]] = []
+        found: list[tuple[int | None, int, int]] = []
         for card in cards[: count.value]:
             for chip in range(self._chips_of(card)):
                 number = ctypes.c_int()
@@ -129,7 +130,7 @@ class Dcmi(Devices):
                 found.append((number.value if known else None, card, chip))
         if all(number is not None for number, _, _ in found):
             found.sort()  # by the number that a process calls it by
-        return [_Place(index, card, chip) for index, (_, card, chip) in enumerate(found)]
+        return [_Place(number, card, chip) for number, (_, card, chip) in enumerate(found)]
 
     def _chips_of(self, card: int) -> int:
         """How many of a card's chips compute: its controller has a number behind theirs."""
@@ -145,7 +146,7 @@ class Dcmi(Devices):
         named = self._get("dcmi_get_device_chip_info", place, ctypes.byref(chip))
         placed = self._get("dcmi_get_device_pcie_info_v2", place, ctypes.byref(pcie))
         return {
-            "index": place.index,
+            "index": place.number,
             "card": place.card,
             "chip": place.chip,
             "model": _model(chip) if named else None,
@@ -160,7 +161,7 @@ class Dcmi(Devices):
         health = self._uint("dcmi_get_device_health", place)
         bandwidth = self._uint("dcmi_get_device_utilization_rate", place, ctypes.c_int(_HBM_BANDWIDTH_RATE))
         return {
-            "index": place.index,
+            "index": place.number,
             "utilisation": _share(self._uint("dcmi_get_device_utilization_rate", place, ctypes.c_int(_CORE_RATE))),
             "memory_utilisation": _share(bandwidth),
             "memory_used": None if hbm is None else hbm.used * MIB,
@@ -181,7 +182,9 @@ class Dcmi(Devices):
     def _errors(self, place: _Place) -> Device:
         """Of the faults that a chip has now, how many there are and the number of the last one."""
         count, codes = ctypes.c_int(), (ctypes.c_uint * _MOST_ERRORS)()
-        if not self._get("dcmi_get_device_errorcode_v2", place, ctypes.byref(count), codes, ctypes.c_uint(_MOST_ERRORS)):
+        if not self._get(
+            "dcmi_get_device_errorcode_v2", place, ctypes.byref(count), codes, ctypes.c_uint(_MOST_ERRORS)
+        ):
             return {}
         known = max(0, min(count.value, _MOST_ERRORS))
         return {"errors": known, "error": codes[known - 1] if known else None}
@@ -190,40 +193,38 @@ class Dcmi(Devices):
         found = _Packets()
         if not self._get("dcmi_get_netdev_pkt_stats_info", place, ctypes.c_int(_PORT), ctypes.byref(found)):
             return {}
-        counts = {name: getattr(found, name) for name in hccn.COUNTERS}
-        return hccn.readings(counts, self._rates, place.index, time.monotonic())
+        counts = dict(zip(hccn.COUNTERS, found.counts))  # noqa: B905
+        return hccn.readings(counts, self._rates, place.number, time.monotonic())
 
-    def _hbm(self, place: _Place) -> Optional[_Hbm]:
+    def _hbm(self, place: _Place) -> _Hbm | None:
         found = _Hbm()
         return found if self._get("dcmi_get_device_hbm_info", place, ctypes.byref(found)) else None
 
-    def _ecc(self, place: _Place) -> Optional[_Ecc]:
+    def _ecc(self, place: _Place) -> _Ecc | None:
         found = _Ecc()
         return found if self._get("dcmi_get_device_ecc_info", place, ctypes.c_int(_HBM), ctypes.byref(found)) else None
 
     def _get(self, name: str, place: _Place, *arguments: Any) -> bool:
         return self._library.ask(name, ctypes.c_int(place.card), ctypes.c_int(place.chip), *arguments)
 
-    def _int(self, name: str, place: _Place) -> Optional[int]:
+    def _int(self, name: str, place: _Place) -> int | None:
         return self._library.number(ctypes.c_int, name, ctypes.c_int(place.card), ctypes.c_int(place.chip))
 
-    def _uint(self, name: str, place: _Place, *arguments: Any) -> Optional[int]:
-        return self._library.number(
-            ctypes.c_uint, name, ctypes.c_int(place.card), ctypes.c_int(place.chip), *arguments
-        )
+    def _uint(self, name: str, place: _Place, *arguments: Any) -> int | None:
+        return self._library.number(ctypes.c_uint, name, ctypes.c_int(place.card), ctypes.c_int(place.chip), *arguments)
 
 
-def _model(chip: _Chip) -> Optional[str]:
+def _model(chip: _Chip) -> str | None:
     """`910B3`: what npu-smi calls it."""
     return chip.name.decode("utf-8", "replace").strip() or None
 
 
-def _share(percent: Optional[int]) -> Optional[float]:
+def _share(percent: int | None) -> float | None:
     """A rate above 100 % is how the library says that it has none."""
     return percent / 100.0 if percent is not None and percent <= 100 else None
 
 
-def _why(code: int) -> Dict[str, Any]:
+def _why(code: int) -> dict[str, Any]:
     if code in _NO_DRIVER:
         return reason("device-driver-missing", tool=LIBRARY, said="the driver does not answer (%d)" % code)
     if code == _NO_DEVICE:

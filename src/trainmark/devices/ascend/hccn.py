@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, List, Mapping, Optional
+from collections.abc import Mapping
 
 from trainmark.devices.node_side.readings import Device, Rates
 from trainmark.devices.node_side.tools import find, said
@@ -31,7 +31,7 @@ _BAD = ("mac_tx_bad_pkt_num", "mac_rx_bad_pkt_num", "roce_rx_err_pkt_num", "roce
 _RETRIED = "roce_new_pkt_rty_num"
 
 
-def parse(text: str) -> Optional[Dict[str, int]]:
+def parse(text: str) -> dict[str, int] | None:
     """`name:number` lines behind the line `packet statistics:`; None where that is missing."""
     _, found, body = text.partition("packet statistics:")
     if not found:
@@ -59,7 +59,7 @@ class Ports:
         self._looks = 0
         self._rates = Rates()
 
-    def add(self, devices: List[Device]) -> None:
+    def add(self, devices: list[Device]) -> None:
         """Puts what is known of one port into the reading of its device. The tool counts devices as processes do where
         no container hides some of them."""
         if self._path is None or not devices:

@@ -87,9 +87,7 @@ class Rates:
     def __init__(self) -> None:
         self._before: Dict[Any, Tuple[float, Dict[str, Optional[float]]]] = {}
 
-    def per_second(
-        self, of: Any, now: float, counts: Mapping[str, Optional[float]]
-    ) -> Dict[str, Optional[float]]:
+    def per_second(self, of: Any, now: float, counts: Mapping[str, Optional[float]]) -> Dict[str, Optional[float]]:
         """`of` says whose counters they are. None at the first look, and where a counter wrapped or began anew."""
         began, before = self._before.get(of, (now, {}))
         self._before[of] = (now, dict(counts))

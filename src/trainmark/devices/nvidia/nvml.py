@@ -122,11 +122,14 @@ class Nvml(Devices):
     def _facts(self, index: int, handle: Any) -> Device:
         pci, mig, pending = _Pci(), ctypes.c_uint(), ctypes.c_uint()
         memory = self._memory(handle)
+        placed = self._library.ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
         return {
             "index": index,
             "model": self._library.text("nvmlDeviceGetName", handle),
             "uuid": self._library.text("nvmlDeviceGetUUID", handle),
-            "bus": pci.name.decode() if self._library.ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci)) else None,
+            "bus": pci.name.decode()
+            if self._library.ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
+            else None,
             "firmware": self._library.text("nvmlDeviceGetVbiosVersion", handle),
             "memory_total": None if memory is None else memory.total,
             "power_limit_w": _scaled(self._uint("nvmlDeviceGetPowerManagementLimit", handle), 1e-3),
