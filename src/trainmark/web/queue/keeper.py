@@ -22,7 +22,6 @@ import msgspec
 from sqlalchemy import RowMapping, select, update
 
 from trainmark.errors import UserError
-from trainmark.launch.protocol import launcher_of
 from trainmark.reasons import Reason, reason
 from trainmark.run import background, lease, machine, session
 from trainmark.run import stop as stops
@@ -33,7 +32,7 @@ from trainmark.store.state import RunState
 from trainmark.web.queue import policy
 from trainmark.web.queue.policy import Going, Waiting
 from trainmark.web.server import Server
-from trainmark.web.service import database, job_plans, sites
+from trainmark.web.service import database, job_plans, sites, user_secrets
 from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, run_path, slots_of, spec_of
 from trainmark.web.service.tables import jobs, users
 
@@ -150,6 +149,7 @@ class Keeper:
             self._end(row, final, why)
 
     def _end(self, row: RowMapping, state: JobState, why: Reason | None) -> None:
+        user_secrets.take_back(self._server, row["id"])
         self._set(row, state=state, reason=encode_reason(why), ended=time.time(), slots="")
         log.info("job %s ended: %s", row["id"], state)
 
@@ -235,16 +235,23 @@ class Keeper:
         """Its run: the one it has if it ran before, else a new one, noted before anything is started."""
         if row["run"]:
             return RunDir(run_path(self._server, row))
-        server, spec = self._server, spec_of(row)
-        plan = job_plans.plan(server.home, server.rules, row["owner"], row["id"], spec, slots)
-        runs = server.home.runs(row["owner_id"])
-        launcher_of(plan.site).check_runs(plan.site, runs)
-        made = session.create(plan, runs, ["trainmark", "serve", f"job {row['id']} of {row['owner']}"])
+        server, runs = self._server, self._server.home.runs(row["owner_id"])
+        command = ["trainmark", "serve", f"job {row['id']} of {row['owner']}"]
+        made = job_plans.create_run(
+            server.home, server.rules, row["owner"], row["id"], spec_of(row), slots, runs, command
+        )
         self._set(row, run=made.id)
         return made
 
     def _launch(self, row: RowMapping, run: RunDir, slots: str | None = None) -> bool:
-        """False: somebody stopped the job at this moment."""
+        """False: somebody stopped the job at this moment, or removed a secret that it needs."""
+        wanted_secrets = spec_of(row).secrets
+        if wanted_secrets:
+            try:
+                user_secrets.hand(self._server, row["owner_id"], row["id"], wanted_secrets)
+            except (UserError, OSError) as error:
+                self._end(row, JobState.FAILED, reason("job-not-started", why=str(error)))
+                return False
         epoch = _epoch(run)
         values = {"epoch": epoch, "launched": time.time(), "slots": row["slots"] if slots is None else slots}
         wanted = update(jobs).where(jobs.c.number == row["number"], jobs.c.wanted == "go", jobs.c.state.in_(ACTIVE))
