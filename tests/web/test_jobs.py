@@ -304,3 +304,31 @@ def test_an_experiment_is_a_job(admin: Person, kept: Server) -> None:
     found = ended(admin, job, 240.0)
     assert (found["state"], found["kind"]) == ("SUCCEEDED", "automl"), found
     assert "small" in admin.ask("GET", f"/jobs/{job}/report?format=html", status=200).text
+
+
+def test_drained_and_reserved_hosts(admin: Person, person: Callable[..., Person], server: Server) -> None:
+    server.rules = Rules(sites={"local": SiteRules(submit="users", slots=4)})
+    here = os.uname().nodename
+    bob = person("bob")
+    admin.ask("PUT", f"/hosts/{here}/drain", json={"why": "new disk"}, status=200)
+    mine, his = submit(admin, command="true"), submit(bob, command="true")
+    keeper = Keeper(server)
+    keeper.look()
+    assert _job(admin, mine)["reason"] == f"{here} takes no jobs (admin: new disk)"
+    (host,) = bob.ask("GET", "/hosts", status=200).json()
+    assert host["drained"]["why"] == "new disk" and host["reserved"] is None
+    admin.ask("PUT", f"/hosts/{here}/reserve", json={"users": ["bob"], "until": time.time() + 3600}, status=200)
+    admin.ask("DELETE", f"/hosts/{here}/drain", status=204)
+    admin.ask("DELETE", f"/hosts/{here}/drain", status=404)
+    keeper.look()
+    for future in list(keeper._starting.values()):
+        future.result(60)
+    assert _job(admin, mine)["reason"] == f"{here} is reserved for bob"
+    assert _job(bob, his)["reason_code"] == "job-starting"
+    admin.ask("PUT", f"/hosts/{here}/reserve", json={"users": ["bob"], "until": 5.0}, status=400)
+    admin.ask("PUT", f"/hosts/{here}/reserve", json={"users": ["nobody"]}, status=400)
+    admin.ask("PUT", "/hosts/elsewhere/drain", json={}, status=404)
+    bob.ask("PUT", f"/hosts/{here}/drain", json={}, status=403)
+    done = [one["action"] for one in admin.ask("GET", "/audit").json()]
+    assert {"host.drain", "host.drain.end", "host.reserve"} <= set(done)
+    until(lambda: (keeper.look(), _job(bob, his)["state"] == "SUCCEEDED")[1])

@@ -32,7 +32,7 @@ from trainmark.store.state import RunState
 from trainmark.web.queue import policy
 from trainmark.web.queue.policy import Going, Waiting
 from trainmark.web.server import Server
-from trainmark.web.service import database, job_plans, sites, user_secrets
+from trainmark.web.service import database, host_states, job_plans, sites, user_secrets
 from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, run_path, slots_of, spec_of
 from trainmark.web.service.tables import jobs, users
 
@@ -190,22 +190,33 @@ class Keeper:
         foreign = self._foreign(rows)
         slots = self._slots(rows)
         going = [_going(row) for row in holding] + [_foreign_going(one, slots) for one in foreign]
-        decision = policy.decide([_waiting(row) for row in waiting], going, slots, time.time())
+        closed = self._closed(waiting)
+        asked = [_waiting(row) for row in waiting if row["id"] not in closed]
+        decision = policy.decide(asked, going, slots, time.time())
         for row in waiting:
             if row["id"] in decision.start:
                 self._begin(row, decision.start[row["id"]])
                 continue
-            why = _behind_foreign(row, foreign) or decision.reasons[row["id"]]
+            why = closed.get(row["id"]) or _behind_foreign(row, foreign) or decision.reasons[row["id"]]
             if decode_reason(row["reason"]) != why:
                 self._set(row, reason=encode_reason(why))
         for row in holding:
             if row["id"] in decision.preempt and row["wanted"] == "go":
                 self._set(row, wanted="requeue")
 
+    def _closed(self, waiting: list[RowMapping]) -> dict[str, Reason]:
+        """Jobs whose hosts an admin keeps from them, and why."""
+        if not waiting:
+            return {}
+        with database.reading(self._server.engine) as connection:
+            states = host_states.listed(connection)
+        found = {row["id"]: host_states.closed_to(row["owner"], _needs(row), states) for row in waiting}
+        return {job: why for job, why in found.items() if why is not None}
+
     def _slots(self, rows: list[RowMapping]) -> dict[str, frozenset[int]]:
         """Of this machine by its devices, of every other host one: whoever is there has it whole."""
         here = os.uname().nodename
-        hosts = {host for row in rows for host in msgspec.json.decode(row["needs"])}
+        hosts = {host for row in rows for host in _needs(row)}
         count = sites.device_here(self._server.rules)[1]
         return {host: frozenset(range(count if host == here else 1)) for host in hosts | {here}}
 
@@ -297,9 +308,12 @@ def _taken(state: RunState) -> bool:
     return failed and any(last is not None and last.state is JobState.PREEMPTED for last in lasts)
 
 
+def _needs(row: RowMapping) -> dict[str, int]:
+    return msgspec.json.decode(row["needs"], type=dict[str, int])
+
+
 def _waiting(row: RowMapping) -> Waiting:
-    needs = msgspec.json.decode(row["needs"], type=dict[str, int])
-    return Waiting(row["id"], needs, row["priority"], row["queued"], row["limit"], row["preemptible"])
+    return Waiting(row["id"], _needs(row), row["priority"], row["queued"], row["limit"], row["preemptible"])
 
 
 def _going(row: RowMapping) -> Going:
@@ -318,6 +332,5 @@ def _foreign_going(claim: machine.Claim, slots: Mapping[str, frozenset[int]]) ->
 
 
 def _behind_foreign(row: RowMapping, foreign: list[machine.Claim]) -> Reason | None:
-    needs = msgspec.json.decode(row["needs"])
-    found = next((one for one in foreign if set(one.places) & set(needs)), None)
+    found = next((one for one in foreign if set(one.places) & set(_needs(row))), None)
     return reason("waits-for-run", run=Path(found.run).name) if found is not None else None
