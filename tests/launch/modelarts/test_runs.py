@@ -217,8 +217,9 @@ def test_logs_of_all_ranks_and_workers_come_home_while_the_job_runs(
     run = cli.start("run", str(make_suite(f"  - '{CASE}'")), "--site", site)
 
     def told() -> bool:
-        logs = [*cli.runs.glob("*/thing*/round1/attempt1/*/rank*.out.log"), *cli.runs.glob("*/modelarts/*/worker-*.log")]
-        return len([log for log in logs if "waiting" in log.read_text() or "worker" in log.name]) == 6
+        ranks = [log.read_text() for log in cli.runs.glob("*/thing*/round1/attempt1/*/rank*.out.log")]
+        workers = [log.read_text() for log in cli.runs.glob("*/modelarts/*/worker-*.log")]
+        return sum("waiting" in text for text in ranks) == 4 and len(workers) == 2
 
     wait_for(told)
     assert jobs_of(emulator) == ["Running"]

@@ -127,9 +127,7 @@ class Nvml(Devices):
             "index": index,
             "model": self._library.text("nvmlDeviceGetName", handle),
             "uuid": self._library.text("nvmlDeviceGetUUID", handle),
-            "bus": pci.name.decode()
-            if self._library.ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
-            else None,
+            "bus": pci.name.decode() if placed else None,
             "firmware": self._library.text("nvmlDeviceGetVbiosVersion", handle),
             "memory_total": None if memory is None else memory.total,
             "power_limit_w": _scaled(self._uint("nvmlDeviceGetPowerManagementLimit", handle), 1e-3),
