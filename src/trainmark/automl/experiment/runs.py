@@ -48,7 +48,7 @@ FOLDER = "automl"
 _FAILED = (JobState.FAILED, JobState.LOST, JobState.TIMEOUT, JobState.INVALID)
 SUCCEED, FAILED = "Report_Succeed.html", "Report_Failed.html"
 # Experiments of ours, by name.
-_DEMOS = {
+DEMOS = {
     name: Path(__file__).resolve().parents[1] / "demo" / file
     for name, file in (("demo", "experiment.yaml"), ("demo-vit", "vit.yaml"), ("demo-text", "text.yaml"))
 }
@@ -62,8 +62,8 @@ def read(path: Path, rules: str | None = None) -> tuple[Experiment, list[str]]:
     rule set than the file says."""
     from trainmark.automl.aah import config as aah
 
-    if str(path) in _DEMOS and not path.exists():
-        path = _DEMOS[str(path)]
+    if str(path) in DEMOS and not path.exists():
+        path = DEMOS[str(path)]
     if aah.is_theirs(path):
         experiment, notes = aah.read(path)
         return (aah.with_rules(experiment, rules) if rules else experiment), notes
