@@ -50,7 +50,8 @@ def _block(weights: Weights, parent: Graph, child: Graph, draw: torch.Generator)
 def _drawn(rows: int, columns: int, draw: torch.Generator) -> torch.Tensor:
     import torch
 
-    return torch.randn(rows, columns, generator=draw) * columns**-0.5
+    drawn: torch.Tensor = torch.randn(rows, columns, generator=draw) * columns**-0.5
+    return drawn
 
 
 def _heads(weights: Weights, parent: Graph, move: Move, draw: torch.Generator) -> None:
