@@ -20,7 +20,7 @@ from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
 from trainmark.web.service import database, jobs, timeline
 from trainmark.web.service.records import MOST_PRIORITY, Job, JobDetail, JobSpec, Visibility
-from trainmark.web.service.timeline import JobEvent
+from trainmark.web.service.timeline import JobEvent, Span
 
 Filter = Annotated[str | None, Parameter(max_length=64)]
 JobName = Annotated[str, Parameter(pattern=r"^[0-9a-z]{1,32}\Z", max_length=32, description="id, number, or `last`")]
@@ -155,6 +155,14 @@ def job_events(request: Asked, server: Server, job: JobName) -> list[JobEvent]:
     with database.reading(server.engine) as connection:
         row = jobs.find(connection, asker_of(request), job)
     return timeline.events(row, jobs.run_of(server, row), language_of(request))
+
+
+@get("/jobs/{job:str}/timeline", **rules(Access.READ))
+def job_timeline(request: Asked, server: Server, job: JobName) -> list[Span]:
+    """How long a job was in each phase: in the queue, and of each attempt of its newest ones."""
+    with database.reading(server.engine) as connection:
+        row = jobs.find(connection, asker_of(request), job)
+    return timeline.spans(row, jobs.run_of(server, row))
 
 
 @patch("/jobs/{job:str}", **rules(Access.SUBMIT))

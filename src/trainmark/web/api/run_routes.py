@@ -12,6 +12,7 @@ from msgspec import Meta
 from trainmark import api
 from trainmark.api_objects import Run
 from trainmark.report.charts.records import Curve
+from trainmark.report.show import show
 from trainmark.run import control
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
@@ -20,7 +21,8 @@ from trainmark.web.api.account_routes import Asked, Number, asker_of
 from trainmark.web.api.job_routes import Filter, JobName
 from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
-from trainmark.web.service import jobs, runs
+from trainmark.web.service import board, jobs, runs
+from trainmark.web.service.board import Board
 from trainmark.web.service.runs import RunDetail, RunInfo, Share
 
 Language = Literal["en", "zh"]
@@ -110,6 +112,13 @@ def run_report(
     return shown(Run(runs.folder(server, asker_of(request), run)).report(format, language), format)
 
 
+@get("/runs/{run:str}/search", **rules(Access.READ))
+def run_search(request: Asked, server: Server, run: RunName) -> Response[str]:
+    """An AutoML experiment as far as it is: score and error over time, and all trials."""
+    found = server.searches.look(runs.folder(server, asker_of(request), run))
+    return shown(show(found, "json"), "json")
+
+
 @get("/runs/{run:str}/curves", **rules(Access.READ))
 def run_curves(request: Asked, server: Server, run: RunName) -> Curves:
     """Step times, losses and use of devices of the newest attempt, thinned to what a screen shows."""
@@ -183,6 +192,12 @@ def case_history(
     return shown(found.report(format, language), format)
 
 
+@get("/leaderboard", **rules(Access.READ))
+def get_leaderboard(request: Asked, server: Server) -> Board:
+    """Who is fastest at what, over all runs that one may see."""
+    return board.board(server, asker_of(request))
+
+
 @get("/runs/{run:str}/shares", **rules(Access.READ))
 def list_shares(request: Asked, server: Server, run: RunName) -> list[Share]:
     """Links to a run that have not ended, without what they hold."""
@@ -224,11 +239,13 @@ ROUTES = [
     get_run,
     run_report,
     job_report,
+    run_search,
     run_curves,
     put_pin,
     remove_pin,
     compare_runs,
     case_history,
+    get_leaderboard,
     list_shares,
     make_share,
     end_share,

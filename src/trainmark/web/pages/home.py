@@ -10,10 +10,11 @@ from trainmark.spec.states import JobState
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.pages import view
+from trainmark.web.pages.cluster_page import map_of_hosts
 from trainmark.web.pages.job_pages import in_words
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import accounts, audit, credentials, database, hosts, jobs, sites
+from trainmark.web.service import accounts, audit, credentials, database, jobs, sites
 from trainmark.web.service.records import Job
 
 _MOST_RUNNING, _MOST_WAITING, _MOST_ENDED = 50, 20, 8
@@ -34,7 +35,7 @@ def _now(request: Asked, server: Server) -> dict[str, Any]:
         "waiting": [in_words(request, job) for job in waiting],
         "ended": [in_words(request, job) for job in ended[:_MOST_ENDED]],
         "before": _before(ended),
-        "hosts": hosts.listed(server, asker),
+        **map_of_hosts(request, server),
         "fresh": not newest,
     }
 

@@ -34,7 +34,7 @@ from trainmark.web.queue import policy
 from trainmark.web.queue.policy import Going, Waiting
 from trainmark.web.server import Server
 from trainmark.web.service import database, job_plans, sites
-from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, run_path, slots_of, spec_of
+from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, needs_of, run_path, slots_of, spec_of
 from trainmark.web.service.tables import jobs, users
 
 log = logging.getLogger("trainmark.web")
@@ -291,8 +291,7 @@ def _taken(state: RunState) -> bool:
 
 
 def _waiting(row: RowMapping) -> Waiting:
-    needs = msgspec.json.decode(row["needs"], type=dict[str, int])
-    return Waiting(row["id"], needs, row["priority"], row["queued"], row["limit"], row["preemptible"])
+    return Waiting(row["id"], needs_of(row), row["priority"], row["queued"], row["limit"], row["preemptible"])
 
 
 def _going(row: RowMapping) -> Going:

@@ -141,6 +141,10 @@ const actions = {
     const made = await ask("POST", `/jobs/${node.dataset.job}/clone`);
     location.assign(`${base}/jobs/${made.job.id}`);
   },
+  async accept(node) {
+    const made = await ask("POST", `/sites/${encodeURIComponent(node.dataset.site)}/accept`);
+    location.assign(`${base}/jobs/${made.job.id}`);
+  },
   async "end-token"(node) {
     await ask("DELETE", `/tokens/${node.dataset.id}`);
     location.reload();
