@@ -11,17 +11,19 @@ from msgspec import Meta
 
 from trainmark import api
 from trainmark.api_objects import Run
-from trainmark.report.charts.records import Curve
+from trainmark.report.charts.records import Curve, RankCurve
 from trainmark.report.show import show
 from trainmark.run import control
 from trainmark.spec.states import JobState
+from trainmark.store import baselines
+from trainmark.store.baselines import Baseline
 from trainmark.store.rundir import RunDir
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, Number, asker_of
 from trainmark.web.api.job_routes import Filter, JobName
 from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
-from trainmark.web.service import board, jobs, runs
+from trainmark.web.service import board, jobs, runs, verdicts
 from trainmark.web.service.board import Board
 from trainmark.web.service.runs import RunDetail, RunInfo, Share
 
@@ -65,11 +67,13 @@ class MadeShare(msgspec.Struct, frozen=True):
 
 
 class Curves(msgspec.Struct, frozen=True):
-    """Of the newest attempt: x is the step for `loss`, seconds since its start for the others."""
+    """Of the newest attempt: x is the step for `loss`, seconds since its start for the others. `ranks`: of the first
+    ranks, by step."""
 
     case: str
     round: int
     curves: list[Curve]
+    ranks: list[RankCurve]
 
 
 @get("/runs", **rules(Access.READ))
@@ -126,19 +130,21 @@ def run_curves(request: Asked, server: Server, run: RunName) -> Curves:
 
 
 def _curves(run: RunDir) -> Curves:
-    from trainmark.report.make.series import curves_of
+    from trainmark.report.make.series import curves_of, curves_of_ranks
     from trainmark.store import columns, events
 
     attempt = control.newest_attempt(run)
     if attempt is None:
-        return Curves("", 0, [])
-    made = curves_of(columns.read(attempt), events.samples(attempt), ())
+        return Curves("", 0, [], [])
+    read = columns.read(attempt)
+    made = curves_of(read, events.samples(attempt), ())
     found = [one for one in (made.step_time, made.loss) if one is not None]
     number = attempt.parent.name.removeprefix("round")
     return Curves(
         attempt.parent.parent.name.replace("+", ":"),
         int(number) if number.isdigit() else 0,
         [*found, *made.evaluations, *made.utilisation],
+        curves_of_ranks(read),
     )
 
 
@@ -160,6 +166,18 @@ def put_pin(request: Asked, server: Server, run: RunName) -> RunDetail:
 def remove_pin(request: Asked, server: Server, run: RunName) -> None:
     """Let the rules of retention decide again."""
     runs.pin(server, asker_of(request), run, False, address_of(request.scope))
+
+
+@put("/runs/{run:str}/baseline", **rules(Access.SUBMIT))
+def put_baseline(request: Asked, server: Server, run: RunName) -> Baseline:
+    """Hold later runs of these hosts and this suite against this one."""
+    return verdicts.put_baseline(server, asker_of(request), run, address_of(request.scope))
+
+
+@get("/baselines", **rules(Access.READ))
+def list_baselines(request: Asked, server: Server) -> list[Baseline]:
+    """One's own baselines: one for each set of hosts and suite."""
+    return baselines.read(server.home.runs(asker_of(request).id))
 
 
 @get("/compare", **rules(Access.READ), media_type=MediaType.TEXT)
@@ -243,6 +261,8 @@ ROUTES = [
     run_curves,
     put_pin,
     remove_pin,
+    put_baseline,
+    list_baselines,
     compare_runs,
     case_history,
     get_leaderboard,

@@ -14,8 +14,7 @@ from trainmark.web.pages.cluster_page import map_of_hosts
 from trainmark.web.pages.job_pages import in_words
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import accounts, audit, credentials, database, jobs, sites
-from trainmark.web.service.records import Job
+from trainmark.web.service import accounts, audit, credentials, database, jobs, runs, sites, verdicts
 
 _MOST_RUNNING, _MOST_WAITING, _MOST_ENDED = 50, 20, 8
 
@@ -34,23 +33,11 @@ def _now(request: Asked, server: Server) -> dict[str, Any]:
         "running": [in_words(request, job) for job in running],
         "waiting": [in_words(request, job) for job in waiting],
         "ended": [in_words(request, job) for job in ended[:_MOST_ENDED]],
-        "before": _before(ended),
+        "against": verdicts.against(server, ended),
+        "progress": runs.progress(server, asker),
         **map_of_hosts(request, server),
         "fresh": not newest,
     }
-
-
-def _before(ended: list[Job]) -> dict[str, str]:
-    """Of each benchmark that succeeded: the one before it of the same name, owner and site. Newest first."""
-    last: dict[tuple[str, str, str], str] = {}
-    found: dict[str, str] = {}
-    for job in reversed(ended):
-        if job.kind == "benchmark" and job.state == JobState.SUCCEEDED:
-            key = (job.owner, job.name, job.site)
-            if key in last:
-                found[job.id] = last[key]
-            last[key] = job.id
-    return found
 
 
 @get("/", **rules(Access.READ))

@@ -23,7 +23,7 @@ from trainmark.web.api.job_routes import JobName
 from trainmark.web.pages import phases, view
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import database, files, job_plans, jobs, search, timeline
+from trainmark.web.service import database, files, job_plans, jobs, runs, search, timeline
 from trainmark.web.service.records import Job, JobDetail
 
 TABS = ("overview", "console", "metrics", "files", "plan", "events")
@@ -60,6 +60,7 @@ def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, b
         "next_query": urlencode({**kept, "before": found[-1].number}) if len(found) == _PAGE else "",
         "states": [str(one) for one in JobState if one is not JobState.PREEMPTED],
         "filtered": bool(kept or before),
+        "progress": runs.progress(server, asker_of(request)),
     }
 
 

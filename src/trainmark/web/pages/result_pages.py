@@ -28,7 +28,7 @@ from trainmark.web.pages import view
 from trainmark.web.pages.job_pages import Before, State, Text
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import board, runs
+from trainmark.web.service import board, runs, verdicts
 from trainmark.web.service.errors import NotFound
 
 _PAGE = 50
@@ -85,6 +85,7 @@ def report_page(request: Asked, server: Server, run: RunName) -> Response[Any]:
     own = "submit" in asker.scopes and (asker.is_admin or found.run.owner == asker.name)
     shares = runs.shares_of(server, asker, run) if own else []
     values = _embedded(request, whole(folder, series=True))
+    values["baseline"] = verdicts.is_baseline(folder)
     return view.render(request, server, "report.html", active="results", found=found, own=own, shares=shares, **values)
 
 

@@ -19,7 +19,7 @@ async function fill() {
     if (!found || node.firstChild) continue;
     const [a, b] = key.split(" ");
     const badge = make("span", { className: `badge ${TONES[found.word] || "calm"}` }, say(`verdict_${found.word}`), " ", found.share);
-    node.append(make("a", { href: `${base}/compare?run=${a}&run=${b}` }, badge), " ", say("verdict_before"));
+    node.append(make("a", { href: `${base}/compare?run=${a}&run=${b}` }, badge), " ", say(node.dataset.baseline === "1" ? "verdict_baseline" : "verdict_before"));
   }
 }
 fill();
