@@ -197,4 +197,16 @@ def clone_job(request: Asked, server: Server, job: JobName) -> JobDetail:
     return jobs.clone(server, asker_of(request), job, address_of(request.scope))
 
 
-ROUTES = [submit_job, plan_job, list_jobs, get_job, job_status, job_events, change_job, stop_job, stop_jobs, clone_job]
+ROUTES = [
+    submit_job,
+    plan_job,
+    list_jobs,
+    get_job,
+    job_status,
+    job_events,
+    job_timeline,
+    change_job,
+    stop_job,
+    stop_jobs,
+    clone_job,
+]

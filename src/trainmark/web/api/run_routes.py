@@ -26,6 +26,7 @@ from trainmark.web.server import Server
 from trainmark.web.service import board, jobs, runs, verdicts
 from trainmark.web.service.board import Board
 from trainmark.web.service.runs import RunDetail, RunInfo, Share
+from trainmark.web.service.verdicts import Judged
 
 Language = Literal["en", "zh"]
 Format = Literal["text", "html", "md", "json", "csv"]
@@ -174,6 +175,12 @@ def put_baseline(request: Asked, server: Server, run: RunName) -> Baseline:
     return verdicts.put_baseline(server, asker_of(request), run, address_of(request.scope))
 
 
+@get("/runs/{run:str}/verdict", **rules(Access.READ))
+def run_verdict(request: Asked, server: Server, run: RunName) -> Judged:
+    """Whether a run is faster than the baseline of its hosts and suite, else than the run of its name before it."""
+    return verdicts.verdict(server, asker_of(request), run)
+
+
 @get("/baselines", **rules(Access.READ))
 def list_baselines(request: Asked, server: Server) -> list[Baseline]:
     """One's own baselines: one for each set of hosts and suite."""
@@ -263,6 +270,7 @@ ROUTES = [
     remove_pin,
     put_baseline,
     list_baselines,
+    run_verdict,
     compare_runs,
     case_history,
     get_leaderboard,

@@ -15,8 +15,9 @@ from trainmark.web.pages.job_pages import in_words
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
 from trainmark.web.service import accounts, audit, credentials, database, jobs, runs, sites, verdicts
+from trainmark.web.service.hosts import Host
 
-_MOST_RUNNING, _MOST_WAITING, _MOST_ENDED = 50, 20, 8
+_MOST_RUNNING, _MOST_WAITING, _MOST_ENDED, _MOST_HOSTS = 50, 20, 8, 8
 
 
 def _now(request: Asked, server: Server) -> dict[str, Any]:
@@ -35,8 +36,25 @@ def _now(request: Asked, server: Server) -> dict[str, Any]:
         "ended": [in_words(request, job) for job in ended[:_MOST_ENDED]],
         "against": verdicts.against(server, ended),
         "progress": runs.progress(server, asker),
-        **map_of_hosts(request, server),
+        **_hosts(request, server),
         "fresh": not newest,
+    }
+
+
+def _hosts(request: Asked, server: Server) -> dict[str, Any]:
+    """Those that something is to be said of come first; of a large cluster not all are shown."""
+    found = map_of_hosts(request, server)
+    listed: list[Host] = found["hosts"]
+    open_ones = [host for host in listed if host.slots is not None and host.drained is None]
+    order = sorted(listed, key=lambda host: (host.drained is None, not host.uses))
+    return {
+        **found,
+        "hosts": order[:_MOST_HOSTS],
+        "more_hosts": len(order) - len(order[:_MOST_HOSTS]),
+        "all_hosts": len(listed),
+        "drained": sum(host.drained is not None for host in listed),
+        "free": sum(host.free or 0 for host in open_ones),
+        "slots": sum(host.slots or 0 for host in open_ones),
     }
 
 

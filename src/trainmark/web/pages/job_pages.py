@@ -242,7 +242,7 @@ def _search(request: Asked, server: Server, job: str) -> dict[str, Any]:
     run = jobs.need_run(server, asker_of(request), job)
     found = server.searches.look(run)
     body, texts = html.embed(search.document(run, found), view.language_of(request))
-    return {"found": found, "body": view.safe(body), "texts": view.safe(texts)}
+    return {"result": found, "body": view.safe(body), "texts": view.safe(texts)}
 
 
 @get("/jobs/{job:str}/search", **rules(Access.READ))

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import select
 
+from trainmark import api
+from trainmark.api_objects import Run
 from trainmark.errors import UserError
 from trainmark.spec.states import JobState
 from trainmark.store import baselines
@@ -22,6 +24,8 @@ from trainmark.web.service.tables import jobs as table
 
 # Manifests never change; the plan of a large run takes a while to read.
 _MOST_KNOWN = 2000
+# Jobs of the same name that the one before is looked for among.
+_LOOKED_AT = 100
 
 
 class Against(msgspec.Struct, frozen=True):
@@ -29,6 +33,16 @@ class Against(msgspec.Struct, frozen=True):
 
     job: str
     baseline: bool
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """`job`: the one that it was held against; None: there is none. `word`: faster, slower, equivalent, inconclusive or
+    incomplete; None where they have nothing in common. `ratio` of their speeds."""
+
+    job: str | None
+    baseline: bool
+    word: str | None
+    ratio: float | None
 
 
 def put_baseline(server: Server, asker: Principal, name: str, address: str) -> Baseline:
@@ -73,9 +87,28 @@ def _baseline(folder: Path, run: str) -> str | None:
     if not (folder / baselines.NAME).is_file():
         return None
     try:
-        return baselines.find(folder, _manifest(folder / run)).run
+        manifest = _manifest(folder / run)
+        found = baselines.find(folder, manifest)
     except UserError:
         return None  # there is none for these hosts, or the run was removed
+    return found.run if found.suite == manifest.plan.suite else None
+
+
+def verdict(server: Server, asker: Principal, name: str) -> Judged:
+    """Whether a run is faster than the one that it is held against."""
+    with database.reading(server.engine) as connection:
+        own = jobs.record(runs.find(connection, asker, name))
+        before = jobs.listed(connection, asker, owner=own.owner, text=own.name, before=own.number, limit=_LOOKED_AT)
+    found = against(server, [own, *before]).get(own.id)
+    if found is None:
+        return Judged(None, False, None, None)
+    sides = [Run(runs.folder(server, asker, one)) for one in (found.job, own.id)]
+    try:
+        (made,) = api.compare(*sides).record
+    except UserError:
+        return Judged(found.job, found.baseline, None, None)  # they have nothing in common
+    overall = made.overall
+    return Judged(found.job, found.baseline, overall.word, overall.verdict.ratio if overall.verdict else None)
 
 
 @lru_cache(_MOST_KNOWN)

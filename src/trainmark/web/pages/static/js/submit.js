@@ -127,6 +127,7 @@ function show_kind() {
   for (const node of form.querySelectorAll("[data-kind]")) node.setAttribute("aria-pressed", String(node.dataset.kind === kind));
   for (const node of form.querySelectorAll("[data-for]")) node.hidden = node.dataset.for !== kind;
   text.rows = Math.min(30, Math.max(12, text.value.split("\n").length + 1));
+  form.querySelector("[data-suite-title]").textContent = data.suites.find((one) => one.name === at("suite").value)?.title ?? "";
   form.querySelector("[data-case]").hidden = at("suite").value !== ":case";
   form.querySelector("[data-distributed]").hidden = !at("distributed").checked;
   show_free();
@@ -155,7 +156,7 @@ function draw_shape(hosts) {
   place.replaceChildren(...Array.from({ length: rows }, (_, row) => {
     const host = hosts[row];
     const columns = Math.min(MOST_DEVICES, Math.max(host?.slots ?? devices, row < nodes ? devices : 1));
-    const used = (column) => host?.uses.some((use) => use.slots === null || use.slots.includes(column));
+    const used = (column) => host?.drained || host?.uses.some((use) => use.slots === null || use.slots.includes(column));
     const cells = Array.from({ length: columns }, (_, column) => {
       const wanted = row < nodes && column < devices;
       const cell = make("i", { className: `cell${wanted ? " wanted" : ""}${used(column) ? " used" : ""}${host?.slots && column >= host.slots ? " beyond" : ""}` });
