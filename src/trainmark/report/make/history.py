@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason, reason
 from trainmark.report.build import some_cases
 from trainmark.report.make import differences
-from trainmark.report.records import RunReport
+from trainmark.report.records import CaseReport, RunReport
 from trainmark.score.records import Flag
 from trainmark.score.stats import change_points as change
 from trainmark.score.stats.change_points import Change, Last
 from trainmark.spec.states import JobState
-from trainmark.store import baselines
+from trainmark.store import baselines, journal
 from trainmark.store.files import read_json
 from trainmark.store.rundir import FACTS, RunDir, node_files, run_ids
+
+# Cases whose figures are kept in memory.
+_MOST_KEPT = 2000
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -80,7 +84,7 @@ def collect(runs: Path, asked: str) -> list[History]:
                 continue
             key = (identity, tuple(baselines.hosts_of(manifest)))
             _unit, entries, left = found.setdefault(key, (f"{plan.unit}/s", [], []))
-            (case,) = some_cases(run, index, index + 1).cases
+            case = _case(run.path, index, journal.stamp(run.path))
             speed = case.measurements.get("throughput")
             if case.state is JobState.INVALID or speed is None or speed.value is None:
                 why = speed.reason if speed and case.state is JobState.SUCCEEDED else case.reason
@@ -106,6 +110,13 @@ def collect(runs: Path, asked: str) -> list[History]:
     if not found:
         raise UserError(f"{runs}: no run has a case `{asked}`{did_you_mean(asked, known)}; there is {_some(known)}")
     return [_history(case, hosts, *rest) for (case, hosts), rest in found.items()]
+
+
+@lru_cache(_MOST_KEPT)
+def _case(path: Path, index: int, _stamp: int) -> CaseReport:
+    """A server is asked for the same histories again and again; a run that goes on has another stamp each time."""
+    (found,) = some_cases(RunDir(path), index, index + 1).cases
+    return found
 
 
 def _facts(run: RunDir, index: int, plan: CasePlan, counted: Sequence[RunReport]) -> Mapping[str, Any]:
