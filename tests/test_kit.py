@@ -52,7 +52,8 @@ def test_what_is_wrong_is_said_before_anything_is_written(
 
 def test_no_secret_goes_into_a_kit(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
-    text = "schema: 1\nname: lab\nlauncher: ssh\nhosts: [n1]\nredfish: {url: https://b, user: u, password_file: /etc/own}\n"
+    text = "schema: 1\nname: lab\nlauncher: ssh\nhosts: [n1]\n"
+    text += "redfish: {url: https://b, user: u, password_file: /etc/own}\n"
     site.write_text(text + "container: {image: x, options: ['-e', 'HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz123456']}\n")
     with pytest.raises(UserError, match=r"site\.yaml:6: looks like a secret"):
         kit.make(tmp_path / "kit.tar.gz", "noop", site, "x86_64", [], wheels=False)

@@ -1,7 +1,8 @@
 """Virtual environments for frameworks that do not live well beside each other: pinned, shared by all runs, removable.
 
-Every package is checked by the hashes of its lock, `frameworks/locks/NAME.txt`, whatever index it comes from. An environment lies in the cache under its name and the hash of its pins. Its mark is written last, so that one which
-was being made when its maker was killed is never taken for whole; a lock keeps two makers apart.
+Every package is checked by the hashes of its lock, `frameworks/locks/NAME.txt`, whatever index it comes from. An
+environment lies in the cache under its name and the hash of its pins. Its mark is written last, so that one which was
+being made when its maker was killed is never taken for whole; a lock keeps two makers apart.
 """
 
 from __future__ import annotations

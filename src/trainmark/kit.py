@@ -121,7 +121,8 @@ def _check_no_secret(file: Path, text: str) -> None:
     for number, (line, kept) in enumerate(zip(text.splitlines(), cleaned(text).splitlines(), strict=False), 1):
         if line != kept:
             raise UserError(
-                f"{file}:{number}: looks like a secret, and a kit is for others; take it out, or name a file that holds it"
+                f"{file}:{number}: looks like a secret, and a kit is for others; "
+                "take it out, or name a file that holds it"
             )
 
 
