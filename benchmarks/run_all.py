@@ -18,8 +18,8 @@ from harness import HERE
 
 BENCHMARKS = (
     "noop", "first_step", "probe_event", "overhead", "exec_overhead", "sampler", "scoring", "verdicts",
-    "statistics_rates", "shared_edges",
-    "reference_speed", "ingest", "inherit", "scale", "ssh_hosts", "accept", "predict", "listing", "nas", "search_quality",
+    "statistics_rates", "shared_edges", "ssh_hosts",
+    "reference_speed", "ingest", "inherit", "scale", "accept", "predict", "listing", "nas", "search_quality",
     "handover", "automl_scale", "automl_record", "bundles", "cloud",
 )  # fmt: skip
 DEADLINE_SECONDS = 1800
