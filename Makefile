@@ -4,6 +4,8 @@ PYTHON ?= python3
 # Bring your own build: `make bench TORCH=/path/to/torch.whl` (or any requirement pip takes).
 TORCH ?=
 BIN := $(VENV)/bin
+# Every part of the tests would compile the same files again.
+unexport PYTHONDONTWRITEBYTECODE
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
 .PHONY: docs gallery bench automl-demo leaderboard-demo test test-slow test-lab test-cloud test-frameworks test-package test-web serve package fuzz fuzz-api install-locked locks licences \

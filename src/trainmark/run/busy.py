@@ -9,7 +9,7 @@ from pathlib import Path
 from trainmark.reasons import Reason, reason
 
 # Runnable tasks per core, over the last minute, from which on a measurement would be disturbed.
-_BUSY = 0.5
+BUSY = 0.5
 _LOOK_SECONDS = 0.3
 # Processes that are named: the busiest, from this share of a core on.
 _NAMED, _LEAST_SHARE = 3, 0.1
@@ -18,7 +18,7 @@ _NAMED, _LEAST_SHARE = 3, 0.1
 def busy_machine() -> Reason | None:
     """None when it is quiet, which costs nothing to find out."""
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    if load <= _BUSY * cores:
+    if load <= BUSY * cores:
         return None
     busiest = _busiest()
     if not busiest:
@@ -37,7 +37,12 @@ def _busiest() -> list[str]:
         if pid in before and pid != os.getpid()
     )
     found = [one for one in reversed(shares) if one[0] >= _LEAST_SHARE][:_NAMED]
-    return [f"{name} (pid {pid}) {100 * share:.0f} %" for share, pid, name in found]
+    return [f"{_printable(name)} (pid {pid}) {100 * share:.0f} %" for share, pid, name in found]
+
+
+def _printable(name: str) -> str:
+    """A name may be anything, also a command to a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in name)
 
 
 def _times() -> dict[int, tuple[int, str]]:
@@ -47,12 +52,10 @@ def _times() -> dict[int, tuple[int, str]]:
         if not entry.isdigit():
             continue
         try:
-            text = Path("/proc", entry, "stat").read_bytes().decode(errors="replace")
+            text = Path("/proc", entry, "stat").read_text(errors="replace")
         except OSError:
             continue  # it ended
         head, _, rest = text.rpartition(")")
         fields = rest.split()
-        # A name may be anything, also a command to a terminal.
-        name = "".join(char if char.isprintable() else "?" for char in head.partition("(")[2])
-        found[int(entry)] = int(fields[11]) + int(fields[12]), name
+        found[int(entry)] = int(fields[11]) + int(fields[12]), head.partition("(")[2]
     return found
