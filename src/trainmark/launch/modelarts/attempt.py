@@ -16,7 +16,7 @@ from trainmark.launch.modelarts.plan import LOGS, folder_of
 from trainmark.launch.modelarts.service import ModelArtsJob, TrainingService
 from trainmark.launch.modelarts.transport import ObjectStoreTransport, take_file
 from trainmark.launch.protocol import Ended
-from trainmark.reasons import Reason, listed, reason
+from trainmark.reasons import Reason, as_reason, listed, reason
 from trainmark.spec.states import JobState
 from trainmark.store.state import CANCELLED_KIND
 
@@ -165,7 +165,7 @@ class CloudAttempt:
         if self._destroyed:
             return Ended(JobState.LOST, reason("agent-destroyed", hosts=", ".join(host for host, _ in ends)))
         if self._asked is not None and job.phase == "Terminated":
-            return Ended(JobState.CANCELLED, self._asked)
+            return Ended(JobState.CANCELLED, as_reason(self._asked))
         if job.phase == "Terminated" and not states & {JobState.FAILED, JobState.INVALID, JobState.TIMEOUT}:
             why = reason("modelarts-stopped-outside", job=self.job)
             return Ended(JobState.CANCELLED, why, _failure(CANCELLED_KIND))
