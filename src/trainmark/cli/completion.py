@@ -29,8 +29,8 @@ _trainmark_runs() {{
 _trainmark_suites() {{ compgen -W "{suites} {cases}" -- "$1"; }}
 _trainmark_cases() {{ compgen -W "{cases}" -- "$1"; }}
 """
-# bash breaks a line into words also at `:` and `=`. The function of shtab gets them as the program does, `--preset=fu` as
-# an option and its value. Of what it finds, bash is given the part behind the last break, which is all that it replaces.
+# bash breaks a line into words also at `:` and `=`. The function of shtab gets them as the program does, `--preset=fu`
+# as an option and its value. Of what it finds, bash is given the part behind the last break: all that it replaces.
 _BASH_WORDS = """
 _trainmark() {
   local -a typed=("${COMP_WORDS[@]:0:COMP_CWORD+1}") COMP_WORDS=()
