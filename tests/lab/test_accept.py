@@ -86,7 +86,7 @@ def test_a_slow_host_and_a_slow_link_are_named(cli: Cli, four: Lab, accept: Call
 
 
 def test_a_host_slowed_a_little_is_named_or_the_verdict_is_blind_to_it(four: Lab, accept: Callable[..., Any]) -> None:
-    """A quota of 0.9 of the core that its program uses (`benchmarks/accept.py` has others). Where a good deal less would
+    """A quota of 0.9 of the core that its program uses (`benchmarks/accept.py` has others). Where less than that would
     have been found, it must be; on a machine too noisy for that the verdict says so, and is not sure. Nobody else is
     blamed in either case."""
     slowness.slow_host(four, "node3", 0.9)
