@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 from trainmark.reasons import Reason, reason
 
@@ -40,22 +39,23 @@ def _busiest() -> list[str]:
     return [f"{_printable(name)} (pid {pid}) {100 * share:.0f} %" for share, pid, name in found]
 
 
-def _printable(name: str) -> str:
+def _printable(name: bytes) -> str:
     """A name may be anything, also a command to a terminal."""
-    return "".join(char if char.isprintable() else "?" for char in name)
+    return "".join(char if char.isprintable() else "?" for char in name.decode(errors="replace"))
 
 
-def _times() -> dict[int, tuple[int, str]]:
+def _times() -> dict[int, tuple[int, bytes]]:
     """By process: clock ticks it has used, and its name."""
-    found: dict[int, tuple[int, str]] = {}
+    found: dict[int, tuple[int, bytes]] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         try:
-            text = Path("/proc", entry, "stat").read_text(errors="replace")
+            with open(f"/proc/{entry}/stat", "rb", buffering=0) as file:
+                text = file.read()
         except OSError:
             continue  # it ended
-        head, _, rest = text.rpartition(")")
+        head, _, rest = text.rpartition(b")")
         fields = rest.split()
-        found[int(entry)] = int(fields[11]) + int(fields[12]), head.partition("(")[2]
+        found[int(entry)] = int(fields[11]) + int(fields[12]), head.partition(b"(")[2]
     return found
