@@ -72,6 +72,7 @@ def family(name: str, seed: int, length: int) -> Iterator[tuple[Graph, Move, Gra
         graph = child
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STARTS)
 def test_moves_keep_what_is_computed(name: str) -> None:
     """Over many random moves; only finer patches change it."""
@@ -130,6 +131,7 @@ def test_new_parts_learn_from_the_first_step_on(name: str) -> None:
             assert not torch.allclose(writes[:width], writes[width:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STARTS)
 def test_operations_are_those_that_torch_counts(name: str) -> None:
     """Products of matrices and convolutions, forward and backward, of 20 networks."""
