@@ -29,6 +29,7 @@ from trainmark.launch.local import check as local_check
 from trainmark.report.make import parallel
 from trainmark.store import provenance, rundir
 from trainmark.store.rundir import RunDir
+from trainmark.trust import keys
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another account, which only root can")
@@ -248,6 +249,20 @@ def test_folders_that_are_made_above_a_private_one_are_closed_to_others_under_an
     made = [path for path in tmp_path.rglob("*") if path.is_dir()]
     assert len(made) == 6 and all(not path.stat().st_mode & 0o022 for path in made)
     assert {path.name for path in made if path.stat().st_mode & 0o777 == 0o700} == {"own", "monitor"}
+
+
+def test_keys_that_others_could_have_planted_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / "config"))
+    before = os.umask(0)
+    try:
+        keys.trust("them", f"trainmark-ed25519 {'ab' * 32} them")
+    finally:
+        os.umask(before)
+    assert all(not path.stat().st_mode & 0o022 for path in tmp_path.rglob("*") if path.is_dir())
+    assert [one.name for one in keys.listed()] == ["them"]
+    (keys.home() / "trusted").chmod(0o777)
+    with pytest.raises(UserError, match=r"keys in .*trusted are not used: others can write to it"):
+        keys.listed()
 
 
 def test_a_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
