@@ -26,6 +26,7 @@ from trainmark.interop.reading.records import (
     clean,
     number,
     tidy,
+    wrong_loss,
 )
 from trainmark.interop.reading.source import Lines
 from trainmark.interop.reading.steps import Follower, Odd, Progress
@@ -85,6 +86,8 @@ class LogReader:
         self._own: own_log.Head | None = None
         # Of HugeCTR: each evaluation's AUC with the loss before it.
         self._pairs: list[tuple[str, str]] = []
+        # Where a loss first was no finite number.
+        self._wrong: str | None = None
 
     def items(self) -> Iterator[Item]:
         name = names.parse(self._file, self._options)
@@ -170,7 +173,9 @@ class LogReader:
                 yield Begin(case, self._file.name, follower.timing, raw=self._file.sha256)
             window.add(taken)
             at, loss = round(taken.at * 1e9), taken.loss
-            yield from _told(taken, at)
+            for event in _told(taken, at):
+                self._wrong = self._wrong or wrong_loss(event)
+                yield event
         yield from lines.said()
         yield lines.counted()
         if not begun:
@@ -229,8 +234,10 @@ class LogReader:
             self.verbatim.append(Verbatim(f"{stem}.losses_aucs", self._pairs, text))
         if script.result != "speed":
             return
+        if self._wrong:
+            yield Flag("wrong result", place, f"{self._wrong}: it has no speed, though DLPerf's script records one")
         ours = window.speed() if whole else None
-        speed = theirs if self._options.get("method") == "dlperf" else ours
+        speed = None if self._wrong else theirs if self._options.get("method") == "dlperf" else ours
         self.speed = Speed(name.model, name.case, name.repeat, name.batch, name.speaking_dtype, speed, script.digits)
 
 
