@@ -29,7 +29,7 @@ _PANELS = ROOT / "tools" / "grafana_panels.jsx"
 _PACKAGES = ("@grafana/ui@12", "@grafana/data@12", "@grafana/schema@12", "react@18", "react-dom@18", "esbuild@0.25")
 _SECONDS = 25
 _ROUNDS = (
-    ("gpt2:pytorch:cpu:1:2:1", "--preset", "smoke", "--set", "steps=2000"),
+    ("gpt2:pytorch:cpu:1:2:1", "--preset", "smoke", "--set", "steps=600"),
     ("noop:none:nvidia:1:4:1", "--set", f"seconds={_SECONDS}", "--set", "steps=500", "--set", "batch=8"),
 )
 
@@ -99,7 +99,7 @@ def _page(folder: Path, packages: Path, data: dict[str, Any]) -> Path:
     flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--legacy-peer-deps"]
     subprocess.run(["npm", "install", *flags, *_PACKAGES], cwd=packages, check=True)
     shutil.copy(_PANELS, packages / "panels.jsx")
-    bundle = ["--bundle", "--format=iife", "--jsx=automatic", "--define:global=window"]
+    bundle = ["--bundle", "--format=iife", "--jsx=automatic", "--loader:.ttf=dataurl", "--define:global=window"]
     bundle += ['--define:process.env.NODE_ENV="production"', f"--outfile={folder / 'panels.js'}"]
     subprocess.run([packages / "node_modules/.bin/esbuild", "panels.jsx", *bundle], cwd=packages, check=True)
     page = folder / "panels.html"

@@ -8,32 +8,37 @@ const theme = createTheme({ colors: { mode: "light" } });
 const WIDTH = 620;
 const HEIGHT = 250;
 
+// What Grafana's panel of this type takes where a dashboard says nothing.
+const USUAL = { color: { mode: "palette-classic" }, custom: { lineWidth: 1, fillOpacity: 0 } };
+
 function frames(panel, answer) {
-  const data = answer.map((series) =>
-    toDataFrame({
+  const data = answer.map((series) => {
+    const config = { ...USUAL, ...panel.fieldConfig.defaults, displayName: series.name };
+    return toDataFrame({
       fields: [
         { name: "Time", type: FieldType.time, values: series.times.map((t) => t * 1000), config: {} },
-        { name: series.name, type: FieldType.number, values: series.values, config: { displayName: series.name } },
+        { name: series.name, type: FieldType.number, values: series.values, config },
       ],
-    }),
-  );
+    });
+  });
   return applyFieldOverrides({ data, fieldConfig: panel.fieldConfig, replaceVariables: (text) => text, theme });
 }
 
 function Panel({ panel, answer, range }) {
+  const drawn = (width, height) => (
+    <TimeSeries
+      frames={frames(panel, answer)}
+      timeRange={range}
+      timeZone="utc"
+      width={width}
+      height={height}
+      legend={panel.options.legend}
+    />
+  );
   return (
     <div style={{ width: WIDTH, height: HEIGHT, margin: 4 }}>
       <PanelChrome title={panel.title} width={WIDTH} height={HEIGHT}>
-        {(width, height) => (
-          <TimeSeries
-            frames={frames(panel, answer)}
-            timeRange={range}
-            timeZone="utc"
-            width={width}
-            height={height}
-            legend={panel.options.legend}
-          />
-        )}
+        {(width, height) => (answer.length ? drawn(width, height) : "No data")}
       </PanelChrome>
     </div>
   );
