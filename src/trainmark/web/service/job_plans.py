@@ -43,8 +43,8 @@ def check(spec: JobSpec) -> None:
         raise UserError("a job has either a `suite` or a `command`")
     if spec.command is not None and "\0" in spec.command:
         raise UserError("command: holds a zero byte, which no shell reads")
-    if spec.command is None and (spec.env or spec.distributed or spec.keep_open):
-        raise UserError("env, distributed, keep_open: are for commands")
+    if spec.command is None and (spec.env or spec.distributed or spec.keep_open or spec.endpoints or spec.ports):
+        raise UserError("env, distributed, keep_open, endpoints, ports: are for commands")
     if spec.nodes > 1 and spec.command is not None and not spec.distributed:
         raise UserError(f"nodes: found {spec.nodes}; a command for several nodes is `distributed: true`")
     for name, value in spec.env.items():

@@ -11,6 +11,7 @@ Role = Literal["admin", "user", "viewer"]
 # `read`: see what the user may see. `submit`: jobs and files. `metrics`: figures of the server. `admin`: everything
 # an admin may do.
 Scope = Literal["read", "submit", "metrics", "admin"]
+Endpoint = Literal["tensorboard", "jupyter", "ssh"]
 Visibility = Literal["private", "group", "all"]
 # Of a job; users may choose less (`jobs.USERS_PRIORITY`).
 MOST_PRIORITY = 1000
@@ -99,6 +100,10 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run_on: Literal["all", "first"] = "all"
     # Seconds that a command's workers stay, with all that was started there, after it has ended.
     keep_open: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
+    # What people open beside a command, from its start on; each can be opened and closed later, too. `ports`: at which
+    # the command itself serves pages.
+    endpoints: Annotated[list[Endpoint], Meta(max_length=3)] = []
+    ports: Annotated[list[Annotated[int, Meta(ge=1024, le=65535)]], Meta(max_length=16)] = []
     # None: a benchmark takes its hosts whole, a command its devices.
     whole_host: bool | None = None
     image: Annotated[str, Meta(max_length=300)] | None = None

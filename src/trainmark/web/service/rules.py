@@ -50,11 +50,19 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name_domain: str = ""
 
 
+class Endpoints(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`NAME.DOMAIN` is where a browser finds what runs beside a job. Browsers know `*.localhost` as their own machine; for
+    people elsewhere it is a domain whose names all lead to this server, best one that it shares with nothing else."""
+
+    domain: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?\Z")] = "jobs.localhost"
+
+
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal[1] = 1
     sites: dict[str, SiteRules] = {}
     oidc: Provider | None = None
     retention: Retention | None = None
+    endpoints: Endpoints = Endpoints()
 
     def of(self, site: str) -> SiteRules:
         return self.sites.get(site, SiteRules())

@@ -46,12 +46,16 @@ def _case(case: CasePlan, spec: JobSpec, site: Site, owner: str, job: str, home:
         "run_on": spec.run_on,
         "keep_open": spec.keep_open,
         "contained": site.container is not None,
+        "endpoints": list(spec.endpoints),
+        "ports": list(spec.ports),
+        "python": site.python if site.container is None else None,
     }
     files = {COMMAND: spec.command or "", SETTINGS: msgspec.json.encode(settings).decode(), **tables}
     return msgspec.structs.replace(
         case,
         probe=False,
         cwd=None,
+        short_spool=True,
         ports=(*case.ports, *(_port(site, first + number) for number in range(len(ports)))),
         files={**case.files, **files},
         nodes=tuple(_node(node, [*ports, *hosts] if spec.distributed else [], common) for node in case.nodes),
