@@ -63,11 +63,14 @@ def unmount(target: str) -> None:
     _umount2(target.encode(), _MNT_DETACH)
 
 
-def own_user_namespace(more: int) -> None:
-    """In which an ordinary account may mount; it stays the same account. `more`: other namespaces."""
-    uid, gid = os.geteuid(), os.getegid()
+def own_user_namespace(more: int, called: int | None = None) -> None:
+    """In which an ordinary account may mount, until it starts a program; it stays the same account, under another
+    number if it is to be `called` so. `more`: other namespaces."""
+    ids = {"uid_map": os.geteuid(), "gid_map": os.getegid()}
     unshare(CLONE_NEWUSER | more)
-    for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid))):
+    texts = {"setgroups": "deny"}  # first: without it no group may be named
+    texts.update({name: "%d %d 1" % (own if called is None else called, own) for name, own in ids.items()})
+    for name, text in texts.items():
         with open("/proc/self/" + name, "w") as file:
             file.write(text)
 

@@ -47,11 +47,16 @@ class Home:
         """What a job was made of: its command, and the folder it works in."""
         return self.path / "jobs" / job
 
+    @property
+    def boards(self) -> Path:
+        """Sockets of TensorBoards on logs of jobs that have ended."""
+        return self.path / "boards"
+
     def prepare(self) -> None:
         """The folders, made if need be; UserError where another account could have written."""
         try:
             private.keep_folder(str(self.path))
-            for name in ("sites", "runs", "files", "jobs"):
+            for name in ("sites", "runs", "files", "jobs", "boards"):
                 private.keep_folder(str(self.path / name))
         except OSError as error:
             raise UserError(f"--home {self.path}: cannot be used: {error.strerror}") from None

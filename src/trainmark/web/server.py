@@ -10,6 +10,8 @@ from sqlalchemy import Engine
 
 from trainmark.web.home import Home
 from trainmark.web.service import database
+from trainmark.web.service.boards import Boards
+from trainmark.web.service.gates import Gates
 from trainmark.web.service.rules import Rules, load_rules
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class Server:
         self.key = key
         # None: nobody looks after the queue, as in tests of other things.
         self.keeper: Keeper | None = None
+        # What runs beside jobs, and TensorBoards on what they left.
+        self.gates, self.boards = Gates(), Boards(home.boards)
         # Connections that follow something.
         self.followers = 0
         # Of providers of identities, by issuer: until when it is believed, and what it says.

@@ -15,6 +15,7 @@ from litestar.types import ControllerRouterHandler
 from trainmark import __version__
 from trainmark.web.api import (
     account_routes,
+    endpoint_routes,
     file_routes,
     job_routes,
     oidc_routes,
@@ -40,6 +41,7 @@ def make_app(server: Server) -> Litestar:
         account_routes,
         oidc_routes,
         job_routes,
+        endpoint_routes,
         run_routes,
         site_routes,
         file_routes,

@@ -101,6 +101,10 @@ class Gates:
         """By which the job's Jupyter lets one in."""
         return jupyter_token(_place(run).key)
 
+    def is_here(self, run: RunDir) -> bool:
+        """Whether the job runs on this machine."""
+        return self._forward(_place(run)) is None
+
     def tidy(self) -> None:
         """Closes what nobody uses."""
         with self._lock:
