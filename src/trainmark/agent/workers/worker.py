@@ -224,7 +224,7 @@ class Worker:
             self._programs.close()
         if self._sshd is not None:
             self._sshd.stop()
-        home.clear(self._spool)
+        home.clear(self._spool, self._folder)
 
 
 def _exit_code(code: int) -> int:
