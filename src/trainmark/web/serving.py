@@ -18,7 +18,7 @@ from trainmark.web.api.app import make_app
 from trainmark.web.proxy.front import Front
 from trainmark.web.queue.keeper import Keeper
 from trainmark.web.server import Server, Settings, open_server
-from trainmark.web.service import accounts, audit, database, jobs, retention, tables
+from trainmark.web.service import accounts, audit, couriers, database, jobs, notices, retention, tables
 from trainmark.web.service.records import SCOPES, JobSpec, Principal
 
 log = logging.getLogger("trainmark.web")
@@ -26,7 +26,7 @@ log = logging.getLogger("trainmark.web")
 # A request's line and headers; and how long a connection may stay open without one.
 _LARGEST_HEAD, _IDLE_SECONDS = 32 << 10, 15
 _CONNECTIONS = 2000
-_TIDY_SECONDS, _LOOK_SECONDS = 3600.0, 60.0
+_TIDY_SECONDS, _LOOK_SECONDS, _NOTICE_SECONDS = 3600.0, 60.0, 2.0
 # On the data that `make serve` fetches.
 _DEMO = "mnist:pytorch:cpu:1:1:3"
 _LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
@@ -88,8 +88,9 @@ def serve(settings: Settings, listening: Listening, say: Callable[[str], None], 
             keeper.start()
             ending = threading.Event()
             for name, seconds, act in (
-                ("tidy", _TIDY_SECONDS, lambda: retention.apply(server)),
+                ("tidy", _TIDY_SECONDS, lambda: _remove_old(server)),
                 ("endpoints", _LOOK_SECONDS, lambda: _close_unused(server)),
+                ("notices", _NOTICE_SECONDS, lambda: couriers.deliver(server)),
             ):
                 threading.Thread(target=_repeat, args=(ending, seconds, act), name=name, daemon=True).start()
             try:
@@ -120,6 +121,11 @@ def _repeat(ending: threading.Event, seconds: float, act: Callable[[], None]) ->
             # A full disk or a database that is away: the next time may do better.
             log.exception("%s: failed; it is tried again", threading.current_thread().name)
         ending.wait(seconds)
+
+
+def _remove_old(server: Server) -> None:
+    retention.apply(server)
+    notices.forget_old(server)
 
 
 def _close_unused(server: Server) -> None:

@@ -1,8 +1,8 @@
 """The gate of a job: where the server asks for programs that run beside the command for people, and connects to them.
 
-It listens on the loopback address of the first worker's host, in the job's own account and container. Whoever comes must
-know the key of the attempt, and so must the gate: other accounts of the host can neither use nor replace it. Its port
-is told in a file of the node's folder, which the controller has or brings home.
+It listens on the loopback address of the first worker's host, in the job's own account and container. Whoever comes
+must know the key of the attempt, and so must the gate: other accounts of the host can neither use nor replace it. Its
+port is told in a file of the node's folder, which the controller has or brings home.
 """
 
 from __future__ import annotations

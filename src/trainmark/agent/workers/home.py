@@ -154,4 +154,3 @@ def _bind(there: str, here: str) -> None:
     else:
         return
     linux.mount(there, here, "none", linux.MS_BIND | linux.MS_REC)
-

@@ -1,4 +1,4 @@
-"""Programs that run beside a job's command for people: JupyterLab, TensorBoard, an sshd. In its environment, on its node.
+"""Programs that run beside a job's command for people, in its environment: JupyterLab, TensorBoard, an sshd.
 
 Each listens on a socket in a folder that other accounts cannot enter (sshd on a port, with keys). They end on request,
 and with the worker at the latest.

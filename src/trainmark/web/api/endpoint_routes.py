@@ -51,7 +51,7 @@ def close_endpoint(request: Asked, server: Server, job: JobName, endpoint: Endpo
 
 @post("/jobs/{job:str}/endpoints/{endpoint:str}/enter", **rules(Access.READ))
 def enter_endpoint(request: Asked, server: Server, job: JobName, endpoint: EndpointName) -> Entry:
-    """An address that opens it in one browser, once, within a minute; of ssh, a command line for the asker's own key."""
+    """An address that opens it in one browser, once, within a minute; of ssh, a command for the asker's own key."""
     scheme = "https" if server.settings.secure else "http"
     at = f"{scheme}://{request.headers.get('host', '')}"
     return endpoints.enter(server, asker_of(request), job, endpoint, at, address_of(request.scope))

@@ -13,7 +13,7 @@ from trainmark.web.pages import view
 from trainmark.web.pages.job_pages import in_words
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import accounts, audit, credentials, database, hosts, jobs, sites
+from trainmark.web.service import accounts, audit, credentials, database, hosts, jobs, notices, sites, ssh_keys
 from trainmark.web.service.records import Job
 
 _MOST_RUNNING, _MOST_WAITING, _MOST_ENDED = 50, 20, 8
@@ -68,11 +68,12 @@ def home_part(request: Asked, server: Server) -> Response[Any]:
 
 @get("/account", **rules(Access.SESSION))
 def account_page(request: Asked, server: Server) -> Response[Any]:
-    """One's own password and tokens."""
+    """One's own password, tokens and keys, and what one is told."""
     asker = asker_of(request)
     with database.reading(server.engine) as connection:
-        tokens = credentials.list_tokens(connection, asker.id)
-    return view.render(request, server, "account.html", active="account", tokens=tokens)
+        tokens, keys = credentials.list_tokens(connection, asker.id), ssh_keys.listed(connection, asker)
+    told = notices.settings(server, asker)
+    return view.render(request, server, "account.html", active="account", tokens=tokens, keys=keys, notices=told)
 
 
 def _people(server: Server) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Before the application: requests for the host name of an endpoint go to what runs beside a job, all others to the server.
+"""Before the application: requests for the host name of an endpoint go to what runs beside a job.
 
 A job's page is foreign code. It is at another origin than the server's pages, it gets no cookie of theirs, and it is
 reached only with a cookie of its own host, which a ticket of the server was exchanged for, once. Requests that another
@@ -109,8 +109,8 @@ class Front:
 
 
 def label_of(host: str, domain: str) -> str | None:
-    """The name before the domain of endpoints; None for a host that is the server's own. What has the domain and no name
-    of ours is nobody's: empty."""
+    """The name before the domain of endpoints; None for a host that is the server's own. What has the domain and no
+    name of ours is nobody's: empty."""
     bare = host.lower().rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host.lower()
     bare = bare.rstrip(".")
     if bare == domain:
@@ -129,8 +129,10 @@ def came_from_here(scope: Any, origin: str) -> bool:
     site = header(scope, b"sec-fetch-site")
     if site in ("", "same-origin", "none"):
         return method in ("GET", "HEAD", "OPTIONS") or bool(given) or site == "same-origin"
-    return method == "GET" and header(scope, b"sec-fetch-mode") == "navigate" and header(scope, b"sec-fetch-dest") == (
-        "document"
+    return (
+        method == "GET"
+        and header(scope, b"sec-fetch-mode") == "navigate"
+        and header(scope, b"sec-fetch-dest") == ("document")
     )
 
 
@@ -146,4 +148,3 @@ def cookie_of(text: str, name: str) -> str:
     except CookieError:
         return ""
     return found.value if found is not None else ""
-

@@ -44,25 +44,24 @@ async def forward_websocket(
         return
     await send({"type": "websocket.accept", "subprotocol": job.subprotocol, "headers": []})
     code = _ENDED
-    async with job:
-        async with anyio.create_task_group() as tasks:
+    async with job, anyio.create_task_group() as tasks:
 
-            async def from_browser() -> None:
-                await _from_browser(receive, job)
-                tasks.cancel_scope.cancel()
+        async def from_browser() -> None:
+            await _from_browser(receive, job)
+            tasks.cancel_scope.cancel()
 
-            async def from_job() -> None:
-                nonlocal code
-                code = await _from_job(job, send)
-                tasks.cancel_scope.cancel()
+        async def from_job() -> None:
+            nonlocal code
+            code = await _from_job(job, send)
+            tasks.cancel_scope.cancel()
 
-            async def watch() -> None:
-                while await still():
-                    await anyio.sleep(_LOOK_SECONDS)
-                tasks.cancel_scope.cancel()
+        async def watch() -> None:
+            while await still():
+                await anyio.sleep(_LOOK_SECONDS)
+            tasks.cancel_scope.cancel()
 
-            for one in (from_browser, from_job, watch):
-                tasks.start_soon(one)
+        for one in (from_browser, from_job, watch):
+            tasks.start_soon(one)
     await _close(send, code)
 
 
@@ -120,6 +119,12 @@ async def _from_job(job: ClientConnection, send: Send) -> int:
 async def _close(send: Send, code: int) -> None:
     """A code that may be sent; nothing where the browser has gone."""
     try:
-        await send({"type": "websocket.close", "code": code if code in range(3000, 5000) or code == 1000 else _ENDED, "reason": ""})
+        await send(
+            {
+                "type": "websocket.close",
+                "code": code if code in range(3000, 5000) or code == 1000 else _ENDED,
+                "reason": "",
+            }
+        )
     except (RuntimeError, OSError):
         pass

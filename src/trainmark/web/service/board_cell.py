@@ -1,5 +1,5 @@
-"""The program around a TensorBoard on stored logs: a file system with Python and the logs, all read-only; no network, no
-rights, processes of its own. It ends with its input, and everything in it with it.
+"""The program around a TensorBoard on stored logs: a file system with Python and the logs, all read-only; no network,
+no rights, processes of its own. It ends with its input, and everything in it with it.
 
 Arguments: the number of the socket that TensorBoard serves, a folder to build in, over which only these processes see
 anything, and the folder of the logs: its top, which is the server's, and the names below it, which may be a job's.
@@ -62,8 +62,7 @@ def _enter(place: str, top: Path, parts: list[str]) -> None:
     """A file system of its own."""
     linux.mount("none", "/", "none", linux.MS_REC | linux.MS_SLAVE)
     linux.mount("tmpfs", place, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV)
-    os.mkdir(place + "/tmp", 0o1777)
-    os.chmod(place + "/tmp", 0o1777)
+    os.mkdir(place + _ENVIRONMENT["HOME"], 0o700)
     with folder_below(top, parts) as logs:  # no link of the job's is followed
         _show(f"/proc/self/fd/{logs}", place + _LOGS)
     for path in _wanted():

@@ -39,7 +39,7 @@ class _Board:
             with_socket.listen(64)
             argv = [sys.executable, "-P", "-m", "trainmark.web.service.board_cell", str(with_socket.fileno())]
             argv += [str(folder), str(top), *logs]
-            self._said = tempfile.TemporaryFile()
+            self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the board
             pipes = {"stdin": subprocess.PIPE, "stdout": self._said, "stderr": self._said}
             self._process = subprocess.Popen(argv, **pipes, pass_fds=(with_socket.fileno(),), cwd="/")
         except BaseException:

@@ -45,8 +45,8 @@ class EndpointInfo(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """`url`: opens it in a browser, once, within a minute; empty for ssh. `command`: for ssh, a line for a terminal, which
-    checks the job's host key."""
+    """`url`: opens it in a browser, once, within a minute; empty for ssh. `command`: for ssh, a line for a terminal,
+    which checks the job's host key."""
 
     name: str
     url: str
@@ -93,9 +93,7 @@ def close_one(server: Server, asker: Principal, name: str, endpoint: str, addres
     else:
         server.boards.stop(row["id"])
     with database.writing(server.engine) as connection:
-        found = select(endpoints.c.label).where(
-            endpoints.c.job_number == row["number"], endpoints.c.name == endpoint
-        )
+        found = select(endpoints.c.label).where(endpoints.c.job_number == row["number"], endpoints.c.name == endpoint)
         connection.execute(delete(passes).where(passes.c.label.in_(found)))
         audit.note(connection, asker.name, "endpoint.close", f"{row['id']} {endpoint}", address)
     return _listed(server, asker, row)
@@ -298,7 +296,9 @@ def _ssh_command(server: Server, asker: Principal, row: RowMapping, host: str) -
     if not all(re.fullmatch(r"[A-Za-z0-9._:@+/= -]+", word) for word in words) or not isinstance(told.get("port"), int):
         raise Conflict("ssh: the job told nothing that a command could be made of")
     alias = f"trainmark-{row['id']}"
-    options = f"-o HostKeyAlias={alias} -o 'KnownHostsCommand=/bin/echo {alias} {words[1]}' -o StrictHostKeyChecking=yes"
+    options = (
+        f"-o HostKeyAlias={alias} -o 'KnownHostsCommand=/bin/echo {alias} {words[1]}' -o StrictHostKeyChecking=yes"
+    )
     return f"ssh {options} -p {told['port']} {words[0]}@{there}"
 
 
@@ -312,4 +312,3 @@ def _keys(server: Server, asker: Principal) -> list[str]:
 def _split(host: str) -> tuple[str, str]:
     found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(?::(\d+))?", host)
     return (found[1].strip("[]"), found[2] or "") if found else ("", "")
-

@@ -160,7 +160,7 @@ def uploaded(top: Path, path: str) -> int:
     """How much of an upload is there, to go on with it."""
     parts = parts_of(path)
     for name in (f".part-{parts[-1]}", parts[-1]):
-        with contextlib.suppress(OSError, NotFound), _folder(top, parts[:-1]) as folder:
+        with contextlib.suppress(OSError, NotFound), folder_below(top, parts[:-1]) as folder:
             return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
     return 0
 

@@ -1,4 +1,4 @@
-"""Connections to the gates of jobs, wherever they run: on this machine, or through an ssh that lasts as long as it is used.
+"""Connections to the gates of jobs: on this machine, or through an ssh that lasts as long as it is used.
 
 Both sides prove that they know the key of the attempt. So neither a port of this machine that another account has
 taken, nor a file that a job wrote, leads to anything but the job itself.
@@ -227,4 +227,3 @@ def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
-
