@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 import anyio
 import anyio.to_thread
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import ASGIApp, Receive, Send
 
 from trainmark.web.proxy.http import Pools, answer, forward_http
 from trainmark.web.proxy.websocket import forward_websocket
@@ -36,7 +36,7 @@ class Front:
         self._pools = Pools(server)
         self._believed: OrderedDict[tuple[str, str], tuple[float, Passed]] = OrderedDict()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         label = label_of(header(scope, b"host"), self._server.rules.endpoints.domain)
         if scope["type"] not in ("http", "websocket") or label is None:
             await self._app(scope, receive, send)

@@ -40,8 +40,10 @@ class _Board:
             argv = [sys.executable, "-P", "-m", "trainmark.web.service.board_cell", str(with_socket.fileno())]
             argv += [str(folder), str(top), *logs]
             self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the board
-            pipes = {"stdin": subprocess.PIPE, "stdout": self._said, "stderr": self._said}
-            self._process = subprocess.Popen(argv, **pipes, pass_fds=(with_socket.fileno(),), cwd="/")
+            said, handed = self._said, (with_socket.fileno(),)
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=said, stderr=said, pass_fds=handed, cwd="/"
+            )
         except BaseException:
             self._remove()
             os.close(self._folder)

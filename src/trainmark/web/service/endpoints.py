@@ -18,6 +18,7 @@ import msgspec
 from sqlalchemy import RowMapping, delete, insert, select
 
 from trainmark.errors import UserError
+from trainmark.store.rundir import RunDir
 from trainmark.web.server import Server
 from trainmark.web.service import audit, boards, credentials, database, gates, jobs, ssh_keys
 from trainmark.web.service.errors import Conflict, NotFound, Refused
@@ -206,7 +207,7 @@ def _row(server: Server, job: str) -> RowMapping:
         return connection.execute(asked.where(job_table.c.id == job)).mappings().one()
 
 
-def _running(server: Server, row: RowMapping) -> gates.RunDir:
+def _running(server: Server, row: RowMapping) -> RunDir:
     found = jobs.run_of(server, row)
     if row["state"] not in jobs.ACTIVE:
         raise Conflict("the job has ended, and what ran beside it with it")
