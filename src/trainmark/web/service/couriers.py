@@ -26,6 +26,7 @@ from trainmark.errors import SiteError, UserError
 from trainmark.i18n.speaker import say
 from trainmark.i18n.texts import label
 from trainmark.spec.states import JobState
+from trainmark.store.rundir import RunDir
 from trainmark.web.server import Server
 from trainmark.web.service import database, jobs, notices
 from trainmark.web.service.rules import NoticeRules
@@ -121,7 +122,7 @@ def _check(server: Server, row: RowMapping, language: str) -> None:
     sides = [jobs.run_path(server, one) for one in (before, row)]
     if not all(side.is_dir() for side in sides):
         return  # the rules of retention were faster
-    found = api.compare(*(Run(side) for side in sides), runs=server.home.runs(row["owner_id"]))
+    found = api.compare(*(Run(RunDir(side)) for side in sides), runs=server.home.runs(row["owner_id"]))
     overall = msgspec.json.decode(found.report("json"))[0].get("overall") or {}
     if overall.get("word") != "slower":
         return
@@ -182,7 +183,7 @@ def call_webhook(rules: NoticeRules, url: str, key: bytes, content: dict[str, An
     """One request; whoever answers with another address is not followed."""
     body, now = msgspec.json.encode(content), str(int(time.time()))
     context = ssl.create_default_context(cafile=rules.webhook_ca_file or None)
-    headers = {
+    headers: dict[bytes | str, bytes | str] = {
         "content-type": "application/json",
         "user-agent": "trainmark",
         "x-trainmark-delivery": str(content["delivery"]),
