@@ -96,7 +96,7 @@ def _send(server: Server, row: RowMapping) -> None:
 def _words(server: Server, content: dict[str, Any], language: str) -> tuple[str, str]:
     """The subject and the text of a mail."""
     state = say(label(f"web.state.{content['state']}"), language)
-    event = f"web.notice.{content['event']}"
+    event = f"notice.{content['event']}"
     subject = say(label(event, content["name"], content["number"], state), language)
     lines = [subject, content["why"], _link(server, content)]
     return subject, "\n\n".join(line for line in lines if line) + "\n"
@@ -128,7 +128,7 @@ def _check(server: Server, row: RowMapping, language: str) -> None:
         return
     ratio = (overall.get("verdict") or {}).get("ratio")
     share = f"{(ratio - 1) * 100:+.1f} %" if isinstance(ratio, int | float) else ""
-    notices.about_regression(server, row, say(label("web.notice.slower", share, before["number"]), language))
+    notices.about_regression(server, row, say(label("notice.slower", share, before["number"]), language))
 
 
 # Mail.

@@ -52,7 +52,7 @@ def put(server: Server, asker: Principal, name: str, key: str, address: str) -> 
             if (connection.execute(count).scalar() or 0) >= MOST_KEYS:
                 raise Conflict(f"you may keep {MOST_KEYS} public keys; remove some")
             connection.execute(insert(ssh_keys).values(user_id=asker.id, name=name, **values))
-        audit.note(connection, asker.name, "ssh_key.put", name, address)
+        audit.note(connection, asker.name, "key.put", name, address)
     return SshKey(name, str(values["key"]), float(values["created"]))  # type: ignore[arg-type]
 
 
@@ -61,7 +61,7 @@ def remove(server: Server, asker: Principal, name: str, address: str) -> None:
     with database.writing(server.engine) as connection:
         if connection.execute(delete(ssh_keys).where(*own)).rowcount != 1:
             raise NotFound(f"no public key `{name}` of yours")
-        audit.note(connection, asker.name, "ssh_key.remove", name, address)
+        audit.note(connection, asker.name, "key.remove", name, address)
 
 
 def checked(text: str) -> str:
