@@ -4,6 +4,8 @@ PYTHON ?= python3
 # Bring your own build: `make bench TORCH=/path/to/torch.whl` (or any requirement pip takes).
 TORCH ?=
 BIN := $(VENV)/bin
+# Every part of the tests would compile the same files again.
+unexport PYTHONDONTWRITEBYTECODE
 TORCH_ARGS := $(if $(TORCH),$(TORCH),-c constraints.txt)
 
 .PHONY: docs gallery bench automl-demo leaderboard-demo test test-slow test-lab test-cloud test-frameworks test-package test-web serve package fuzz fuzz-api install-locked locks licences \
@@ -22,8 +24,9 @@ automl-demo: $(VENV)/.automl
 leaderboard-demo: $(VENV)/.dev
 	$(BIN)/python tools/leaderboard_demo.py
 
+# Most tests wait, for agents and deadlines, and use little of a core: twice as many workers as a small machine has cores.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow and not lab and not cloud and not frameworks and not package and not web"
+	$(BIN)/python -m pytest -n 4 -m "not slow and not lab and not cloud and not frameworks and not package and not web"
 
 # Whole trainings, searches and notebooks on this machine.
 test-slow: $(VENV)/.dev

@@ -74,7 +74,7 @@ class Heard(msgspec.Struct, frozen=True):
     beat: Heartbeat
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class TicketVerdict(msgspec.Struct, frozen=True):
     """What the tester says of a result. `figures`: as the tester computed them from the events."""
 
     ticket: str
@@ -92,7 +92,7 @@ class Row(msgspec.Struct, frozen=True):
     issued: Issued
     heard: Heard | None
     received: bool
-    verdict: Verdict | None
+    verdict: TicketVerdict | None
 
 
 class Tickets:
@@ -122,7 +122,7 @@ class Tickets:
         issued = _read(folder / _TICKET, Issued)
         if issued is None:
             return None
-        heard, verdict = _heard(folder / _HEARD), _read(folder / _VERDICT, Verdict)
+        heard, verdict = _heard(folder / _HEARD), _read(folder / _VERDICT, TicketVerdict)
         return Row(issued, heard, (folder / RESULT).is_file(), verdict)
 
     def take(self, subject: str, asked: str, test: str, limits: Limits) -> Ticket:
@@ -196,7 +196,7 @@ class Tickets:
             write_json(self.tries(ticket), before + 1, durable=True)
         return before < most
 
-    def conclude(self, verdict: Verdict) -> None:
+    def conclude(self, verdict: TicketVerdict) -> None:
         write_json(self._place(verdict.ticket) / _VERDICT, verdict, durable=True)
         self.tries(verdict.ticket).unlink(missing_ok=True)
 

@@ -11,7 +11,7 @@ from trainmark.errors import UserError
 from trainmark.interop.dlperf import names, own_log
 from trainmark.interop.dlperf.meter import Meter
 from trainmark.interop.dlperf.result import Speed
-from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Script
+from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, DlPerfJob, Script
 from trainmark.interop.reading.patterns import LineReader
 from trainmark.interop.reading.records import (
     UNKNOWN,
@@ -104,7 +104,7 @@ class LogReader:
             text = "its name is not MODEL_bN_DTYPE_REPEAT.log; say --batch-size-per-device"
             yield Flag("no batch", self._file.name, text)
             return
-        job = Job(name.batch, name.nodes, name.cards, self._own.samples if self._own else None)
+        job = DlPerfJob(name.batch, name.nodes, name.cards, self._own.samples if self._own else None)
         case = self._case(name, script, job)
         if trouble := case.trouble():
             yield Flag("no such case", self._file.name, trouble)
@@ -137,7 +137,7 @@ class LogReader:
             raise UserError(f"--warmup-batches {warmup} --train-batches {train}: {allowed}")
         return warmup, train
 
-    def _round(self, name: names.Name, script: Script, job: Job, case: CaseFields) -> Iterator[Item]:
+    def _round(self, name: names.Name, script: Script, job: DlPerfJob, case: CaseFields) -> Iterator[Item]:
         warmup, train = self._edges(script)
         meter, window = Meter(script, warmup, train, job), Window(warmup + script.shift, train + script.shift)
         train += script.shift
@@ -185,7 +185,7 @@ class LogReader:
         yield self._end(script, follower, train, last)
         yield from self._measure(name, script, meter, window, follower.step >= train)
 
-    def _case(self, name: names.Name, script: Script, job: Job) -> CaseFields:
+    def _case(self, name: names.Name, script: Script, job: DlPerfJob) -> CaseFields:
         params: dict[str, Value] = {"batch": job.batch}
         if name.speaking_dtype:
             params["dtype"] = name.speaking_dtype

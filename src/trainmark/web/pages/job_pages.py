@@ -1,4 +1,4 @@
-"""Jobs: the table of them, and the pages of one: overview, console, metrics, files, plan, events."""
+"""Jobs: the table of them, and the pages of one: overview, console, metrics, files, plan, events, search."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from litestar.params import Parameter
 from trainmark.errors import UserError
 from trainmark.i18n import words
 from trainmark.i18n.speaker import say
+from trainmark.report.render import html
 from trainmark.run import control
 from trainmark.spec.states import JobState
 from trainmark.store import journal
@@ -19,13 +20,13 @@ from trainmark.store.rundir import MANIFEST
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.api.job_routes import JobName
-from trainmark.web.pages import view
+from trainmark.web.pages import phases, view
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import database, files, job_plans, jobs, timeline
+from trainmark.web.service import database, endpoints, files, job_plans, jobs, runs, search, timeline
 from trainmark.web.service.records import Job, JobDetail
 
-TABS = ("overview", "console", "metrics", "files", "plan", "events")
+TABS = ("overview", "console", "metrics", "endpoints", "files", "plan", "events")
 _PAGE = 50
 _MOST_ROUNDS = 200
 # Tones of states in the order in which their rounds are listed; the others follow.
@@ -59,6 +60,7 @@ def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, b
         "next_query": urlencode({**kept, "before": found[-1].number}) if len(found) == _PAGE else "",
         "states": [str(one) for one in JobState if one is not JobState.PREEMPTED],
         "filtered": bool(kept or before),
+        "progress": runs.progress(server, asker_of(request)),
     }
 
 
@@ -92,6 +94,12 @@ def _detail(request: Asked, server: Server, job: str) -> JobDetail:
     return msgspec.structs.replace(found, job=in_words(request, found.job))
 
 
+def _tabs(request: Asked, server: Server, job: Job) -> list[str]:
+    """Only a command has endpoints, and only an experiment a search."""
+    first = ["search"] if _is_search(server, request, job) else []
+    return first + [one for one in TABS if one != "endpoints" or job.kind == "command"]
+
+
 def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: Any) -> Response[Any]:
     return view.render(
         request,
@@ -99,7 +107,7 @@ def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: 
         f"job_{tab}.html",
         active="jobs",
         tab=tab,
-        tabs=TABS,
+        tabs=_tabs(request, server, found.job),
         job=found.job,
         spec=found.spec,
         ended=JobState(found.job.state).ended,
@@ -107,6 +115,16 @@ def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: 
         may_submit="submit" in asker_of(request).scopes,
         **values,
     )
+
+
+def _is_search(server: Server, request: Asked, job: Job) -> bool:
+    """Whether its run is an AutoML experiment, which has a page more."""
+    if job.run is None:
+        return False
+    try:
+        return jobs.need_run(server, asker_of(request), job.id).manifest().plan.kind == search.KIND
+    except UserError:
+        return False  # it is being made, or was removed
 
 
 def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
@@ -132,6 +150,8 @@ def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
         except UserError as error:
             problem = words.error(str(error), language)
     done = sum(1 for one in rounds if JobState(one["state"]).ended)
+    with database.reading(server.engine) as connection:
+        row = jobs.find(connection, asker_of(request), job.id)
     rounds.sort(key=lambda one: _FIRST.get(view.tone(one["state"]), len(_FIRST)))
     return {
         "rounds": rounds[:_MOST_ROUNDS],
@@ -139,6 +159,7 @@ def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
         "done": done,
         "problem": problem,
         "torn": torn,
+        "phases": phases.draw(timeline.spans(row, run)),
     }
 
 
@@ -184,6 +205,29 @@ def job_metrics_page(request: Asked, server: Server, job: JobName) -> Response[A
     return _page(request, server, "metrics", _detail(request, server, job))
 
 
+def _endpoints(request: Asked, server: Server, found: JobDetail) -> dict[str, Any]:
+    language = view.language_of(request)
+    listed = endpoints.listed(server, asker_of(request), found.job.id)
+    told = [msgspec.structs.replace(one, problem=words.error(one.problem, language)) for one in listed]
+    return {"endpoints": told, "running": found.job.state == JobState.RUNNING}
+
+
+@get("/jobs/{job:str}/endpoints", **rules(Access.READ))
+def job_endpoints_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """What can be opened beside it."""
+    found = _detail(request, server, job)
+    return _page(request, server, "endpoints", found, **_endpoints(request, server, found))
+
+
+@get("/parts/jobs/{job:str}/endpoints", **rules(Access.READ))
+def job_endpoints_part(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """The table of that."""
+    found = _detail(request, server, job)
+    values = _endpoints(request, server, found)
+    may = _may_change(request, found.job)
+    return view.render(request, server, "job_endpoints_part.html", job=found.job, may_change=may, **values)
+
+
 @get("/jobs/{job:str}/files", **rules(Access.READ))
 def job_files_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """What it left."""
@@ -223,6 +267,25 @@ def job_events_page(request: Asked, server: Server, job: JobName) -> Response[An
     return _page(request, server, "events", found, events=events)
 
 
+def _search(request: Asked, server: Server, job: str) -> dict[str, Any]:
+    run = jobs.need_run(server, asker_of(request), job)
+    found = server.searches.look(run)
+    body, texts = html.embed(search.document(run, found), view.language_of(request))
+    return {"result": found, "body": view.safe(body), "texts": view.safe(texts)}
+
+
+@get("/jobs/{job:str}/search", **rules(Access.READ))
+def job_search_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """An AutoML experiment, live: its score, its tree, its trials, its best network."""
+    return _page(request, server, "search", _detail(request, server, job), **_search(request, server, job))
+
+
+@get("/parts/jobs/{job:str}/search", **rules(Access.READ))
+def job_search_part(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """What of an experiment changes."""
+    return view.render(request, server, "job_search_part.html", **_search(request, server, job))
+
+
 ROUTES = [
     jobs_page,
     jobs_part,
@@ -231,7 +294,11 @@ ROUTES = [
     job_overview_part,
     job_console_page,
     job_metrics_page,
+    job_endpoints_page,
+    job_endpoints_part,
     job_files_page,
     job_plan_page,
     job_events_page,
+    job_search_page,
+    job_search_part,
 ]

@@ -102,11 +102,6 @@ def sign_in(connection: Connection, name: str, password: str, address: str) -> i
     return int(found.id)
 
 
-def check_password(connection: Connection, user: int, password: str) -> bool:
-    kept = connection.execute(select(users.c.password).where(users.c.id == user)).scalar()
-    return _verified(kept or _NOBODY, password) and bool(kept)
-
-
 def _verified(kept: str, password: str) -> bool:
     try:
         return _hasher.verify(kept, password)
@@ -209,6 +204,16 @@ def _principal(
         return None
     groups = frozenset(connection.execute(select(members.c.group_id).where(members.c.user_id == user)).scalars())
     return Principal(found.id, found.name, found.role, groups, scopes & _OF_ROLE[found.role], csrf, session)
+
+
+def still(connection: Connection, user: int, session: str, scopes: frozenset[str]) -> Principal | None:
+    """Who was let in somewhere by this user, in this session (empty: by a token); None when either has ended."""
+    if session:
+        found = connection.execute(select(sessions).where(sessions.c.hash == session)).first()
+        now = time.time()
+        if found is None or found.expires < now or now - found.seen > IDLE_SECONDS:
+            return None
+    return _principal(connection, user, scopes)
 
 
 def _name(connection: Connection, user: int) -> str:

@@ -1,5 +1,5 @@
 // Parts of a page that the server fills again when a job changes: `data-live` names the address of the part.
-import { follow } from "./api.js";
+import { follow, say, toast } from "./api.js";
 import { tick } from "./times.js";
 
 const parts = [...document.querySelectorAll("[data-live]")];
@@ -20,11 +20,15 @@ async function refill(part) {
     return;
   }
   shown.set(part, text);
+  const opened = [...part.querySelectorAll("details")].map((node) => node.open);
   const kept = new Set([...part.querySelectorAll("input:checked")].map((node) => node.value));
   const focus = part.contains(document.activeElement) ? document.activeElement.dataset.key : null;
   // The part was escaped by the server's templates, as the page itself was.
   part.innerHTML = text;
   for (const node of part.querySelectorAll("input[type=checkbox]")) node.checked = kept.has(node.value);
+  // What a reader opened or closed stays so, as long as there are as many of them.
+  const folds = part.querySelectorAll("details");
+  if (folds.length === opened.length) folds.forEach((node, index) => (node.open = opened[index]));
   if (focus) part.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus();
   tick(part);
   part.dispatchEvent(new CustomEvent("filled", { bubbles: true }));
@@ -49,8 +53,19 @@ export async function refresh() {
   }, 400);
 }
 
+// What the reader wants to be told goes to one of their open pages.
+function tell(notice) {
+  const text = say(`notice_${notice.event}`, notice.name, notice.number, say(`state_${notice.state}`));
+  if (window.Notification?.permission !== "granted") return toast(text, notice.event !== "ended");
+  const shown = new Notification(text, { body: notice.why, tag: `trainmark-${notice.id}` });
+  shown.addEventListener("click", () => window.focus());
+}
+
+const reads = document.getElementById("session") !== null;
+if (parts.length || (reads && window.Notification?.permission === "granted")) {
+  follow("/events", (event, data) => (event === "notice" ? tell(data) : void refresh()));
+}
 if (parts.length) {
-  follow("/events", () => void refresh());
   document.addEventListener("visibilitychange", () => document.hidden || refresh());
   if (parts.some((part) => part.dataset.every)) setInterval(() => document.hidden || refresh(), 5000);
 }
