@@ -1,4 +1,4 @@
-"""Clients of `web.py`: people who follow logs, and requests at a steady rate. Plain sockets, so that they cost little."""
+"""Clients of `web.py`: people who follow logs, and requests at a steady rate. Plain sockets, which cost little."""
 
 from __future__ import annotations
 

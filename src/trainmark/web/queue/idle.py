@@ -39,11 +39,13 @@ class IdleWatch:
         """That the job has used nothing. Samples are read from where they were read last."""
         seen = self._jobs.setdefault(job, _Seen(now))
         if now - seen.looked >= _EVERY:
-            seen.looked, found = now, True
-            while found:
+            seen.looked = now
+            while True:
                 seen.attempt, found = samples.following(run, seen.attempt, seen.read)
                 if any(used(one["sample"], own) for one in found):
                     seen.used = now
+                if not found:
+                    break
         return now - seen.used
 
     def keep(self, jobs: Iterable[str]) -> None:
