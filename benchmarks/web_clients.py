@@ -36,9 +36,9 @@ class Address:
 
 
 async def follow(address: Address, job: str, until: float, delays: list[float]) -> None:
-    """Follows a job that writes the time, a line at a time; how late each line came, once the first have come."""
+    """Follows a job that writes the time, a line at a time; how late each line came that was written since."""
     reader, writer = await address.open(f"/api/v1/jobs/{job}/logs/stream")
-    begin = time.time() + 1.0
+    begin = time.time()
     with closing(writer):
         while (left := until - time.time()) > 0:
             try:
@@ -49,9 +49,8 @@ async def follow(address: Address, job: str, until: float, delays: list[float]) 
                 raise SystemExit("a follower was cut off")
             if line.startswith(b'data: {"rank'):
                 now = time.time()
-                for text in json.loads(line[6:])["text"].split():
-                    if now > begin:
-                        delays.append(now - float(text))
+                written = [float(text) for text in json.loads(line[6:])["text"].split()]
+                delays += [now - at for at in written if at > begin]
 
 
 async def steadily(asks: Sequence[Callable[[], Awaitable[bytes]]], per_second: float, until: float) -> list[float]:

@@ -244,3 +244,26 @@ def test_one_after_another_and_a_host_without_power(
     lost = ended(admin, first, 120.0)
     assert lost["state"] in ("LOST", "FAILED") and "node2" in lost["reason"], lost
     assert ended(admin, second, 120.0)["state"] == "SUCCEEDED"
+
+
+SAME = {
+    "command": "echo $DLWS_NUM_WORKER worker of $DLWS_USER_NAME; ls ~ | sort; echo kept > ~/left; exit 3",
+    "devices": 1,
+}
+
+
+@pytest.mark.parametrize("kind", ["local", "ssh", "docker"])
+def test_the_same_job_anywhere(kind: str, admin: Person, cluster: Callable[..., str]) -> None:  # noqa: F811
+    """On this machine, over ssh, in a container; on Slurm in `tests/slurm`: what it finds and says is the same."""
+    named = "local" if kind == "local" else cluster(container=None if kind == "ssh" else kind)
+    check_same(admin, named)
+
+
+def check_same(admin: Person, named: str) -> None:  # noqa: F811
+    job = submit(admin, **SAME, site=named)
+    found = ended(admin, job, 120.0)
+    said = log(admin, job)
+    assert said == "1 worker of admin\ntensorboard\n", (found, said)
+    assert found["state"] == "FAILED" and "3" in found["reason"], found
+    files = admin.ask("GET", f"/jobs/{job}/files", status=200).json()
+    assert [one for part in files.values() for one in part if one["path"].endswith("left")]

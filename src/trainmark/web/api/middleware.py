@@ -79,7 +79,7 @@ class Requests(ASGIMiddleware):
         finally:
             asker = scope.get("user")
             fields = {
-                "method": scope["method"],
+                "method": scope.get("method", ""),
                 "route": scope.get("path_template", ""),
                 "status": status,
                 "seconds": round(time.monotonic() - began, 4),
