@@ -39,7 +39,7 @@ def same(first: Graph, second: Graph) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(networks(), st.data())
 def test_the_hash_is_equal_exactly_for_the_same_graph_renamed(graph: Graph, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(graph.layers))))
@@ -87,7 +87,7 @@ def test_a_graph_made_to_hang_the_hash_is_refused() -> None:
         canonical_hash(Graph((6, 6, 3), tuple(net.layers)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(networks(), st.data())
 def test_aiperf_key_is_equal_exactly_where_the_edit_distance_vanishes(graph: Graph, data: st.DataObject) -> None:
     other = changed(data, graph)

@@ -101,6 +101,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     diagnostic: Diagnostic | None = None
     # FLOP/s that the site's peaks say its ranks can reach together, in its number format.
     reachable: float | None = None
+    # FLOP of a round, all ranks together, as far as its parameters tell: good for an estimate of time.
+    work: float | None = None
     # A hash of the workload's files; empty where they are not ours to look at.
     version: str = ""
     # The series of scaling studies it belongs to.

@@ -10,7 +10,7 @@ import msgspec
 from trainmark.automl.experiment import score
 from trainmark.automl.experiment.config import SYNTHETIC, Experiment, image_of
 from trainmark.automl.experiment.record import Begin, Record
-from trainmark.automl.experiment.rules import Facts, Verdict, judge
+from trainmark.automl.experiment.rules import Facts, RuleVerdict, judge
 from trainmark.automl.experiment.score import Point
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.records import Experiment as Scored
@@ -65,7 +65,7 @@ class Result(msgspec.Struct, frozen=True):
     rules_title: str
     flops_rules: str
     valid: bool
-    verdicts: list[Verdict]
+    verdicts: list[RuleVerdict]
     start: float | None
     seconds: float
     accuracy: float

@@ -94,7 +94,7 @@ class Facts(msgspec.Struct, frozen=True):
     batches: tuple[tuple[int, float | None], ...] = ()
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RuleVerdict(msgspec.Struct, frozen=True):
     """One rule: whether it was met (None: it has nothing to be held against), and what was found."""
 
     rule: str
@@ -103,10 +103,10 @@ class Verdict(msgspec.Struct, frozen=True):
     found: Reason | list[Reason]
 
 
-def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
+def judge(rules: RuleSet, facts: Facts) -> list[RuleVerdict]:
     """Every rule of the set. The score is valid when none was missed."""
     if not rules.counts:
-        return [Verdict("rules", False, reason("automl-rules-wanted"), reason("automl-rules-none"))]
+        return [RuleVerdict("rules", False, reason("automl-rules-wanted"), reason("automl-rules-none"))]
     narrow = sorted({BITS.get(dtype, 0) for dtype in facts.dtypes})
     data = reason("automl-data-synthetic" if facts.synthetic else "automl-data-real")
     accuracy = reason("automl-accuracy-found", percent=100 * facts.accuracy)
@@ -114,20 +114,20 @@ def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
     # A number format that no file tells is held against nobody.
     unknown = bool(facts.dtypes) and not any(facts.dtypes)
     verdicts = [
-        Verdict("data", not facts.synthetic, reason("automl-data-wanted"), data),
-        Verdict(
+        RuleVerdict("data", not facts.synthetic, reason("automl-data-wanted"), data),
+        RuleVerdict(
             "accuracy",
             facts.accuracy >= rules.accuracy,
             reason("automl-accuracy-wanted", percent=100 * rules.accuracy),
             accuracy,
         ),
-        Verdict(
+        RuleVerdict(
             "time",
             facts.seconds >= rules.seconds,
             reason("automl-time-wanted", time=_time(rules.seconds)),
             _time(facts.seconds),
         ),
-        Verdict(
+        RuleVerdict(
             "precision",
             None if unknown else bool(narrow) and narrow[0] >= rules.bits,
             reason("automl-precision-wanted", bits=rules.bits),
@@ -143,11 +143,13 @@ def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
     return verdicts
 
 
-def _data_set(wanted: tuple[int, int, int], images: Sequence[tuple[int, int, int]]) -> Verdict:
+def _data_set(wanted: tuple[int, int, int], images: Sequence[tuple[int, int, int]]) -> RuleVerdict:
     known = [_images(found) for found in images if all(found)]
     met = all(found == wanted for found in images) if len(known) == len(images) else None
     found = known or reason("automl-images-unknown" if images else "automl-nothing-trained")
-    return Verdict("data-set", met if images else False, reason("automl-images-wanted", images=_images(wanted)), found)
+    return RuleVerdict(
+        "data-set", met if images else False, reason("automl-images-wanted", images=_images(wanted)), found
+    )
 
 
 def _images(found: tuple[int, int, int]) -> Reason:
@@ -155,15 +157,15 @@ def _images(found: tuple[int, int, int]) -> Reason:
     return reason("automl-images", train=train, test=test, classes=classes)
 
 
-def _batch(per_gib: float, batches: Sequence[tuple[int, float | None]]) -> Verdict:
+def _batch(per_gib: float, batches: Sequence[tuple[int, float | None]]) -> RuleVerdict:
     known = [(batch, round(memory) * per_gib) for batch, memory in batches if memory is not None]
     wanted = reason("automl-batch-wanted", per_gib=per_gib)
     if not known:
-        return Verdict("batch", None, wanted, reason("automl-no-device-memory"))
+        return RuleVerdict("batch", None, wanted, reason("automl-no-device-memory"))
     # AIPerf takes the smallest device and whole GiB; one GiB more or less is how vendors count.
     wrong = dict.fromkeys((batch, right) for batch, right in known if abs(batch - right) > per_gib)
     found = [reason("automl-batch-wrong", batch=batch, right=right) for batch, right in wrong]
-    return Verdict("batch", not found, wanted, found or reason("automl-batch-met"))
+    return RuleVerdict("batch", not found, wanted, found or reason("automl-batch-met"))
 
 
 def _time(seconds: float) -> Reason:
