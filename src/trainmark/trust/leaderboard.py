@@ -12,7 +12,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -115,42 +115,46 @@ def _rows(path: Path, checked: Verification, listed: Set[str] = frozenset()) -> 
 
 def _row(case: CaseReport, manifest: Manifest, path: Path, checked: Verification) -> list[Row]:
     """None for a case that has no speed."""
+    maker = next(one for one in checked.signatures if one.role == "maker" and one.valid)
+    row = row_of(case, manifest, bundle=path.name, maker=maker.name or maker.key[:16], remarks=len(checked.findings))
+    return [] if row is None else [msgspec.structs.replace(row, trusted=maker.name is not None)]
+
+
+def row_of(case: CaseReport, manifest: Manifest, *, bundle: str, maker: str, remarks: int = 0) -> Row | None:
+    """None for a case that has no speed."""
     speed = case.measurements.get("throughput")
     plan = next(one for one in manifest.plan.cases if one.case == case.case)
     if speed is None or speed.value is None:
-        return []
+        return None
     per_sample = case.measurements.get("energy_per_sample")
     price = manifest.plan.site.price
     emulated = any(flag.reason.code == EMULATED for flag in case.flags)
-    maker = next(one for one in checked.signatures if one.role == "maker" and one.valid)
-    return [
-        Row(
-            question=f"{plan.workload} {case.preset}",
-            unit=speed.unit,
-            system=_system(manifest) + (" (emulated)" if emulated else ""),
-            framework=plan.framework,
-            device=plan.device,
-            nodes=plan.id.nnodes,
-            procs=plan.id.nproc,
-            division=case.division,
-            dtype=str(plan.params.get("dtype", numbers.NONE)),
-            value=speed.value,
-            ci_low=speed.ci_low,
-            ci_high=speed.ci_high,
-            inputs=list(speed.inputs),
-            efficiency=_value(case, "mfu") or _value(case, "matmul_fraction"),
-            energy=None if per_sample is None else per_sample.value,
-            price=None if price is None else 3600 * speed.value / price.per_hour,
-            currency="" if price is None else price.currency,
-            remarks=len(checked.findings),
-            case=plan.identity.replace(":*", f":{plan.id.repeat}", 1),
-            bundle=path.name,
-            run=manifest.run,
-            created=manifest.created,
-            maker=maker.name or maker.key[:16],
-            trusted=maker.name is not None,
-        )
-    ]
+    return Row(
+        question=f"{plan.workload} {case.preset}",
+        unit=speed.unit,
+        system=_system(manifest) + (" (emulated)" if emulated else ""),
+        framework=plan.framework,
+        device=plan.device,
+        nodes=plan.id.nnodes,
+        procs=plan.id.nproc,
+        division=case.division,
+        dtype=str(plan.params.get("dtype", numbers.NONE)),
+        value=speed.value,
+        ci_low=speed.ci_low,
+        ci_high=speed.ci_high,
+        inputs=list(speed.inputs),
+        efficiency=_value(case, "mfu") or _value(case, "matmul_fraction"),
+        energy=None if per_sample is None else per_sample.value,
+        price=None if price is None else 3600 * speed.value / price.per_hour,
+        currency="" if price is None else price.currency,
+        remarks=remarks,
+        case=plan.identity.replace(":*", f":{plan.id.repeat}", 1),
+        bundle=bundle,
+        run=manifest.run,
+        created=manifest.created,
+        maker=maker,
+        trusted=True,
+    )
 
 
 def _value(case: CaseReport, name: str) -> float | None:
@@ -181,18 +185,12 @@ def places(rows: Sequence[Row]) -> list[int]:
 
 
 def page_of(rows: Sequence[Row], title: str) -> doc.Document:
-    lines: list[list[doc.Inline]] = []
-    for question, unit in sorted({(row.question, row.unit) for row in rows}):
-        mine = sorted((row for row in rows if (row.question, row.unit) == (question, unit)), key=lambda row: -row.value)
-        found = places(mine)
-        lines += [_cells(row, place, found.count(place) > 1) for row, place in zip(mine, found, strict=True)]
     counts: list[tuple[Text, doc.Inline]] = [
-        (label("board.results"), str(len(rows))),
-        (label("board.workloads"), str(len({row.question for row in rows}))),
-        (label("board.systems"), str(len({row.system for row in rows}))),
+        *_counts(rows),
         (label("board.bundles"), str(len({row.bundle for row in rows}))),
     ]
     feeds = doc.Several((doc.Reference("JSON", "feed.json"), doc.Reference("RSS", "feed.xml")))
+    lines = _lines(rows, _proof)
     facts: list[tuple[Text, doc.Inline]] = [*_in_common(lines), (label("board.feeds"), feeds)]
     blocks: list[doc.Block] = [
         doc.Facts(counts, style="tiles"),
@@ -200,6 +198,37 @@ def page_of(rows: Sequence[Row], title: str) -> doc.Document:
         doc.Paragraph(label("board.how"), small=True),
     ]
     return doc.Document(title, label("board.kind"), title, blocks, facts=facts)
+
+
+def page_of_runs(rows: Sequence[Row], title: str, proof: Callable[[Row], doc.Inline]) -> doc.Document:
+    """The same of runs that no bundle was made of. `proof`: where a row can be looked at."""
+    lines = _lines(rows, proof)
+    blocks: list[doc.Block] = [
+        doc.Facts(_counts(rows), style="tiles"),
+        _table(lines),
+        doc.Paragraph(label("board.how_runs"), small=True),
+    ]
+    return doc.Document(title, label("board.kind"), title, blocks, facts=_in_common(lines))
+
+
+def _counts(rows: Sequence[Row]) -> list[tuple[Text, doc.Inline]]:
+    return [
+        (label("board.results"), str(len(rows))),
+        (label("board.workloads"), str(len({row.question for row in rows}))),
+        (label("board.systems"), str(len({row.system for row in rows}))),
+    ]
+
+
+def _lines(rows: Sequence[Row], proof: Callable[[Row], doc.Inline]) -> list[list[doc.Inline]]:
+    """Of each question, the fastest first."""
+    found: list[list[doc.Inline]] = []
+    for question, unit in sorted({(row.question, row.unit) for row in rows}):
+        mine = sorted((row for row in rows if (row.question, row.unit) == (question, unit)), key=lambda row: -row.value)
+        taken = places(mine)
+        found += [
+            _cells(row, place, taken.count(place) > 1, proof(row)) for row, place in zip(mine, taken, strict=True)
+        ]
+    return found
 
 
 def _in_common(rows: list[list[doc.Inline]]) -> list[tuple[Text, doc.Inline]]:
@@ -244,7 +273,7 @@ _COLUMNS = [
 ]
 
 
-def _cells(row: Row, place: int, shared: bool) -> list[doc.Inline]:
+def _cells(row: Row, place: int, shared: bool, proof: doc.Inline) -> list[doc.Inline]:
     ends = [numbers.number(one) for one in (row.ci_low, row.ci_high) if one is not None]
     return [
         row.question,
@@ -259,17 +288,21 @@ def _cells(row: Row, place: int, shared: bool) -> list[doc.Inline]:
         _optional(row.efficiency, "fraction"),
         _optional(row.energy, "J"),
         numbers.NONE if row.price is None else f"{numbers.number(row.price)} / {row.currency}",
-        doc.Stack(
-            doc.Several(
-                (
-                    doc.Reference(label("board.bundle"), f"{BUNDLES}/{quote(row.bundle)}"),
-                    doc.Reference(_verified(row), _page(row)),
-                )
-            ),
-            label("board.signed" if row.trusted else "board.signed_unknown", row.maker),
-        ),
+        proof,
         doc.Fold(label("board.command"), [("", reproduce(row))]),
     ]
+
+
+def _proof(row: Row) -> doc.Inline:
+    return doc.Stack(
+        doc.Several(
+            (
+                doc.Reference(label("board.bundle"), f"{BUNDLES}/{quote(row.bundle)}"),
+                doc.Reference(_verified(row), _page(row)),
+            )
+        ),
+        label("board.signed" if row.trusted else "board.signed_unknown", row.maker),
+    )
 
 
 def reproduce(row: Row) -> str:

@@ -198,7 +198,7 @@ def _best_network(result: Result, best: Graph | None) -> list[doc.Block]:
     if best is None:
         return []
     title = label("am.best_network", str(result.best))
-    drawn = doc.Details(title, [doc.Figures([drawing(best, title)], style="full")])
+    drawn = doc.Details(title, [doc.Figures([drawing(best, title)], style="full")], open=result.state == "RUNNING")
     return [doc.Group([drawn], style="card", shown_in=doc.PAGE)]
 
 

@@ -43,6 +43,7 @@ from trainmark.store.state import RunState
 
 if TYPE_CHECKING:
     from trainmark.automl.experiment.monitoring import Series
+    from trainmark.report.document import Document
 
 FOLDER = "automl"
 _FAILED = (JobState.FAILED, JobState.LOST, JobState.TIMEOUT, JobState.INVALID)
@@ -208,10 +209,20 @@ def check_reportable(found: Result, least: float) -> None:
 
 def write_results(run: RunDir, found: Result, out: Path, language: str | None = None) -> Path:
     """The page, `results.txt` and `results.json`. A page of an earlier verdict does not stay beside it."""
+    return write_page(found, out, _monitored(run, found), _best_graph(run, found), language)
+
+
+def document_of(run: RunDir, found: Result) -> Document:
+    """The page as a document, with its charts and the best network."""
+    from trainmark.automl.experiment.document import document
+
+    return document(found, _monitored(run, found), _best_graph(run, found))
+
+
+def _monitored(run: RunDir, found: Result) -> list[Series]:
     from trainmark.automl.experiment import monitoring
 
-    nodes = monitoring.read(run, found.start, found.seconds) if found.start is not None else []
-    return write_page(found, out, nodes, _best_graph(run, found), language)
+    return monitoring.read(run, found.start, found.seconds) if found.start is not None else []
 
 
 def write_page(
