@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, asker_of
 from trainmark.web.api.job_routes import JobName
 from trainmark.web.server import Server
-from trainmark.web.service import database, jobs, logs, samples
+from trainmark.web.service import database, jobs, logs, notices, samples
 from trainmark.web.service.errors import TooMany
 from trainmark.web.service.records import Principal
 
@@ -208,11 +209,15 @@ async def _metrics(follower: _Follower, watched: _Watched, attempt: str, seen: d
 
 @get("/events", **{**rules(Access.READ), "sync_to_thread": None}, media_type=_KIND)
 async def follow_jobs(request: Asked, server: Server) -> Stream:
-    """Events `job` whenever one of the newest hundred jobs that one may see changes. Who comes back with a
+    """Events `job` whenever one of the newest hundred jobs that one may see changes, and `notice` of what one wants to
+    be told in a browser; each goes to one of those who follow. Who comes back with a
     `Last-Event-ID` is told of all of them once, so that nothing that changed meanwhile is missed."""
     again = "last-event-id" in request.headers
+    asker = asker_of(request)
     until = time.monotonic() + server.settings.stream_seconds
-    return _events(server, _changes(lambda: _newest(server, asker_of(request)), again, until))
+    told = partial(notices.take_for_browser, server, asker.id)
+    # A script that follows jobs does not take what a page is to show.
+    return _events(server, _changes(partial(_newest, server, asker), told if asker.session else None, again, until))
 
 
 def _newest(server: Server, asker: Principal) -> dict[str, Any]:
@@ -221,7 +226,9 @@ def _newest(server: Server, asker: Principal) -> dict[str, Any]:
     return {one.id: one for one in found}
 
 
-async def _changes(look: Callable[[], dict[str, Any]], again: bool, until: float) -> _Events:
+async def _changes(
+    look: Callable[[], dict[str, Any]], told: Callable[[], list[dict[str, Any]]] | None, again: bool, until: float
+) -> _Events:
     known: dict[str, Any] = {} if again else await anyio.to_thread.run_sync(look)
     number, quiet = 0, time.monotonic()
     while time.monotonic() < until:
@@ -232,6 +239,9 @@ async def _changes(look: Callable[[], dict[str, Any]], again: bool, until: float
                 quiet = time.monotonic()
                 yield _message("job", str(number), one)
         known = now
+        for notice in await anyio.to_thread.run_sync(told) if told is not None else ():
+            number += 1
+            yield _message("notice", str(number), notice)
         if time.monotonic() - quiet > _QUIET_SECONDS:
             quiet = time.monotonic()
             yield _QUIET
