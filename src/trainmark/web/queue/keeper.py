@@ -283,6 +283,7 @@ class Keeper:
             try:
                 user_secrets.hand(self._server, row["owner_id"], row["id"], wanted_secrets)
             except (UserError, OSError) as error:
+                machine.release(run.path)
                 self._end(row, JobState.FAILED, reason("job-not-started", why=str(error)))
                 return False
         epoch = _epoch(run)
