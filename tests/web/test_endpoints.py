@@ -222,7 +222,7 @@ def test_in_a_browser(browser: Any, served: tuple[str, str]) -> None:  # noqa: F
     set_password(seen, link)
     page = seen.page
     job = submit_command(page, address, "beside", LOGS)
-    state_is(page, "running")
+    state_is(page, "RUNNING")
     seen.go(f"/jobs/{job}/endpoints")
     page.wait_for_selector("[data-endpoint=enter][data-name=jupyter]")
     seen.check()
@@ -262,7 +262,7 @@ def test_in_a_browser(browser: Any, served: tuple[str, str]) -> None:  # noqa: F
     page.wait_for_selector("[data-endpoint=enter][data-name=jupyter][data-state=closed]")
     page.evaluate("document.querySelector('[data-do=stop]').click()")
     page.click("dialog .danger")
-    state_is(page, "stopped")
+    state_is(page, "CANCELLED")
     page.wait_for_selector("[data-endpoint=enter][data-state=stored]", timeout=30_000)
     again = open_tab(page, "tensorboard")
     again.wait_for_selector("text=falling", timeout=90_000)
