@@ -17,7 +17,7 @@ from trainmark.report.records import Report
 from trainmark.score.records import SCORER_VERSION
 from trainmark.store.files import BROKEN
 from trainmark.store.rundir import RESULT, RunDir
-from trainmark.trust import checks, citation, integrity, pack, plausibility, programs
+from trainmark.trust import checks, citation, integrity, pack, plausibility, programs, scores
 from trainmark.trust.archive import canonical
 from trainmark.trust.bundle import OpenBundle, opened
 from trainmark.trust.checks import RunChecks
@@ -51,8 +51,9 @@ def _verified(bundle: OpenBundle) -> Verification:
     # What was altered is not worth looking into any further.
     intact = not any(one.severity == "fault" for one in of_files)
     figures: list[dict[str, Any]] = []
+    experiments: list[dict[str, Any]] = []
     if intact:
-        findings += _runs(bundle, counts, figures)
+        findings += _runs(bundle, counts, figures, experiments)
     else:
         findings.append(remark(reason("not-looked-into")))
     findings = _shortened(findings)
@@ -65,6 +66,7 @@ def _verified(bundle: OpenBundle) -> Verification:
         checks=counts,
         findings=findings,
         figures=figures,
+        experiments=experiments,
         contents=_contents(bundle),
     )
 
@@ -118,7 +120,9 @@ def _reported(bundle: OpenBundle) -> dict[str, dict[str, Any]] | None:
         return {}
 
 
-def _runs(bundle: OpenBundle, counts: dict[str, int], figures: list[dict[str, Any]]) -> Iterator[Finding]:
+def _runs(
+    bundle: OpenBundle, counts: dict[str, int], figures: list[dict[str, Any]], experiments: list[dict[str, Any]]
+) -> Iterator[Finding]:
     """Everything that the runs themselves show."""
     reported = _reported(bundle)
     runs = bundle.runs()
@@ -141,7 +145,11 @@ def _runs(bundle: OpenBundle, counts: dict[str, int], figures: list[dict[str, An
             for case in report.cases:
                 emulated = [flag.reason for flag in case.flags if flag.reason.code == EMULATED]
                 yield from (remark(why, case.case) for why in emulated)
-            figures += _figures(report)
+            if report.experiment is None:
+                figures += _figures(report)
+            else:
+                told = {"run": report.run, "experiment": report.experiment.name, "rules": report.experiment.rules}
+                experiments.append({**told, **scores.known_figures(report)})
             looked.append(one)
         except UserError as error:
             yield fault(reason("run-unreadable", why=_inside(str(error), bundle)), f"{RUNS}{run.id}")
