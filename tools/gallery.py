@@ -35,8 +35,8 @@ PAGES: dict[str, list[list[str]]] = {
     "automl": [["automl", "run", "demo"]],
     "accept": [
         [
-            *("accept", "--site", str(LAB / "site.yaml"), "--one-at-a-time", "--case", _MNIST, "--seconds", "2"),
-            *("--time", "4m", "-o", "PAGE"),
+            *("accept", "--site", str(LAB / "site.yaml"), "--one-at-a-time", "--case", _MNIST, "--preset", "smoke"),
+            *("--seconds", "2", "--time", "4m", "-o", "PAGE"),
         ]
     ],
 }

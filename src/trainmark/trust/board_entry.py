@@ -10,6 +10,7 @@ import msgspec
 from trainmark.i18n.texts import Text, label
 from trainmark.report import document as doc
 from trainmark.store.rundir import Manifest
+from trainmark.trust import keyless
 from trainmark.trust.records import Verification
 
 BUNDLES, VERIFIED = "bundles", "verified"
@@ -32,7 +33,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entry(manifest: Manifest, bundle: str, checked: Verification) -> Entry:
-    maker = next(one for one in checked.signatures if one.role == "maker" and one.valid)
+    valid = [one for one in checked.signatures if one.valid and one.role in ("maker", keyless.ROLE)]
+    maker = next((one for one in valid if one.name is not None), valid[0])
     return Entry(
         case="",
         system=_system(manifest),

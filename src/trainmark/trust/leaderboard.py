@@ -29,7 +29,7 @@ from trainmark.report.records import CaseReport
 from trainmark.report.show import show
 from trainmark.score.stats import verdict
 from trainmark.store.rundir import Manifest
-from trainmark.trust import document, scores, verify
+from trainmark.trust import document, keyless, scores, verify
 from trainmark.trust.board_entry import BUNDLES, VERIFIED, Entry, entry, page, proof, shared
 from trainmark.trust.bundle import opened
 from trainmark.trust.records import Verification
@@ -85,7 +85,9 @@ def write(bundles: Sequence[Path], folder: Path, title: str = "") -> list[Verifi
                 rows += made_rows
                 experiments += made_scores
                 listed.update(checked.runs)
-                shutil.copyfile(path, site / BUNDLES / path.name)
+                for file in (path, keyless.beside(path)):
+                    if file.is_file():
+                        shutil.copyfile(file, site / BUNDLES / file.name)
                 told = show(document.document(checked), "html")
                 (site / VERIFIED / f"{path.name}.html").write_text(told, encoding="utf-8")
         (site / "index.html").write_text(show(page_of(rows, title or TITLE, experiments), "html"), "utf-8")

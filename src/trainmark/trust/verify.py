@@ -17,7 +17,7 @@ from trainmark.report.records import Report
 from trainmark.score.records import SCORER_VERSION
 from trainmark.store.files import BROKEN
 from trainmark.store.rundir import RESULT, RunDir
-from trainmark.trust import checks, citation, integrity, pack, plausibility, programs, scores
+from trainmark.trust import checks, citation, integrity, keyless, pack, plausibility, programs, scores
 from trainmark.trust.archive import canonical
 from trainmark.trust.bundle import OpenBundle, opened
 from trainmark.trust.checks import RunChecks
@@ -27,6 +27,7 @@ from trainmark.trust.records import (
     SERIES,
     Finding,
     Reported,
+    Signature,
     Verification,
     fault,
     remark,
@@ -45,7 +46,7 @@ def verify(path: Path) -> Verification:
 
 def _verified(bundle: OpenBundle) -> Verification:
     counts: dict[str, int] = {}
-    signatures, findings = integrity.signatures(bundle)
+    signatures, findings = _signatures(bundle)
     of_files = [*integrity.files(bundle, counts), *integrity.digests_of_agents(bundle)]
     findings += of_files
     # What was altered is not worth looking into any further.
@@ -69,6 +70,15 @@ def _verified(bundle: OpenBundle) -> Verification:
         experiments=experiments,
         contents=_contents(bundle),
     )
+
+
+def _signatures(bundle: OpenBundle) -> tuple[list[Signature], list[Finding]]:
+    """Those in the bundle, and one of an identity beside it, which does in the place of a maker's."""
+    signatures, findings = integrity.signatures(bundle)
+    more, said = keyless.look(bundle.path)
+    if more:
+        findings = [one for one in findings if one.reason.code not in ("not-signed", "maker-not-signed")]
+    return [*signatures, *more], [*findings, *said]
 
 
 def _contents(bundle: OpenBundle) -> dict[str, str]:
