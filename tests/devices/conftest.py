@@ -13,14 +13,22 @@ HERE = Path(__file__).parent
 RECORDINGS = HERE / "recordings"
 
 
-@pytest.fixture(scope="session")
-def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compiled(source: str, library: Path) -> Path:
+    """The folder of a library made of one C file."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
-    folder = tmp_path_factory.mktemp("nvml")
-    library = folder / "libnvidia-ml.so.1"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "fake_nvml.c", "-lm"], check=True)
-    return folder
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / source, "-lm"], check=True)
+    return library.parent
+
+
+@pytest.fixture(scope="session")
+def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("fake_nvml.c", tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1")
+
+
+@pytest.fixture(scope="session")
+def dcmi_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("fake_dcmi.c", tmp_path_factory.mktemp("dcmi") / "libdcmi.so")
 
 
 @pytest.fixture
@@ -29,6 +37,14 @@ def fake_nvml(nvml_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(nvml_folder))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return nvml_folder
+
+
+@pytest.fixture
+def fake_dcmi(dcmi_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Processes started from now on find the library, as they would find Ascend's."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(dcmi_folder))
+    monkeypatch.delenv("ASCEND_RT_VISIBLE_DEVICES", raising=False)
+    return dcmi_folder
 
 
 @pytest.fixture

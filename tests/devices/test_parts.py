@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.conftest import Cli
+from tests.devices.conftest import RECORDINGS
 from trainmark.agent.vendor_setup import variables
 from trainmark.devices import protocol
 from trainmark.devices.amd import node as amd
+from trainmark.devices.ascend import hccn
+from trainmark.devices.cpu import node as cpu
+from trainmark.devices.cpu import rdma
+from trainmark.devices.cpu.rdma import RdmaPorts
+from trainmark.devices.node_side import pci
+from trainmark.devices.node_side.readings import Rates
 from trainmark.devices.protocol import REGISTRY, dense_peak
 from trainmark.i18n.texts import label
 from trainmark.launch import agent_command
@@ -91,6 +99,83 @@ def test_the_devices_own_name_decides_over_that_of_the_case() -> None:
     found = question(case, ["NVIDIA A100-SXM4-80GB"]).peak
     assert found.flops == 312e12 and "data sheet" in found.source
     assert question(case, ["NVIDIA A100-SXM4-80GB", "Tesla T4"]).peak.flops is None, "mixed: whose peak would it be?"
+
+
+def test_where_a_device_is_plugged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "bus/pci/devices/0000:61:00.0"
+    folder.mkdir(parents=True)
+    for name, text in {"numa_node": "1", "current_link_width": "8", "max_link_speed": "32.0 GT/s PCIe"}.items():
+        (folder / name).write_text(text + "\n")
+    monkeypatch.setenv("TRAINMARK_SYS", str(tmp_path))
+    assert pci.place("00000000:61:00.0") == {"numa": 1.0, "width": 8.0, "most_gigatransfers": 32.0}
+    (folder / "numa_node").write_text("-1\n")
+    assert "numa" not in pci.place("0000:61:00.0"), "the kernel does not say"
+    assert pci.place("../../etc") == pci.place(None) == pci.place("0000:62:00.0") == {}
+
+
+def test_hccn_tool_is_asked_for_one_port_at_a_time(fake_tool: Callable[..., None], tmp_path: Path) -> None:
+    recorded = (RECORDINGS / "hccn_tool-stat.txt").read_text()
+    assert (hccn.parse(recorded) or {})["nic_rx_all_oct_num"] == 482237805
+    # Where the recording has dots, lines as the tool's public source writes them.
+    whole = tmp_path / "whole"
+    whole.write_text(recorded.replace("...", "mac_tx_total_oct_num:7\nmac_rx_bad_pkt_num:3\nroce_new_pkt_rty_num:2"))
+    fake_tool("hccn_tool", str(whole))
+    ports, devices = hccn.Ports(), [{"index": 0}, {"index": 1}]
+    ports.add(devices)
+    assert devices == [{"index": 0, "roce_errors": 3, "roce_retries": 2}, {"index": 1}]
+    ports.add(devices)
+    assert devices[1] == {"index": 1, "roce_errors": 3, "roce_retries": 2}
+    ports.add(devices)
+    assert devices[0]["roce_tx"] == 0.0, "two looks make a rate"
+
+
+def test_a_port_that_moves_bytes_sends_again_and_drops() -> None:
+    rates = Rates()
+    first = hccn.readings({"mac_rx_total_oct_num": 1000, "mac_tx_total_oct_num": 9}, rates, 0, 10.0)
+    assert first == {"roce_rx": None, "roce_tx": None, "roce_errors": None, "roce_retries": None}
+    later = {
+        "mac_rx_total_oct_num": 5000,
+        "mac_tx_total_oct_num": 3,
+        "roce_rx_err_pkt_num": 2,
+        "roce_new_pkt_rty_num": 6,
+    }
+    assert hccn.readings(later, rates, 0, 12.0) == {
+        "roce_rx": 2000.0, "roce_tx": None, "roce_errors": 2, "roce_retries": 6
+    }, "a counter that began anew says nothing"  # fmt: skip
+
+
+def test_a_tool_that_fails_is_not_asked_again(fake_tool: Callable[..., None], tmp_path: Path) -> None:
+    fake_tool("hccn_tool", "npu-smi-910a.txt")
+    ports = hccn.Ports()
+    ports.add([{"index": 0}])
+    fake_tool("hccn_tool", "hccn_tool-stat.txt")
+    devices = [{"index": 0}]
+    ports.add(devices)
+    assert devices == [{"index": 0}]
+
+
+def test_ports_of_infiniband(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINMARK_SYS", str(tmp_path))
+    assert RdmaPorts().read(1.0) == {}, "a host without such ports has no such readings"
+    files = {
+        "counters/port_rcv_data": "1000",
+        "counters/port_xmit_data": "2000",
+        "counters/symbol_error": "3",
+        "counters/link_downed": "N/A (no PMA)",
+        "hw_counters/out_of_sequence": "4",
+    }
+    for port in ("mlx5_0/ports/1", "mlx5_1/ports/1"):
+        for name, text in files.items():
+            file = tmp_path / "class/infiniband" / port / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text + "\n")
+    ports = RdmaPorts()
+    assert ports.read(1.0) == {"rdma_rx": None, "rdma_tx": None, "rdma_errors": 6, "rdma_retries": 8}
+    (tmp_path / "class/infiniband/mlx5_1/ports/1/counters/port_rcv_data").write_text("6000\n")
+    found = ports.read(3.0)
+    assert (found["rdma_rx"], found["rdma_tx"]) == (5000 * 4 / 2, 0.0), "counters of data count words of four bytes"
+    sample = cpu.Sampler().sample({})
+    assert sample["rdma_errors"] == 6 and set(rdma.UNITS) <= set(cpu.UNITS)
 
 
 def test_amds_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

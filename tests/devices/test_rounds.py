@@ -61,6 +61,26 @@ def test_nvml_from_the_library_to_the_report(cli: Cli, fake_nvml: Path, monkeypa
     assert block[1:] == [f"{50 + i}C {100 + 50 * i}W {1024 * (i + 1)}MiB 81920MiB {90 + i}%" for i in range(4)]
 
 
+def test_dcmi_from_the_library_to_the_monitor_log(cli: Cli, fake_dcmi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "2,3")
+    cli("run", "noop:none:ascend:1:2:1", *SHORT)
+    run = run_folder(cli)
+    assert visible(run, "ASCEND_RT_VISIBLE_DEVICES") == ["2", "3"]
+    found = facts(run)
+    assert (found["source"], found["driver"], found["count"], found["used"]) == ("dcmi", "25.2.0", 4, [2, 3])
+    assert [(one["card"], one["chip"]) for one in found["devices"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert found["devices"][3] == {
+        "index": 3, "card": 1, "chip": 1, "model": "910B3", "bus": "0000:64:00.0", "memory_total": 64 << 30, "ecc": True
+    }  # fmt: skip
+    last = [record for record in samples(run) if "devices" in record][-1]["devices"]
+    assert [one["power_w"] for one in last] == [100.0, 150.0, 200.0, 250.0]
+    assert (last[2]["uncorrected"], last[3]["healthy"], last[3]["error"]) == (1, 0, 0x80E01801)
+    assert last[0]["roce_rx"] == pytest.approx(2e9, rel=0.05) and last[0]["roce_tx"] == pytest.approx(3e9, rel=0.05)
+    assert (last[0]["roce_errors"], last[0]["roce_retries"], last[0]["retired_pages"]) == (4, 7, 3)
+    block = export(cli, "ascend").split("\n\n")[0].splitlines()
+    assert block[1:] == [f"{40 + i}C {100 + 50 * i}W {1024 * (i + 1)}MiB 65536MiB {90 + i}%" for i in range(4)]
+
+
 _TOOLS = {
     "ascend": ("npu-smi", "npu-smi-910a.txt", "ASCEND_RT_VISIBLE_DEVICES", "43C 67W 0MiB 32768MiB 0%"),
     "nvidia": ("nvidia-smi", "nvidia-smi-t4.xml", "CUDA_VISIBLE_DEVICES", "40C 27W 1032MiB 15360MiB 0%"),
@@ -90,6 +110,25 @@ def test_a_tool_from_its_recording_to_the_monitor_log(
     assert any(record.get("devices") for record in samples(run))
     told = export(cli, vendor).splitlines()
     assert told[1] == line
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"FAKE_DCMI_CARDS": "0"}, "the driver answers libdcmi.so, and has no device"),
+        ({"FAKE_DCMI_INIT": "-8005"}, "libdcmi.so finds no working driver: the driver does not answer (-8005)"),
+        ({"FAKE_DCMI_INIT": "-8020"}, "libdcmi.so failed: another container has the devices (-8020)"),
+        ({"FAKE_DCMI_CARDS": "1", "ASCEND_RT_VISIBLE_DEVICES": "0"}, "the environment allows only `0`"),
+    ],
+)
+def test_what_dcmi_says_against_a_run_is_told_before_anything_starts(
+    cli: Cli, fake_dcmi: Path, monkeypatch: pytest.MonkeyPatch, setting: dict[str, str], said: str
+) -> None:
+    for name, value in setting.items():
+        monkeypatch.setenv(name, value)
+    done = cli("run", "noop:none:ascend:1:2:1", code=3)
+    assert said in " ".join((done.stdout + done.stderr).split())
+    assert not (cli.folder / "runs").exists()
 
 
 @pytest.mark.parametrize(

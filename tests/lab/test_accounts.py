@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from trainmark.launch.local import accounts
 from trainmark.web.server import Server
 
 pytestmark = pytest.mark.lab
+SECRET = "hf_a-secret-%TRAINMARK_WORK%-that-nobody-else-reads"
 # Tests may run in several processes at the same time.
 NAMES = (f"tmk-anna{os.getpid()}", f"tmk-bert{os.getpid()}")
 
@@ -131,3 +133,38 @@ def test_ssh_logs_in_as_the_account(
     assert lines[:3] == ["bench", "node1 slots=3", "bench"], lines
     assert "Permission denied" in lines[-1]
     admin.ask("POST", "/jobs", json={"name": "job", "command": "true", "site": "cluster"}, status=403)
+
+
+def test_secrets_are_files_of_the_account(two: tuple[Person, Person], kept: Server) -> None:  # noqa: F811
+    anna, bert = two
+    anna.ask("PUT", "/secrets/hub", json={"value": SECRET}, status=200)
+    command = 'cd $TRAINMARK_SECRETS; pwd; stat -c "%a %U" . hub; wc -c < hub; sleep 600'
+    job = submit(anna, command=command, secrets=["hub"])
+    until(lambda: anna.ask("GET", f"/jobs/{job}").json()["job"]["run"] and str(len(SECRET)) in log(anna, job))
+    place, folder, file, _ = log(anna, job).splitlines()
+    assert (folder, file) == (f"700 {NAMES[0]}", f"600 {NAMES[0]}")
+    other = submit(bert, command=f"cat {place}/hub {kept.home.handed(job)}/hub")
+    ended(bert, other)
+    assert SECRET not in log(bert, other) and log(bert, other).count("Permission denied") == 2
+    anna.ask("POST", f"/jobs/{job}/stop", status=202)
+    ended(anna, job)
+    assert not os.path.exists(place)
+    kept.engine.dispose()
+    assert [one for one in kept.home.path.rglob("*") if one.is_file() and SECRET.encode() in one.read_bytes()] == []
+
+
+def test_secrets_over_ssh(hosts: Lab, kept: Server, admin: Person) -> None:  # noqa: F811
+    """On both hosts of a distributed job, for its account alone, and gone with it."""
+    (kept.home.sites / "cluster.yaml").write_text(json.dumps({**site.content(hosts.layout), "python": "python3"}))
+    admin.ask("PUT", "/secrets/hub", json={"value": SECRET}, status=200)
+    command = "cd $TRAINMARK_SECRETS; echo at $PWD; stat -c '%a' hub; sha256sum hub"
+    job = submit(admin, command=command, site="cluster", distributed=True, nodes=2, secrets=["hub"])
+    found = ended(admin, job)
+    said = log(admin, job)
+    assert found["state"] == "SUCCEEDED", (found, said)
+    assert said.count(hashlib.sha256(SECRET.encode()).hexdigest()) == 2 and said.count("600\n") == 2
+    for place in {line.removeprefix("at ") for line in said.splitlines() if line.startswith("at ")}:
+        for host in ("node1", "node2"):
+            assert hosts.on(host, "ls", place, check=False).returncode == 2
+    kept.engine.dispose()
+    assert [one for one in kept.home.path.rglob("*") if one.is_file() and SECRET.encode() in one.read_bytes()] == []

@@ -21,7 +21,7 @@ from trainmark.web.queue.keeper import Keeper
 from trainmark.web.server import Server
 from trainmark.web.service import database, jobs, logs
 from trainmark.web.service.records import JobSpec, Principal
-from trainmark.web.service.rules import Rules, SiteRules
+from trainmark.web.service.rules import Mount, Rules, SiteRules
 
 ADMIN = Principal(1, "admin", "admin", frozenset(), frozenset({"read", "submit", "admin"}))
 
@@ -221,3 +221,114 @@ def test_ten_thousand_jobs_in_the_list(server: Server, admin: Person) -> None:
     second = admin.ask("GET", f"/jobs?limit=1000&before={first['next']}", status=200).json()
     assert second["jobs"][0]["number"] == first["next"] - 1
     assert time.process_time() - begin < 5.0
+
+
+@pytest.mark.slow
+def test_folders_and_ports_are_those_that_the_site_allows(admin: Person, kept: Server, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "here").write_text("found\n")
+    kept.rules = Rules(sites={"local": SiteRules(slots=2, mounts={"data": Mount(str(shared))}, ports="40000-40100")})
+    job = submit(admin, command="cat ~/mnt/data/here; sleep 600", mounts=["data"], ports=[40001])
+    until(lambda: admin.ask("GET", f"/jobs/{job}").json()["job"]["run"] and "found" in text(admin, job))
+    for field in ({"mounts": ["/etc"]}, {"mounts": ["etc"]}, {"ports": [40101]}, {"ports": [22]}):
+        answer = admin.ask("POST", "/jobs", json={"name": "job", "command": "true", **field})
+        assert answer.status_code in (400, 403), (field, answer.text)
+    refused = admin.ask("POST", "/jobs", json={"name": "job", "command": "true", "ports": [40001]}, status=409)
+    assert "another job" in refused.json()["detail"]
+    admin.ask("POST", f"/jobs/{job}/stop", status=202)
+    ended(admin, job)
+    submit(admin, command="true", ports=[40001])
+    (site,) = admin.ask("GET", "/sites", status=200).json()
+    assert (site["mounts"], site["ports"]) == (["data"], "40000-40100")
+
+
+def text(admin: Person, job: str) -> str:
+    return str(admin.ask("GET", f"/jobs/{job}/logs").text)
+
+
+@pytest.mark.slow
+def test_times_as_people_write_them(admin: Person, kept: Server) -> None:
+    job = submit(admin, command="echo done", keep_open="2h", time_limit="15m")
+    found = until(lambda: (lambda one: one if one["state"] == "RUNNING" else None)(_job(admin, job)))
+    assert found["time_limit"] == 2 * 3600 + 15 * 60
+    until(lambda: "stay for 7200 s" in text(admin, job))
+    admin.ask("POST", f"/jobs/{job}/stop", status=202)
+    assert ended(admin, job)["state"] == "CANCELLED"
+    for field in ({"keep_open": "8h30"}, {"keep_open": "999h"}, {"time_limit": "0s"}, {"time_limit": 0}):
+        admin.ask("POST", "/jobs/plan", json={"name": "job", "command": "true", **field}, status=400)
+
+
+def _job(admin: Person, job: str) -> dict[str, Any]:
+    found: dict[str, Any] = admin.ask("GET", f"/jobs/{job}", status=200).json()["job"]
+    return found
+
+
+SMALL = {
+    "schema": 1,
+    "name": "small",
+    "data": "synthetic",
+    "image": {"size": 8, "channels": 1, "classes": 4},
+    "rules": "none",
+    "start": "small_cnn",
+    "start_options": {"blocks": 1, "width": 4},
+    "max_trials": 1,
+    "max_duration": "60s",
+    "training": {"batch": 8, "epochs": [1], "images": 32, "test_images": 16},
+}
+
+
+def test_an_experiment_names_no_files(admin: Person) -> None:
+    good = {"name": "search", "automl": SMALL}
+    planned = admin.ask("POST", "/jobs/plan", json=good, status=200).json()
+    assert planned["cases"][0]["case"].startswith("automl_trial:")
+    for key, value in (
+        ("weights", "/etc/passwd"),
+        ("init_models", ["/etc/passwd"]),
+        ("ledger", "postgresql://elsewhere/x"),
+        ("val_data", "/etc"),
+        ("data", "/etc"),
+        ("start", "/etc/passwd.json"),
+        ("workers", 0),
+    ):
+        wrong = {"name": "search", "automl": {**SMALL, key: value}}
+        assert key in admin.ask("POST", "/jobs/plan", json=wrong, status=400).json()["detail"]
+    admin.ask("POST", "/jobs/plan", json={"name": "search", "automl": "/etc/passwd"}, status=400)
+    short = admin.ask("POST", "/jobs/plan", json={**good, "time_limit": "30s"}, status=400)
+    assert "time_limit" in short.json()["detail"]
+
+
+@pytest.mark.slow
+def test_an_experiment_is_a_job(admin: Person, kept: Server) -> None:
+    job = submit(admin, automl=SMALL)
+    found = ended(admin, job, 240.0)
+    assert (found["state"], found["kind"]) == ("SUCCEEDED", "automl"), found
+    assert "small" in admin.ask("GET", f"/jobs/{job}/report?format=html", status=200).text
+
+
+def test_drained_and_reserved_hosts(admin: Person, person: Callable[..., Person], server: Server) -> None:
+    server.rules = Rules(sites={"local": SiteRules(submit="users", slots=4)})
+    here = os.uname().nodename
+    bob = person("bob")
+    admin.ask("PUT", f"/hosts/{here}/drain", json={"why": "new disk"}, status=200)
+    mine, his = submit(admin, command="true"), submit(bob, command="true")
+    keeper = Keeper(server)
+    keeper.look()
+    assert _job(admin, mine)["reason"] == f"{here} takes no jobs (admin: new disk)"
+    (host,) = bob.ask("GET", "/hosts", status=200).json()
+    assert host["drained"]["why"] == "new disk" and host["reserved"] is None
+    admin.ask("PUT", f"/hosts/{here}/reserve", json={"users": ["bob"], "until": time.time() + 3600}, status=200)
+    admin.ask("DELETE", f"/hosts/{here}/drain", status=204)
+    admin.ask("DELETE", f"/hosts/{here}/drain", status=404)
+    keeper.look()
+    for future in list(keeper._starting.values()):
+        future.result(60)
+    assert _job(admin, mine)["reason"] == f"{here} is reserved for bob"
+    assert _job(bob, his)["reason_code"] == "job-starting"
+    admin.ask("PUT", f"/hosts/{here}/reserve", json={"users": ["bob"], "until": 5.0}, status=400)
+    admin.ask("PUT", f"/hosts/{here}/reserve", json={"users": ["nobody"]}, status=400)
+    admin.ask("PUT", "/hosts/elsewhere/drain", json={}, status=404)
+    bob.ask("PUT", f"/hosts/{here}/drain", json={}, status=403)
+    done = [one["action"] for one in admin.ask("GET", "/audit").json()]
+    assert {"host.drain", "host.drain.end", "host.reserve"} <= set(done)
+    until(lambda: (keeper.look(), _job(bob, his)["state"] == "SUCCEEDED")[1])

@@ -12,6 +12,8 @@ from trainmark.agent.reasons import Reason, log_text
 
 SCHEMA = 1
 CLAIM, NODE_PLAN, CONFIG = "agent.json", "node.json", "config.json"
+# The folder of files that a node was handed for the attempt alone: they are not sent back.
+HANDED = "secrets"
 SPOOL_PREFIX = "trainmark-"  # names of spools outside the attempt's folder begin so
 _STALE_SECONDS = 5.0
 _DEADLINES = {"start": 120.0, "step": 60.0, "total": 900.0, "stop": 10.0, "lost": 120.0}

@@ -8,9 +8,11 @@ from trainmark.cli import common, terminal
 from trainmark.cli.explain import length_text
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import CasePlan, Plan
-from trainmark.run import progress
+from trainmark.run import estimate, progress
 from trainmark.spec.case_id import value_text
 from trainmark.store import secrets
+
+_DAY = 86400
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +41,25 @@ def text(plan: Plan, *, drawn: bool) -> str:
         lines.append(f"block {number}: {order}")
     for case in plan.cases:
         lines += ["", *_case(case)]
-    estimate = progress.Remaining(plan).seconds(plan.order)
-    if estimate is not None:
-        limit = "" if plan.within is None else f"; after {plan.within:g} s no case gets a further round"
-        lines += ["", f"about {progress.duration(estimate)} on an ordinary machine{limit}"]
+    lines += ["", *_time(plan)]
     preview = launcher_of(plan.site).preview(plan)
     lines += ["", *preview] if preview else []
     return "\n".join(lines) + "\n"
+
+
+def _time(plan: Plan) -> list[str]:
+    """How long all of it may take, or what nobody can tell."""
+    each = [estimate.round_seconds(case) for case in plan.cases]
+    unknown = [case for case, seconds in zip(plan.cases, each, strict=True) if seconds is None]
+    if unknown:
+        return [f"{case.case}: no estimate of time: {estimate.why_unknown(case)}" for case in unknown]
+    seconds = sum(each[ref.case] or 0.0 for ref in plan.order)
+    limit = "" if plan.within is None else f"; after {plan.within:g} s no case gets a further round"
+    basis = "on an ordinary machine"
+    if any(estimate.is_rough(case) for case in plan.cases):
+        basis = "very roughly, by the size of the models and what the devices can do"
+    long = f"{seconds / _DAY:,.0f} days" if seconds > 3 * _DAY else progress.duration(seconds)
+    return [f"about {long} {basis}{limit}"]
 
 
 def _case(case: CasePlan) -> list[str]:

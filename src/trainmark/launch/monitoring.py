@@ -62,6 +62,7 @@ _PANELS = (
     ("Device temperature", "DCGM_FI_DEV_GPU_TEMP{%s}", "celsius", "{{Hostname}} {{gpu}}"),
     ("Held down by heat or power", "trainmark_device_slowed{%s}", "short", "{{Hostname}} {{gpu}}"),
     ("Device links", "trainmark_device_link_tx{%s} + trainmark_device_link_rx{%s}", "Bps", "{{Hostname}} {{gpu}}"),
+    ("Device RoCE ports", "trainmark_device_roce_tx{%s} + trainmark_device_roce_rx{%s}", "Bps", "{{Hostname}} {{gpu}}"),
     ("Throughput", "trainmark_node_throughput{%s}", "short", "{{case}} {{Hostname}}"),
     ("Loss", "trainmark_rank_loss{%s}", "short", "{{case}} {{rank}}"),
     ("Steps", "trainmark_rank_step{%s}", "short", "{{case}} {{rank}}"),

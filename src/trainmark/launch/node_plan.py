@@ -56,6 +56,7 @@ def render(
             # Ranks that are started beside the agents, not below them, are looked for when a round ends.
             "sweep": case.launched and ranks_beside,
             "files": case.files,
+            "handed": case.handed,
             "pattern": _pattern(case) if node.index == 0 else None,
             "sample_seconds": 1.0,
             "tuning": _tuning(case, site),

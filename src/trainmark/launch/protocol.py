@@ -120,6 +120,8 @@ class Launcher(Protocol):
     this_machine: bool = False
     # Nodes see the run's folder under the same name as the controller.
     shared_folder: bool = False
+    # It gives nodes the files of `CasePlan.handed`. Where nodes see the controller's files, there is no need to.
+    hands_files: bool = False
     # A site may ask for a number of nodes; which ones they are is known once they are given.
     chooses_hosts: bool = False
     # The program by which ranks that agents do not start (MPI, Horovod) are started, beside the agents and not below

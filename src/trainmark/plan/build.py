@@ -18,6 +18,7 @@ from trainmark.frameworks.protocol import HOST, REGISTRY, Topology
 from trainmark.plan.records import SCHEMA, CasePlan, NodePlan, Plan, RoundRef
 from trainmark.reasons import reason
 from trainmark.spec import band as bands
+from trainmark.spec import shape
 from trainmark.spec.case import SYNTHETIC, Case
 from trainmark.spec.case_id import LONGEST
 from trainmark.spec.site import AUTO_RANK_TABLE, Site
@@ -217,12 +218,28 @@ def lay_out(case: Case, site: Site, places: Places) -> CasePlan:
         length=case.length,
         folder=str(folder.resolve()),
         peak=site.vendor_peaks.get(case_id.device, {}).get(str(case.values.get("dtype"))),
+        work=_work(case),
         version="" if workload.command else program_version(folder, tuple(workload.path)),
         studies=case.studies,
         modules=tuple(workload.modules.get(case_id.framework, ())),
         memory=case.memory,
     )
     return _with_command(planned, case) if workload.command else planned
+
+
+def _work(case: Case) -> float | None:
+    """Steps × samples × FLOP of a sample; None where one of them is anybody's guess."""
+    workload, values = case.found.workload, case.values
+    published = {name: one.default for name, one in workload.parameters.items()}
+    steps, each = shape.steps(values), shape.samples_of_a_step(values, workload.unit)
+    samples: float | None = None
+    if steps and each:
+        samples = steps * each * case.id.nnodes * case.id.nproc
+    elif steps == 0 and workload.data is not None and workload.data.samples is not None:
+        samples = workload.data.samples * float(values.get("epochs", 1))
+    if samples is None or workload.flops_per_sample is None:
+        return None
+    return samples * workload.flops_per_sample * shape.relative_work(values, published, workload.unit)
 
 
 def _topology(hosts: tuple[str, ...], nproc: int, backend: str, site: Site, places: Places) -> Topology:

@@ -86,6 +86,9 @@ class CasePlan(msgspec.Struct, frozen=True):
     # The framework's own launcher starts the ranks; files it needs on each node.
     launched: bool = False
     files: dict[str, str] = {}
+    # Files of the controller's machine that each node is handed with the attempt, by name: in the folder `secrets` of
+    # the attempt, mode 0600. What they hold is nowhere else in the run.
+    handed: dict[str, str] = {}
     # A command of the user's own: ranks are not known before they speak, and it runs where its user would run it.
     open: bool = False
     cwd: str | None = None
@@ -98,6 +101,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     diagnostic: Diagnostic | None = None
     # FLOP/s that the site's peaks say its ranks can reach together, in its number format.
     reachable: float | None = None
+    # FLOP of a round, all ranks together, as far as its parameters tell: good for an estimate of time.
+    work: float | None = None
     # A hash of the workload's files; empty where they are not ours to look at.
     version: str = ""
     # The series of scaling studies it belongs to.

@@ -12,15 +12,12 @@ import msgspec
 from trainmark.i18n.speaker import say
 from trainmark.i18n.texts import Text, joined, label, named
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.run import estimate
 from trainmark.spec.length import Length
 from trainmark.spec.shape import STEPS
 from trainmark.store.files import read_json
 from trainmark.store.rundir import STATUS
 
-# What a round takes besides training, on an ordinary machine: start and end.
-_AROUND_SECONDS = 6.0
-# How many times the seconds that are measured a round by time trains on an ordinary machine.
-_USUAL_TIMES = 1.5
 # As the programs measure: more than what is asked for, after a few steps of warm-up.
 _MARGIN, _WARM_UP_STEPS = 1.15, 5
 
@@ -118,7 +115,7 @@ class Remaining:
         """Seconds of a round; None while nothing says."""
         if index in self._took:
             return _mean(self._took[index])
-        usual = usual_seconds(self._plan.cases[index])
+        usual = estimate.by_time(self._plan.cases[index])
         return _mean([_mean(took) for took in self._took.values()]) if usual is None and self._took else usual
 
     def seconds(self, to_come: Sequence[RoundRef]) -> float | None:
@@ -130,13 +127,6 @@ class Remaining:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def usual_seconds(case: CasePlan) -> float | None:
-    """A round of the case on an ordinary machine, as its plan tells; None where only a try can tell."""
-    if case.length is None:
-        return None
-    return _AROUND_SECONDS + min(case.length.most, _USUAL_TIMES * case.length.seconds)
 
 
 def look(attempt_dir: Path, case: CasePlan) -> Progress | None:

@@ -87,6 +87,8 @@ class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default: str | None = None
     required: bool = True
     help: str = ""
+    # How many the set has that the published training goes over: for an estimate of time.
+    samples: int | None = None
 
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

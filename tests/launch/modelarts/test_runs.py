@@ -197,6 +197,37 @@ def test_a_lost_node_is_named(emulate: Callable[..., Emulator], cli: Cli, suite:
     assert "lost worker-1" in " ".join(out.split())
 
 
+WAITING = PROGRAM.replace(
+    "probe.train_start()",
+    """probe.train_start()
+print("waiting", flush=True)
+while not os.path.exists(os.environ["GO"]):
+    time.sleep(0.05)""",
+)
+
+
+def test_logs_of_all_ranks_and_workers_come_home_while_the_job_runs(
+    emulator: Emulator, cli: Cli, make_workload: Callable[..., Path], make_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Ranks wait for a file that is made only when their logs are seen here: whoever brought them at the end would
+    never end."""
+    make_workload(WAITING)
+    go = tmp_path / "go"
+    site = str(site_path(emulator, top={"env": {"GO": str(go)}}))
+    run = cli.start("run", str(make_suite(f"  - '{CASE}'")), "--site", site)
+
+    def told() -> bool:
+        ranks = [log.read_text() for log in cli.runs.glob("*/thing*/round1/attempt1/*/rank*.out.log")]
+        workers = [log.read_text() for log in cli.runs.glob("*/modelarts/*/worker-*.log")]
+        return sum("waiting" in text for text in ranks) == 4 and len(workers) == 2
+
+    wait_for(told)
+    assert jobs_of(emulator) == ["Running"]
+    go.touch()
+    assert run.wait(timeout=60) == 0, run.communicate()
+    run.communicate()
+
+
 def test_single_servers_train_alone(emulator: Emulator, cli: Cli, suite: Callable[..., str]) -> None:
     out = cli("run", suite(), "--site", str(site_path(emulator, single_server=True))).stdout
     report = cli("export", "aisbench", "-o", str(cli.folder / "out")).stdout

@@ -48,6 +48,10 @@ _DEVICE: Dict[str, Tuple[Metric, float]] = {
     "pcie_tx": (Metric("trainmark_device_pcie_tx", "gauge", "Bytes per second sent over PCIe."), 1.0),
     "link_rx": (Metric("trainmark_device_link_rx", "gauge", "Bytes per second received over device links."), 1.0),
     "link_tx": (Metric("trainmark_device_link_tx", "gauge", "Bytes per second sent over device links."), 1.0),
+    "roce_rx": (Metric("trainmark_device_roce_rx", "gauge", "Bytes per second received over its RoCE port."), 1.0),
+    "roce_tx": (Metric("trainmark_device_roce_tx", "gauge", "Bytes per second sent over its RoCE port."), 1.0),
+    "roce_errors": (Metric("trainmark_device_roce_errors_total", "counter", "Bad packets at its RoCE port."), 1.0),
+    "roce_retries": (Metric("trainmark_device_roce_retries_total", "counter", "RoCE packets sent again."), 1.0),
 }
 _FREE = Metric("DCGM_FI_DEV_FB_FREE", "gauge", "Framebuffer memory free (in MiB).")
 _OF_A_LOST_ONE = {"index", "error", "errors"}

@@ -13,6 +13,7 @@ from trainmark.agent.contain.sweep import sweep
 from trainmark.agent.events.reader import open_plain
 from trainmark.agent.events.shipper import complete
 from trainmark.agent.files import FIRST_PART, LAST_PART, read_json
+from trainmark.agent.node_plan import HANDED
 from trainmark.agent.relay import containers
 
 _REPLACED = ("agent.json", "status.json", "facts.json", "config.json")
@@ -20,6 +21,7 @@ _RESULT = "result.json"
 _AGENT_LOG = "agent.log"
 # Not sent: what the controller wrote itself, and what only the agent needs.
 _NOT_SENT = ("node.json", "control.json", "reserve", "spool")
+_FOLDERS_NOT_SENT = ("spool", HANDED)
 _REMOVE_SECONDS = 10.0
 _CHUNK = 1 << 20
 _ALL = 1 << 62
@@ -194,8 +196,9 @@ class WatchedAttempt:
         """Files that the ranks made in their folder, up to a limit."""
         room = _MOST
         for folder, folders, names in os.walk(self.dir):
+            kept = _FOLDERS_NOT_SENT if folder == self.dir else ()
             folders[:] = [
-                name for name in folders if not os.path.islink(os.path.join(folder, name)) and name != "spool"
+                name for name in folders if not os.path.islink(os.path.join(folder, name)) and name not in kept
             ]
             for name in names:
                 path = os.path.join(folder, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from typing import Any, Callable
 from trainmark.agent import linux, private
 from trainmark.agent.events.spools import remove_spool
 from trainmark.agent.files import read_json, replace_json, write_all
-from trainmark.agent.node_plan import NODE_PLAN
+from trainmark.agent.node_plan import HANDED, NODE_PLAN
 from trainmark.agent.ports import Ports, PortTaken
 from trainmark.agent.relay import check, slurm_setup
 from trainmark.agent.relay.attempt import WatchedAttempt
@@ -219,6 +220,8 @@ class Relay:
         os.makedirs(folder)
         self._raise_lease(plan["lease"], header.get("lease"))
         replace_json(os.path.join(folder, NODE_PLAN), plan, mode=private.FILE)
+        if header["payload"]:
+            _put_handed(os.path.join(folder, HANDED), json.loads(header["payload"]))
         self._release()
         watch = WatchedAttempt(self.send, header, {})
         watch.start(header["argv"])
@@ -296,6 +299,17 @@ class Relay:
         if header["step"] == "end":
             self._shared = None
         return {"why": why}
+
+
+def _put_handed(folder: str, files: dict[str, str]) -> None:
+    private.make_folder(folder)
+    for name, text in files.items():
+        path = os.path.join(folder, os.path.basename(name))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, private.FILE)
+        try:
+            write_all(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
 
 
 def _own_name() -> dict[str, Any]:

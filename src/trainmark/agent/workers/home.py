@@ -13,11 +13,14 @@ from typing import Any, MutableMapping
 
 from trainmark.agent import linux, private
 from trainmark.agent.files import write_file
+from trainmark.agent.node_plan import HANDED
 
 BIN = "bin"
 HOST_FILE, SEED_HOST_FILE = "hostfile", "ib_config"
 # In the node's folder, where the site has addresses of devices.
 RANK_TABLES = ("hccl.json", "rank_table.json")
+# The variable that names the folder of the secrets, and the folder of the home that shows mounts.
+SECRETS, MOUNTS = "TRAINMARK_SECRETS", "mnt"
 _HOMES = "/home"
 # Where there is no sudo: the job's account is all there is, so its options are passed over.
 _SUDO = """\
@@ -51,6 +54,8 @@ def prepare(
         if os.path.exists(os.path.join(folder, name)):
             with open(os.path.join(folder, name)) as file:
                 _replace(os.path.join(home, name), file.read())
+    for name, place in settings["mounts"].items():
+        _link(place, os.path.join(home, MOUNTS, name))
     if not hosts:
         return home
     slots = int(settings["slots"])
@@ -85,9 +90,19 @@ def _replace(path: str, text: str) -> None:
     os.replace(draft, path)
 
 
-def clear(spool: str) -> None:
-    """Keys and programs end with the worker."""
-    shutil.rmtree(spool, ignore_errors=True)
+def _link(there: str, here: str) -> None:
+    """Several workers may share a home, and one that is started again finds its own."""
+    os.makedirs(os.path.dirname(here), 0o700, exist_ok=True)
+    try:
+        os.symlink(there, here)
+    except FileExistsError:
+        pass
+
+
+def clear(spool: str, folder: str) -> None:
+    """Keys and programs end with the worker, and so does what the node was handed for it."""
+    for place in (spool, os.path.join(folder, HANDED)):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _show(user: str, home: str, contained: bool) -> None:

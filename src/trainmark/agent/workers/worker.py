@@ -193,7 +193,7 @@ class Worker:
     def close(self) -> None:
         if self._sshd is not None:
             self._sshd.stop()
-        home.clear(self._spool)
+        home.clear(self._spool, self._folder)
 
 
 def _exit_code(code: int) -> int:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FOLDER = "automl"
 _FAILED = (JobState.FAILED, JobState.LOST, JobState.TIMEOUT, JobState.INVALID)
 SUCCEED, FAILED = "Report_Succeed.html", "Report_Failed.html"
-_DEMO = Path(__file__).resolve().parents[1] / "demo" / "experiment.yaml"
+DEMO = Path(__file__).resolve().parents[1] / "demo" / "experiment.yaml"
 # Logs of a run: everything that is text. Checkpoints and weights stay where they are.
 _LOGS = ("run.log", "journal.jsonl", "manifest.json", "automl/ledger.log", "automl/graphs/*.json")
 _NODE_LOGS = ("*.out.log", "agent.log", "result.json", "facts.json", "events.jsonl", "samples.jsonl")
@@ -59,7 +59,7 @@ def read(path: Path, rules: str | None = None) -> tuple[Experiment, list[str]]:
     from trainmark.automl.aah import config as aah
 
     if str(path) == "demo" and not path.exists():
-        path = _DEMO
+        path = DEMO
     if aah.is_theirs(path):
         experiment, notes = aah.read(path)
         return (aah.with_rules(experiment, rules) if rules else experiment), notes

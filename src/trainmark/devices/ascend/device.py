@@ -28,4 +28,4 @@ class Ascend(Device):
     setup = ("/usr/local/Ascend/ascend-toolkit/set_env.sh", "/usr/local/Ascend/nnal/atb/set_env.sh")
     files = "/dev/davinci[0-9]*"
     node = "trainmark.devices.ascend.node"
-    proven = ("recording",)
+    proven = ("recording", "library")

@@ -1,13 +1,14 @@
-"""Ascend's devices on a node, as `npu-smi info` shows them."""
+"""Ascend's devices on a node: by its library DCMI where that is installed, else as `npu-smi info` shows them."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Dict, List, Optional
 
-from trainmark.devices.node_side import readings
+from trainmark.devices.ascend import dcmi, hccn
+from trainmark.devices.node_side import library, readings
 from trainmark.devices.node_side.readings import flag, mib, number, percent
-from trainmark.devices.node_side.tools import Parsed, Tool, ToolSampler, detected
+from trainmark.devices.node_side.tools import Parsed, Tool
 
 VENDOR = "ascend"
 UNITS = readings.UNITS
@@ -63,9 +64,18 @@ _TOOL = Tool("npu-smi", ["info"], parse, ("/usr/local/bin", "/usr/local/sbin"), 
 
 
 def detect() -> Dict[str, Any]:
-    return detected(VENDOR, _TOOL.name, _TOOL.read())
+    return library.detect(VENDOR, "dcmi", dcmi.Dcmi, _TOOL)
 
 
-class Sampler(ToolSampler):
+class Sampler(library.LibrarySampler):
+    """Where nobody else tells of the RoCE ports, `hccn_tool` does."""
+
     def __init__(self) -> None:
-        super().__init__(_TOOL)
+        super().__init__(dcmi.Dcmi, _TOOL)
+        self._ports = hccn.Ports()
+
+    def sample(self, rank_pids: Dict[int, int]) -> Dict[str, Any]:
+        found = super().sample(rank_pids)
+        if not any("roce_retries" in one for one in found["devices"]):
+            self._ports.add(found["devices"])
+        return found

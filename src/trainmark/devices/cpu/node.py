@@ -10,6 +10,7 @@ import sys
 import time
 from typing import Any, Mapping
 
+from trainmark.devices.cpu import rdma
 from trainmark.devices.cpu.tables import (
     SHARES,
     count_list,
@@ -28,6 +29,7 @@ UNITS.update(dict.fromkeys(SHARES + _STALLS, "fraction"))
 UNITS.update(dict.fromkeys(_RATES, "bytes/s"))
 UNITS.update(dict.fromkeys(("mem_used", "mem_available", "ranks.rss"), "bytes"))
 UNITS.update(dict.fromkeys(("ranks.cpu", "agent_cpu"), "cores"))
+UNITS.update(rdma.UNITS)
 UNITS.update({"energy_uj": "microjoules", "power_w": "watts", "freq_mhz": "MHz"})
 _CPU = "/sys/devices/system/cpu/"
 _CLOCKS_READ = 8  # asking a core for its clock may interrupt it
@@ -206,6 +208,7 @@ class Sampler:
         self._pressure = [_File("pressure/" + name, self._proc) for name in ("cpu", "memory", "io")]
         self._block = _real("/sys/block/")
         self._cards = _real("/sys/class/net/")
+        self._rdma = rdma.RdmaPorts()
         self._energy = Energy()
         self._clocks = self._find_clocks()
         self._ticks = float(os.sysconf("SC_CLK_TCK"))
@@ -242,6 +245,7 @@ class Sampler:
         record["mem_available"] = available
         for name, late, early in zip(_RATES, now["moved"], before["moved"]):  # noqa: B905
             record[name] = _rate(late, early, seconds)
+        record.update(self._rdma.read(now["t"] / 1e9))
         for name, late, early in zip(_STALLS, now["psi"], before["psi"]):  # noqa: B905
             share = _rate(late, early, seconds * 1e6)
             record[name] = min(1.0, share) if share is not None else None

@@ -6,7 +6,7 @@ What a vendor does not tell is None, never 0.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 MIB = 1 << 20
 # Of one device at one moment. Counters (`energy_j`, `retired_pages`, `errors`, …) count since the driver was loaded.
@@ -32,10 +32,15 @@ READINGS = {
     "pcie_replays": "number",
     "link_rx": "bytes/s",
     "link_tx": "bytes/s",
+    # Of a device's own port into the network between nodes: packets that were bad, and packets that were sent again.
+    "roce_rx": "bytes/s",
+    "roce_tx": "bytes/s",
+    "roce_errors": "number",
+    "roce_retries": "number",
     "corrected": "number",
     "uncorrected": "number",
     "retired_pages": "number",
-    # The number of the last error that the driver told of (NVIDIA's Xid), and how many there were while watching.
+    # The number of the last error that the driver told of (NVIDIA's Xid, Ascend's fault code), and how many there are.
     "error": "number",
     "errors": "number",
     "healthy": "0 or 1",
@@ -74,6 +79,24 @@ def percent(text: Any) -> Optional[float]:
 def flag(text: Optional[str], good: Iterable[str]) -> Optional[int]:
     """1 where the text is one of `good`, 0 where it is another one."""
     return None if text is None or not text.strip() else int(text.strip() in tuple(good))
+
+
+class Rates:
+    """Counters as what they moved per second since they were last looked at."""
+
+    def __init__(self) -> None:
+        self._before: Dict[Any, Tuple[float, Dict[str, Optional[float]]]] = {}
+
+    def per_second(self, of: Any, now: float, counts: Mapping[str, Optional[float]]) -> Dict[str, Optional[float]]:
+        """`of` says whose counters they are. None at the first look, and where a counter wrapped or began anew."""
+        began, before = self._before.get(of, (now, {}))
+        self._before[of] = (now, dict(counts))
+        found: Dict[str, Optional[float]] = dict.fromkeys(counts)
+        for name, late in counts.items():
+            early = before.get(name)
+            if late is not None and early is not None and late >= early and now > began:
+                found[name] = (late - early) / (now - began)
+        return found
 
 
 def pairs_of_lines(text: str, first: Any, second: Any) -> Iterator[Tuple[Any, Any]]:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
-from trainmark.devices.node_side import readings
+from trainmark.devices.node_side import pci, readings
 from trainmark.devices.node_side.reasons import reason
 
 SECONDS = 10.0  # a tool that takes longer does not answer
@@ -133,13 +133,17 @@ class Reading(NamedTuple):
 
 
 def detected(vendor: str, source: str, reading: Reading) -> Dict[str, Any]:
-    """What `detect()` of a vendor returns."""
+    """What `detect()` of a vendor returns: what the vendor says of the devices, and what the kernel does."""
+    facts = [
+        {**pci.place(one.get("bus")), **{name: value for name, value in one.items() if value is not None}}
+        for one in readings.facts(reading.devices)
+    ]
     return {
         "vendor": vendor,
         "source": source if reading.devices or reading.problem else None,
         "driver": reading.driver,
         "count": len(reading.devices) or reading.only_count or 0,
-        "devices": readings.facts(reading.devices),
+        "devices": facts,
         "problem": reading.problem,
     }
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
-from trainmark.devices.node_side import readings
-from trainmark.devices.node_side.tools import Problem, Reading, Tool, ToolSampler, detected
+from trainmark.devices.node_side import library, readings
+from trainmark.devices.node_side.tools import Tool
 from trainmark.devices.nvidia import nvml, smi
 
 VENDOR = "nvidia"
@@ -14,31 +14,9 @@ _TOOL = Tool("nvidia-smi", ["-q", "-x"], smi.parse, files="/dev/nvidia[0-9]*")
 
 
 def detect() -> Dict[str, Any]:
-    try:
-        library = nvml.Nvml()
-    except nvml.NvmlError as error:
-        return detected(VENDOR, "nvml", Reading([], None, error.problem))
-    except (OSError, AttributeError):
-        return detected(VENDOR, _TOOL.name, _TOOL.read())
-    return detected(VENDOR, "nvml", Reading(library.devices(), library.driver(), library.problem))
+    return library.detect(VENDOR, "nvml", nvml.Nvml, _TOOL)
 
 
-class Sampler:
-    """Opens the library once; a sample costs no process then."""
-
+class Sampler(library.LibrarySampler):
     def __init__(self) -> None:
-        self._library: Optional[nvml.Nvml] = None
-        self._tool = ToolSampler(_TOOL)
-        try:
-            self._library = nvml.Nvml()
-        except (nvml.NvmlError, OSError, AttributeError):
-            pass
-
-    @property
-    def problem(self) -> Problem:
-        return self._tool.problem if self._library is None else self._library.problem
-
-    def sample(self, rank_pids: Dict[int, int]) -> Dict[str, Any]:
-        if self._library is None:
-            return self._tool.sample(rank_pids)
-        return {"devices": readings.sampled(self._library.sample())}
+        super().__init__(nvml.Nvml, _TOOL)

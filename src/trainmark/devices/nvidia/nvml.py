@@ -9,7 +9,8 @@ import ctypes
 import time
 from typing import Any, Dict, List, Optional
 
-from trainmark.devices.node_side.readings import Device
+from trainmark.devices.node_side.library import Devices, Library, LibraryError
+from trainmark.devices.node_side.readings import Device, Rates
 from trainmark.devices.node_side.reasons import reason
 from trainmark.devices.node_side.tools import Problem
 from trainmark.devices.nvidia.smi import SLOWING
@@ -25,6 +26,9 @@ _PCIE_TX, _PCIE_RX = 197, 198  # bytes, may wrap
 _RETIRED_SBE, _RETIRED_DBE, _REMAPPED_COR, _REMAPPED_UNC = 29, 30, 142, 143
 _TYPES = {0: "d", 1: "ui", 2: "ul", 3: "ull", 4: "sll", 5: "si", 6: "us"}  # nvmlValueType_t
 _KIB = 1024
+_MOST_LINKS = 18  # NVML_NVLINK_MAX_LINKS
+# nvmlGpuTopologyLevel_t
+_ANCESTORS = {0: "board", 10: "switch", 20: "switches", 30: "host bridge", 40: "node", 50: "system"}
 
 
 class _Memory(ctypes.Structure):
@@ -81,75 +85,65 @@ class _Event(ctypes.Structure):
     ]
 
 
-class NvmlError(Exception):
-    """The library is there and cannot be used."""
-
-    def __init__(self, why: Dict[str, Any]) -> None:
-        super().__init__(why["code"])
-        self.problem = why
-
-
-class Nvml:
-    """The library, opened. OSError where there is none; NvmlError where there is one that does not work."""
+class Nvml(Devices):
+    """The library, opened."""
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(LIBRARY)
-        code = self._library.nvmlInit_v2()
+        self._library = Library((LIBRARY,))
+        code = self._library.code("nvmlInit_v2")
         if code:
-            raise NvmlError(_why(code))
+            raise LibraryError(_why(code))
         count = ctypes.c_uint()
-        code = self._library.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        code = self._library.code("nvmlDeviceGetCount_v2", ctypes.byref(count))
         if code:
-            raise NvmlError(_why(code))
+            raise LibraryError(_why(code))
         self._handles = []
         for index in range(count.value):
             handle = ctypes.c_void_p()
-            code = self._library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle))
+            code = self._library.code("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
             if code:
-                raise NvmlError(reason("device-lost", device=index, code=code))
+                raise LibraryError(reason("device-lost", device=index, code=code))
             self._handles.append(handle)
-        self._moved: Dict[int, Any] = {}
+        self.problem: Problem = None if self._handles else reason("device-driver-without-device", tool=LIBRARY)
+        self._rates = Rates()
         self._errors: List[List[int]] = [[] for _ in self._handles]
         self._events = self._watch_errors()
 
-    @property
-    def problem(self) -> Problem:
-        return None if self._handles else reason("device-driver-without-device", tool=LIBRARY)
-
     def driver(self) -> Optional[str]:
-        return self._text(self._library.nvmlSystemGetDriverVersion)
+        return self._library.text("nvmlSystemGetDriverVersion")
 
     def devices(self) -> List[Device]:
-        """Facts of all devices."""
         return [self._facts(index, handle) for index, handle in enumerate(self._handles)]
 
     def sample(self) -> List[Device]:
-        """Readings of all devices."""
         self._hear_errors()
         return [self._readings(index, handle) for index, handle in enumerate(self._handles)]
 
     def _facts(self, index: int, handle: Any) -> Device:
         pci, mig, pending = _Pci(), ctypes.c_uint(), ctypes.c_uint()
         memory = self._memory(handle)
+        placed = self._library.ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
         return {
             "index": index,
-            "model": self._text(self._library.nvmlDeviceGetName, handle),
-            "uuid": self._text(self._library.nvmlDeviceGetUUID, handle),
-            "bus": pci.name.decode() if self._ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci)) else None,
-            "firmware": self._text(self._library.nvmlDeviceGetVbiosVersion, handle),
+            "model": self._library.text("nvmlDeviceGetName", handle),
+            "uuid": self._library.text("nvmlDeviceGetUUID", handle),
+            "bus": pci.name.decode() if placed else None,
+            "firmware": self._library.text("nvmlDeviceGetVbiosVersion", handle),
             "memory_total": None if memory is None else memory.total,
             "power_limit_w": _scaled(self._uint("nvmlDeviceGetPowerManagementLimit", handle), 1e-3),
             "ecc": self._switch("nvmlDeviceGetEccMode", handle),
             "mig": bool(mig.value)
-            if self._ask("nvmlDeviceGetMigMode", handle, ctypes.byref(mig), ctypes.byref(pending))
+            if self._library.ask("nvmlDeviceGetMigMode", handle, ctypes.byref(mig), ctypes.byref(pending))
             else None,
             "width": self._uint("nvmlDeviceGetCurrPcieLinkWidth", handle),
             "most_width": self._uint("nvmlDeviceGetMaxPcieLinkWidth", handle),
+            "links": self._links(handle),
+            "near": self._near(index, handle),
         }
 
     def _readings(self, index: int, handle: Any) -> Device:
         memory, busy = self._memory(handle), _Utilisation()
-        known = self._ask("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(busy))
+        known = self._library.ask("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(busy))
         bits = self._ulong("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if bits is None:  # its name before driver 535
             bits = self._ulong("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
@@ -177,9 +171,23 @@ class Nvml:
             **self._traffic(index, handle),
         }
 
+    def _links(self, handle: Any) -> Optional[int]:
+        """How many NVLinks are up."""
+        asked = [self._uint("nvmlDeviceGetNvLinkState", handle, ctypes.c_uint(link)) for link in range(_MOST_LINKS)]
+        known = [state for state in asked if state is not None]
+        return sum(known) if known else None
+
+    def _near(self, index: int, handle: Any) -> Optional[List[Optional[str]]]:
+        """What the ways over PCIe to the other devices have in common, in their order; of itself None."""
+        call = "nvmlDeviceGetTopologyCommonAncestor"
+        levels = [
+            None if place == index else self._uint(call, handle, other) for place, other in enumerate(self._handles)
+        ]
+        return [None if level is None else _ANCESTORS.get(level) for level in levels] if any(levels) else None
+
     def _memory(self, handle: Any) -> Optional[_Memory]:
         found = _Memory()
-        return found if self._ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(found)) else None
+        return found if self._library.ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(found)) else None
 
     def _retired(self, handle: Any) -> Optional[float]:
         """Pages on older devices, rows since Ampere."""
@@ -191,72 +199,56 @@ class Nvml:
     def _traffic(self, index: int, handle: Any) -> Dict[str, Optional[float]]:
         """Bytes per second since the sample before, over PCIe and over all NVLinks together."""
         asked = [(_PCIE_RX, 0), (_PCIE_TX, 0), (_LINK_RX, _ALL_LINKS), (_LINK_TX, _ALL_LINKS)]
-        counts, now = self._fields(handle, asked), time.monotonic()
-        before, self._moved[index] = self._moved.get(index), (now, counts)
-        names = ("pcie_rx", "pcie_tx", "link_rx", "link_tx")
-        if before is None or now <= before[0]:
-            return dict.fromkeys(names)
-        found: Dict[str, Optional[float]] = {}
-        for name, unit, early, late in zip(names, (1, 1, _KIB, _KIB), before[1], counts):  # noqa: B905
-            moved = late - early if early is not None and late is not None else None
-            # A counter that wrapped says nothing about this second.
-            found[name] = moved * unit / (now - before[0]) if moved is not None and moved >= 0 else None
-        return found
+        received, sent, link_received, link_sent = self._fields(handle, asked)
+        counts = {
+            "pcie_rx": received,
+            "pcie_tx": sent,
+            "link_rx": _scaled(link_received, _KIB),
+            "link_tx": _scaled(link_sent, _KIB),
+        }
+        return self._rates.per_second(index, time.monotonic(), counts)
 
     def _fields(self, handle: Any, asked: List[Any]) -> List[Optional[float]]:
         values = (_Field * len(asked))()
         for slot, (number, scope) in zip(values, asked):  # noqa: B905
             slot.id, slot.scope = number, scope
-        if not self._ask("nvmlDeviceGetFieldValues", handle, ctypes.c_int(len(asked)), values):
+        if not self._library.ask("nvmlDeviceGetFieldValues", handle, ctypes.c_int(len(asked)), values):
             return [None] * len(asked)
         return [None if slot.result else getattr(slot.value, _TYPES.get(slot.type, "ull")) for slot in values]
 
     def _watch_errors(self) -> Any:
         """A set of events in which the driver's errors (Xid) arrive; None where they cannot be had."""
         events = ctypes.c_void_p()
-        if not self._ask("nvmlEventSetCreate", ctypes.byref(events)):
+        if not self._library.ask("nvmlEventSetCreate", ctypes.byref(events)):
             return None
         kind = ctypes.c_ulonglong(_XID_EVENT)
-        if all(self._ask("nvmlDeviceRegisterEvents", handle, kind, events) for handle in self._handles):
+        if all(self._library.ask("nvmlDeviceRegisterEvents", handle, kind, events) for handle in self._handles):
             return events
-        self._ask("nvmlEventSetFree", events)
+        self._library.ask("nvmlEventSetFree", events)
         return None
 
     def _hear_errors(self) -> None:
         event = _Event()
         for _ in range(64):
-            if not self._events or not self._ask("nvmlEventSetWait_v2", self._events, ctypes.byref(event), 0):
+            if not self._events or not self._library.ask("nvmlEventSetWait_v2", self._events, ctypes.byref(event), 0):
                 return
             for index, handle in enumerate(self._handles):
                 if handle.value == event.device and event.type == _XID_EVENT:
                     self._errors[index].append(event.data)
 
-    def _ask(self, name: str, *arguments: Any) -> bool:
-        """Whether the library answered; an old one may not have the function."""
-        call = getattr(self._library, name, None)
-        return call is not None and call(*arguments) == 0
-
     def _uint(self, name: str, *arguments: Any) -> Optional[int]:
-        found = ctypes.c_uint()
-        return found.value if self._ask(name, *arguments, ctypes.byref(found)) else None
+        return self._library.number(ctypes.c_uint, name, *arguments)
 
     def _ulong(self, name: str, *arguments: Any) -> Optional[int]:
-        found = ctypes.c_ulonglong()
-        return found.value if self._ask(name, *arguments, ctypes.byref(found)) else None
+        return self._library.number(ctypes.c_ulonglong, name, *arguments)
 
     def _switch(self, name: str, handle: Any) -> Optional[bool]:
         current, later = ctypes.c_uint(), ctypes.c_uint()
-        known = self._ask(name, handle, ctypes.byref(current), ctypes.byref(later))
+        known = self._library.ask(name, handle, ctypes.byref(current), ctypes.byref(later))
         return bool(current.value) if known else None
 
-    def _text(self, call: Any, *arguments: Any) -> Optional[str]:
-        buffer = ctypes.create_string_buffer(96)
-        if call(*arguments, buffer, ctypes.c_uint(len(buffer))):
-            return None
-        return buffer.value.decode("utf-8", "replace") or None
 
-
-def _scaled(value: Optional[int], factor: float) -> Optional[float]:
+def _scaled(value: Optional[float], factor: float) -> Optional[float]:
     return None if value is None else value * factor
 
 

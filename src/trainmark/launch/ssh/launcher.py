@@ -45,6 +45,7 @@ _LOOK_SECONDS = 0.05
 
 class SshLauncher(Launcher):
     engines = ("docker", "podman")
+    hands_files = True
     options_type = SshOptions
 
     def __init__(self, connections: Connections | None = None) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trainmark.agent.placeholders import agree_on
 from trainmark.agent.reasons import reason
 from trainmark.errors import SiteError
@@ -142,4 +144,13 @@ def _write_down(nodes: list[SshNode], clocks: list[ClockOffset]) -> None:
 
 def _start(node: SshNode) -> Reply:
     about = node.plan[REACH]
-    return node.link.ask("start", plan=node.plan, argv=about["argv"], **node.transport.address)
+    return node.link.ask("start", _handed(node), plan=node.plan, argv=about["argv"], **node.transport.address)
+
+
+def _handed(node: SshNode) -> bytes:
+    """As a message's content: of that nothing is filled in, and nothing is written down."""
+    try:
+        found = {name: Path(file).read_text() for name, file in node.plan["handed"].items()}
+    except OSError as error:
+        raise SiteError(f"{error.filename}: {error.strerror}") from None
+    return msgspec.json.encode(found) if found else b""

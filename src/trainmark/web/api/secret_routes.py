@@ -30,7 +30,7 @@ def list_secrets(request: Asked, server: Server) -> list[SecretInfo]:
 
 @put("/secrets/{name:str}", **rules(Access.SUBMIT))
 def put_secret(request: Asked, server: Server, name: GroupName, data: PutSecret) -> SecretInfo:
-    """Keep a secret, or replace it. It is not shown again. Jobs cannot use it yet."""
+    """Keep a secret, or replace it. It is not shown again; jobs get it as a file."""
     return user_secrets.put(server, asker_of(request), name, data.value, address_of(request.scope))
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import delete, get, put
+from litestar.params import Parameter
 
 from trainmark.launch import doctor
 from trainmark.launch.protocol import Quota, launcher_of
@@ -13,12 +14,15 @@ from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, GroupName, asker_of
 from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
-from trainmark.web.service import audit, database, hosts, sites, templates
+from trainmark.web.service import audit, database, host_states, hosts, sites, templates
+from trainmark.web.service.host_states import HostState, Kind
 from trainmark.web.service.hosts import DeviceKind, Host
-from trainmark.web.service.records import JobSpec, Name, Template
+from trainmark.web.service.records import JobSpec, Name, Template, UserName
 from trainmark.web.service.sites import SiteInfo
 
 Limit = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+Moment = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+HostName = Annotated[str, Parameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z", max_length=255)]
 ResourceName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9/:_-]{0,63}\Z")]
 
 
@@ -75,6 +79,56 @@ def list_hosts(request: Asked, server: Server) -> list[Host]:
     return hosts.listed(server, asker_of(request))
 
 
+class PutDrain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`until`: seconds since 1970; None: until an admin ends it."""
+
+    why: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    until: Moment | None = None
+
+
+class PutReserve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`users`: those whose jobs start there meanwhile."""
+
+    users: Annotated[list[UserName], msgspec.Meta(min_length=1, max_length=1000)]
+    until: Moment | None = None
+    why: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+@put("/hosts/{name:str}/drain", **rules(Access.ADMIN))
+def drain_host(request: Asked, server: Server, name: HostName, data: PutDrain) -> HostState:
+    """Keep new jobs from a host; those that run there go on."""
+    return _keep(request, server, name, "drain", data.why, data.until, [])
+
+
+@put("/hosts/{name:str}/reserve", **rules(Access.ADMIN))
+def reserve_host(request: Asked, server: Server, name: HostName, data: PutReserve) -> HostState:
+    """Keep a host for some users."""
+    return _keep(request, server, name, "reserve", data.why, data.until, data.users)
+
+
+def _keep(
+    request: Asked, server: Server, name: str, kind: Kind, why: str, until: float | None, users: list[str]
+) -> HostState:
+    asker, address = asker_of(request), address_of(request.scope)
+    hosts.need(server, asker, name)
+    with database.writing(server.engine) as connection:
+        return host_states.put(connection, asker, name, kind, why, until, users, address)
+
+
+@delete("/hosts/{name:str}/drain", **rules(Access.ADMIN))
+def undrain_host(request: Asked, server: Server, name: HostName) -> None:
+    """Let jobs start on a host again."""
+    with database.writing(server.engine) as connection:
+        host_states.remove(connection, asker_of(request), name, "drain", address_of(request.scope))
+
+
+@delete("/hosts/{name:str}/reserve", **rules(Access.ADMIN))
+def unreserve_host(request: Asked, server: Server, name: HostName) -> None:
+    """End the reservation of a host."""
+    with database.writing(server.engine) as connection:
+        host_states.remove(connection, asker_of(request), name, "reserve", address_of(request.scope))
+
+
 @get("/devices", **rules(Access.READ))
 def list_devices(request: Asked, server: Server) -> list[DeviceKind]:
     """Devices of each site: how many there are, and how many are free."""
@@ -108,6 +162,10 @@ ROUTES = [
     list_quotas,
     put_quota,
     list_hosts,
+    drain_host,
+    undrain_host,
+    reserve_host,
+    unreserve_host,
     list_devices,
     list_templates,
     put_template,

@@ -22,7 +22,6 @@ import msgspec
 from sqlalchemy import RowMapping, select, update
 
 from trainmark.errors import UserError
-from trainmark.launch.protocol import launcher_of
 from trainmark.reasons import Reason, reason
 from trainmark.run import background, lease, machine, session
 from trainmark.run import stop as stops
@@ -33,7 +32,7 @@ from trainmark.store.state import RunState
 from trainmark.web.queue import policy
 from trainmark.web.queue.policy import Going, Waiting
 from trainmark.web.server import Server
-from trainmark.web.service import database, job_plans, sites
+from trainmark.web.service import database, host_states, job_plans, sites, user_secrets
 from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, run_path, slots_of, spec_of
 from trainmark.web.service.tables import jobs, users
 
@@ -150,6 +149,7 @@ class Keeper:
             self._end(row, final, why)
 
     def _end(self, row: RowMapping, state: JobState, why: Reason | None) -> None:
+        user_secrets.take_back(self._server, row["id"])
         self._set(row, state=state, reason=encode_reason(why), ended=time.time(), slots="")
         log.info("job %s ended: %s", row["id"], state)
 
@@ -190,22 +190,33 @@ class Keeper:
         foreign = self._foreign(rows)
         slots = self._slots(rows)
         going = [_going(row) for row in holding] + [_foreign_going(one, slots) for one in foreign]
-        decision = policy.decide([_waiting(row) for row in waiting], going, slots, time.time())
+        closed = self._closed(waiting)
+        asked = [_waiting(row) for row in waiting if row["id"] not in closed]
+        decision = policy.decide(asked, going, slots, time.time())
         for row in waiting:
             if row["id"] in decision.start:
                 self._begin(row, decision.start[row["id"]])
                 continue
-            why = _behind_foreign(row, foreign) or decision.reasons[row["id"]]
+            why = closed.get(row["id"]) or _behind_foreign(row, foreign) or decision.reasons[row["id"]]
             if decode_reason(row["reason"]) != why:
                 self._set(row, reason=encode_reason(why))
         for row in holding:
             if row["id"] in decision.preempt and row["wanted"] == "go":
                 self._set(row, wanted="requeue")
 
+    def _closed(self, waiting: list[RowMapping]) -> dict[str, Reason]:
+        """Jobs whose hosts an admin keeps from them, and why."""
+        if not waiting:
+            return {}
+        with database.reading(self._server.engine) as connection:
+            states = host_states.listed(connection)
+        found = {row["id"]: host_states.closed_to(row["owner"], _needs(row), states) for row in waiting}
+        return {job: why for job, why in found.items() if why is not None}
+
     def _slots(self, rows: list[RowMapping]) -> dict[str, frozenset[int]]:
         """Of this machine by its devices, of every other host one: whoever is there has it whole."""
         here = os.uname().nodename
-        hosts = {host for row in rows for host in msgspec.json.decode(row["needs"])}
+        hosts = {host for row in rows for host in _needs(row)}
         count = sites.device_here(self._server.rules)[1]
         return {host: frozenset(range(count if host == here else 1)) for host in hosts | {here}}
 
@@ -235,16 +246,23 @@ class Keeper:
         """Its run: the one it has if it ran before, else a new one, noted before anything is started."""
         if row["run"]:
             return RunDir(run_path(self._server, row))
-        server, spec = self._server, spec_of(row)
-        plan = job_plans.plan(server.home, server.rules, row["owner"], row["id"], spec, slots)
-        runs = server.home.runs(row["owner_id"])
-        launcher_of(plan.site).check_runs(plan.site, runs)
-        made = session.create(plan, runs, ["trainmark", "serve", f"job {row['id']} of {row['owner']}"])
+        server, runs = self._server, self._server.home.runs(row["owner_id"])
+        command = ["trainmark", "serve", f"job {row['id']} of {row['owner']}"]
+        made = job_plans.create_run(
+            server.home, server.rules, row["owner"], row["id"], spec_of(row), slots, runs, command
+        )
         self._set(row, run=made.id)
         return made
 
     def _launch(self, row: RowMapping, run: RunDir, slots: str | None = None) -> bool:
-        """False: somebody stopped the job at this moment."""
+        """False: somebody stopped the job at this moment, or removed a secret that it needs."""
+        wanted_secrets = spec_of(row).secrets
+        if wanted_secrets:
+            try:
+                user_secrets.hand(self._server, row["owner_id"], row["id"], wanted_secrets)
+            except (UserError, OSError) as error:
+                self._end(row, JobState.FAILED, reason("job-not-started", why=str(error)))
+                return False
         epoch = _epoch(run)
         values = {"epoch": epoch, "launched": time.time(), "slots": row["slots"] if slots is None else slots}
         wanted = update(jobs).where(jobs.c.number == row["number"], jobs.c.wanted == "go", jobs.c.state.in_(ACTIVE))
@@ -290,9 +308,12 @@ def _taken(state: RunState) -> bool:
     return failed and any(last is not None and last.state is JobState.PREEMPTED for last in lasts)
 
 
+def _needs(row: RowMapping) -> dict[str, int]:
+    return msgspec.json.decode(row["needs"], type=dict[str, int])
+
+
 def _waiting(row: RowMapping) -> Waiting:
-    needs = msgspec.json.decode(row["needs"], type=dict[str, int])
-    return Waiting(row["id"], needs, row["priority"], row["queued"], row["limit"], row["preemptible"])
+    return Waiting(row["id"], _needs(row), row["priority"], row["queued"], row["limit"], row["preemptible"])
 
 
 def _going(row: RowMapping) -> Going:
@@ -311,6 +332,5 @@ def _foreign_going(claim: machine.Claim, slots: Mapping[str, frozenset[int]]) ->
 
 
 def _behind_foreign(row: RowMapping, foreign: list[machine.Claim]) -> Reason | None:
-    needs = msgspec.json.decode(row["needs"])
-    found = next((one for one in foreign if set(one.places) & set(needs)), None)
+    found = next((one for one in foreign if set(one.places) & set(_needs(row))), None)
     return reason("waits-for-run", run=Path(found.run).name) if found is not None else None

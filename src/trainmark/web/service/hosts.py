@@ -11,7 +11,9 @@ from trainmark.errors import UserError
 from trainmark.run import machine
 from trainmark.spec.states import JobState
 from trainmark.web.server import Server
-from trainmark.web.service import database, jobs, sites
+from trainmark.web.service import database, host_states, jobs, sites
+from trainmark.web.service.errors import NotFound
+from trainmark.web.service.host_states import HostState, HostStates
 from trainmark.web.service.records import Principal
 from trainmark.web.service.tables import jobs as table
 
@@ -34,6 +36,9 @@ class Host(msgspec.Struct, frozen=True):
     slots: int | None
     free: int | None
     uses: list[Use]
+    # Kept from jobs by an admin, and until when.
+    drained: HostState | None
+    reserved: HostState | None
 
 
 class DeviceKind(msgspec.Struct, frozen=True):
@@ -61,12 +66,20 @@ def listed(server: Server, asker: Principal) -> list[Host]:
     uses = _uses(server, asker)
     for host in uses:
         of_host.setdefault(host, ([], "", None))
-    order = sorted(of_host, key=lambda host: (host != here, host))
-    return [
-        Host(host, names, device, slots, _free(slots, uses.get(host, [])), uses.get(host, []))
-        for host in order
-        for names, device, slots in [of_host[host]]
-    ]
+    with database.reading(server.engine) as connection:
+        states = host_states.listed(connection)
+    found = []
+    for host in sorted(of_host, key=lambda host: (host != here, host)):
+        names, device, slots = of_host[host]
+        held, state = uses.get(host, []), states.get(host, HostStates())
+        found.append(Host(host, names, device, slots, _free(slots, held), held, state.drain, state.reserve))
+    return found
+
+
+def need(server: Server, asker: Principal, name: str) -> None:
+    """NotFound for a host that the server does not hand out."""
+    if name not in (host.name for host in listed(server, asker)):
+        raise NotFound(f"no host `{name}` that this server hands out; nodes of Slurm are drained by `scontrol`")
 
 
 def _free(slots: int | None, uses: list[Use]) -> int | None:

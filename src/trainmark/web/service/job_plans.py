@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from trainmark.errors import UserError
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
-from trainmark.run import machine, planning
+from trainmark.run import machine, planning, session
 from trainmark.spec import suite as suites
+from trainmark.spec import yamlfile
+from trainmark.spec.case_id import is_name
+from trainmark.spec.site import Site
 from trainmark.spec.suite import Loaded
 from trainmark.spec.suite_cases import wanted_batches
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import write_whole
+from trainmark.store.rundir import RunDir
 from trainmark.web.home import Home
 from trainmark.web.service import sites, workers
 from trainmark.web.service.records import JobSpec
 from trainmark.web.service.rules import Rules
 
+if TYPE_CHECKING:
+    from trainmark.automl.experiment.config import Experiment
+
 COMMAND, WORK = "command.sh", "work"
+# The experiment that comes with trainmark.
+DEMO = "demo"
 _CASE = re.compile(r"[A-Za-z0-9._@=,:+-]{1,400}")
 # Keys of a suite that name no file and no program.
 _SUITE_KEYS = (
@@ -33,18 +42,25 @@ _SUITE_KEYS = (
 )
 # The same for a case of it.
 _CASE_KEYS = ("case", "repeat", "set", "matrix", "deadlines", "log_level", "scaling", "preset", "seconds", "window")
+# Of an experiment: keys that name files or databases.
+_EXPERIMENT_PATHS = ("val_data", "weights", "init_models", "ledger")
+MOST_SECONDS, MOST_STAY_SECONDS = 2_592_000, 604_800
 # Parameters that are paths on the host: data sets have names.
 _PATHS = ("data", "checkpoint")
 
 
 def check(spec: JobSpec) -> None:
     """What no plan is needed for."""
-    if (spec.suite is None) == (spec.command is None):
-        raise UserError("a job has either a `suite` or a `command`")
+    if sum(one is not None for one in (spec.suite, spec.automl, spec.command)) != 1:
+        raise UserError("a job has one of `suite`, `automl` and `command`")
+    if not 1 <= spec.limit - spec.stays <= MOST_SECONDS:
+        raise UserError("time_limit: allowed is from 1 s to 30 days")
+    if spec.stays > MOST_STAY_SECONDS:
+        raise UserError("keep_open: allowed is at most 7 days")
     if spec.command is not None and "\0" in spec.command:
         raise UserError("command: holds a zero byte, which no shell reads")
-    if spec.command is None and (spec.env or spec.distributed or spec.keep_open):
-        raise UserError("env, distributed, keep_open: are for commands")
+    if spec.command is None and (spec.env or spec.distributed or spec.stays or spec.secrets or spec.ports):
+        raise UserError("env, distributed, keep_open, secrets, ports: are for commands")
     if spec.nodes > 1 and spec.command is not None and not spec.distributed:
         raise UserError(f"nodes: found {spec.nodes}; a command for several nodes is `distributed: true`")
     for name, value in spec.env.items():
@@ -72,24 +88,82 @@ def plan(
     slots: Mapping[str, frozenset[int]] | None = None,
 ) -> Plan:
     """`slots`: those that the queue gave it, by host."""
-    site = sites.load(home, spec.site)
-    here = launcher_of(site).this_machine
-    site = sites.of_user(sites.with_image(rules, spec.site, site, spec.image), spec.site, owner)
-    site = sites.for_job(rules, spec.site, site, spec)
-    visible = sites.slots_env(sites.device_here(rules)[0] if here else spec.device, slots or {})
-    if spec.command is not None:
-        loaded = _of_command(home.job(job), spec, visible)
-    else:
-        loaded = _of_suite(spec)
-        site = msgspec.structs.replace(site, env={**site.env, **visible})
+    site, visible, mounts = _site(home, rules, owner, spec, slots or {})
+    if spec.automl is not None:
+        from trainmark.automl.experiment import runs
+
+        return runs.make_plan(_experiment(spec), site)
     changed = {name: str(value) for name, value in spec.set.items()}
     _check_values(changed)
-    made = planning.plan_suite(loaded, site, changed, spec.seed)
     if spec.command is None:
-        return made
+        return planning.plan_suite(_of_suite(spec), site, changed, spec.seed)
+    made = planning.plan_suite(_of_command(home.job(job), spec, visible), site, changed, spec.seed)
     launcher = launcher_of(site)
+    if spec.secrets and not (launcher.shared_folder or launcher.hands_files):
+        raise UserError(f"secrets: launcher `{site.launcher}` cannot hand them to jobs")
     seen = launcher.this_machine or launcher.shared_folder
-    return workers.of_job(made, spec, owner, job, home.job(job) / WORK if seen else None)
+    places = workers.Places(home.job(job) / WORK if seen else None, home.handed(job), mounts)
+    return workers.of_job(made, spec, owner, job, places)
+
+
+def create_run(
+    home: Home,
+    rules: Rules,
+    owner: str,
+    job: str,
+    spec: JobSpec,
+    slots: Mapping[str, frozenset[int]],
+    runs: Path,
+    command: Sequence[str],
+) -> RunDir:
+    """The folder of a job's run, with all that its controller needs. Nothing is started."""
+    if spec.automl is not None:
+        from trainmark.automl.experiment import runs as experiments
+
+        site, _, _ = _site(home, rules, owner, spec, slots)
+        return experiments.create(_experiment(spec), site, runs, check=False, command=command)
+    made = plan(home, rules, owner, job, spec, slots)
+    launcher_of(made.site).check_runs(made.site, runs)
+    return session.create(made, runs, command)
+
+
+def _site(
+    home: Home, rules: Rules, owner: str, spec: JobSpec, slots: Mapping[str, frozenset[int]]
+) -> tuple[Site, dict[str, str], dict[str, str]]:
+    """The site as this job uses it; what shows it its own devices; and where it sees the folders it asked for."""
+    site = sites.load(home, spec.site)
+    here = launcher_of(site).this_machine
+    site, mounts = sites.with_mounts(rules, spec.site, site, spec.mounts)
+    site = sites.of_user(sites.with_image(rules, spec.site, site, spec.image), spec.site, owner)
+    site = sites.for_job(rules, spec.site, site, spec)
+    sites.check_ports(rules, spec.site, spec.ports)
+    visible = sites.slots_env(sites.device_here(rules)[0] if here else spec.device, slots)
+    if spec.command is None:
+        site = msgspec.structs.replace(site, env={**site.env, **visible})
+    return site, visible, mounts
+
+
+def _experiment(spec: JobSpec) -> Experiment:
+    """What was sent, from which everything is refused that is a path or an address."""
+    from trainmark.automl.experiment import config, reading, runs
+
+    given = spec.automl
+    if isinstance(given, str):
+        if given != DEMO:
+            raise UserError(f"automl: found {given[:100]!r}, allowed is `{DEMO}` or an experiment's content")
+        found, _ = runs.read(runs.DEMO)
+    else:
+        found = yamlfile.convert(given, config.Experiment, Location("automl"))
+        for name in _EXPERIMENT_PATHS:
+            if getattr(found, name):
+                raise UserError(f"automl: {name}: not allowed in an experiment that is sent")
+        if not is_name(found.start):
+            raise UserError("automl: start: allowed is the name of a model")
+        _check_values({"data": found.data})
+        found = reading.check(found, "automl", Path())
+    if found.seconds > spec.limit:
+        raise UserError(f"time_limit: the experiment itself takes {found.max_duration}; allow it more")
+    return found
 
 
 def needs(rules: Rules, spec: JobSpec, plan: Plan) -> dict[str, int]:
@@ -132,7 +206,7 @@ def preview(plan: Plan, spec: JobSpec) -> dict[str, Any]:
 
 def _of_command(folder: Path, spec: JobSpec, visible: Mapping[str, str]) -> Loaded:
     """`workers` says later what its nodes really start."""
-    limit = spec.time_limit + spec.keep_open
+    limit = spec.limit
     entry = {
         "command": ["bash", COMMAND],
         "name": spec.name,

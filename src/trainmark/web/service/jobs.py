@@ -17,7 +17,7 @@ from trainmark.run import planning
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 from trainmark.web.server import Server
-from trainmark.web.service import audit, database, job_plans, sites
+from trainmark.web.service import audit, database, job_plans, sites, user_secrets
 from trainmark.web.service.errors import Conflict, NotFound, Refused
 from trainmark.web.service.records import MOST_PRIORITY, Job, JobDetail, JobSpec, Principal, Visibility
 from trainmark.web.service.tables import jobs, members, users
@@ -34,6 +34,7 @@ def submit(server: Server, asker: Principal, spec: JobSpec, address: str) -> Job
     sites.check_may_submit(server.home, server.rules, asker, spec.site)
     _check_priority(asker, spec.priority)
     job_plans.check(spec)
+    user_secrets.check(server, asker.id, spec.secrets)
     if spec.seed is None:
         # Chosen now, so that what runs is what a dry run of the same specification showed.
         spec = msgspec.structs.replace(spec, seed=planning.random_seed())
@@ -44,6 +45,7 @@ def submit(server: Server, asker: Principal, spec: JobSpec, address: str) -> Job
         asked = select(jobs.c.id).where(jobs.c.owner_id == asker.id, jobs.c.state.in_(ACTIVE)).limit(MOST_ACTIVE)
         if len(connection.execute(asked).all()) >= MOST_ACTIVE:
             raise Conflict(f"you have {MOST_ACTIVE} jobs that have not ended; wait, or stop some")
+        _check_ports(connection, spec)
         # The folder is there before the row is: whoever finds the row can start the job.
         job_plans.prepare(server.home, job, spec)
         connection.execute(
@@ -51,14 +53,14 @@ def submit(server: Server, asker: Principal, spec: JobSpec, address: str) -> Job
                 id=job,
                 owner_id=asker.id,
                 name=spec.name,
-                kind="command" if spec.command is not None else "benchmark",
+                kind="command" if spec.command is not None else "automl" if spec.automl is not None else "benchmark",
                 site=spec.site,
                 visibility=spec.visibility,
                 spec=msgspec.json.encode(spec).decode(),
                 needs=msgspec.json.encode(needs).decode(),
                 priority=spec.priority,
                 preemptible=spec.preemptible,
-                limit=spec.time_limit + spec.keep_open,
+                limit=spec.limit,
                 state=JobState.PENDING,
                 reason=encode_reason(reason("waits-next")),
                 wanted="go",
@@ -84,8 +86,20 @@ def dry_run(server: Server, asker: Principal, spec: JobSpec) -> dict[str, Any]:
     """What `submit` would run, without keeping anything of it."""
     sites.check_may_submit(server.home, server.rules, asker, spec.site)
     job_plans.check(spec)
+    user_secrets.check(server, asker.id, spec.secrets)
     plan = job_plans.plan(server.home, server.rules, asker.name, "JOB", spec)
     return {**job_plans.preview(plan, spec), "needs": job_plans.needs(server.rules, spec, plan)}
+
+
+def _check_ports(connection: Connection, spec: JobSpec) -> None:
+    """A port is one job's until it ends: nobody is led to another's program."""
+    if not spec.ports:
+        return
+    asked = select(jobs.c.id, jobs.c.spec).where(jobs.c.state.in_(ACTIVE), jobs.c.site == spec.site)
+    for row in connection.execute(asked).mappings():
+        taken = set(spec.ports) & set(spec_of(row).ports)
+        if taken:
+            raise Conflict(f"ports: another job at site `{spec.site}` has {min(taken)} until it ends; choose another")
 
 
 def most_priority(asker: Principal) -> int:

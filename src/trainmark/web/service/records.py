@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from trainmark.spec.notation import parse_seconds
+
 Role = Literal["admin", "user", "viewer"]
 # `read`: see what the user may see. `submit`: jobs and files. `metrics`: figures of the server. `admin`: everything
 # an admin may do.
@@ -19,6 +21,11 @@ SCOPES: tuple[Scope, ...] = ("read", "submit", "metrics", "admin")
 UserName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9._-]{0,31}\Z", max_length=32)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", max_length=64)]
 Password = Annotated[str, Meta(min_length=10, max_length=200)]
+# Seconds, or a time as people write it: 90s, 15m, 2h.
+Duration = (
+    Annotated[float, Meta(ge=0, le=2_592_000)] | Annotated[str, Meta(pattern=r"^[0-9]{1,7}(s|m|h)\Z", max_length=8)]
+)
+Port = Annotated[int, Meta(ge=1024, le=65_535)]
 Identifier = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
@@ -76,12 +83,14 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked for. A benchmark has a `suite`, a command its text."""
+    """What is asked for. A benchmark has a `suite`, a search for networks an `automl`, a command its text."""
 
     name: Name
     suite: str | dict[str, Any] | None = None
     # Shell text, run byte for byte by `bash FILE`.
     command: Annotated[str, Meta(min_length=1, max_length=200_000)] | None = None
+    # An experiment: its content, or `demo`.
+    automl: str | dict[str, Any] | None = None
     preset: Literal["smoke", "quick", "full"] | None = None
     set: dict[str, str | int | float | bool] = {}
     seconds: Annotated[float, Meta(gt=0, le=86400)] | None = None
@@ -97,8 +106,14 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # the command; the others serve it until it ends.
     distributed: bool = False
     run_on: Literal["all", "first"] = "all"
-    # Seconds that a command's workers stay, with all that was started there, after it has ended.
-    keep_open: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
+    # How long a command's workers stay, with all that was started there, after it has ended.
+    keep_open: Duration = 0.0
+    # Names of the user's secrets that a command finds as files, in `$TRAINMARK_SECRETS`.
+    secrets: Annotated[list[Name], Meta(max_length=100)] = []
+    # Folders by the names that server.yaml gives them for the site; a command finds each at `~/mnt/NAME`.
+    mounts: Annotated[list[Name], Meta(max_length=100)] = []
+    # On which a command listens, of those that server.yaml allows for the site.
+    ports: Annotated[list[Port], Meta(max_length=20)] = []
     # None: a benchmark takes its hosts whole, a command its devices.
     whole_host: bool | None = None
     image: Annotated[str, Meta(max_length=300)] | None = None
@@ -106,9 +121,23 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     preemptible: bool = False
     # Of the site's own scheduler, where server.yaml allows it.
     qos: Name | None = None
-    # Seconds that it may run.
-    time_limit: Annotated[float, Meta(ge=1, le=2_592_000)] = 86400.0
+    # How long it may run.
+    time_limit: Duration = 86400.0
     visibility: Visibility = "private"
+
+    @property
+    def stays(self) -> float:
+        """Seconds that it stays open after its end."""
+        return _seconds(self.keep_open, "keep_open")
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which it is ended, what it stays open for included."""
+        return _seconds(self.time_limit, "time_limit") + self.stays
+
+
+def _seconds(value: Duration, place: str) -> float:
+    return parse_seconds(value, place) if isinstance(value, str) else value
 
 
 class Job(msgspec.Struct, frozen=True):

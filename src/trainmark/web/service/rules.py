@@ -12,6 +12,15 @@ from trainmark.spec import yamlfile
 from trainmark.spec.yamlfile import convert
 
 
+class Mount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`source` on the hosts is seen in containers as `target` (None: as `source`), where it cannot be written unless
+    `write` says so. Without containers it is what the job's account makes of it."""
+
+    source: Annotated[str, Meta(pattern="^/[^:]*$")]
+    target: Annotated[str, Meta(pattern="^/[^:]*$")] | None = None
+    write: bool = False
+
+
 class SiteRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`submit`: who may run jobs there. All jobs run as the account that the server runs as (on ssh and Slurm sites, as
     the account that it logs in as), so `users` says that they are trusted with all that this account can read."""
@@ -21,6 +30,9 @@ class SiteRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     images: list[str] = []
     # Qualities of service that jobs may name on a Slurm site.
     qos: list[str] = []
+    # Folders of the hosts that jobs may name, by what they call them; and ports that they may listen on, `40000-49999`.
+    mounts: dict[str, Mount] = {}
+    ports: Annotated[str, Meta(pattern=r"^([0-9]{1,5}-[0-9]{1,5})?$")] = ""
     # Of this machine: how many jobs' devices there are. None: as many as it has.
     slots: int | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from trainmark.spec.site import Site
 from trainmark.web.home import Home
 from trainmark.web.service.errors import NotFound, Refused
 from trainmark.web.service.records import JobSpec, Principal
-from trainmark.web.service.rules import Rules
+from trainmark.web.service.rules import Mount, Rules
 
 LOCAL = "local"
 
@@ -34,6 +34,10 @@ class SiteInfo(msgspec.Struct, frozen=True):
     slots: int | None
     submit: str
     images: list[str]
+    # What jobs may name besides: qualities of service, folders, and a range of ports.
+    qos: list[str]
+    mounts: list[str]
+    ports: str
 
 
 def names(home: Home) -> list[str]:
@@ -99,12 +103,37 @@ def with_image(rules: Rules, name: str, site: Site, image: str | None) -> Site:
     return msgspec.structs.replace(site, container=msgspec.structs.replace(site.container, image=image))
 
 
+def with_mounts(rules: Rules, name: str, site: Site, wanted: Sequence[str]) -> tuple[Site, dict[str, str]]:
+    """The site with these folders in its containers, and where jobs see each."""
+    known = rules.of(name).mounts
+    for one in wanted:
+        if one not in known:
+            raise Refused(f"mounts: site `{name}` does not allow {one!r}; it allows {', '.join(known) or 'none'}")
+    if site.container is None:
+        return site, {one: known[one].source for one in wanted}
+    more = [f"{mount.source}:{_seen(mount)}{'' if mount.write else ':ro'}" for mount in map(known.__getitem__, wanted)]
+    container = msgspec.structs.replace(site.container, mounts=[*site.container.mounts, *more])
+    return msgspec.structs.replace(site, container=container), {one: _seen(known[one]) for one in wanted}
+
+
+def _seen(mount: Mount) -> str:
+    return mount.target or mount.source
+
+
+def check_ports(rules: Rules, name: str, wanted: Sequence[int]) -> None:
+    allowed = rules.of(name).ports
+    first, _, last = allowed.partition("-")
+    for port in wanted:
+        if not allowed or not int(first) <= port <= int(last):
+            raise Refused(f"ports: site `{name}` does not allow {port}; it allows {allowed or 'none'}")
+
+
 def for_job(rules: Rules, name: str, site: Site, spec: JobSpec) -> Site:
     """With what its own scheduler is told of the job."""
     if spec.qos is not None and spec.qos not in rules.of(name).qos:
         allowed = ", ".join(rules.of(name).qos) or "none"
         raise Refused(f"qos: site `{name}` does not allow {spec.qos!r}; it allows {allowed}")
-    asked = Asked(spec.priority, spec.time_limit + spec.keep_open, spec.preemptible, spec.qos)
+    asked = Asked(spec.priority, spec.limit, spec.preemptible, spec.qos)
     return launcher_of(site).for_job(site, asked)
 
 
@@ -115,7 +144,19 @@ def info(home: Home, rules: Rules, name: str) -> SiteInfo:
     device, count = device_here(rules) if launcher.this_machine else _told(site)
     hosts = [] if launcher.chooses_hosts else list(site.hosts)
     allowed = rules.of(name)
-    return SiteInfo(name, site.launcher, queue, hosts, device, count, allowed.submit, list(allowed.images))
+    return SiteInfo(
+        name=name,
+        launcher=site.launcher,
+        queue=queue,
+        hosts=hosts,
+        device=device,
+        slots=count,
+        submit=allowed.submit,
+        images=list(allowed.images),
+        qos=list(allowed.qos),
+        mounts=list(allowed.mounts),
+        ports=allowed.ports,
+    )
 
 
 def _told(site: Site) -> tuple[str, int | None]:

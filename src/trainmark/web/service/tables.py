@@ -188,3 +188,18 @@ identities = Table(
     Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
     Column("created", Float, nullable=False),
 )
+
+# Hosts that are drained, or reserved for some users. A row whose time is over counts for nothing.
+host_states = Table(
+    "host_states",
+    metadata,
+    Column("host", String(255), primary_key=True),
+    # drain, reserve.
+    Column("kind", String(16), primary_key=True),
+    Column("by", String(64), nullable=False),
+    Column("why", Text, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("until", Float),
+    # Names, as JSON.
+    Column("users", Text, nullable=False),
+)

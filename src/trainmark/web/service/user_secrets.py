@@ -1,17 +1,21 @@
-"""Secrets of users: encrypted in the database, never shown again. Nothing hands them to jobs yet.
+"""Secrets of users: encrypted in the database, never shown again, handed to jobs as files that only they read.
 
 The owner and the name are bound to it: a row that was copied to another user or name is of no use.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from trainmark.agent import private
+from trainmark.store.files import write_whole
 from trainmark.web.server import Server
 from trainmark.web.service import audit, database, sealing
 from trainmark.web.service.errors import Conflict, NotFound
@@ -54,6 +58,35 @@ def remove(server: Server, asker: Principal, name: str, address: str) -> None:
         if connection.execute(delete(secrets).where(*own)).rowcount != 1:
             raise NotFound(f"no secret `{name}` of yours")
         audit.note(connection, asker.name, "secret.remove", name, address)
+
+
+def check(server: Server, owner: int, names: Sequence[str]) -> None:
+    """Conflict for the first that the user does not have."""
+    with database.reading(server.engine) as connection:
+        asked = select(secrets.c.name).where(secrets.c.owner_id == owner, secrets.c.name.in_(names))
+        known = {row.name for row in connection.execute(asked)}
+    for name in names:
+        if name not in known:
+            raise Conflict(f"secrets: you have none of the name `{name}`")
+
+
+def hand(server: Server, owner: int, job: str, names: Sequence[str]) -> None:
+    """Writes them where the job's controller, or the job itself, finds them; `take_back` removes them."""
+    check(server, owner, names)
+    folder = server.home.handed(job)
+    private.keep_folder(str(folder))
+    with database.reading(server.engine) as connection:
+        asked = select(secrets).where(secrets.c.owner_id == owner, secrets.c.name.in_(names))
+        rows = connection.execute(asked).all()
+    for row in rows:
+        value = sealing.unseal(server.key, _purpose(owner, row.name), bytes(row.value))
+        if value is None:
+            raise Conflict(f"secrets: `{row.name}` was kept with another key of the server; put it again")
+        write_whole(folder / row.name, value, mode=private.FILE)
+
+
+def take_back(server: Server, job: str) -> None:
+    shutil.rmtree(server.home.handed(job), ignore_errors=True)
 
 
 def _purpose(owner: int, name: str) -> str:

@@ -5,12 +5,14 @@ Each node runs `agent worker`, which makes the job's home, lets workers enter ea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from trainmark.agent.workers.home import RANK_TABLES
+from trainmark.agent.node_plan import HANDED
+from trainmark.agent.workers.home import RANK_TABLES, SECRETS
 from trainmark.agent.workers.worker import COMMAND, SETTINGS
 from trainmark.errors import UserError
 from trainmark.frameworks import cluster as clusters
@@ -24,19 +26,30 @@ from trainmark.web.service.records import JobSpec
 HOME_THERE = "%DIR%/home"
 
 
-def of_job(plan: Plan, spec: JobSpec, owner: str, job: str, home: Path | None) -> Plan:
-    """The plan of a command with its workers. `home`: where all nodes see it; None: each has its own."""
+class Places(msgspec.Struct, frozen=True):
+    """Where a job's things are. `home`: where all nodes see it; None: each has its own, and is handed the secrets.
+    `secrets`: the folder of the server that has them. `mounts`: folders by the names that the job has for them."""
+
+    home: Path | None
+    secrets: Path
+    mounts: Mapping[str, str] = {}
+
+
+def of_job(plan: Plan, spec: JobSpec, owner: str, job: str, places: Places) -> Plan:
+    """The plan of a command with its workers."""
     # Any command will do: one that trains is measured, one that does not has no steps to be missed.
-    cases = tuple(_case(case, spec, plan.site, owner, job, home) for case in plan.cases)
+    cases = tuple(_case(case, spec, plan.site, owner, job, places) for case in plan.cases)
     return msgspec.structs.replace(plan, cases=cases)
 
 
-def _case(case: CasePlan, spec: JobSpec, site: Site, owner: str, job: str, home: Path | None) -> CasePlan:
+def _case(case: CasePlan, spec: JobSpec, site: Site, owner: str, job: str, places: Places) -> CasePlan:
     first = len(case.ports)
     ports = [f"%PORT{first}%", f"%PORT{first + 1}%"] if spec.distributed else []
     hosts = [node.host or HOST.format(node.index) for node in case.nodes]
     tables = _rank_tables(spec, site, hosts)
-    common = _common(spec, owner, job, str(home) if home else HOME_THERE, tables)
+    common = _common(spec, owner, job, str(places.home or HOME_THERE), tables)
+    if spec.secrets:
+        common[SECRETS] = str(places.secrets) if places.home else f"%DIR%/{HANDED}"
     if spec.distributed:
         common |= _peers(hosts, site, ports[0])
     settings = {
@@ -44,7 +57,8 @@ def _case(case: CasePlan, spec: JobSpec, site: Site, owner: str, job: str, home:
         "user": owner,
         "slots": spec.devices,
         "run_on": spec.run_on,
-        "keep_open": spec.keep_open,
+        "keep_open": spec.stays,
+        "mounts": dict(places.mounts),
         "contained": site.container is not None,
     }
     files = {COMMAND: spec.command or "", SETTINGS: msgspec.json.encode(settings).decode(), **tables}
@@ -54,6 +68,7 @@ def _case(case: CasePlan, spec: JobSpec, site: Site, owner: str, job: str, home:
         cwd=None,
         ports=(*case.ports, *(_port(site, first + number) for number in range(len(ports)))),
         files={**case.files, **files},
+        handed={} if places.home else {name: str(places.secrets / name) for name in spec.secrets},
         nodes=tuple(_node(node, [*ports, *hosts] if spec.distributed else [], common) for node in case.nodes),
     )
 
