@@ -207,7 +207,9 @@ class RunChecks:
             yield from self._digest(folder, attempt.digest, place)
             found = columns.read(folder, case.world)
             self._count("events", found.lines)
-            yield from self._counts(folder, found, place)
+            # Ranks that are started again within an attempt repeat steps.
+            if not case.restarts:
+                yield from self._counts(folder, found, place)
             sampled = events.samples(folder)
             # A program without a framework trains nothing, and may sleep.
             trains_on = "" if case.framework == "none" else "cpu" if case.vendor == "cpu" else "device"
