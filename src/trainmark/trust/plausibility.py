@@ -46,8 +46,8 @@ LEAST_POWER = 0.9
 def of_attempt(columns: Columns, samples: Sequence[NodeSamples], trains_on: str = "") -> Iterator[Reason]:
     """What cannot be true of one attempt. `trains_on`: `cpu` or `device`; empty when nothing is known of its load."""
     nodes = {one.node: one for one in samples}
-    for node in samples:
-        yield from _sampled_too_often(node)
+    for one in samples:
+        yield from _sampled_too_often(one)
     for rank in columns.ranks:
         node = nodes.get(rank.node)
         yield from _noise(rank)
