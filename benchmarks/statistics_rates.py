@@ -210,7 +210,8 @@ def main() -> None:
         at_most("false verdicts, five rounds against five, mean over kinds of noise", "%", _judged(held, "false"), 5),
         at_most("losses of half that verdicts miss, mean over kinds of noise", "%", _judged(held, "missed_half"), 5),
         at_most("false changes in 12 runs, autocorrelation 0.3", "%", _false(histories, 0.3), 7),
-        at_most("false changes in 12 runs, autocorrelation 0.6", "%", _false(histories, 0.6), 15),
+        at_most("false changes in 12 runs, autocorrelation 0.6", "%", _false(histories, 0.6), 7),
+        at_most("false changes in 12 runs, autocorrelation 0.8", "%", _false(histories, 0.8), 7),
         at_most("last runs flagged wrongly, the worst kind of history", "%", _of_last(histories, "flagged", max), 7),
         at_least(
             "last runs 10 % off that are flagged, 12 runs", "%", _of_last(histories, "10_percent", min, "12 "), 85

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from trainmark.run import busy
 from trainmark.store import rundir
 
 # How long an example takes says more of the machine than of the test.
@@ -24,6 +25,9 @@ settings.load_profile("any machine")
 # Tests that share something costly, by the beginning of their path: one worker does all of them. xdist's own groups are
 # lost on newer versions of pytest.
 _TOGETHER = {
+    # Two labs: most of these wait, for deadlines and for hosts that are gone.
+    "tests/lab/test_faults.py": "lab with faults",
+    "tests/lab/test_frozen.py": "lab with faults",
     "tests/lab/": "lab",
     "tests/slurm/": "slurm",
     "tests/automl/test_experiment.py": "automl",
@@ -52,7 +56,9 @@ TRAINMARK = [sys.executable, "-m", "trainmark"]
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's index, data sets or runs."""
+    """No test reads or writes the user's index, data sets or runs, nor looks for others who work on the machine: the
+    other tests do."""
+    monkeypatch.setattr(busy, "BUSY", float("inf"))
     monkeypatch.setenv("TRAINMARK_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("TRAINMARK_RUNS", raising=False)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from trainmark import kit
+from trainmark.errors import SiteError, UserError
 
 
 def test_the_same_input_gives_the_same_bytes(cli: Cli, tmp_path: Path) -> None:
@@ -46,3 +48,24 @@ def test_what_is_wrong_is_said_before_anything_is_written(
 ) -> None:
     assert said in cli("kit", "-o", "kit.tar.gz", *options, code=2).stderr
     assert not (tmp_path / "kit.tar.gz").exists()
+
+
+def test_no_secret_goes_into_a_kit(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    text = "schema: 1\nname: lab\nlauncher: ssh\nhosts: [n1]\n"
+    text += "redfish: {url: https://b, user: u, password_file: /etc/own}\n"
+    site.write_text(text + "container: {image: x, options: ['-e', 'HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz123456']}\n")
+    with pytest.raises(UserError, match=r"site\.yaml:6: looks like a secret"):
+        kit.make(tmp_path / "kit.tar.gz", "noop", site, "x86_64", [], wheels=False)
+    assert not (tmp_path / "kit.tar.gz").exists()
+    site.write_text(text)
+    assert kit.make(tmp_path / "kit.tar.gz", "noop", site, "x86_64", [], wheels=False).files > 100
+
+
+def test_pip_is_not_taken_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pip.py").write_text("open('taken', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(SiteError, match="pip could not get the packages"):
+        kit.make(tmp_path / "kit.tar.gz", "noop", None, "no-such-machine", ["torch"], wheels=True)
+    assert not (tmp_path / "taken").exists()

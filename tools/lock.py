@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Renews `locks/*.txt`: every package of an environment by its exact version and the hashes of its files.
+"""Renews the locks: every package of an environment by its exact version and the hashes of its files. Those of the
+project lie in `locks/`; those that `trainmark env create` installs from are part of the package.
 
 torch is left out: machines bring builds of their own (CPU, CUDA, a vendor's), whose hashes differ from the index's; it
 is pinned by `constraints.txt`. What only some builds of torch need is left out with it. Needs `uv`; names no index, so
@@ -21,6 +22,7 @@ import yaml
 TOP = Path(__file__).resolve().parent.parent
 LOCKS = TOP / "locks"
 ENVIRONMENTS = TOP / "src/trainmark/frameworks/environments.yaml"
+FRAMEWORKS = ENVIRONMENTS.parent / "locks"
 # Extras of the project → the lock for them.
 GROUPS = {"bench": ["torch"], "automl": ["torch", "automl"], "dev": ["dev"], "docs": ["docs"], "package": ["package"]}
 LEFT_OUT = ("torch", "triton", "nvidia-", "cuda-", "pytorch-triton")
@@ -47,16 +49,16 @@ def kept(text: str) -> str:
     return "".join(entry for entry in named if not entry.lower().startswith(LEFT_OUT))
 
 
-def locks() -> dict[str, tuple[str, list[str]]]:
-    """Name of a lock → its requirements, and what else uv is told."""
+def locks() -> dict[Path, tuple[str, list[str]]]:
+    """File of a lock → its requirements, and what else uv is told."""
     extra = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
-    found: dict[str, tuple[str, list[str]]] = {}
+    found: dict[Path, tuple[str, list[str]]] = {}
     torch = ["-c", str(TOP / "constraints.txt")]
     for name, groups in GROUPS.items():
         wanted = [*extra["dependencies"], *(one for group in groups for one in _flat(extra, group))]
-        found[name] = ("\n".join(wanted) + "\n", torch)
+        found[LOCKS / f"{name}.txt"] = ("\n".join(wanted) + "\n", torch)
     for name, about in yaml.safe_load(ENVIRONMENTS.read_text())["environments"].items():
-        found[f"framework-{name}"] = ("\n".join(about["packages"]) + "\n", ["--no-deps"])
+        found[FRAMEWORKS / f"{name}.txt"] = ("\n".join(about["packages"]) + "\n", ["--no-deps"])
     return found
 
 
@@ -70,9 +72,8 @@ def _flat(project: dict[str, object], group: str) -> list[str]:
     return found
 
 
-def missing(name: str, requirements: str) -> list[str]:
+def missing(file: Path, requirements: str) -> list[str]:
     """Packages that are asked for and not locked."""
-    file = LOCKS / f"{name}.txt"
     text = file.read_text() if file.exists() else ""
     locked = {_normal(line.partition("==")[0]) for line in text.splitlines() if "==" in line}
     asked = [re.match(r"[\w.-]+", line) for line in requirements.splitlines()]
@@ -89,18 +90,19 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only look whether the locks are complete")
     parser.add_argument("--find-links", metavar="FOLDER", help="wheels of this machine, for versions the index lacks")
     args = parser.parse_args()
-    LOCKS.mkdir(exist_ok=True)
     lacking = {}
-    for name, (requirements, options) in locks().items():
+    for file, (requirements, options) in locks().items():
+        place = str(file.relative_to(TOP))
         if args.check:
-            lacking[name] = missing(name, requirements)
+            lacking[place] = missing(file, requirements)
             continue
         local = ["--find-links", args.find_links] if args.find_links else []
         text = compiled(requirements, [*options, *local])
-        (LOCKS / f"{name}.txt").write_text("# Made by tools/lock.py; torch is pinned in constraints.txt.\n" + text)
-        sys.stdout.write(f"locks/{name}.txt: {text.count('==')} packages\n")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("# Made by tools/lock.py; torch is pinned in constraints.txt.\n" + text)
+        sys.stdout.write(f"{place}: {text.count('==')} packages\n")
     if any(lacking.values()):
-        sys.exit("; ".join(f"locks/{name}.txt lacks {', '.join(found)}" for name, found in lacking.items() if found))
+        sys.exit("; ".join(f"{place} lacks {', '.join(found)}" for place, found in lacking.items() if found))
 
 
 if __name__ == "__main__":

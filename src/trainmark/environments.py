@@ -1,7 +1,8 @@
 """Virtual environments for frameworks that do not live well beside each other: pinned, shared by all runs, removable.
 
-An environment lies in the cache under its name and the hash of its pins. Its mark is written last, so that one which
-was being made when its maker was killed is never taken for whole; a lock keeps two makers apart.
+Every package is checked by the hashes of its lock, `frameworks/locks/NAME.txt`, whatever index it comes from. An
+environment lies in the cache under its name and the hash of its pins. Its mark is written last, so that one which was
+being made when its maker was killed is never taken for whole; a lock keeps two makers apart.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ def named(name: str) -> Environment:
     return known[name]
 
 
+def lock(name: str) -> Path:
+    """The packages of an environment with the hashes of their files; `tools/lock.py` makes it."""
+    return _PINS.parent / "locks" / f"{name}.txt"
+
+
 def home(name: str) -> Path:
     """Where the environment lies, or would lie: other pins lie elsewhere."""
     pins = msgspec.json.encode(named(name).packages)
@@ -89,7 +95,7 @@ def create(name: str, python: str | None, say: Progress) -> Path:
         shutil.rmtree(folder, ignore_errors=True)  # half-made by one who was killed
         say(f"{name}: {len(environment.packages)} packages, about {environment.size}")
         try:
-            _make(folder, python, environment, say)
+            _make(folder, python, environment, lock(name), say)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -112,11 +118,11 @@ def remove(name: str) -> list[Path]:
     return found
 
 
-def _make(folder: Path, python: str, environment: Environment, say: Progress) -> None:
+def _make(folder: Path, python: str, environment: Environment, packages: Path, say: Progress) -> None:
     _run([python, "-m", "venv", "--without-pip", str(folder)], say)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--no-deps"]
     pip += ["--only-binary", ":all:", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    _run([*pip, *environment.packages], say)
+    _run([*pip, "--require-hashes", "-r", str(packages)], say)
     _run([str(folder / "bin" / "python"), "-c", f"import {environment.module}"], say)
 
 
@@ -125,7 +131,7 @@ def _run(argv: list[str], say: Progress) -> None:
     import subprocess
     from collections import deque
 
-    last: deque[str] = deque(maxlen=3)
+    last: deque[str] = deque(maxlen=4)
     # In the root folder: `-m` and `-c` look for modules where they are started, and that may be anybody's folder.
     quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "cwd": "/"}
     with subprocess.Popen(argv, text=True, errors="replace", **quiet) as done:

@@ -22,6 +22,7 @@ import msgspec
 import yaml
 
 import trainmark
+from trainmark.agent.secrets import cleaned
 from trainmark.errors import SiteError, UserError
 from trainmark.launch.sites import load_site
 from trainmark.spec import suite as suites
@@ -35,26 +36,27 @@ _EXTRA = re.compile(r"\s*;\s*extra\s*==\s*['\"]([\w-]+)['\"]\s*$")
 _START = """\
 #!/bin/sh
 # ./trainmark-kit run: this kit's suite on its site. ./trainmark-kit VERB ...: any other verb of trainmark.
+# python -P: no module comes from the folder that this is called in, which may be anybody's.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 
 install() {
-    "$here/env/bin/python" -m pip install -q --disable-pip-version-check "$@" -r "$here/requirements.txt" \\
+    "$here/env/bin/python" -P -m pip install -q --disable-pip-version-check "$@" -r "$here/requirements.txt" \\
         > "$here/log/install.log" 2>&1 || { cat "$here/log/install.log" >&2; exit 3; }
 }
 
 if [ ! -f "$here/env/ready" ]; then
     python=
     for name in "${PYTHON:-}" python3.11 python3.12 python3.13 python3; do
-        if [ -n "$name" ] && "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then
+        if [ -n "$name" ] && "$name" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then
             python=$name
             break
         fi
     done
     [ -n "$python" ] || { echo "trainmark-kit: needs Python 3.11 or newer; name it in PYTHON" >&2; exit 3; }
-    "$python" -m venv "$here/env"
+    "$python" -P -m venv "$here/env"
     if [ -d "$here/wheels" ]; then install --no-index --find-links "$here/wheels"; else install; fi
-    "$here/env/bin/python" - "$here/lib" <<'END'
+    "$here/env/bin/python" -P - "$here/lib" <<'END'
 import pathlib, sys, sysconfig
 pathlib.Path(sysconfig.get_path("purelib"), "trainmark-kit.pth").write_text(sys.argv[1] + "\\n")
 END
@@ -66,7 +68,7 @@ if [ "$*" = run ]; then
     set -- run "$here/suite.yaml"
     if [ -f "$here/site.yaml" ]; then set -- "$@" --site "$here/site.yaml"; fi
 fi
-exec "$here/env/bin/python" -m trainmark "$@"
+exec "$here/env/bin/python" -P -m trainmark "$@"
 """
 _README = """\
 # trainmark kit
@@ -89,9 +91,11 @@ class Made(msgspec.Struct, frozen=True):
 def make(path: Path, suite: str, site: Path | None, arch: str, extras: Sequence[str] | None, *, wheels: bool) -> Made:
     """Writes the archive; UserError for a suite or site that cannot be used, before anything is made."""
     loaded = suites.load(suites.find(suite))
+    text = loaded.file.read_text(encoding="utf-8")
+    _check_no_secret(loaded.file, text)
     if site is not None:
         load_site(site, "kit")
-    text = loaded.file.read_text(encoding="utf-8")
+        _check_no_secret(site, site.read_text(encoding="utf-8"))
     wanted = list(extras) if extras is not None else (["torch"] if ":pytorch" in text else [])
     requirements = needed(wanted)
     files: dict[str, bytes] = {
@@ -110,6 +114,16 @@ def make(path: Path, suite: str, site: Path | None, arch: str, extras: Sequence[
     data = _packed(files)
     write_named(path, data)
     return Made(len(files), len(data), hashlib.sha256(data).hexdigest())
+
+
+def _check_no_secret(file: Path, text: str) -> None:
+    """A kit is handed on; what a run only masks in its results would be in the hands of others."""
+    for number, (line, kept) in enumerate(zip(text.splitlines(), cleaned(text).splitlines(), strict=False), 1):
+        if line != kept:
+            raise UserError(
+                f"{file}:{number}: looks like a secret, and a kit is for others; "
+                "take it out, or name a file that holds it"
+            )
 
 
 def needed(extras: Sequence[str]) -> list[str]:
@@ -141,7 +155,7 @@ def _workloads(loaded: suites.Loaded, text: str) -> dict[str, bytes]:
 
 def _download(requirements: Sequence[str], arch: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "-d", folder]
+        argv = [sys.executable, "-P", "-m", "pip", "download", "-q", "--disable-pip-version-check", "-d", folder]
         argv += ["--only-binary=:all:", "--python-version=3.11", "--implementation=cp"]
         argv += [f"--platform={one}_{arch}" for one in _PLATFORMS]
         done = subprocess.run([*argv, *requirements], capture_output=True, text=True, check=False)

@@ -13,7 +13,8 @@ from tests.automl.aiperf_writer import to_aiperf
 from tests.automl.graphs import changed, edit_distance, networks, renamed
 from trainmark.automl.graph.graph import ADD, GAP, INPUT, NONE, Graph
 from trainmark.automl.graph.keys import aiperf_descriptor, aiperf_key, canonical_hash
-from trainmark.automl.graph.moves import Limits, Move, apply, neighbours
+from trainmark.automl.graph.moves import apply, neighbours
+from trainmark.automl.graph.space import Limits, Move
 from trainmark.automl.graph.start_networks import Builder, resnet50, small_cnn
 from trainmark.errors import UserError
 
@@ -39,7 +40,7 @@ def same(first: Graph, second: Graph) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(networks(), st.data())
 def test_the_hash_is_equal_exactly_for_the_same_graph_renamed(graph: Graph, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(graph.layers))))
@@ -87,7 +88,7 @@ def test_a_graph_made_to_hang_the_hash_is_refused() -> None:
         canonical_hash(Graph((6, 6, 3), tuple(net.layers)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(networks(), st.data())
 def test_aiperf_key_is_equal_exactly_where_the_edit_distance_vanishes(graph: Graph, data: st.DataObject) -> None:
     other = changed(data, graph)

@@ -15,7 +15,7 @@ import pytest
 from optuna.storages.journal import JournalStorage
 
 from tests.automl.interleave import Interleaving, Killed, Memory
-from trainmark.automl.graph.moves import Move
+from trainmark.automl.graph.space import Move
 from trainmark.automl.ledger import journal
 from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
 from trainmark.automl.ledger.server import serve
@@ -23,7 +23,7 @@ from trainmark.automl.ledger.storage import connect, quiet
 from trainmark.errors import SiteError
 from trainmark.reasons import reason
 
-_INTERLEAVINGS, _MANY = 2000, 150
+_MANY = 150
 
 
 def new(key: str = "k") -> Entry:
@@ -185,10 +185,11 @@ class Course:
         return self.controller.entries()
 
 
-def test_whatever_the_order_of_steps_each_entry_counts_once() -> None:
+@pytest.mark.parametrize("interleavings", [200, pytest.param(2000, marks=pytest.mark.slow)])
+def test_whatever_the_order_of_steps_each_entry_counts_once(interleavings: int) -> None:
     orders: set[tuple[Any, ...]] = set()
     seed = 0
-    while len(orders) < _INTERLEAVINGS:
+    while len(orders) < interleavings:
         seed += 1
         course = Course(seed)
         entries = course.run()

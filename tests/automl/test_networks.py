@@ -17,9 +17,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.automl.graphs import networks
 from trainmark.automl.graph import flops
+from trainmark.automl.graph.convolution_moves import KINDS
 from trainmark.automl.graph.graph import ADD, CONV, RELU, Graph, check
-from trainmark.automl.graph.moves import KINDS, Impossible, Limits, Move, apply, neighbours, preserving
+from trainmark.automl.graph.moves import apply, neighbours, preserving
 from trainmark.automl.graph.network import build, save
+from trainmark.automl.graph.space import Impossible, Limits, Move
 from trainmark.automl.graph.start_networks import resnet50, small_cnn
 from trainmark.automl.graph.weights import inherit
 
@@ -66,7 +68,7 @@ def assert_same_function(graph: Graph, pairs: Sequence[tuple[Move, Graph]], seed
         assert float((wanted - got).abs().max()) <= 1e-4 * scale, move
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(networks(), SEEDS)
 def test_every_move_keeps_the_function(graph: Graph, seed: int) -> None:
     found = neighbours(graph, random.Random(seed), 6, Limits(10**6, 80))
@@ -105,7 +107,7 @@ def test_resnet50_has_heirs() -> None:
         assert difference <= 1e-4 * float(wanted.abs().max()), move
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(networks(), SEEDS)
 def test_children_are_networks_and_know_themselves(graph: Graph, seed: int) -> None:
     """What a child was handed by its parent is what it would find out alone; no limit is crossed."""
@@ -162,7 +164,7 @@ def test_widening_a_residual_stream_widens_all_of_it() -> None:
     check(Graph(child.shape, child.layers), "widened")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(networks())
 def test_operations_agree_with_torchs_own_counter(graph: Graph) -> None:
     with torch.device("meta"):

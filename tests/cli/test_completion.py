@@ -54,6 +54,12 @@ def test_words_are_completed(cli: Cli, complete: Complete) -> None:
         "trainmark explain --preset fu": "trainmark explain --preset full",
         "trainmark report --format ht": "trainmark report --format html",
         "trainmark status 2": f"trainmark status {run}",
+        "trainmark plan gpt2:": "trainmark plan gpt2:pytorch:cpu:1:1:1",
+        "trainmark plan gpt2:py": "trainmark plan gpt2:pytorch:cpu:1:1:1",
+        "trainmark plan gpt2:pytorch:cpu:1": "trainmark plan gpt2:pytorch:cpu:1:1:1",
+        "trainmark explain --preset=fu": "trainmark explain --preset=full",
+        "trainmark run --set batch=64 smo": "trainmark run --set batch=64 smoke",
+        "trainmark report --format=ht": "trainmark report --format=html",
     }.items():
         assert complete(line) == whole
 

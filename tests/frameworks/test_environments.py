@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -37,12 +38,21 @@ def wheel(folder: Path, program: str) -> Path:
     return path
 
 
+def lock(package: Path, content: bytes | None = None) -> None:
+    """What is asked for beside the pins: the package with the hash of its file."""
+    found = content or (package.read_bytes() if package.exists() else b"")
+    (package.parent / "locks").mkdir(exist_ok=True)
+    line = f"tiny @ file://{package} --hash=sha256:{hashlib.sha256(found).hexdigest()}\n"
+    (package.parent / "locks" / "tiny.txt").write_text(line)
+
+
 @pytest.fixture
 def pins(tmp_path, monkeypatch):
     def write(package: Path, python: str = f"{sys.version_info[0]}.{sys.version_info[1]}") -> Path:
         file = tmp_path / "pins.yaml"
         about = f'title: tiny, module: tiny, version: "1.0", python: ["{python}"], size: 1 kB'
         file.write_text(f"environments:\n  tiny: {{{about}, packages: [{package}]}}\n")
+        lock(package)
         monkeypatch.setattr(environments, "_PINS", file)
         return file
 
@@ -61,7 +71,7 @@ def test_a_maker_that_is_killed_leaves_nothing_that_is_taken_for_whole(tmp_path,
     os.killpg(maker.pid, signal.SIGKILL)
     maker.wait()
     assert environments.python_of("tiny") is None
-    wheel(tmp_path, "WORD = 'whole'")
+    lock(wheel(tmp_path, "WORD = 'whole'"))
     done = environments.create("tiny", None, lambda text: None)
     said = subprocess.run([f"{done}/bin/python", "-c", "import tiny; print(tiny.WORD)"], capture_output=True, text=True)
     assert said.stdout == "whole\n"
@@ -85,6 +95,24 @@ def test_a_package_that_cannot_be_had_leaves_no_environment(tmp_path, pins):
     with pytest.raises(SiteError, match="failed: "):
         environments.create("tiny", None, lambda text: None)
     assert not environments.home("tiny").exists()
+
+
+def test_a_package_that_is_not_the_locked_one_is_refused(tmp_path, pins):
+    """Same name, same version, other bytes: an index that was taken over."""
+    package = wheel(tmp_path, "WORD = 'ours'")
+    pins(package)
+    wheel(tmp_path, "WORD = 'theirs'")
+    with pytest.raises(SiteError, match="DO NOT MATCH THE HASHES"):
+        environments.create("tiny", None, lambda text: None)
+    assert not environments.home("tiny").exists()
+
+
+def test_every_environment_has_all_its_packages_locked_by_hash():
+    for name, environment in environments.catalogue().items():
+        entries = environments.lock(name).read_text().split("\n")
+        locked = {line.split()[0] for line in entries if "==" in line}
+        assert locked == set(environment.packages)
+        assert sum("--hash=sha256:" in line for line in entries) >= len(locked)
 
 
 def test_the_wrong_python_is_named(tmp_path, pins):

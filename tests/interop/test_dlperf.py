@@ -204,6 +204,21 @@ def test_slips_are_told(tmp_path: Path) -> None:
     assert set(ours) == {"rn50_b128_fp32", "rn50_b256_fp16"}
 
 
+@pytest.mark.parametrize("method", ["time", "dlperf"])
+def test_a_round_with_a_wrong_loss_has_no_speed_of_anybody(tmp_path: Path, method: str) -> None:
+    good = logs.ngc_pytorch_bert(Run(150))
+    folder = put(tmp_path / "wrong", good)
+    clean = speed(folder, method=method)
+    lines = good.splitlines(keepends=True)
+    lines[140] = lines[140].replace("average_loss : 11.2", "average_loss : nan")
+    put(tmp_path / "wrong", "".join(lines), repeat=2)
+    assert "wrong result" in kinds(folder, method=method)
+    items = read(DlPerf(), folder, {"method": method})
+    (shown,) = [item for item in items if isinstance(item, Verbatim)]
+    assert "_2.log" not in shown.text and shown.content["rn50"]["1n1g"]["average_speed"] == clean
+    assert any(isinstance(item, Flag) and "the loss is NaN at step" in item.text for item in items)
+
+
 def test_folders_of_one_name_are_two_results(tmp_path: Path) -> None:
     for model in ("resnet50", "bert"):
         put(tmp_path / "logs" / model, logs.tf2_bert(Run(150)))

@@ -308,7 +308,7 @@ _LINES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_LINES)
 def test_any_log_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
     folder = logs.put(tmp_path_factory.mktemp("log"), CASE, "")
@@ -421,7 +421,7 @@ def _a_line(draw: st.DrawFn) -> bytes:
     return line[:at] + other + line[at + 1 :]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(_a_line(), max_size=12), st.sampled_from([400, 1 << 16]))
 def test_the_quick_way_reads_what_the_patient_one_reads(lines: list[bytes], size: int) -> None:
     data = b"\n".join(lines)

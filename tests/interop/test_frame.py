@@ -98,7 +98,7 @@ def kept(folder: Path, data: bytes) -> Kept:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=40), st.just(b"x" * 200)), max_size=30), st.data())
 def test_every_line_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, rows: list[bytes], data: st.DataObject

@@ -162,7 +162,7 @@ def test_bad_expressions(text: str, complaint: str) -> None:
 NUMBERS = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.floats(0, 100))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(TABLE),
     st.lists(

@@ -85,26 +85,23 @@ def test_a_slow_host_and_a_slow_link_are_named(cli: Cli, four: Lab, accept: Call
     assert left(four) == {}
 
 
-@pytest.mark.parametrize("percent", [10, 5])
-def test_a_host_slowed_a_little_is_named_or_the_verdict_is_blind_to_it(
-    percent: int, four: Lab, accept: Callable[..., Any]
-) -> None:
-    """A quota of 0.9 or 0.95 of the core that its program uses. Where a good deal less would have been found, it must
-    be; on a machine too noisy for that the verdict says so, and is not sure. Nobody else is blamed in either case."""
-    slowness.slow_host(four, "node3", 1 - percent / 100)
+def test_a_host_slowed_a_little_is_named_or_the_verdict_is_blind_to_it(four: Lab, accept: Callable[..., Any]) -> None:
+    """A quota of 0.9 of the core that its program uses (`benchmarks/accept.py` has others). Where less than that would
+    have been found, it must be; on a machine too noisy for that the verdict says so, and is not sure. Nobody else is
+    blamed in either case."""
+    slowness.slow_host(four, "node3", 0.9)
     try:
-        found = accept("--no-links", "--find", f"{percent}%", "--time", "4m", code=1)
+        found = accept("--no-links", "--find", "10%", "--time", "3m", code=1)
     finally:
         slowness.slow_host(four, "node3", None)
     assert {node for node, word in words(found).items() if word == "bad"} <= {"node3"}
-    named, blind = found["drain"] == ["node3"], 100 * found["findable"] > 0.8 * percent
+    named, blind = found["drain"] == ["node3"], found["findable"] > 0.08
     assert named or blind, found
     assert named or found["verdict"] in ("suspect", "unsure"), found
 
 
-@pytest.mark.parametrize("number", range(3))
-def test_a_clean_lab_has_nobody_to_blame(number: int, accept: Callable[..., Any]) -> None:
-    found = accept("--no-links", "--looks", "1", "--seed", str(number), code=None)
+def test_a_clean_lab_has_nobody_to_blame(accept: Callable[..., Any]) -> None:
+    found = accept("--no-links", "--looks", "1", code=None)
     assert "bad" not in words(found).values() and found["drain"] == []
 
 

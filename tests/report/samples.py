@@ -15,7 +15,7 @@ from tests.plans import plan
 from trainmark.automl.experiment.document import document
 from trainmark.automl.experiment.monitoring import Series
 from trainmark.automl.experiment.result import Gaps, Result, TrialRow
-from trainmark.automl.experiment.rules import Verdict as RuleVerdict
+from trainmark.automl.experiment.rules import RuleVerdict
 from trainmark.automl.experiment.score import Point as CurvePoint
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.charts.records import Curve

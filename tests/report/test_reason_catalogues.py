@@ -6,10 +6,9 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from string import Formatter
-
-import pytest
 
 import trainmark
 from trainmark.i18n.catalogues import REASONS, read
@@ -19,27 +18,30 @@ MAKERS = ("reason", "Reason")
 TEXT = "text"  # words of older runs and other tools
 
 
-def _files() -> Iterator[tuple[Path, ast.Module]]:
-    for file in sorted(SOURCE.rglob("*.py")):
-        inside = file.relative_to(SOURCE)
-        if inside.parts[:2] != ("report", "i18n") and inside != Path("reasons.py"):
-            yield inside, ast.parse(file.read_text())
+@cache
+def texts() -> dict[Path, str]:
+    found = {file.relative_to(SOURCE): file.read_text() for file in sorted(SOURCE.rglob("*.py"))}
+    return {inside: text for inside, text in found.items() if inside != Path("reasons.py")}
 
 
-FILES = dict(_files())
+@cache
+def calls() -> list[tuple[str, ast.Call, ast.AST]]:
+    """Where reasons are made: place, call, and the function (or module) around it."""
+    return list(_calls())
 
 
 def _calls() -> Iterator[tuple[str, ast.Call, ast.AST]]:
-    """Where reasons are made: place, call, and the function (or module) around it."""
-    for file, tree in FILES.items():
-        scopes: list[ast.AST] = [tree, *(one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef))]
-        seen: dict[ast.Call, ast.AST] = {}
-        for scope in scopes:  # the innermost comes last
-            for node in ast.walk(scope):
-                if isinstance(node, ast.Call) and node.args and _name(node.func) in MAKERS:
-                    seen[node] = scope
-        for node, scope in seen.items():
-            yield f"{file}:{node.lineno}", node, scope
+    for file, text in texts().items():
+        if not any(f"{maker}(" in text for maker in MAKERS):
+            continue
+        tree = ast.parse(text)
+        nodes: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
+        while nodes:
+            node, scope = nodes.pop()
+            if isinstance(node, ast.Call) and node.args and _name(node.func) in MAKERS:
+                yield f"{file}:{node.lineno}", node, scope
+            inner = node if isinstance(node, ast.FunctionDef) else scope
+            nodes += [(child, inner) for child in ast.iter_child_nodes(node)]
 
 
 def _name(node: ast.expr) -> str:
@@ -71,20 +73,26 @@ def _fields(template: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
 
 
-CALLS = list(_calls())
-
-
-@pytest.mark.parametrize(("place", "call", "scope"), CALLS, ids=[place for place, _, _ in CALLS])
-def test_a_reason_has_a_template_with_its_arguments(place: str, call: ast.Call, scope: ast.AST) -> None:
-    del place
+def _wrong(call: ast.Call, scope: ast.AST) -> Iterator[str]:
+    for pattern in _codes(call.args[0], scope):
+        if not _known(pattern):
+            yield f"no template for {pattern}"
     given = {one.arg for one in call.keywords}
-    patterns = _codes(call.args[0], scope)
-    for pattern in patterns:
-        known = [code for code in REASONS if re.fullmatch(pattern, code)]
-        assert known, f"no template for {pattern}"
-    literal = isinstance(call.args[0], ast.Constant) and call.args[0].value != TEXT
-    if literal and _name(call.func) == "reason" and None not in given:
-        assert _fields(REASONS[known[0]][0]) == given
+    code = call.args[0].value if isinstance(call.args[0], ast.Constant) else TEXT
+    if code != TEXT and code in REASONS and _name(call.func) == "reason" and None not in given:
+        wanted = _fields(REASONS[code][0])
+        if wanted != given:
+            yield f"`{code}` is given {sorted(map(str, given))}, its template has {sorted(wanted)}"
+
+
+@cache
+def _known(pattern: str) -> bool:
+    return any(re.fullmatch(pattern, code) for code in REASONS)
+
+
+def test_a_reason_has_a_template_with_its_arguments() -> None:
+    assert len(calls()) > 100
+    assert [f"{place}: {text}" for place, call, scope in calls() for text in _wrong(call, scope)] == []
 
 
 def test_languages_fill_in_the_same() -> None:
@@ -98,16 +106,9 @@ def test_a_code_is_in_one_catalogue() -> None:
 
 
 def test_every_template_is_used() -> None:
-    constants = {
-        node.value
-        for tree in FILES.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    patterns = {pattern for _, call, scope in CALLS for pattern in _codes(call.args[0], scope)}
+    quoted = {found for text in texts().values() for found in re.findall(r"""["']([a-z][a-z0-9-]*)["']""", text)}
+    patterns = {pattern for _, call, scope in calls() for pattern in _codes(call.args[0], scope)}
     unused = [
-        code
-        for code in REASONS
-        if code not in constants and not any(re.fullmatch(pattern, code) for pattern in patterns)
+        code for code in REASONS if code not in quoted and not any(re.fullmatch(pattern, code) for pattern in patterns)
     ]
     assert set(unused) <= {TEXT, "and-more"}, unused

@@ -67,6 +67,11 @@ def test_the_next_command_stands_there_to_be_copied(report: samples.Report, comm
         assert command in show(report, kind), kind
 
 
+def test_what_is_not_to_be_relied_on_is_no_baseline_but_a_reason_to_run_again() -> None:
+    found = summary.of(samples.report(flagged("severe")))
+    assert found.next == ["trainmark report 20261115-234558-quick-aacd --format html", "trainmark run quick"]
+
+
 def test_every_format_says_what_was_trained() -> None:
     report = samples.report(samples.steady())
     for kind in ("text", "md", "html"):

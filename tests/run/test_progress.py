@@ -144,6 +144,7 @@ def test_a_step_count_of_any_name_is_shown() -> None:
 
 def test_a_busy_machine_is_named_with_those_who_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """A real process that works, on a machine whose load is made up."""
+    monkeypatch.setattr(busy, "BUSY", 0.5)
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     assert busy.busy_machine() is None
     monkeypatch.setattr("os.getloadavg", lambda: (50.0, 0.0, 0.0))

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainmark.i18n.speaker import say
+from trainmark.reasons import reason
 from trainmark.score.figures.attempt import Question, score_run
 from trainmark.spec.columns import Columns
 from trainmark.store import columns
@@ -56,7 +58,7 @@ def test_torn_and_foreign_lines_are_counted_and_the_rest_is_read(
     assert plain(found) == plain(read(folder, b"".join(WHOLE)))
     assert found.lines == len(WHOLE) + broken
     assert found.warnings == (
-        [f"{folder}/n1_noderank0/events.jsonl: {broken} broken line(s) passed over"] * bool(broken)
+        [reason("event-lines-broken", file=f"{folder}/n1_noderank0/events.jsonl", count=broken)] * bool(broken)
     )
 
 
@@ -68,7 +70,7 @@ def test_what_was_shipped_twice_or_late_counts_once_and_in_order(tmp_path: Path)
 def test_ranks_that_do_not_exist_do_not_count(tmp_path: Path) -> None:
     found = read(tmp_path, b"".join([*WHOLE, *lines(Shape(steps=5), -1)]), world=2)
     assert [rank.rank for rank in found.ranks] == [0, 1]
-    assert "do not belong there: -1, 2" in found.warnings[0]
+    assert "do not belong there: -1, 2" in say(found.warnings[0])
 
 
 def test_losses_come_from_steps_and_from_block_edges(tmp_path: Path) -> None:

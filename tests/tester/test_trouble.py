@@ -14,10 +14,14 @@ import pytest
 
 from tests.tester.conftest import TEST, codes, link_to
 from tests.tester.test_messages import headers, made
+from trainmark.errors import UserError
 from trainmark.reasons import Reason
+from trainmark.store.files import Damaged
 from trainmark.tester import judging, server, subject
 from trainmark.tester.client import Away, Link
+from trainmark.tester.definition import Limits
 from trainmark.tester.server import Tester as Serving
+from trainmark.tester.tickets import Heartbeat, Tickets
 from trainmark.trust import verify
 
 _judge = judging.judge
@@ -171,3 +175,28 @@ def test_trouble_of_the_tester_is_told_and_clients_that_leave_are_not(
     with pytest.raises(Away, match="trouble of its own"):
         link.upload(f"/v1/tickets/{ticket}/result", tmp_path / "upload")
     assert said[-1].code == "tester-trouble" and "FileNotFoundError" in said[-1].arguments["why"]
+
+
+def test_a_broken_ticket_is_named_and_hides_no_other(tmp_path: Path) -> None:
+    place = tmp_path / "tester"
+    kept = Tickets(place)
+    first, second = (kept.take("subject", asked, "test", Limits(runs=9)).ticket for asked in ("one", "two"))
+    (place / "tickets" / first / "ticket.json").write_bytes(b'{"ticket": {"tick')
+    kept.beat(kept.of("subject", second), Heartbeat("run", "RUNNING", 3, 1))
+    broken: list[Damaged] = []
+    assert [row.issued.ticket.ticket for row in kept.rows(broken.append)] == [second]
+    assert [first in str(one) for one in broken] == [True]
+    assert kept.take("subject", "three", "test", Limits(runs=9)).ticket, "others still get theirs"
+    # Half a file after a power failure: heartbeats go on.
+    (place / "tickets" / second / "heard.json").write_bytes(b"")
+    kept.beat(kept.of("subject", second), Heartbeat("run", "RUNNING", 3, 2))
+    assert kept.of("subject", second).heard
+
+
+def test_a_folder_that_others_can_write_to_holds_no_verdicts(tmp_path: Path) -> None:
+    place = tmp_path / "tester"
+    place.mkdir()
+    place.chmod(0o777)
+    with pytest.raises(UserError, match=r"--dir .*others can write to it \(mode 0777\)"):
+        Tickets(place)
+    assert not (place / "tickets").exists()

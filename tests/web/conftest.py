@@ -15,11 +15,15 @@ pytest.importorskip("litestar")
 from argon2 import PasswordHasher
 from litestar import Litestar
 from litestar.testing import TestClient
+from sqlalchemy import update
 
+from trainmark.store.rundir import RunDir
+from trainmark.testing import synthetic
 from trainmark.web.api.app import make_app
 from trainmark.web.queue.keeper import Keeper
 from trainmark.web.server import Server, Settings, open_server
 from trainmark.web.service import accounts, credentials, database
+from trainmark.web.service.tables import jobs as table
 
 # What the server imports late is imported here: pytest reads modules in a way that two threads cannot do at once.
 for _room in (
@@ -38,6 +42,8 @@ for _room in (
         importlib.import_module(_found.name)
 
 PASSWORD = "correct horse battery"
+# What `measured` runs.
+CASE = "mnist:pytorch:cpu:1:1:3"
 
 
 class Person:
@@ -125,3 +131,20 @@ def kept(server: Server) -> Iterator[Server]:
     server.keeper.start()
     yield server
     server.keeper.close()
+
+
+@pytest.fixture
+def measured(server: Server) -> Callable[..., tuple[str, RunDir]]:
+    """`measured(admin, "name", seconds)`: a job that ended, with a run that has figures; its id and its run."""
+
+    def make(who: Person, name: str, seconds: float = 0.1) -> tuple[str, RunDir]:
+        job = who.ask("POST", "/jobs", json={"name": name, "suite": CASE}, status=201).json()["job"]
+        user = 1 if who.name == "admin" else 2
+        shapes = [synthetic.Shape(seconds=seconds, steps=60, noise=0.01)] * 3
+        run = synthetic.write_run(server.home.runs(user), CASE, shapes, load=synthetic.Load())
+        with database.writing(server.engine) as connection:
+            values = {"run": run.id, "state": "SUCCEEDED", "started": 1.0, "ended": 2.0, "reason": ""}
+            connection.execute(update(table).where(table.c.id == job["id"]).values(**values))
+        return job["id"], run
+
+    return make

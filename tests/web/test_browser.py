@@ -29,6 +29,7 @@ print("<b>rank</b>", os.environ.get("RANK", "?"), "{EVIL}")
 print("\x1b[32mgreen\x1b[0m \x1b]0;title\x07\x1b[2J\x1b[999;999Hhome", flush=True)
 print("x" * 10_000_000, flush=True)
 print("".join(f"bar {{number}}\r" for number in range(3000)) + "bar done 木", flush=True)
+open("<img src=x onerror=document.title='broken'>.txt", "w").write("{EVIL}")
 for number in range(2000):
     print("tick", number, flush=True)
     time.sleep(0.2)
@@ -107,8 +108,8 @@ def set_password(seen: Seen, link: str) -> None:
     page.wait_for_url(seen.address + "/")
 
 
-def state_is(page: Any, word: str, seconds: float = 60) -> None:
-    page.wait_for_selector(f"h1 .badge:text-is('{word}')", timeout=seconds * 1000)
+def state_is(page: Any, state: str, seconds: float = 60) -> None:
+    page.wait_for_selector(f"h1 .badge[data-state={state}]", timeout=seconds * 1000)
 
 
 def submit_command(page: Any, address: str, name: str, command: str, processes: int = 1) -> str:
@@ -153,9 +154,13 @@ def as_of_two_nodes(page: Any) -> None:
     page.route("**/other_noderank1/samples.jsonl", samples)
 
 
-def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("width", "language"), [(1280, "en"), (390, "zh")])
+def test_from_the_first_start_to_a_report_for_strangers(
+    browser: Any, served: tuple[str, str], tmp_path: Path, width: int, language: str
+) -> None:
     address, link = served
-    admin, bob, eve, stranger = (Seen(browser, address) for _ in range(4))
+    window = {"width": width, "height": 900}
+    admin, bob, eve, stranger = (Seen(browser, address, viewport=window, locale=language) for _ in range(4))
 
     # The first admin, and a user of each kind.
     set_password(admin, link)
@@ -195,13 +200,13 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     page.fill("[data-yaml]", "name: by-yaml\nsuite: noop:none:cpu:1:1:1\nenv: {A: b}\n")
     page.click("[data-dry]")
     page.wait_for_selector("[data-error-all]:not([hidden])")
-    assert "are for commands" in page.inner_text("[data-error-all]")
+    assert "distributed" in page.inner_text("[data-error-all]")
     assert bob.complaints.pop().startswith("Failed to load resource: the server responded with a status of 400")
     page.fill("[data-yaml]", "name: [")
     assert page.is_visible("[data-error=yaml]")
     bob.check()
     job = submit_command(page, address, "talk-of-bob", f"{sys.executable} {talk}")
-    state_is(page, "running")
+    state_is(page, "RUNNING")
     bob.check()
 
     # The console, live: hostile text as text.
@@ -247,23 +252,32 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     page = bob.go("/account")
     page.unroute_all(behavior="wait")
 
+    # What it is named and what it holds are text, in files too.
+    page = bob.go(f"/jobs/{job}/files")
+    page.click("[data-preview*='onerror']")
+    page.wait_for_selector("dialog pre")
+    assert EVIL in page.inner_text("dialog pre")
+    assert "broken" not in page.title() and page.locator("main img[onerror], main script[src='x']").count() == 0
+    bob.check()
+
     # Others see nothing of it.
     for path in ("/jobs", "/", "/results", "/cluster"):
         assert job not in eve.go(path).content() and "talk-of-bob" not in eve.page.content()
-    assert eve.go(f"/jobs/{job}").inner_text("h1") == "There is nothing here"
+    nothing = {"en": "There is nothing here", "zh": "这里没有内容"}[language]
+    assert eve.go(f"/jobs/{job}").inner_text("h1") == nothing
     eve.complaints.clear()
 
     # Stop, and the same again.
     page = bob.go(f"/jobs/{job}")
     page.click("[data-do=stop]")
     page.click("dialog .danger")
-    state_is(page, "stopped")
+    state_is(page, "CANCELLED")
     page.click("[data-do=clone]")
     page.wait_for_url(lambda url: job not in url)
     page.wait_for_selector("[data-do=stop]")
     page.click("[data-do=stop]")
     page.click("dialog .danger")
-    state_is(page, "stopped")
+    state_is(page, "CANCELLED")
     bob.check()
 
     # Two runs of two ranks, compared; one shown to a stranger.
@@ -281,7 +295,7 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
         page.click("form [type=submit]")
         page.wait_for_url(re.compile(r"/jobs/[0-9a-f]{16}$"))
         jobs.append(page.url.rpartition("/")[2])
-        state_is(page, "succeeded", 120)
+        state_is(page, "SUCCEEDED", 120)
     page = bob.go(f"/jobs/{jobs[0]}/console")
     page.wait_for_selector("[data-rank] option[value='1']", state="attached")
     page = bob.go("/results")
@@ -293,6 +307,12 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     bob.check()
     page = bob.go(f"/results/{jobs[0]}")
     bob.check()
+    # The second is held against the first, which is made the baseline.
+    page.click("[data-baseline]")
+    page.wait_for_selector("[data-baseline][disabled]")
+    bob.go("/").wait_for_selector(f"[data-verdict='{jobs[1]}']", state="attached")
+    bob.check()
+    page = bob.go(f"/results/{jobs[0]}")
     page.click("[data-share]")
     page.click("dialog .primary")
     shared = page.inner_text("dialog .secret code").removeprefix(address)
@@ -302,7 +322,11 @@ def test_from_the_first_start_to_a_report_for_strangers(browser: Any, served: tu
     stranger.check()
 
 
-PAGES = ("/", "/jobs", "/submit", "/results", "/compare", "/history", "/cluster", "/people", "/account")
+HOST = os.uname().nodename
+PAGES = (
+    *("/", "/jobs", "/submit", "/results", "/compare", "/history", "/leaderboard", "/cluster", f"/cluster/{HOST}"),
+    *("/people", "/account"),
+)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -311,7 +335,7 @@ def test_every_page_in_both_languages_and_themes(browser: Any, served: tuple[str
     seen = Seen(browser, address, viewport={"width": width, "height": 900})
     set_password(seen, link)
     job = submit_command(seen.page, address, "short", "echo hello; echo 'a,b' > t.csv; echo '1,2' >> t.csv")
-    state_is(seen.page, "succeeded")
+    state_is(seen.page, "SUCCEEDED")
     tabs = [f"/jobs/{job}{tab}" for tab in ("", "/console", "/metrics", "/files", "/plan", "/events")]
     for language, theme, word in (("en", "light", "Jobs"), ("zh", "dark", "作业")):
         seen.go(f"/language/{language}")
@@ -326,6 +350,15 @@ def test_every_page_in_both_languages_and_themes(browser: Any, served: tuple[str
     page.wait_for_selector("dialog td")
     assert page.locator("dialog td").all_inner_texts() == ["1", "2"]
     seen.check()
+    # A host is kept from jobs, and given back.
+    page = seen.go(f"/cluster/{HOST}")
+    page.fill("[data-form=host-state] [name=why]", "<b>new fan</b>")
+    page.click("[data-form=host-state] [type=submit]")
+    page.wait_for_selector("[data-do=host-free]")
+    assert "<b>new fan</b>" in page.inner_text(".host-card") and page.locator(".host-card .badge.bad").count() == 1
+    seen.check()
+    page.click("[data-do=host-free]")
+    page.wait_for_selector("[data-do=host-free]", state="detached")
     # By the keyboard: the first stop leads past the bar, and a menu closes by Escape.
     page = seen.go("/jobs")
     page.keyboard.press("Tab")

@@ -203,7 +203,7 @@ def test_rounds_that_matter_come_first_and_a_torn_journal_is_told(
     with monkeypatch.context() as many:
         many.setattr(control, "status", lambda run: control.RunStatus(run.id, JobState.RUNNING, None, rounds))
         text = look(admin, f"/parts/jobs/{job}/overview").text
-        badges = re.findall(r'<span class="badge (\w+)">', text)
+        badges = re.findall(r'<span class="badge (\w+)"', text)
         assert badges[:3] == ["run", "bad", "good"] and len(badges) == 200
         told = look(admin, f"/parts/jobs/{job}/overview", **{"accept-language": "zh"}).text
         assert seen.text("samples", "zh") in told and seen.text("samples") not in told

@@ -10,10 +10,9 @@ import pytest
 from litestar.response import ServerSentEventMessage
 from sqlalchemy import update
 
-from tests.web.conftest import Person
+from tests.web.conftest import CASE, Person
 from trainmark.run import machine
 from trainmark.store.rundir import RunDir
-from trainmark.testing import synthetic
 from trainmark.web.api import stream_routes
 from trainmark.web.server import Server
 from trainmark.web.service import database, jobs, runs, samples
@@ -21,25 +20,6 @@ from trainmark.web.service.errors import TooMany
 from trainmark.web.service.rules import Rules, SiteRules
 from trainmark.web.service.tables import jobs as table
 from trainmark.web.service.tables import shares
-
-CASE = "mnist:pytorch:cpu:1:1:3"
-
-
-@pytest.fixture
-def measured(server: Server) -> Callable[..., tuple[str, RunDir]]:
-    """`measured(admin, "name", seconds)`: a job that ended, with a run that has figures; its id and its run."""
-
-    def make(who: Person, name: str, seconds: float = 0.1) -> tuple[str, RunDir]:
-        job = who.ask("POST", "/jobs", json={"name": name, "suite": CASE}, status=201).json()["job"]
-        user = 1 if who.name == "admin" else 2
-        shapes = [synthetic.Shape(seconds=seconds, steps=60, noise=0.01)] * 3
-        run = synthetic.write_run(server.home.runs(user), CASE, shapes, load=synthetic.Load())
-        with database.writing(server.engine) as connection:
-            values = {"run": run.id, "state": "SUCCEEDED", "started": 1.0, "ended": 2.0, "reason": ""}
-            connection.execute(update(table).where(table.c.id == job["id"]).values(**values))
-        return job["id"], run
-
-    return make
 
 
 def test_runs_in_pages_and_by_filters(admin: Person, measured: Callable[..., tuple[str, RunDir]]) -> None:

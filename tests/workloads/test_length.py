@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import pytest
 
 from tests.workloads.conftest import RANK_PATH  # puts the programs' own modules on the path
 from trainmark.spec import length as lengths
 from trainmark.spec import suite as suites
+from trainmark.testing import noise
 
 assert RANK_PATH
-from trainmark_length import CAPPED, ENOUGH, LEAST_SECONDS, WARM_UP_STEPS, Length, Measured  # noqa: E402
+from trainmark_length import CAPPED, ENOUGH, LEAST_WARM_UP_STEPS, WARM_UP_STEPS, Length, Measured  # noqa: E402
 
 # The machine that `quick` was sized on, two cores: seconds of a step, and the steps of the recipe.
 STEP = {"resnet50": 0.18, "gpt2": 0.17, "llama": 0.14, "bert": 0.18, "mnist": 0.0105}
 RECIPE = {"resnet50": 64, "gpt2": 70, "llama": 86, "bert": 66, "mnist": 1050}
-# Start of a process; evaluation and counting of operations; a matrix product is timed for about a second anywhere.
-START, AFTERWARDS, PRODUCT = 3.0, 0.7, 1.3
+# The first step of a process, in such steps.
+FIRST = {"resnet50": 4.7, "gpt2": 1.5, "llama": 1.8, "bert": 1.5, "mnist": 4.0}
+# Start of a process; evaluation of a recipe that was finished; counting of operations and what the agent does; a matrix
+# product is timed, and the agent waits, for about so long on any machine.
+START, EVALUATION, AFTERWARDS, ANYWHERE = 3.2, 0.45, 0.45, 1.6
 # No machine starts a process faster than this, or makes a step of Python in less.
 LEAST_START, LEAST_STEP = 0.5, 2e-4
 WITHIN = suites.load(suites.find("quick")).suite.within or 0.0
@@ -28,7 +33,7 @@ BY_TIME = Length(**msgspec.to_builtins(lengths.Length(most=lengths.SHARE_OF_RUN 
 @dataclass
 class Round:
     steps: int
-    # After the warm-up.
+    # After the warm-up that is left out.
     measured_steps: int
     measured_seconds: float
     seconds: float
@@ -48,7 +53,7 @@ def train(step: float, planned: int, start: float, length: Length = BY_TIME, fir
         ahead = measured.steps_ahead(made, clock, clock)
         looks += 1
         if ahead in (ENOUGH, CAPPED):
-            after = made - WARM_UP_STEPS
+            after = made - (WARM_UP_STEPS if clock / made < 1 else LEAST_WARM_UP_STEPS)
             return Round(made, after, after * step, start + clock, looks, ahead == CAPPED)
         assert ahead > 0
         made += ahead
@@ -57,14 +62,16 @@ def train(step: float, planned: int, start: float, length: Length = BY_TIME, fir
 def quick(speed: float) -> tuple[float, dict[str, Round]]:
     """The suite on a machine `speed` times as fast as this one: seconds in all, and a round of each case."""
     suite = suites.load(suites.find("quick")).suite
-    start, afterwards = max(LEAST_START, START / speed), AFTERWARDS / speed + PRODUCT
+    start = max(LEAST_START, START / speed)
     total, found = 0.0, {}
     for block in (1, 2, 3):
         for case in suite.cases:
             name, repeat = case.split(":")[0], int(case.split(":")[-1].partition("@")[0])
             if repeat < block:
                 continue
-            one = train(max(LEAST_STEP, STEP[name] / speed), RECIPE[name], start)
+            step = max(LEAST_STEP, STEP[name] / speed)
+            one = train(step, RECIPE[name], start, first_step=(FIRST[name] - 1) * step)
+            afterwards = (AFTERWARDS + EVALUATION * (one.steps >= RECIPE[name])) / speed + ANYWHERE
             if name in found and total + one.seconds + afterwards > WITHIN:
                 continue
             total, found[name] = total + one.seconds + afterwards, one
@@ -81,14 +88,20 @@ def test_quick_counts_on_machines_of_any_speed_within_five_minutes(speed: float)
         assert one.looks <= 16, "looks are cheap, but few is cheaper"
 
 
-@pytest.mark.parametrize("speed", [0.1, 0.2, 0.4])
-def test_on_slow_machines_the_cap_bites_and_something_is_measured(speed: float) -> None:
+@pytest.mark.parametrize("speed", [0.1, 0.15, 0.2, 0.3, 0.4, 0.5])
+def test_on_slow_machines_the_cap_takes_steps_and_every_figure_still_counts(speed: float) -> None:
+    """Not all of them have 100 steps, which is said; none is so short that it is not to be relied on."""
     total, rounds = quick(speed)
     assert total <= 300 and set(rounds) == set(STEP)
-    slow = [name for name, one in rounds.items() if one.capped]
-    assert slow, "this is what the cap is for"
-    for name in slow:
-        assert rounds[name].measured_seconds >= 0.7 * LEAST_SECONDS and rounds[name].measured_steps >= 4
+    dice = np.random.default_rng(3)
+    for name, one in rounds.items():
+        assert one.measured_seconds >= lengths.SECONDS_MEASURED, f"{name} at {speed}: {one}"
+        # The clock of a window starts with the end of the first step.
+        scored = noise.scored(STEP[name] / speed * np.exp(dice.normal(0, 0.05, one.steps - 1)))
+        short = [flag for flag in scored.flags if flag.reason.code == "window-too-short"]
+        assert not any(flag.severity == "severe" for flag in scored.flags), f"{name} at {speed}: {scored.flags}"
+        assert one.capped or not short
+        assert scored.value("throughput") == pytest.approx(speed / STEP[name], rel=0.06)
 
 
 def test_a_slow_start_takes_nothing_from_a_fast_machine() -> None:

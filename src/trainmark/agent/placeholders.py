@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from typing import Any, Callable
 
@@ -35,6 +34,8 @@ def address(name: str) -> str:
     What a host calls itself may be an address that only it can reach. Then it is the one by which it reaches others;
     nothing is sent to find that out.
     """
+    import socket  # most rounds are on one host and need none
+
     try:
         infos = socket.getaddrinfo(name, None, socket.AF_INET)
         found = sorted({str(info[4][0]) for info in infos})

@@ -29,6 +29,31 @@ _trainmark_runs() {{
 _trainmark_suites() {{ compgen -W "{suites} {cases}" -- "$1"; }}
 _trainmark_cases() {{ compgen -W "{cases}" -- "$1"; }}
 """
+# bash breaks a line into words also at `:` and `=`. The function of shtab gets them as the program does, `--preset=fu`
+# as an option and its value. Of what it finds, bash is given the part behind the last break: all that it replaces.
+_BASH_WORDS = """
+_trainmark() {
+  local -a typed=("${COMP_WORDS[@]:0:COMP_CWORD+1}") COMP_WORDS=()
+  local word joined='' shown="${typed[COMP_CWORD]}"
+  for word in "${typed[@]}"; do
+    if [[ "$word" == '=' && "${COMP_WORDS[-1]}" == --* ]]; then
+      joined='value'
+    elif [[ "$word" == [:=]* || "$joined" == 'part' ]] && ((${#COMP_WORDS[@]})); then
+      COMP_WORDS[-1]+="$word" joined='part'
+      [[ "$word" == [:=]* ]] || joined=''
+    else
+      COMP_WORDS+=("$word") joined=''
+    fi
+  done
+  [[ "$joined" != 'value' ]] || COMP_WORDS+=('')
+  local COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  _shtab_trainmark
+  [[ "$shown" != [:=] ]] || shown=''
+  local before="${COMP_WORDS[-1]%"$shown"}"
+  COMPREPLY=("${COMPREPLY[@]#"$before"}")
+}
+complete -o bashdefault -F _trainmark trainmark
+"""
 _ZSH = """\
 _trainmark_runs() {{ local -a found=(${{TRAINMARK_RUNS:-runs}}/*/manifest.json(N:h:t)); compadd -a found }}
 _trainmark_suites() {{ compadd {suites} {cases} }}
@@ -63,7 +88,8 @@ def call(args: argparse.Namespace) -> int:
 
     offered = {"suites": " ".join(built_in_names()), "cases": " ".join(_cases())}
     functions = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}[args.shell].format(**offered)
-    terminal.out(shtab.complete(_whole_parser(), args.shell, preamble=functions) + "\n")
+    script = shtab.complete(_whole_parser(), args.shell, preamble=functions) + "\n"
+    terminal.out(script + _BASH_WORDS if args.shell == "bash" else script)
     return 0
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -14,24 +12,29 @@ from trainmark.i18n import words
 
 _WIDEST = 100
 _EXAMPLE = re.compile(r"  (\S.*?)(?:(\s{2,})(\S.*))?")
-# East Asian letters take two columns of a terminal, and a line may end behind any of them.
-_WIDE = re.compile("[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]")
+# East Asian letters take two columns of a terminal, and a line may end behind any of them. Compiled where such letters
+# are met: English needs none of it.
+_WIDE = "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]"
 # No line begins with these.
 _CLOSING = tuple("，。；：？！、）》」』”’")
 
 
 def width() -> int:
+    import shutil
+
     return min(_WIDEST, shutil.get_terminal_size().columns) - 2
 
 
 def length(text: str) -> int:
     """Columns that it takes."""
-    return len(text) + len(_WIDE.findall(text))
+    return len(text) if text.isascii() else len(text) + len(re.findall(_WIDE, text))
 
 
 def wrap(text: str, columns: int) -> list[str]:
     """Lines of at most so many columns, where no word is longer."""
-    if not _WIDE.search(text):
+    if text.isascii() or not re.search(_WIDE, text):
+        import textwrap
+
         return textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
     lines, line = [], ""
     for piece in _pieces(" ".join(text.split())):
@@ -45,7 +48,7 @@ def wrap(text: str, columns: int) -> list[str]:
 def _pieces(text: str) -> Iterator[str]:
     """Words with the space behind them, and wide letters one by one."""
     for word in re.findall(r"\S+\s*", text):
-        yield from (piece for piece in re.split(f"({_WIDE.pattern})", word) if piece)
+        yield from (piece for piece in re.split(f"({_WIDE})", word) if piece)
 
 
 def fit(text: str, columns: int, language: str) -> str:

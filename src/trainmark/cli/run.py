@@ -7,7 +7,6 @@ from pathlib import Path
 
 from trainmark.cli import common, drive, fit, terminal, tester
 from trainmark.errors import UserError
-from trainmark.interop.protocol import REGISTRY, Format
 from trainmark.run import planning
 from trainmark.spec import suite_cases
 
@@ -51,6 +50,8 @@ def call(args: argparse.Namespace) -> int:
     run = drive.create(plan, args)
     code = drive.drive(run, plan, args)
     if args.dlperf is not None:
+        from trainmark.interop.protocol import REGISTRY, Format
+
         form: Format = REGISTRY.get("dlperf", "export")
         for file in form.write([run], args.dlperf, {}):
             terminal.err(f"{file}\n")

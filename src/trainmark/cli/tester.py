@@ -122,7 +122,7 @@ def _list(args: argparse.Namespace) -> int:
     from trainmark.report.show import show
     from trainmark.tester import tickets
 
-    rows = tickets.at(args.dir).rows()
+    rows = tickets.at(args.dir).rows(lambda damaged: terminal.err(f"{damaged}\n"))
     if args.json:
         terminal.out(show({"tickets": rows}, "json"))
         return OK

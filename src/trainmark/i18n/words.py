@@ -22,7 +22,6 @@ _FIELD = re.compile(r"\{(\d+)\}")
 _NAMED = re.compile(r"\{[^{}]*\}")
 # An English sentence, beside names and values: a message that would hold one stays English as a whole.
 _PROSE = re.compile(r"(?<![\w/.-])[a-z]{2,} [a-z]{2,}(?![\w/-])")
-_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _LETTERS = re.compile(r"[^A-Za-z]")
 _OWN_WORDS = 8  # letters
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
@@ -69,8 +68,12 @@ def lines(text: str, language: str) -> str:
 def _line(text: str) -> str:
     body = text.strip()
     # What is Chinese already was made of parts.
-    found = _translated(body) or _quoting(body) if not _CHINESE.search(body) and _is_worded(body) else None
+    found = _translated(body) or _quoting(body) if not _is_chinese(body) and _is_worded(body) else None
     return text if found is None else text.replace(body, found)
+
+
+def _is_chinese(text: str) -> bool:
+    return any("\u4e00" <= letter <= "\u9fff" for letter in text)
 
 
 def _is_worded(text: str) -> bool:

@@ -69,7 +69,7 @@ def of_node(folder: Path, token: str, code: int | None) -> Ended:
         lines = None if failure is None else failure.get("last_lines")
         if failure is not None and not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
             failure = {**failure, "last_lines": []}
-        return Ended(result.state, as_reason(result.reason) or "", failure)
+        return Ended(result.state, as_reason(result.reason), failure)
     if code == _NO_ROOM:
         why = reason("disk-full-below", path=str(folder.parent))
         return Ended(JobState.FAILED, why, {"rank": None, "kind": "disk", "last_lines": []})

@@ -63,7 +63,7 @@ class Ended(msgspec.Struct, frozen=True):
     somebody cancelled the job through the site's scheduler, so it is not tried again."""
 
     state: JobState
-    reason: Reason | str = ""
+    reason: Reason | None = None
     failure: dict[str, Any] | None = None
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tarfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from trainmark.errors import SiteError
 from trainmark.plan.records import CasePlan
+
+if TYPE_CHECKING:
+    import tarfile
 
 # What belongs to a program is small; data is read in place on the hosts.
 _MOST = 64 * 2**20
@@ -29,6 +32,8 @@ class Tree(msgspec.Struct, frozen=True):
 
 def pack(roots: tuple[str, ...]) -> Tree:
     """The same files give the same name, whatever their times and owners."""
+    import tarfile  # runs of this machine send no files
+
     out = io.BytesIO()
     places: dict[str, str] = {}
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -59,6 +64,8 @@ def _files(root: Path) -> list[Path]:
 
 
 def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
+    import tarfile
+
     content = file.read_bytes()
     entry = tarfile.TarInfo(name)
     entry.size = len(content)
@@ -68,6 +75,8 @@ def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
 
 def unpack(tree: Tree, folder: Path) -> None:
     """The files below `folder`: whole or not at all, and left alone if they are there."""
+    import tarfile
+
     if folder.is_dir():
         return
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")

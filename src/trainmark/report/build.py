@@ -14,8 +14,7 @@ from trainmark.reasons import EMULATED, Reason, as_reason, listed, reason
 from trainmark.report.make import cache, environment, trained, tries
 from trainmark.report.make.attempt import Scored, question, score_attempt
 from trainmark.report.make.contest import contests
-from trainmark.report.make.study import studies
-from trainmark.report.records import CaseReport, Experiment, Report, RunReport, Share
+from trainmark.report.records import CaseReport, Experiment, Report, RunReport, Share, StudyReport
 from trainmark.run import control
 from trainmark.score.figures.case import measure
 from trainmark.score.figures.flags import of_case, of_round, outlier_runs
@@ -83,7 +82,7 @@ def _report(run: RunDir, manifest: Manifest, past: journal.Read, state: RunState
         environment=environment.groups(manifest),
         diagnoses=_diagnoses(run, state),
         peaks=_peaks(run, manifest, state),
-        studies=studies(manifest.plan.cases, made.cases),
+        studies=_studies(manifest.plan.cases, made.cases),
         goodput=_goodput(run, state),
         contests=contests(manifest.plan, made.cases),
         experiment=_experiment(run, state),
@@ -97,6 +96,14 @@ def _of_manifest(run: RunDir, past: journal.Read) -> list[Reason]:
     if not known or known == {digests.manifest_digest(run.path)}:
         return []
     return [reason("manifest-changed", path=str(run.path / MANIFEST))]
+
+
+def _studies(plans: tuple[CasePlan, ...], cases: list[CaseReport]) -> list[StudyReport]:
+    if not any(plan.studies for plan in plans):
+        return []
+    from trainmark.report.make.study import studies
+
+    return studies(plans, cases)
 
 
 def _diagnoses(run: RunDir, state: RunState) -> list[Diagnosis]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from trainmark.i18n.catalogues import LABELS
@@ -10,7 +9,7 @@ from trainmark.i18n.texts import Joined, Text, label, named
 from trainmark.reasons import as_reason
 from trainmark.report import numbers
 from trainmark.report.charts.records import Row
-from trainmark.report.document import Badge, Inline, Several, Tone
+from trainmark.report.document import Badge, Inline, Tone
 from trainmark.report.records import CaseReport, Report, RunReport
 from trainmark.score.figures.definitions import EVALUATION
 from trainmark.score.records import Flag, Measurement
@@ -101,16 +100,6 @@ def outcome_badge(outcome: str | None) -> Inline:
     return Badge(named("outcome", outcome), tone) if tone else named("outcome", outcome)
 
 
-def outcome_badges(case: CaseReport) -> list[Inline]:
-    """How the windows of the rounds came out: one word when all are alike, else each with its count before it."""
-    counts = Counter(run.outcome for run in case.runs if run.outcome)
-    shown: list[Inline] = [outcome_badge(outcome) for outcome, _ in counts.most_common()]
-    if len(counts) < 2:
-        return shown
-    many = [f"{count} × " for _, count in counts.most_common()]
-    return [Several((before, badge), "") for before, badge in zip(many, shown, strict=True)]
-
-
 def band_badge(case: CaseReport) -> Inline:
     if case.band is None:
         return numbers.NONE
@@ -125,11 +114,6 @@ def band_reason(case: CaseReport) -> Text:
 
 def disturbed(case: CaseReport) -> list[RunReport]:
     return [run for run in case.runs if run.disturbed]
-
-
-def disturbed_text(case: CaseReport) -> str:
-    found = disturbed(case)
-    return f"{len(found)}/{len(case.runs)}" if found else numbers.NONE
 
 
 def remarks(case: CaseReport) -> list[Text]:

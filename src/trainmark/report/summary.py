@@ -10,6 +10,7 @@ from trainmark.reasons import Reason, reason
 from trainmark.report.records import CaseReport, Change, Report, Summary
 from trainmark.score.records import SEVERITIES, Flag
 from trainmark.spec.states import JobState
+from trainmark.spec.suite import built_in_names
 
 _UNFINISHED = (JobState.PENDING, JobState.RUNNING)
 _CUT_OFF = (JobState.LOST, JobState.CANCELLED, JobState.PREEMPTED)
@@ -31,7 +32,7 @@ def of(report: Report, change: Change | None = None) -> Summary:
         results=results,
         cases=len(report.cases),
         change=change,
-        next=_next(report, change),
+        next=_next(report, change, weak=severe > 0),
     )
 
 
@@ -71,8 +72,8 @@ def _trust(report: Report, results: int, severe: int, warned: int) -> str:
     return "weak" if results else "none"
 
 
-def _next(report: Report, change: Change | None) -> list[str]:
-    """Commands to type, the most useful first."""
+def _next(report: Report, change: Change | None, *, weak: bool) -> list[str]:
+    """Commands to type, the most useful first. `weak`: figures are not to be relied on, which makes no baseline."""
     run = report.run
     if report.state in _UNFINISHED:
         return [f"trainmark status {run}", f"trainmark logs -f {run}"]
@@ -82,7 +83,9 @@ def _next(report: Report, change: Change | None) -> list[str]:
     if failed is not None:
         return [f"trainmark logs {run} --case {failed.case}"]
     look = f"trainmark report {run} --format html"
+    if weak and report.suite in built_in_names() and report.imported is None:
+        return [look, f"trainmark run {report.suite}"]
     if change is None:
         whole = report.state is JobState.SUCCEEDED and all(_has_result(case) for case in report.cases)
-        return [look, f"trainmark baseline set {run}"] if whole else [look]
+        return [look, f"trainmark baseline set {run}"] if whole and not weak else [look]
     return [f"trainmark compare {change.baseline} {run}", look]

@@ -235,7 +235,7 @@ class Loop:
             job = self._launcher.submit(request)
         except SiteError as error:
             failure: dict[str, Any] = {"rank": None, "kind": "submit", "last_lines": []}
-            ended = Ended(JobState.FAILED, str(error), failure)
+            ended = Ended(JobState.FAILED, as_reason(str(error)), failure)
             if before is not None and before.state is JobState.LOST:
                 # What was lost is often what cannot be reached now: that is the cause, and the rest follows from it.
                 ended = Ended(JobState.LOST, reason("lost-and-not-begun", lost=before.reason, why=str(error)), failure)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
+from trainmark.reasons import Reason
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -94,7 +96,7 @@ class Columns(msgspec.Struct, frozen=True, eq=False):
     """One attempt: its ranks in order, how many lines there were, and what was passed over."""
 
     ranks: list[RankColumns]
-    warnings: list[str]
+    warnings: list[Reason]
     lines: int
 
 

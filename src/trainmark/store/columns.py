@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from trainmark.reasons import Reason, listed, reason
 from trainmark.spec.columns import MOST_SAMPLES, Columns, Event, RankColumns, Steps
 from trainmark.store.rundir import EVENTS, node_files, node_name
 
@@ -134,7 +135,7 @@ def _table(lines: Sequence[_Line]) -> _Table:
 def read(attempt: Path, world: int | None = None, seen: Callable[[bytes], object] | None = None) -> Columns:
     """All events of an attempt. A record seen twice counts once, a rank outside `world` not. `seen` gets all bytes."""
     ranks: dict[int, RankColumns] = {}
-    warnings: list[str] = []
+    warnings: list[Reason] = []
     lines = 0
     for path in node_files(attempt, EVENTS):
         file = _File()
@@ -142,7 +143,7 @@ def read(attempt: Path, world: int | None = None, seen: Callable[[bytes], object
             file.add(chunk)
         lines += file.lines
         if file.broken:
-            warnings.append(f"{path}: {file.broken} broken line(s) passed over")
+            warnings.append(reason("event-lines-broken", file=str(path), count=file.broken))
         foreign: set[int] = set()
         for rank in _ranks(file, node_name(path.parent)):
             if rank.rank < 0 or (world is not None and rank.rank >= world) or rank.rank in ranks:
@@ -150,8 +151,7 @@ def read(attempt: Path, world: int | None = None, seen: Callable[[bytes], object
             else:
                 ranks[rank.rank] = rank
         if foreign:
-            names = ", ".join(map(str, sorted(foreign)[:5]))
-            warnings.append(f"{path}: passed over records of rank(s) that do not belong there: {names}")
+            warnings.append(reason("events-of-foreign-ranks", file=str(path), ranks=listed(sorted(foreign), 5)))
     return Columns([ranks[number] for number in sorted(ranks)], warnings, lines)
 
 

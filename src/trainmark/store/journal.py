@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from trainmark.errors import UserError
-from trainmark.reasons import Reason
+from trainmark.reasons import Reason, reason
 from trainmark.spec.states import JobState
 from trainmark.store.files import BROKEN, read_bytes, write_all
 
@@ -122,7 +122,7 @@ def write(run_dir: Path, records: list[Record]) -> None:
 
 class Read(msgspec.Struct, frozen=True):
     records: list[Record]
-    warnings: list[str]
+    warnings: list[Reason]
 
 
 def read(run_dir: Path) -> Read:
@@ -135,13 +135,13 @@ def read(run_dir: Path) -> Read:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     records: list[Record] = []
-    warnings: list[str] = []
+    warnings: list[Reason] = []
     for number, line in enumerate(lines, 1):
         record = _decode(line) if line else None
         if record is not None:
             records.append(record)
         elif line:
-            warnings.append(f"{path}: line {number} is torn or not understood, and passed over")
+            warnings.append(reason("journal-line-torn", file=str(path), line=number))
     return Read(list(_valid(records)), warnings)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from trainmark.store.files import decode, write_json
 from trainmark.store.rundir import TESTER, TESTER_SAID, RunDir
 from trainmark.tester.definition import Definition
-from trainmark.tester.tickets import Ticket, Verdict
+from trainmark.tester.tickets import Ticket, TicketVerdict
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Attachment(msgspec.Struct, frozen=True):
 class Said(msgspec.Struct, frozen=True):
     """What the tester answered last: that it has the result, and what it says of it."""
 
-    verdict: Verdict | None = None
+    verdict: TicketVerdict | None = None
     schema: int = 1
 
 

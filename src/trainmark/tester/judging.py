@@ -17,7 +17,7 @@ from trainmark.store.files import BROKEN
 from trainmark.store.rundir import RunDir
 from trainmark.tester import attachment
 from trainmark.tester.definition import Definition, check_changes, expected
-from trainmark.tester.tickets import Issued, Verdict
+from trainmark.tester.tickets import Issued, TicketVerdict
 from trainmark.trust import verify
 from trainmark.trust.bundle import opened
 from trainmark.trust.records import Finding, Verification, fault
@@ -30,7 +30,7 @@ _PLAN_OF_SUBJECT = frozenset(("site", "cases", "peaks", "peaks_file", "suite_tex
 _CASE_OF_SUBJECT = frozenset((*_PATHS, "nodes", "env", "path", "ports", "files", "folder", "peak", "reachable"))
 
 
-def judge(bundle: Path, definition: Definition, issued: Issued, received: float) -> Verdict:
+def judge(bundle: Path, definition: Definition, issued: Issued, received: float) -> TicketVerdict:
     """Never raises for what a subject sent: what cannot be read is a fault."""
     try:
         verification = verify.verify(bundle)
@@ -41,7 +41,7 @@ def judge(bundle: Path, definition: Definition, issued: Issued, received: float)
     except BROKEN as error:
         why = f"{type(error).__name__}: {error}"[:200]
         findings, figures, digest = [fault(reason("run-unreadable", why=why))], [], ""
-    return Verdict(
+    return TicketVerdict(
         ticket=issued.ticket.ticket,
         test=issued.ticket.test,
         bundle=digest,

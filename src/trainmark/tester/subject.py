@@ -28,7 +28,7 @@ from trainmark.tester.attachment import Attachment, Said
 from trainmark.tester.client import Away, Link, RefusedByTester
 from trainmark.tester.definition import Definition, check
 from trainmark.tester.server import Told
-from trainmark.tester.tickets import Heartbeat, Ticket, Verdict
+from trainmark.tester.tickets import Heartbeat, Ticket, TicketVerdict
 from trainmark.trust import keys, pack
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def report(
         attachment.note(run, Said())
         time.sleep(_LOOK_SECONDS)
         answer = _patiently(lambda: link.ask(f"{target}/verdict", {}))
-    said = Said(None if answer["verdict"] is None else msgspec.convert(answer["verdict"], Verdict))
+    said = Said(None if answer["verdict"] is None else msgspec.convert(answer["verdict"], TicketVerdict))
     attachment.note(run, said)
     return said
 

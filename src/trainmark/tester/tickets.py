@@ -17,11 +17,12 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
+from trainmark.agent import private
 from trainmark.agent.digests import of_file
 from trainmark.errors import UserError
 from trainmark.reasons import reason
 from trainmark.run.planning import random_seed
-from trainmark.store.files import decode, make_folders, write_json
+from trainmark.store.files import Damaged, decode, write_json
 from trainmark.tester.definition import Limits
 from trainmark.tester.messages import Refused
 from trainmark.trust.records import Finding
@@ -73,7 +74,7 @@ class Heard(msgspec.Struct, frozen=True):
     beat: Heartbeat
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class TicketVerdict(msgspec.Struct, frozen=True):
     """What the tester says of a result. `figures`: as the tester computed them from the events."""
 
     ticket: str
@@ -91,7 +92,7 @@ class Row(msgspec.Struct, frozen=True):
     issued: Issued
     heard: Heard | None
     received: bool
-    verdict: Verdict | None
+    verdict: TicketVerdict | None
 
 
 class Tickets:
@@ -100,22 +101,28 @@ class Tickets:
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self.folder, self.clock = folder, clock
         self._lock = threading.Lock()
-        for one in (folder, folder / _TICKETS):
-            if not one.is_dir():
-                make_folders(one.absolute())
-                one.chmod(0o700)
+        for one in (folder.absolute(), folder.absolute() / _TICKETS):
+            try:
+                private.keep_folder(str(one))
+            except OSError as error:
+                raise UserError(f"--dir {one}: cannot be used: {error.strerror}") from None
 
-    def rows(self) -> list[Row]:
-        """Oldest first."""
-        found = [self.row(one.name) for one in (self.folder / _TICKETS).iterdir() if (one / _TICKET).is_file()]
-        return sorted((row for row in found if row is not None), key=lambda row: row.issued.ticket.issued)
+    def rows(self, broken: Callable[[Damaged], None] = lambda _: None) -> list[Row]:
+        """Oldest first. A ticket that cannot be read is told to `broken`, and hides no other."""
+        found = []
+        for one in (self.folder / _TICKETS).iterdir():
+            try:
+                found += [row for row in (self.row(one.name),) if row is not None]
+            except Damaged as damaged:
+                broken(damaged)
+        return sorted(found, key=lambda row: row.issued.ticket.issued)
 
     def row(self, ticket: str) -> Row | None:
         folder = self._place(ticket)
         issued = _read(folder / _TICKET, Issued)
         if issued is None:
             return None
-        heard, verdict = _read(folder / _HEARD, Heard), _read(folder / _VERDICT, Verdict)
+        heard, verdict = _heard(folder / _HEARD), _read(folder / _VERDICT, TicketVerdict)
         return Row(issued, heard, (folder / RESULT).is_file(), verdict)
 
     def take(self, subject: str, asked: str, test: str, limits: Limits) -> Ticket:
@@ -148,7 +155,7 @@ class Tickets:
     def beat(self, row: Row, beat: Heartbeat) -> None:
         now, file = self.clock(), self._place(row.issued.ticket.ticket) / _HEARD
         with self._lock:
-            last = _read(file, Heard)
+            last = _heard(file)
             silence = max(last.silence, now - last.last) if last is not None else 0.0
             count, first = (last.count + 1, last.first) if last is not None else (1, now)
             write_json(file, Heard(count, first, now, silence, beat))
@@ -189,7 +196,7 @@ class Tickets:
             write_json(self.tries(ticket), before + 1, durable=True)
         return before < most
 
-    def conclude(self, verdict: Verdict) -> None:
+    def conclude(self, verdict: TicketVerdict) -> None:
         write_json(self._place(verdict.ticket) / _VERDICT, verdict, durable=True)
         self.tries(verdict.ticket).unlink(missing_ok=True)
 
@@ -217,4 +224,12 @@ def _read(path: Path, kind: type[T]) -> T | None:
     try:
         return decode(path, kind)
     except FileNotFoundError:
+        return None
+
+
+def _heard(path: Path) -> Heard | None:
+    """It is not forced to the disk, so a power failure may leave half of it: then heartbeats are counted anew."""
+    try:
+        return _read(path, Heard)
+    except Damaged:
         return None

@@ -35,15 +35,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 def entry(manifest: Manifest, bundle: str, checked: Verification) -> Entry:
     valid = [one for one in checked.signatures if one.valid and one.role in ("maker", keyless.ROLE)]
     maker = next((one for one in valid if one.name is not None), valid[0])
+    trusted = maker.name is not None
+    return of_run(manifest, bundle, maker.name or maker.key[:16], trusted=trusted, remarks=len(checked.findings))
+
+
+def of_run(manifest: Manifest, bundle: str, maker: str, *, trusted: bool = True, remarks: int = 0) -> Entry:
+    """`bundle`: what its proof is found by."""
     return Entry(
         case="",
         system=_system(manifest),
         bundle=bundle,
         run=manifest.run,
         created=manifest.created,
-        remarks=len(checked.findings),
-        maker=maker.name or maker.key[:16],
-        trusted=maker.name is not None,
+        remarks=remarks,
+        maker=maker,
+        trusted=trusted,
     )
 
 

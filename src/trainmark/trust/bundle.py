@@ -42,13 +42,6 @@ class OpenBundle(msgspec.Struct, frozen=True):
         return {name: (self.folder / name).read_bytes() for name in self.members if name.startswith(SIGNATURES)}
 
 
-def is_bundle(path: Path) -> bool:
-    """By its first bytes: those of zstd."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        return path.is_file() and file.read(4) == b"\x28\xb5\x2f\xfd"
-    return False
-
-
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[OpenBundle]:
     """UserError when it is no bundle of a version that can be read."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from trainmark.plan.records import CasePlan, RoundRef
-from trainmark.reasons import listed, reason
+from trainmark.reasons import Reason, listed, reason
 from trainmark.report.make.attempt import question
 from trainmark.report.records import Report
 from trainmark.spec.columns import Columns, is_number
@@ -87,7 +87,9 @@ class RunChecks:
     def completeness(self) -> Iterator[Finding]:
         plan = self.manifest.plan
         for warning in self.past.warnings:
-            yield remark(reason("journal-torn", what=Path(warning).name), self.run.id)
+            # Without the folder, which is another's.
+            torn = {**warning.arguments, "file": Path(warning.arguments["file"]).name}
+            yield remark(reason("journal-torn", what=Reason(warning.code, torn)), self.run.id)
         yield from self._as_planned()
         pending, begun = [], set()
         for number, ref in enumerate(plan.order):

@@ -13,7 +13,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -113,19 +113,19 @@ def _entries(
                 continue
             report, about = build.build(run), entry(manifest, path.name, checked)
             if manifest.plan.kind == "benchmark":
-                rows += [row for case in report.cases for row in _row(case, manifest, about)]
+                rows += [row for case in report.cases if (row := row_of(case, manifest, about)) is not None]
             elif found := scores.scored(report, manifest, about):
                 experiments += found
                 scores.write(manifest, site)
     return rows, experiments
 
 
-def _row(case: CaseReport, manifest: Manifest, about: Entry) -> list[Row]:
+def row_of(case: CaseReport, manifest: Manifest, about: Entry) -> Row | None:
     """None for a case that has no speed."""
     speed = case.measurements.get("throughput")
     plan = next(one for one in manifest.plan.cases if one.case == case.case)
     if speed is None or speed.value is None:
-        return []
+        return None
     per_sample = case.measurements.get("energy_per_sample")
     price = manifest.plan.site.price
     emulated = any(flag.reason.code == EMULATED for flag in case.flags)
@@ -133,27 +133,25 @@ def _row(case: CaseReport, manifest: Manifest, about: Entry) -> list[Row]:
         "case": plan.identity.replace(":*", f":{plan.id.repeat}", 1),
         "system": about.system + (" (emulated)" if emulated else ""),
     }
-    return [
-        Row(
-            **shared(about) | own,
-            question=f"{plan.workload} {case.preset}",
-            unit=speed.unit,
-            framework=plan.framework,
-            device=plan.device,
-            nodes=plan.id.nnodes,
-            procs=plan.id.nproc,
-            division=case.division,
-            dtype=str(plan.params.get("dtype", numbers.NONE)),
-            value=speed.value,
-            ci_low=speed.ci_low,
-            ci_high=speed.ci_high,
-            inputs=list(speed.inputs),
-            efficiency=_value(case, "mfu") or _value(case, "matmul_fraction"),
-            energy=None if per_sample is None else per_sample.value,
-            price=None if price is None else 3600 * speed.value / price.per_hour,
-            currency="" if price is None else price.currency,
-        )
-    ]
+    return Row(
+        **shared(about) | own,
+        question=f"{plan.workload} {case.preset}",
+        unit=speed.unit,
+        framework=plan.framework,
+        device=plan.device,
+        nodes=plan.id.nnodes,
+        procs=plan.id.nproc,
+        division=case.division,
+        dtype=str(plan.params.get("dtype", numbers.NONE)),
+        value=speed.value,
+        ci_low=speed.ci_low,
+        ci_high=speed.ci_high,
+        inputs=list(speed.inputs),
+        efficiency=_value(case, "mfu") or _value(case, "matmul_fraction"),
+        energy=None if per_sample is None else per_sample.value,
+        price=None if price is None else 3600 * speed.value / price.per_hour,
+        currency="" if price is None else price.currency,
+    )
 
 
 def _value(case: CaseReport, name: str) -> float | None:
@@ -174,19 +172,13 @@ def places(rows: Sequence[Row]) -> list[int]:
 
 
 def page_of(rows: Sequence[Row], title: str, experiments: Sequence[Scored] = ()) -> doc.Document:
-    lines: list[list[doc.Inline]] = []
-    for question, unit in sorted({(row.question, row.unit) for row in rows}):
-        mine = sorted((row for row in rows if (row.question, row.unit) == (question, unit)), key=lambda row: -row.value)
-        found = places(mine)
-        lines += [_cells(row, place, found.count(place) > 1) for row, place in zip(mine, found, strict=True)]
     every: list[Entry] = [*rows, *experiments]
     counts: list[tuple[Text, doc.Inline]] = [
-        (label("board.results"), str(len(every))),
-        (label("board.workloads"), str(len({row.question for row in rows}))),
-        (label("board.systems"), str(len({row.system for row in every}))),
+        *_counts(rows, experiments),
         (label("board.bundles"), str(len({row.bundle for row in every}))),
     ]
     feeds = doc.Several((doc.Reference("JSON", "feed.json"), doc.Reference("RSS", "feed.xml")))
+    lines = _lines(rows, proof)
     facts: list[tuple[Text, doc.Inline]] = [*_in_common(lines), (label("board.feeds"), feeds)]
     blocks: list[doc.Block] = [doc.Facts(counts, style="tiles")]
     if rows:
@@ -195,6 +187,38 @@ def page_of(rows: Sequence[Row], title: str, experiments: Sequence[Scored] = ())
     if not every:
         blocks.append(doc.Paragraph(label("board.empty")))
     return doc.Document(title, label("board.kind"), title, blocks, facts=facts)
+
+
+def page_of_runs(rows: Sequence[Row], title: str, proof: Callable[[Row], doc.Inline]) -> doc.Document:
+    """The same of runs that no bundle was made of. `proof`: where a row can be looked at."""
+    lines = _lines(rows, proof)
+    blocks: list[doc.Block] = [
+        doc.Facts(_counts(rows), style="tiles"),
+        _table(lines),
+        doc.Paragraph(label("board.how_runs"), small=True),
+    ]
+    return doc.Document(title, label("board.kind"), title, blocks, facts=_in_common(lines))
+
+
+def _counts(rows: Sequence[Row], experiments: Sequence[Scored] = ()) -> list[tuple[Text, doc.Inline]]:
+    every: list[Entry] = [*rows, *experiments]
+    return [
+        (label("board.results"), str(len(every))),
+        (label("board.workloads"), str(len({row.question for row in rows}))),
+        (label("board.systems"), str(len({row.system for row in every}))),
+    ]
+
+
+def _lines(rows: Sequence[Row], proof: Callable[[Row], doc.Inline]) -> list[list[doc.Inline]]:
+    """Of each question, the fastest first."""
+    found: list[list[doc.Inline]] = []
+    for question, unit in sorted({(row.question, row.unit) for row in rows}):
+        mine = sorted((row for row in rows if (row.question, row.unit) == (question, unit)), key=lambda row: -row.value)
+        taken = places(mine)
+        found += [
+            _cells(row, place, taken.count(place) > 1, proof(row)) for row, place in zip(mine, taken, strict=True)
+        ]
+    return found
 
 
 def _in_common(rows: list[list[doc.Inline]]) -> list[tuple[Text, doc.Inline]]:
@@ -239,7 +263,7 @@ _COLUMNS = [
 ]
 
 
-def _cells(row: Row, place: int, shared: bool) -> list[doc.Inline]:
+def _cells(row: Row, place: int, shared: bool, proof: doc.Inline) -> list[doc.Inline]:
     ends = [numbers.number(one) for one in (row.ci_low, row.ci_high) if one is not None]
     return [
         row.question,
@@ -254,7 +278,7 @@ def _cells(row: Row, place: int, shared: bool) -> list[doc.Inline]:
         _optional(row.efficiency, "fraction"),
         _optional(row.energy, "J"),
         numbers.NONE if row.price is None else f"{numbers.number(row.price)} / {row.currency}",
-        proof(row),
+        proof,
         doc.Fold(label("board.command"), [("", reproduce(row))]),
     ]
 

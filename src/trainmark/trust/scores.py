@@ -23,7 +23,7 @@ from trainmark.trust.board_entry import Entry, proof, shared
 FOLDER = "experiments"
 KIND = "automl"
 # Where these lay on the machine that made the bundle, or who made it: of no use to anybody else.
-_NOT_TOLD = ("author", "ledger", "weights", "val_data", "init_models", "start")
+_NOT_TOLD = ("author", "ledger", "weights", "val_data", "init_models")
 _UNITS = {"regulated_score": "FLOPS", "score": "FLOPS", "error": "fraction", "experiment_seconds": "s"}
 
 
@@ -132,8 +132,12 @@ def files(manifest: Manifest) -> dict[str, str]:
     kept = {name: value for name, value in told.items() if name not in _NOT_TOLD}
     # The name of a data set stays; a folder is looked for beside the file.
     kept["data"] = f"./{Path(data).name}" if "/" in data else data
-    made = {f"start-{number}.json": graph + "\n" for number, graph in enumerate(graphs)}
-    kept["init_models"] = list(made)
+    # A network that is made by its name is named; others came from files, and are files again.
+    made: dict[str, str] = {}
+    if told.get("init_models") or str(told.get("start")).endswith(".json"):
+        made = {f"start-{number}.json": graph + "\n" for number, graph in enumerate(graphs)}
+        kept["init_models"] = list(made)
+        kept.pop("start", None)
     return {**made, "experiment.yaml": yaml.safe_dump(kept, sort_keys=False, allow_unicode=True)}
 
 

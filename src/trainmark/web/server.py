@@ -10,7 +10,9 @@ from sqlalchemy import Engine
 
 from trainmark.web.home import Home
 from trainmark.web.service import database
+from trainmark.web.service.figures import Figures
 from trainmark.web.service.rules import Rules, load_rules
+from trainmark.web.service.search import Searches
 
 if TYPE_CHECKING:
     from trainmark.web.queue.keeper import Keeper
@@ -45,6 +47,10 @@ class Server:
         self.key = key
         # None: nobody looks after the queue, as in tests of other things.
         self.keeper: Keeper | None = None
+        # Of runs that have ended, for the leaderboard.
+        self.figures = Figures(home.path / "figures.jsonl")
+        # AutoML experiments that somebody looks at.
+        self.searches = Searches()
         # Connections that follow something.
         self.followers = 0
         # Of providers of identities, by issuer: until when it is believed, and what it says.

@@ -14,6 +14,9 @@ HOUR = 3600.0
 BITS = {"fp32": 32, "tf32": 19, "bf16": 16, "fp16": 16}
 
 
+Metric = Literal["accuracy", "loss"]
+
+
 class RuleSet(msgspec.Struct, frozen=True):
     """What an experiment must have reached, and how it is reported."""
 
@@ -34,6 +37,8 @@ class RuleSet(msgspec.Struct, frozen=True):
     images: tuple[int, int, int] | None = None
     # Whether a score can be valid at all.
     counts: bool = True
+    # What the error is made of: 1 − accuracy, or loss ÷ ln(classes); `accuracy` above is 1 − that error.
+    metric: Metric = "accuracy"
 
 
 IMAGENET = (1_281_167, 50_000, 1000)
@@ -69,6 +74,15 @@ RULES = {
         report_after=20.0,
         interval=10.0,
     ),
+    "demo-loss": RuleSet(
+        "demo-loss",
+        "trainmark's own, for texts and images: error by loss of at most 60 %, 2 minutes",
+        accuracy=0.40,
+        seconds=120.0,
+        report_after=20.0,
+        interval=10.0,
+        metric="loss",
+    ),
     "none": RuleSet(
         "none",
         "no rules: for speed alone, never valid",
@@ -94,7 +108,7 @@ class Facts(msgspec.Struct, frozen=True):
     batches: tuple[tuple[int, float | None], ...] = ()
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RuleVerdict(msgspec.Struct, frozen=True):
     """One rule: whether it was met (None: it has nothing to be held against), and what was found."""
 
     rule: str
@@ -103,31 +117,25 @@ class Verdict(msgspec.Struct, frozen=True):
     found: Reason | list[Reason]
 
 
-def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
+def judge(rules: RuleSet, facts: Facts) -> list[RuleVerdict]:
     """Every rule of the set. The score is valid when none was missed."""
     if not rules.counts:
-        return [Verdict("rules", False, reason("automl-rules-wanted"), reason("automl-rules-none"))]
+        return [RuleVerdict("rules", False, reason("automl-rules-wanted"), reason("automl-rules-none"))]
     narrow = sorted({BITS.get(dtype, 0) for dtype in facts.dtypes})
     data = reason("automl-data-synthetic" if facts.synthetic else "automl-data-real")
-    accuracy = reason("automl-accuracy-found", percent=100 * facts.accuracy)
     dtypes = reason("automl-precision-found", dtypes=list(facts.dtypes))
     # A number format that no file tells is held against nobody.
     unknown = bool(facts.dtypes) and not any(facts.dtypes)
     verdicts = [
-        Verdict("data", not facts.synthetic, reason("automl-data-wanted"), data),
-        Verdict(
-            "accuracy",
-            facts.accuracy >= rules.accuracy,
-            reason("automl-accuracy-wanted", percent=100 * rules.accuracy),
-            accuracy,
-        ),
-        Verdict(
+        RuleVerdict("data", not facts.synthetic, reason("automl-data-wanted"), data),
+        _reached(rules, facts.accuracy),
+        RuleVerdict(
             "time",
             facts.seconds >= rules.seconds,
             reason("automl-time-wanted", time=_time(rules.seconds)),
             _time(facts.seconds),
         ),
-        Verdict(
+        RuleVerdict(
             "precision",
             None if unknown else bool(narrow) and narrow[0] >= rules.bits,
             reason("automl-precision-wanted", bits=rules.bits),
@@ -143,11 +151,22 @@ def judge(rules: RuleSet, facts: Facts) -> list[Verdict]:
     return verdicts
 
 
-def _data_set(wanted: tuple[int, int, int], images: Sequence[tuple[int, int, int]]) -> Verdict:
+def _reached(rules: RuleSet, accuracy: float) -> RuleVerdict:
+    met = accuracy >= rules.accuracy
+    if rules.metric == "loss":
+        wanted = reason("automl-error-wanted", percent=100 * (1 - rules.accuracy))
+        return RuleVerdict("error", met, wanted, reason("automl-error-found", percent=100 * (1 - accuracy)))
+    wanted = reason("automl-accuracy-wanted", percent=100 * rules.accuracy)
+    return RuleVerdict("accuracy", met, wanted, reason("automl-accuracy-found", percent=100 * accuracy))
+
+
+def _data_set(wanted: tuple[int, int, int], images: Sequence[tuple[int, int, int]]) -> RuleVerdict:
     known = [_images(found) for found in images if all(found)]
     met = all(found == wanted for found in images) if len(known) == len(images) else None
     found = known or reason("automl-images-unknown" if images else "automl-nothing-trained")
-    return Verdict("data-set", met if images else False, reason("automl-images-wanted", images=_images(wanted)), found)
+    return RuleVerdict(
+        "data-set", met if images else False, reason("automl-images-wanted", images=_images(wanted)), found
+    )
 
 
 def _images(found: tuple[int, int, int]) -> Reason:
@@ -155,15 +174,15 @@ def _images(found: tuple[int, int, int]) -> Reason:
     return reason("automl-images", train=train, test=test, classes=classes)
 
 
-def _batch(per_gib: float, batches: Sequence[tuple[int, float | None]]) -> Verdict:
+def _batch(per_gib: float, batches: Sequence[tuple[int, float | None]]) -> RuleVerdict:
     known = [(batch, round(memory) * per_gib) for batch, memory in batches if memory is not None]
     wanted = reason("automl-batch-wanted", per_gib=per_gib)
     if not known:
-        return Verdict("batch", None, wanted, reason("automl-no-device-memory"))
+        return RuleVerdict("batch", None, wanted, reason("automl-no-device-memory"))
     # AIPerf takes the smallest device and whole GiB; one GiB more or less is how vendors count.
     wrong = dict.fromkeys((batch, right) for batch, right in known if abs(batch - right) > per_gib)
     found = [reason("automl-batch-wrong", batch=batch, right=right) for batch, right in wrong]
-    return Verdict("batch", not found, wanted, found or reason("automl-batch-met"))
+    return RuleVerdict("batch", not found, wanted, found or reason("automl-batch-met"))
 
 
 def _time(seconds: float) -> Reason:

@@ -43,23 +43,28 @@ from trainmark.store.state import RunState
 
 if TYPE_CHECKING:
     from trainmark.automl.experiment.monitoring import Series
+    from trainmark.report.document import Document
 
 FOLDER = "automl"
 _FAILED = (JobState.FAILED, JobState.LOST, JobState.TIMEOUT, JobState.INVALID)
 SUCCEED, FAILED = "Report_Succeed.html", "Report_Failed.html"
-DEMO = Path(__file__).resolve().parents[1] / "demo" / "experiment.yaml"
+# Experiments of ours, by name.
+DEMOS = {
+    name: Path(__file__).resolve().parents[1] / "demo" / file
+    for name, file in (("demo", "experiment.yaml"), ("demo-vit", "vit.yaml"), ("demo-text", "text.yaml"))
+}
 # Logs of a run: everything that is text. Checkpoints and weights stay where they are.
 _LOGS = ("run.log", "journal.jsonl", "manifest.json", "automl/ledger.log", "automl/graphs/*.json")
 _NODE_LOGS = ("*.out.log", "agent.log", "result.json", "facts.json", "events.jsonl", "samples.jsonl")
 
 
 def read(path: Path, rules: str | None = None) -> tuple[Experiment, list[str]]:
-    """An experiment of ours, `demo`, or AAH's, translated, and what was changed. `rules`: another rule set than the
-    file says."""
+    """An experiment of ours, one of the demos by its name, or AAH's, translated, and what was changed. `rules`: another
+    rule set than the file says."""
     from trainmark.automl.aah import config as aah
 
-    if str(path) == "demo" and not path.exists():
-        path = DEMO
+    if str(path) in DEMOS and not path.exists():
+        path = DEMOS[str(path)]
     if aah.is_theirs(path):
         experiment, notes = aah.read(path)
         return (aah.with_rules(experiment, rules) if rules else experiment), notes
@@ -208,10 +213,20 @@ def check_reportable(found: Result, least: float) -> None:
 
 def write_results(run: RunDir, found: Result, out: Path, language: str | None = None) -> Path:
     """The page, `results.txt` and `results.json`. A page of an earlier verdict does not stay beside it."""
+    return write_page(found, out, _monitored(run, found), _best_graph(run, found), language)
+
+
+def document_of(run: RunDir, found: Result) -> Document:
+    """The page as a document, with its charts and the best network."""
+    from trainmark.automl.experiment.document import document
+
+    return document(found, _monitored(run, found), _best_graph(run, found))
+
+
+def _monitored(run: RunDir, found: Result) -> list[Series]:
     from trainmark.automl.experiment import monitoring
 
-    nodes = monitoring.read(run, found.start, found.seconds) if found.start is not None else []
-    return write_page(found, out, nodes, _best_graph(run, found), language)
+    return monitoring.read(run, found.start, found.seconds) if found.start is not None else []
 
 
 def write_page(
@@ -253,7 +268,7 @@ def gather_logs(run: RunDir, target: Path) -> None:
         shutil.copyfile(path, place)
 
 
-def save_network(run: RunDir, number: int | None, out: Path) -> TrialRow:
+def save_network(run: RunDir, number: int | None, out: Path) -> tuple[Result, TrialRow]:
     """The network of a trial, of the best without a number: `model.py` and `weights.pt`, which need torch alone,
     `graph.json` and `trial.json`."""
     from trainmark.automl.graph import network
@@ -275,4 +290,4 @@ def save_network(run: RunDir, number: int | None, out: Path) -> TrialRow:
         raise UserError(f"the weights of trial {trial.number} are not kept, only those of the best {most}")
     network.save(files.graph(entry.file, entry.graph), weights, out)
     (out / "trial.json").write_bytes(msgspec.json.encode(trial) + b"\n")
-    return trial
+    return found, trial

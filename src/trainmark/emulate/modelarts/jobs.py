@@ -17,7 +17,7 @@ ENDED = ("Completed", "Failed", "Terminated", "Abnormal")
 _LOOK_SECONDS = 0.05
 
 
-class Job:
+class EmulatedJob:
     """`record` is what the service shows of it."""
 
     def __init__(self, body: dict[str, Any], cards: int, start: Start) -> None:
@@ -53,7 +53,7 @@ class Jobs:
         """`quota`: how many nodes may be in use at once before a new job is refused; 0: no such limit."""
         self.nodes, self.quota = nodes, quota
         self._objects, self._folder, self._faults, self._upload_seconds = objects, folder, faults, upload_seconds
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, EmulatedJob] = {}
         self._free = nodes
         self._room = threading.Condition()
         self._threads: list[threading.Thread] = []
@@ -62,25 +62,25 @@ class Jobs:
 
     # ---- what the service does with them
 
-    def create(self, job: Job) -> None:
+    def create(self, job: EmulatedJob) -> None:
         with self._room:
             self._jobs[job.id] = job
         thread = threading.Thread(target=self._run, args=(job,), name=f"job-{job.id}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def get(self, identifier: str) -> Job | None:
+    def get(self, identifier: str) -> EmulatedJob | None:
         found = self._jobs.get(identifier)
         return None if found is None or found.deleted else found
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[EmulatedJob]:
         with self._room:
             return [job for job in self._jobs.values() if not job.deleted]
 
     def in_use(self) -> int:
         return sum(job.nodes for job in self.all() if job.phase not in ENDED)
 
-    def stop(self, job: Job) -> bool:
+    def stop(self, job: EmulatedJob) -> bool:
         """False for one that has ended."""
         with self._room:
             if job.phase in (*ENDED, "Terminating"):
@@ -99,7 +99,7 @@ class Jobs:
 
     # ---- one job
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: EmulatedJob) -> None:
         folder = self._folder / job.id
         folder.mkdir()
         job.log_dir = folder
@@ -127,7 +127,7 @@ class Jobs:
                 self._free += job.nodes
                 self._room.notify_all()
 
-    def _await_room(self, job: Job) -> bool:
+    def _await_room(self, job: EmulatedJob) -> bool:
         with self._room:
             if not job.stop.is_set():
                 job.to("Pending")
@@ -138,7 +138,7 @@ class Jobs:
             self._free -= job.nodes
             return True
 
-    def _train(self, job: Job, workers: list[Worker]) -> None:
+    def _train(self, job: EmulatedJob, workers: list[Worker]) -> None:
         log_url = ((job.record["spec"].get("log_export_path") or {}).get("obs_url")) or None
         tasks = [f"worker-{worker.place.index}" for worker in workers]
         job.record["status"] = {**job.record["status"], "tasks": tasks}
@@ -170,7 +170,9 @@ class Jobs:
         if lost and not job.stop.is_set():
             job.record["status"]["secondary_phase"] = "Lost"
 
-    def _follow(self, job: Job, workers: list[Worker], failed: dict[int, tuple[int, str]], log_url: str | None) -> None:
+    def _follow(
+        self, job: EmulatedJob, workers: list[Worker], failed: dict[int, tuple[int, str]], log_url: str | None
+    ) -> None:
         """Until no process runs. One that ended badly ends all."""
         began = uploaded = time.monotonic()
         lose = self._faults.lose_node
@@ -195,7 +197,7 @@ class Jobs:
                 return
             time.sleep(_LOOK_SECONDS)
 
-    def _duration(self, job: Job) -> int:
+    def _duration(self, job: EmulatedJob) -> int:
         return max(0, _now() - int(job.record["status"].get("start_time") or _now()))
 
 

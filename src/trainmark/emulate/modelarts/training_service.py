@@ -8,7 +8,7 @@ from typing import Any
 
 from trainmark.emulate.modelarts import job_fields
 from trainmark.emulate.modelarts.answers import Answer, ApiError, of_json
-from trainmark.emulate.modelarts.jobs import ENDED, Job, Jobs
+from trainmark.emulate.modelarts.jobs import ENDED, EmulatedJob, Jobs
 from trainmark.emulate.modelarts.objects import Objects, StoreError
 from trainmark.emulate.modelarts.signatures import Signed
 from trainmark.emulate.modelarts.worker import Start, place_of
@@ -63,7 +63,7 @@ class TrainingService:
         self._jobs.create(job)
         return of_json(201, job.record)
 
-    def _checked(self, body: Any) -> Job:
+    def _checked(self, body: Any) -> EmulatedJob:
         metadata, algorithm, spec = (body.get(part) or {} for part in ("metadata", "algorithm", "spec"))
         if body.get("kind") != "job" or not _NAME.match(str(metadata.get("name", ""))):
             raise ApiError(400, "ModelArts.2700", "kind must be job, and its name 1 to 64 letters, digits, _ and -")
@@ -78,7 +78,7 @@ class TrainingService:
             raise ApiError(400, "ModelArts.2765", f"1 to {self._jobs.nodes} nodes can be had")
         start = self._start(algorithm)
         self._check_places(algorithm, spec)
-        return Job(body, known[flavor], start)
+        return EmulatedJob(body, known[flavor], start)
 
     def _start(self, algorithm: dict[str, Any]) -> Start:
         engine = algorithm.get("engine") or {}
@@ -184,7 +184,7 @@ class TrainingService:
             return self._preview(job, rest[1])
         raise ApiError(404, "APIG.0101", "The API does not exist or has not been published")
 
-    def _act(self, job: Job, body: Any) -> Answer:
+    def _act(self, job: EmulatedJob, body: Any) -> Answer:
         job_fields.check(body, "JobActionType")
         if (body or {}).get("action_type") != "terminate":
             raise ApiError(400, "ModelArts.0102", "action_type: terminate is the only one")
@@ -192,7 +192,7 @@ class TrainingService:
             raise ApiError(400, "ModelArts.2707", f"the job is {job.phase} and cannot be stopped")
         return of_json(202, job.record)
 
-    def _preview(self, job: Job, task: str) -> Answer:
+    def _preview(self, job: EmulatedJob, task: str) -> Answer:
         if task not in job.record["status"]["tasks"] or job.log_dir is None:
             raise ApiError(404, "ModelArts.2711", f"there is no task {task}")
         path = job.log_dir / task / f"modelarts-job-{job.id}-{task}.log"
@@ -210,7 +210,7 @@ def _body(request: Signed) -> Any:
         raise ApiError(400, "ModelArts.0101", "the body is not JSON") from None
 
 
-def _matches(job: Job, one: dict[str, Any]) -> bool:
+def _matches(job: EmulatedJob, one: dict[str, Any]) -> bool:
     fields = {"name": job.name, "phase": job.phase, "id": job.id}
     value, wanted = fields.get(str(one.get("key"))), [str(text) for text in one.get("value") or ()]
     if value is None:

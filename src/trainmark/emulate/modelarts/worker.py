@@ -189,7 +189,7 @@ class Worker:
 
     def _with_packages(self, environment: dict[str, str]) -> dict[str, str]:
         target = self._folder / "packages"
-        argv = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--target", str(target)]
+        argv = [sys.executable, "-P", "-m", "pip", "install", "--disable-pip-version-check", "--target", str(target)]
         with self.log.open("ab") as log:
             done = subprocess.run(
                 [*argv, "-r", str(self.code / _REQUIREMENTS)], env=environment, stdout=log, stderr=log, check=False

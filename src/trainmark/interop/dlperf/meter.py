@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Callable, Sequence
 
-from trainmark.interop.dlperf.scripts import Job, Script, epochs, thousand
+from trainmark.interop.dlperf.scripts import DlPerfJob, Script, epochs, thousand
 from trainmark.interop.reading.patterns import LONGEST_RECORD, seconds_of
 
 _PER_STEP = {"paddle-resnet50"}
@@ -16,7 +16,7 @@ _ROUNDED = {"arcface", "partialfc"}
 class Meter:
     """Counts one log's lines as the script does, and computes its number."""
 
-    def __init__(self, script: Script, warmup: int, train: int, job: Job) -> None:
+    def __init__(self, script: Script, warmup: int, train: int, job: DlPerfJob) -> None:
         self._script, self._warmup, self._train, self._job = script, warmup, train, job
         self._value = re.compile(script.value)
         self._index = re.compile(script.index) if script.index else None

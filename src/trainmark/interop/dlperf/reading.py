@@ -11,7 +11,7 @@ from trainmark.errors import UserError
 from trainmark.interop.dlperf import names, own_log
 from trainmark.interop.dlperf.meter import Meter
 from trainmark.interop.dlperf.result import Speed
-from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, Job, Script
+from trainmark.interop.dlperf.scripts import BY_SCRIPT, TABLE, Crash, DlPerfJob, Script
 from trainmark.interop.reading.patterns import LineReader
 from trainmark.interop.reading.records import (
     UNKNOWN,
@@ -26,6 +26,7 @@ from trainmark.interop.reading.records import (
     clean,
     number,
     tidy,
+    wrong_loss,
 )
 from trainmark.interop.reading.source import Lines
 from trainmark.interop.reading.steps import Follower, Odd, Progress
@@ -85,6 +86,8 @@ class LogReader:
         self._own: own_log.Head | None = None
         # Of HugeCTR: each evaluation's AUC with the loss before it.
         self._pairs: list[tuple[str, str]] = []
+        # Where a loss first was no finite number.
+        self._wrong: str | None = None
 
     def items(self) -> Iterator[Item]:
         name = names.parse(self._file, self._options)
@@ -101,7 +104,7 @@ class LogReader:
             text = "its name is not MODEL_bN_DTYPE_REPEAT.log; say --batch-size-per-device"
             yield Flag("no batch", self._file.name, text)
             return
-        job = Job(name.batch, name.nodes, name.cards, self._own.samples if self._own else None)
+        job = DlPerfJob(name.batch, name.nodes, name.cards, self._own.samples if self._own else None)
         case = self._case(name, script, job)
         if trouble := case.trouble():
             yield Flag("no such case", self._file.name, trouble)
@@ -134,7 +137,7 @@ class LogReader:
             raise UserError(f"--warmup-batches {warmup} --train-batches {train}: {allowed}")
         return warmup, train
 
-    def _round(self, name: names.Name, script: Script, job: Job, case: CaseFields) -> Iterator[Item]:
+    def _round(self, name: names.Name, script: Script, job: DlPerfJob, case: CaseFields) -> Iterator[Item]:
         warmup, train = self._edges(script)
         meter, window = Meter(script, warmup, train, job), Window(warmup + script.shift, train + script.shift)
         train += script.shift
@@ -170,7 +173,9 @@ class LogReader:
                 yield Begin(case, self._file.name, follower.timing, raw=self._file.sha256)
             window.add(taken)
             at, loss = round(taken.at * 1e9), taken.loss
-            yield from _told(taken, at)
+            for event in _told(taken, at):
+                self._wrong = self._wrong or wrong_loss(event)
+                yield event
         yield from lines.said()
         yield lines.counted()
         if not begun:
@@ -180,7 +185,7 @@ class LogReader:
         yield self._end(script, follower, train, last)
         yield from self._measure(name, script, meter, window, follower.step >= train)
 
-    def _case(self, name: names.Name, script: Script, job: Job) -> CaseFields:
+    def _case(self, name: names.Name, script: Script, job: DlPerfJob) -> CaseFields:
         params: dict[str, Value] = {"batch": job.batch}
         if name.speaking_dtype:
             params["dtype"] = name.speaking_dtype
@@ -229,8 +234,10 @@ class LogReader:
             self.verbatim.append(Verbatim(f"{stem}.losses_aucs", self._pairs, text))
         if script.result != "speed":
             return
+        if self._wrong:
+            yield Flag("wrong result", place, f"{self._wrong}: it has no speed, though DLPerf's script records one")
         ours = window.speed() if whole else None
-        speed = theirs if self._options.get("method") == "dlperf" else ours
+        speed = None if self._wrong else theirs if self._options.get("method") == "dlperf" else ours
         self.speed = Speed(name.model, name.case, name.repeat, name.batch, name.speaking_dtype, speed, script.digits)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from trainmark.spec.log_lines import BY_NAME, Pattern
 
 
-class Job(msgspec.Struct, frozen=True):
+class DlPerfJob(msgspec.Struct, frozen=True):
     """What the names say: batch per device, nodes, devices per node."""
 
     batch: int
@@ -38,7 +38,7 @@ class Crash(Exception):
 
 
 # Values of counted lines, warm-up, end, job → samples per second.
-Formula = Callable[[Sequence[float], int, int, Job], float | None]
+Formula = Callable[[Sequence[float], int, int, DlPerfJob], float | None]
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ def _mean(values: Sequence[float]) -> float:
 def _rows(first: int) -> Formula:
     """A matrix of steps × ranks: median over ranks, mean over steps. The script's slip: W beyond `first` is halved."""
 
-    def speed(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:
+    def speed(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:
         ranks = 1 if first < 0 else job.ranks
         edge = abs(first)
         if len(values) < train * ranks:
@@ -92,7 +92,7 @@ def _rows(first: int) -> Formula:
 def _slice(per: int = 1, shift: int = 0, least: int = 0) -> Formula:
     """The mean of the rates on lines W … T, where a line stands for `per` steps."""
 
-    def speed(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:  # noqa: ARG001
+    def speed(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:  # noqa: ARG001
         begin, end = (warmup - shift) // per, (train - shift) // per
         return _mean(values[max(least, begin) : end])
 
@@ -104,7 +104,7 @@ def _span(
 ) -> Formula:
     """Samples ÷ the time between two counted lines (from 1; of all ranks)."""
 
-    def speed(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:
+    def speed(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:
         first, last = begin(warmup, job.ranks), end(train, job.ranks)
         if len(values) < last:
             return 0.0
@@ -117,7 +117,7 @@ def _span(
 def _strict(formula: Formula) -> Formula:
     """Where the script ends with an error instead of recording 0."""
 
-    def speed(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:
+    def speed(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:
         found = formula(values, warmup, train, job)
         if found == 0.0:
             raise Crash(f"only {len(values)} lines")
@@ -126,48 +126,48 @@ def _strict(formula: Formula) -> Formula:
     return speed
 
 
-def _edges(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:
+def _edges(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:
     """Samples ÷ the time between two lines found by their numbers; `values` holds those two times."""
     if len(values) < 2:
         return 0.0
     return job.samples * (train - warmup) / (values[1] - values[0]) if values[1] != values[0] else 0.0
 
 
-def _strict_edges(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:
+def _strict_edges(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:
     if len(values) < 2:
         raise Crash("first or last step of the window is not there")
     return _edges(values, warmup, train, job)
 
 
-def _times(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:
+def _times(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:
     total = sum(values[warmup:train]) if len(values) >= train else 0.0
     return job.samples * (train - warmup) / total if total else 0.0
 
 
-def epochs(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:
+def epochs(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:
     """MindSpore: the times of all ranks added up. Nothing found: the file is passed over."""
     total = sum(values)
     return job.samples / (total / 1000 / ((train - warmup) * job.ranks)) if total else None
 
 
-def _inclusive(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:  # noqa: ARG001
+def _inclusive(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:  # noqa: ARG001
     return _mean(values[warmup - 1 : train]) if len(values) >= train else 0.0
 
 
-def _after(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:  # noqa: ARG001
+def _after(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:  # noqa: ARG001
     return _mean(values[warmup - 1 :])
 
 
-def thousand(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:  # noqa: ARG001
+def thousand(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:  # noqa: ARG001
     """Milliseconds per iteration: seconds between the first iteration and the one a thousand later."""
     return values[1] - values[0] if len(values) == 2 else None
 
 
-def _inner(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:  # noqa: ARG001
+def _inner(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:  # noqa: ARG001
     return _mean(values[1:-1])
 
 
-def _hundreds(values: Sequence[float], warmup: int, train: int, job: Job) -> float | None:  # noqa: ARG001
+def _hundreds(values: Sequence[float], warmup: int, train: int, job: DlPerfJob) -> float | None:  # noqa: ARG001
     return 1000 * _mean(values) / 100
 
 

@@ -170,6 +170,16 @@ def number(value: float) -> float | str:
     return value
 
 
+def wrong_loss(item: LoggedEvent) -> str | None:
+    """That a loss is no finite number, which events spell as a text; None when it is: such a round has
+    no speed."""
+    if item.k == "STEP_END" and isinstance(item.more.get("loss"), str):
+        return f"the loss is {item.more['loss']} at step {item.more.get('step')}"
+    values = item.more.get("values") if item.k == "FINISHED" else None
+    last = values.get("final_loss") if isinstance(values, dict) else None
+    return f"the final loss is {last}" if last in NOT_FINITE else None
+
+
 _DEEPEST = 16
 _MOST = 1 << 63
 

@@ -18,7 +18,6 @@ from trainmark import __version__
 from trainmark.errors import UserError
 from trainmark.frameworks.protocol import Command
 from trainmark.interop.reading.records import (
-    NOT_FINITE,
     Begin,
     CaseFields,
     Counted,
@@ -31,6 +30,7 @@ from trainmark.interop.reading.records import (
     Verbatim,
     clean,
     printable,
+    wrong_loss,
 )
 from trainmark.interop.reading.source import is_packed
 from trainmark.plan.records import IMPORTED_PRESET, CasePlan, NodePlan, Plan, RoundRef, bare
@@ -172,15 +172,6 @@ class Writer:
         rundir.write_manifest(RunDir(self._folder), manifest)
 
 
-def _wrong(item: LoggedEvent) -> str | None:
-    """That a loss is no finite number, which events spell as a text; None when it is."""
-    if item.k == "STEP_END" and isinstance(item.more.get("loss"), str):
-        return f"the loss is {item.more['loss']} at step {item.more.get('step')}"
-    values = item.more.get("values") if item.k == "FINISHED" else None
-    last = values.get("final_loss") if isinstance(values, dict) else None
-    return f"the final loss is {last}" if last in NOT_FINITE else None
-
-
 class _Round:
     """The events of one round on their way to the files of its nodes. One file is open at a time."""
 
@@ -206,7 +197,7 @@ class _Round:
         if item.k == "INIT_START":
             # The first one tells what the times are; a second would take that back.
             return
-        self.wrong = self.wrong or _wrong(item)
+        self.wrong = self.wrong or wrong_loss(item)
         self._write(item.k, item.rank, item.t, item.more)
 
     def _write(self, kind: str, rank: int, t: int, more: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from trainmark import extras
 from trainmark.cache import cache_dir
 from trainmark.devices.cpu import node as node_host
 from trainmark.errors import SiteError
-from trainmark.launch import devices, node_zip
+from trainmark.launch import devices
 from trainmark.launch.protocol import Finding
 from trainmark.plan.records import CasePlan, Plan
 from trainmark.spec.site import Site
@@ -143,6 +142,8 @@ def _python(python: str, name: str) -> Iterator[Finding]:
 def _node_side(name: str) -> Finding:
     """The zip that other machines would get, tried on this one."""
     try:
+        from trainmark.launch import node_zip
+
         file = node_zip.write(cache_dir("node"))
     except OSError as error:
         where = f"the cache {cache_dir()} cannot be written: {error.strerror}"
@@ -154,6 +155,8 @@ def _node_side(name: str) -> Finding:
 
 
 def _disk(name: str) -> Finding:
+    import shutil
+
     free = shutil.disk_usage(Path.cwd()).free
     enough = free > _LEAST_DISK
     return Finding(name, "disk", enough, f"{free / 2**30:.1f} GiB free here", "" if enough else "make room for results")

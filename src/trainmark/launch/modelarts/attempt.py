@@ -13,10 +13,10 @@ from trainmark.launch.modelarts.calls import CallFailed
 from trainmark.launch.modelarts.object_store import Listed, ObjectStore
 from trainmark.launch.modelarts.options import ModelArtsOptions
 from trainmark.launch.modelarts.plan import LOGS, folder_of
-from trainmark.launch.modelarts.service import Job, TrainingService
+from trainmark.launch.modelarts.service import ModelArtsJob, TrainingService
 from trainmark.launch.modelarts.transport import ObjectStoreTransport, take_file
 from trainmark.launch.protocol import Ended
-from trainmark.reasons import Reason, listed, reason
+from trainmark.reasons import Reason, as_reason, listed, reason
 from trainmark.spec.states import JobState
 from trainmark.store.state import CANCELLED_KIND
 
@@ -95,7 +95,7 @@ class CloudAttempt:
             self._service.stop(self.job)
         return self._follow_agents(now)
 
-    def _queued(self, now: float, job: Job) -> Ended:
+    def _queued(self, now: float, job: ModelArtsJob) -> Ended:
         if now - self._begun > self._options.queue_seconds:
             self._service.stop(self.job)
             why = reason("modelarts-job-late", job=self.job, seconds=self._options.queue_seconds, phase=job.phase)
@@ -149,7 +149,7 @@ class CloudAttempt:
 
     # ---- ends
 
-    def _over(self, now: float, job: Job) -> Ended:
+    def _over(self, now: float, job: ModelArtsJob) -> Ended:
         missing = {node.host: node.transport.missing() for node in self.nodes}
         without = [node for node in self.nodes if not attempts.has_result(node.folder, node.plan["token"])]
         incomplete = any(missing.values()) or bool(without)
@@ -165,13 +165,13 @@ class CloudAttempt:
         if self._destroyed:
             return Ended(JobState.LOST, reason("agent-destroyed", hosts=", ".join(host for host, _ in ends)))
         if self._asked is not None and job.phase == "Terminated":
-            return Ended(JobState.CANCELLED, self._asked)
+            return Ended(JobState.CANCELLED, as_reason(self._asked))
         if job.phase == "Terminated" and not states & {JobState.FAILED, JobState.INVALID, JobState.TIMEOUT}:
             why = reason("modelarts-stopped-outside", job=self.job)
             return Ended(JobState.CANCELLED, why, _failure(CANCELLED_KIND))
         return attempts.whole(ends)
 
-    def _of_node(self, node: CloudNode, job: Job, missing: list[str]) -> Ended:
+    def _of_node(self, node: CloudNode, job: ModelArtsJob, missing: list[str]) -> Ended:
         """By its result; without one, by what the service says of its task."""
         if attempts.has_result(node.folder, node.plan["token"]):
             ended = attempts.of_node(node.folder, node.plan["token"], None)

@@ -26,7 +26,7 @@ class Task(msgspec.Struct, frozen=True):
     message: str
 
 
-class Job(msgspec.Struct, frozen=True):
+class ModelArtsJob(msgspec.Struct, frozen=True):
     """What the service says of a training job."""
 
     id: str
@@ -89,7 +89,7 @@ class TrainingService:
 
     # ---- calls
 
-    def create(self, body: dict[str, Any]) -> Job:
+    def create(self, body: dict[str, Any]) -> ModelArtsJob:
         """Exactly one job of this name, also where an answer is lost: whoever is unsure looks before asking again, and
         of two that were made all the same the second is stopped."""
         name = str(body["metadata"]["name"])
@@ -115,7 +115,7 @@ class TrainingService:
     def _creation(self, body: dict[str, Any]) -> Any:
         return self._sdk.CreateTrainingJobRequest(body=body)
 
-    def find(self, name: str, *, sure: bool = False) -> Job | None:
+    def find(self, name: str, *, sure: bool = False) -> ModelArtsJob | None:
         """The first job of exactly this name. `sure`: it may just be coming up, so it is looked for several times."""
         for look in range(_LOOKS if sure else 1):
             found = self._named(name)
@@ -125,13 +125,13 @@ class TrainingService:
                 self._call.sleep(self._call.pause(look))
         return None
 
-    def _only(self, name: str) -> Job | None:
+    def _only(self, name: str) -> ModelArtsJob | None:
         found = self._named(name)
         for other in found[1:]:
             self.stop(other.id)
         return found[0] if found else None
 
-    def _named(self, name: str) -> list[Job]:
+    def _named(self, name: str) -> list[ModelArtsJob]:
         sdk = self._sdk
         searched = sdk.JobSearches(
             offset=0, limit=_PAGE, order="asc", filters=[sdk.Filter(key="name", operator="like", value=[name])]
@@ -141,7 +141,7 @@ class TrainingService:
         found = [_job(one) for one in answer.items or ()]
         return sorted((job for job in found if job.name == name), key=lambda job: job.created)
 
-    def show(self, identifier: str) -> Job | None:
+    def show(self, identifier: str) -> ModelArtsJob | None:
         """None: the service has no such job any more."""
         request = self._sdk.ShowTrainingJobDetailsRequest(training_job_id=identifier)
         try:
@@ -203,9 +203,9 @@ def _flavor(answer: Any) -> Flavor:
     return Flavor(answer.max_num, *cards)
 
 
-def _job(answer: Any) -> Job:
+def _job(answer: Any) -> ModelArtsJob:
     status, metadata = answer.status, answer.metadata
     tasks = tuple(Task(one.task, one.exit_code, one.message or "") for one in status.task_statuses or ())
     emulated = (metadata.annotations or {}).get("emulated") == "true"
     made = int(metadata.create_time or 0)
-    return Job(metadata.id, metadata.name, status.phase, status.secondary_phase or "", made, tasks, emulated)
+    return ModelArtsJob(metadata.id, metadata.name, status.phase, status.secondary_phase or "", made, tasks, emulated)

@@ -60,7 +60,7 @@ class SlurmAttempt:
     def withdraw(self, why: Reason | str) -> bool:
         """Takes it back if no batch job has it yet."""
         if self.allocation.withdraw(self.order):
-            self.verdict = Ended(JobState.CANCELLED, why)
+            self.verdict = Ended(JobState.CANCELLED, as_reason(why))
             return True
         return False
 

@@ -22,6 +22,12 @@ class Curve(msgspec.Struct, frozen=True):
     y: list[float | None]
 
 
+class RankCurve(Curve, frozen=True):
+    """What one rank says of its steps."""
+
+    rank: int
+
+
 class Line(msgspec.Struct, frozen=True):
     """`dots`: the points alone, not joined. `level`: flat stretches, each between two
     points, drawn bold."""

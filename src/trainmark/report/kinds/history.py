@@ -13,6 +13,8 @@ from trainmark.report.make.history import Entry, History
 from trainmark.score.stats.change_points import LEAST
 
 _WIDTH = 40
+# Packages and the like that are named; an upgrade of a whole environment changes hundreds.
+_MOST_CAUSES = 8
 
 
 def document(found: Sequence[History]) -> doc.Document:
@@ -98,11 +100,16 @@ def _remarks(found: History) -> list[Text]:
 def _cause(found: History, index: int) -> Text:
     """What else changed with that run."""
     before, after = found.entries[index - 1], found.entries[index]
+    said: list[Text] = []
     if before.version != after.version and before.version and after.version:
-        return label("history.workload", before.version, after.version)
-    if before.fingerprint != after.fingerprint:
-        return label("history.configuration", before.fingerprint, after.fingerprint)
-    return ""
+        said.append(label("history.workload", before.version, after.version))
+    elif before.fingerprint != after.fingerprint:
+        said.append(label("history.configuration", before.fingerprint, after.fingerprint))
+    if after.since:
+        said.append(label("history.since", joined(*after.since[:_MOST_CAUSES])))
+    if len(after.since) > _MOST_CAUSES:
+        said.append(label("history.since_more", str(len(after.since) - _MOST_CAUSES)))
+    return joined(*said, joint="")
 
 
 def _levels(found: History) -> charts.Curve:

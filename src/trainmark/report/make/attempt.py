@@ -33,7 +33,7 @@ class Scored(msgspec.Struct, frozen=True):
 
     score: RunScore
     lines: int
-    warnings: list[str] = []
+    warnings: list[Reason] = []
     # Ranks that ended without saying so; steps at which ranks went on from a checkpoint.
     unfinished: list[int] = []
     resumed: list[int] = []

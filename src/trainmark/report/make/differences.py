@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from trainmark.plan.records import CasePlan
@@ -89,6 +89,23 @@ def machine(manifest: Manifest) -> dict[str, Any]:
         "kernel": facts.get("kernel"),
         "torch": packages.get("torch"),
         "trainmark": manifest.trainmark,
+    }
+
+
+def surroundings(manifest: Manifest, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What may change between two runs of one case on the same hosts: code, drivers, packages. `facts`: what one of its
+    nodes says of itself."""
+    said = manifest.provenance
+    git, here = said.get("git") or {}, said.get("facts") or {}
+    devices = facts.get("accelerators") or {}
+    return {
+        "commit": git.get("commit"),
+        "changed files": git.get("dirty"),
+        "trainmark": manifest.trainmark,
+        "kernel": facts.get("kernel", here.get("kernel")),
+        "driver": devices.get("driver"),
+        "Python": said.get("python"),
+        **(said.get("packages") or {}),
     }
 
 

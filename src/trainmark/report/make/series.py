@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainmark.report.charts.axes import thin
-from trainmark.report.charts.records import Curve
+from trainmark.report.charts.records import Curve, RankCurve
 from trainmark.report.records import RunSeries
 from trainmark.score.figures import convergence
 from trainmark.score.figures.steps import grid
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _SAMPLED = (("cpu", "fraction"), ("mem_used", "bytes"), ("power_w", "W"), ("board_w", "W"))
 _OF_DEVICES = (("utilisation", "fraction"), ("memory_used", "bytes"), ("power_w", "W"), ("temperature_c", "°C"))
+
+# Ranks whose own curves are shown.
+_MOST_RANKS = 16
 
 
 def curves_of(read: Columns, nodes: Sequence[NodeSamples], band: Sequence[Stretch]) -> RunSeries:
@@ -33,6 +36,30 @@ def curves_of(read: Columns, nodes: Sequence[NodeSamples], band: Sequence[Stretc
         band_means=_means(band, dict(zip(steps, losses, strict=True))),
         utilisation=[curve for samples in nodes for curve in _sampled(samples, ranks)],
     )
+
+
+def curves_of_ranks(read: Columns) -> list[RankCurve]:
+    """Of each of the first ranks, by step: how long it took, how long it waited for data, and its loss. Where a rank's
+    host does not know when a step ends, its times are those of blocks, and not shown."""
+    import numpy as np
+
+    found = []
+    for rank in read.ranks[:_MOST_RANKS]:
+        own = rank.steps
+        if own is None or len(own.step) < 2:
+            continue
+        x = own.step[1:].astype(float).tolist()
+        shown: list[tuple[str, str, Floats]] = []
+        if rank.timing == "host":
+            shown.append(("step time", "s", np.diff(own.t).astype(np.float64) * 1e-9))
+        if own.data.any():
+            shown.append(("data wait", "s", own.data[1:].astype(np.float64) * 1e-9))
+        if not np.isnan(own.loss[1:]).all():
+            shown.append(("loss", "loss", own.loss[1:]))
+        for name, unit, values in shown:
+            made = _curve(name, unit, x, [None if value != value else value for value in values.tolist()])
+            found.append(RankCurve(made.name, made.unit, made.x, made.y, rank.rank))
+    return found
 
 
 def _edge(name: str, band: Sequence[Stretch], values: Sequence[float]) -> Curve | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from trainmark.errors import UserError
 from trainmark.reasons import Reason, as_reason
 from trainmark.report.build import build, headlines
-from trainmark.report.make.compare import Side, compare_many
 from trainmark.report.records import Change, Report
 from trainmark.report.summary import with_summary
 from trainmark.score.stats.verdict import MARGIN, THRESHOLD
@@ -31,6 +30,8 @@ def _change(run: RunDir, report: Report) -> Change | None:
         return None  # there is none for these hosts
     if base.id == run.id:
         return None
+    from trainmark.report.make.compare import Side, compare_many
+
     try:
         sides = [Side(headlines(base), base.manifest()), Side(report, manifest)]
         (found,) = compare_many(sides, "throughput", MARGIN, THRESHOLD)

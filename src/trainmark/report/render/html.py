@@ -51,6 +51,12 @@ def embed(document: doc.Document, language: str) -> tuple[str, str]:
     return body, page.all_text()
 
 
+def embed_blocks(blocks: Sequence[doc.Block], language: str) -> tuple[str, str]:
+    """The same of blocks that stand below a heading of the page's own."""
+    page = Markup(language)
+    return _blocks(page, blocks), page.all_text()
+
+
 @cache
 def file(name: str) -> str:
     """A file of the page's own: its style, its script."""

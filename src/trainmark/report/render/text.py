@@ -21,9 +21,9 @@ _WIDE = "\u1100"
 _NARROW = str.maketrans("", "", "–—…−≤≥")
 # Where a line may be broken: after a space, and beside a Chinese character, but not before a closing sign or a `%`.
 _CHINESE = r"\u2e80-\u9fff\uff00-\uffef"
-_WORDS = re.compile(
-    rf"[{_CHINESE}][\u3000-\u303f\uff00-\uff0f\uff1a-\uff20)]*|[^\s{_CHINESE}]+(?: %[^\s{_CHINESE}]*)?|\s+"
-)
+_WORDS = rf"[{_CHINESE}][\u3000-\u303f\uff00-\uff0f\uff1a-\uff20)]*|[^\s{_CHINESE}]+(?: %[^\s{_CHINESE}]*)?|\s+"
+# The same for a text without such characters; the other takes long to compile.
+_NARROW_WORDS = r"\S+(?: %\S*)?|\s+"
 # These stand right below a heading and below each other.
 _TIGHT = (doc.Notes, doc.Log)
 
@@ -173,7 +173,7 @@ def wrap(text: str, before: str = "", after: str = "", columns: int = COLUMNS) -
         return [before + text]
     lines, line = [], before
     empty = True
-    for word in _WORDS.findall(text):
+    for word in re.findall(_NARROW_WORDS if _is_narrow(text) else _WORDS, text):
         if not empty and _width(line) + _width(word.rstrip()) > columns:
             lines.append(line.rstrip())
             line, empty = after, True
@@ -198,9 +198,13 @@ def narrow(rows: Sequence[Sequence[str]], room: int, names: int) -> list[str]:
     return [line for row, rest in zip(rows, others, strict=True) for line in ("  ".join(row[:names]), f"    {rest}")]
 
 
+def _is_narrow(text: str) -> bool:
+    return max(text.translate(_NARROW), default="") < _WIDE
+
+
 def _width(text: str) -> int:
     """Columns of a terminal: a Chinese character takes two."""
-    if max(text.translate(_NARROW), default="") < _WIDE:
+    if _is_narrow(text):
         return len(text)
     import unicodedata
 

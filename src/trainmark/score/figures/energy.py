@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from statistics import median
 
 import msgspec
 
@@ -86,6 +85,8 @@ def account(node: str, part: str, readings: Sequence[Reading], begin: int, end: 
     seconds = (end - begin) * 1e-9
     if seconds <= 0:
         return None
+    from statistics import median
+
     spans = [(late.t - early.t) * 1e-9 for early, late in pairwise(readings)]
     usual = median(spans) if spans else 0.0
     gaps = sum(

@@ -28,7 +28,7 @@ LAST_LEVEL = 0.02
 LEAST_BEFORE_LAST = 5
 MOST_MEMORY = 0.95
 # The autocorrelation is taken larger by so many of its standard errors: few runs tell little of it.
-CAUTION = 1.5
+CAUTION = 2.25
 # Of one level less is hidden; and a last run that is not shown is as bad as one that is shown wrongly.
 LAST_CAUTION = 0.5
 _SERIES = 1999

@@ -20,7 +20,7 @@ from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
 from trainmark.web.service import database, jobs, timeline
 from trainmark.web.service.records import MOST_PRIORITY, Job, JobDetail, JobSpec, Visibility
-from trainmark.web.service.timeline import JobEvent
+from trainmark.web.service.timeline import JobEvent, Span
 
 Filter = Annotated[str | None, Parameter(max_length=64)]
 JobName = Annotated[str, Parameter(pattern=r"^[0-9a-z]{1,32}\Z", max_length=32, description="id, number, or `last`")]
@@ -157,6 +157,14 @@ def job_events(request: Asked, server: Server, job: JobName) -> list[JobEvent]:
     return timeline.events(row, jobs.run_of(server, row), language_of(request))
 
 
+@get("/jobs/{job:str}/timeline", **rules(Access.READ))
+def job_timeline(request: Asked, server: Server, job: JobName) -> list[Span]:
+    """How long a job was in each phase: in the queue, and of each attempt of its newest ones."""
+    with database.reading(server.engine) as connection:
+        row = jobs.find(connection, asker_of(request), job)
+    return timeline.spans(row, jobs.run_of(server, row))
+
+
 @patch("/jobs/{job:str}", **rules(Access.SUBMIT))
 def change_job(request: Asked, server: Server, job: JobName, data: JobChange) -> JobDetail:
     """Change a job's priority, or who sees it."""
@@ -189,4 +197,16 @@ def clone_job(request: Asked, server: Server, job: JobName) -> JobDetail:
     return jobs.clone(server, asker_of(request), job, address_of(request.scope))
 
 
-ROUTES = [submit_job, plan_job, list_jobs, get_job, job_status, job_events, change_job, stop_job, stop_jobs, clone_job]
+ROUTES = [
+    submit_job,
+    plan_job,
+    list_jobs,
+    get_job,
+    job_status,
+    job_events,
+    job_timeline,
+    change_job,
+    stop_job,
+    stop_jobs,
+    clone_job,
+]

@@ -11,17 +11,22 @@ from msgspec import Meta
 
 from trainmark import api
 from trainmark.api_objects import Run
-from trainmark.report.charts.records import Curve
+from trainmark.report.charts.records import Curve, RankCurve
+from trainmark.report.show import show
 from trainmark.run import control
 from trainmark.spec.states import JobState
+from trainmark.store import baselines
+from trainmark.store.baselines import Baseline
 from trainmark.store.rundir import RunDir
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, Number, asker_of
 from trainmark.web.api.job_routes import Filter, JobName
 from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
-from trainmark.web.service import jobs, runs
+from trainmark.web.service import board, jobs, runs, verdicts
+from trainmark.web.service.board import Board
 from trainmark.web.service.runs import RunDetail, RunInfo, Share
+from trainmark.web.service.verdicts import Judged
 
 Language = Literal["en", "zh"]
 Format = Literal["text", "html", "md", "json", "csv"]
@@ -63,11 +68,13 @@ class MadeShare(msgspec.Struct, frozen=True):
 
 
 class Curves(msgspec.Struct, frozen=True):
-    """Of the newest attempt: x is the step for `loss`, seconds since its start for the others."""
+    """Of the newest attempt: x is the step for `loss`, seconds since its start for the others. `ranks`: of the first
+    ranks, by step."""
 
     case: str
     round: int
     curves: list[Curve]
+    ranks: list[RankCurve]
 
 
 @get("/runs", **rules(Access.READ))
@@ -110,6 +117,13 @@ def run_report(
     return shown(Run(runs.folder(server, asker_of(request), run)).report(format, language), format)
 
 
+@get("/runs/{run:str}/search", **rules(Access.READ))
+def run_search(request: Asked, server: Server, run: RunName) -> Response[str]:
+    """An AutoML experiment as far as it is: score and error over time, and all trials."""
+    found = server.searches.look(runs.folder(server, asker_of(request), run))
+    return shown(show(found, "json"), "json")
+
+
 @get("/runs/{run:str}/curves", **rules(Access.READ))
 def run_curves(request: Asked, server: Server, run: RunName) -> Curves:
     """Step times, losses and use of devices of the newest attempt, thinned to what a screen shows."""
@@ -117,19 +131,21 @@ def run_curves(request: Asked, server: Server, run: RunName) -> Curves:
 
 
 def _curves(run: RunDir) -> Curves:
-    from trainmark.report.make.series import curves_of
+    from trainmark.report.make.series import curves_of, curves_of_ranks
     from trainmark.store import columns, events
 
     attempt = control.newest_attempt(run)
     if attempt is None:
-        return Curves("", 0, [])
-    made = curves_of(columns.read(attempt), events.samples(attempt), ())
+        return Curves("", 0, [], [])
+    read = columns.read(attempt)
+    made = curves_of(read, events.samples(attempt), ())
     found = [one for one in (made.step_time, made.loss) if one is not None]
     number = attempt.parent.name.removeprefix("round")
     return Curves(
         attempt.parent.parent.name.replace("+", ":"),
         int(number) if number.isdigit() else 0,
         [*found, *made.evaluations, *made.utilisation],
+        curves_of_ranks(read),
     )
 
 
@@ -151,6 +167,24 @@ def put_pin(request: Asked, server: Server, run: RunName) -> RunDetail:
 def remove_pin(request: Asked, server: Server, run: RunName) -> None:
     """Let the rules of retention decide again."""
     runs.pin(server, asker_of(request), run, False, address_of(request.scope))
+
+
+@put("/runs/{run:str}/baseline", **rules(Access.SUBMIT))
+def put_baseline(request: Asked, server: Server, run: RunName) -> Baseline:
+    """Hold later runs of these hosts and this suite against this one."""
+    return verdicts.put_baseline(server, asker_of(request), run, address_of(request.scope))
+
+
+@get("/runs/{run:str}/verdict", **rules(Access.READ))
+def run_verdict(request: Asked, server: Server, run: RunName) -> Judged:
+    """Whether a run is faster than the baseline of its hosts and suite, else than the run of its name before it."""
+    return verdicts.verdict(server, asker_of(request), run)
+
+
+@get("/baselines", **rules(Access.READ))
+def list_baselines(request: Asked, server: Server) -> list[Baseline]:
+    """One's own baselines: one for each set of hosts and suite."""
+    return baselines.read(server.home.runs(asker_of(request).id))
 
 
 @get("/compare", **rules(Access.READ), media_type=MediaType.TEXT)
@@ -181,6 +215,12 @@ def case_history(
     """A case over all of one's own runs, and where its speed changed."""
     found = api.history(case, runs=server.home.runs(asker_of(request).id))
     return shown(found.report(format, language), format)
+
+
+@get("/leaderboard", **rules(Access.READ))
+def get_leaderboard(request: Asked, server: Server) -> Board:
+    """Who is fastest at what, over all runs that one may see."""
+    return board.board(server, asker_of(request))
 
 
 @get("/runs/{run:str}/shares", **rules(Access.READ))
@@ -224,11 +264,16 @@ ROUTES = [
     get_run,
     run_report,
     job_report,
+    run_search,
     run_curves,
     put_pin,
     remove_pin,
+    put_baseline,
+    list_baselines,
+    run_verdict,
     compare_runs,
     case_history,
+    get_leaderboard,
     list_shares,
     make_share,
     end_share,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import delete, get, put
+from litestar import delete, get, post, put
 from litestar.params import Parameter
 
 from trainmark.launch import doctor
@@ -14,10 +14,12 @@ from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, GroupName, asker_of
 from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
-from trainmark.web.service import audit, database, host_states, hosts, sites, templates
+from trainmark.web.service import acceptance, audit, database, host_history, host_states, hosts, sites, templates
+from trainmark.web.service.acceptance import LastAcceptance
+from trainmark.web.service.host_history import HostDetail, Reading
 from trainmark.web.service.host_states import HostState, Kind
 from trainmark.web.service.hosts import DeviceKind, Host
-from trainmark.web.service.records import JobSpec, Name, Template, UserName
+from trainmark.web.service.records import JobDetail, JobSpec, Name, Template, UserName
 from trainmark.web.service.sites import SiteInfo
 
 Limit = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
@@ -77,6 +79,30 @@ def put_quota(request: Asked, server: Server, name: GroupName, data: PutQuota) -
 def list_hosts(request: Asked, server: Server) -> list[Host]:
     """Hosts of all sites, and what holds them now."""
     return hosts.listed(server, asker_of(request))
+
+
+@get("/hosts/{name:str}", **rules(Access.READ))
+def get_host(request: Asked, server: Server, name: HostName) -> HostDetail:
+    """One host: what it measures now, its jobs, and how fast it was."""
+    return host_history.detail(server, asker_of(request), name)
+
+
+@get("/readings", **rules(Access.READ))
+def list_readings() -> dict[str, Reading]:
+    """What hosts that are in use measured last: load, memory, temperature, power."""
+    return host_history.readings()
+
+
+@post("/sites/{name:str}/accept", **rules(Access.ADMIN))
+def accept_site(request: Asked, server: Server, name: GroupName) -> JobDetail:
+    """Queue `trainmark accept` of a site: which of its nodes and links are slower than the others."""
+    return acceptance.submit(server, asker_of(request), name, address_of(request.scope))
+
+
+@get("/sites/{name:str}/acceptance", **rules(Access.READ))
+def last_acceptance(request: Asked, server: Server, name: GroupName) -> LastAcceptance:
+    """What the newest `accept` of a site found."""
+    return acceptance.last(server, asker_of(request), name)
 
 
 class PutDrain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -162,6 +188,10 @@ ROUTES = [
     list_quotas,
     put_quota,
     list_hosts,
+    get_host,
+    list_readings,
+    accept_site,
+    last_acceptance,
     drain_host,
     undrain_host,
     reserve_host,

@@ -10,13 +10,14 @@ from trainmark.spec.states import JobState
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.pages import view
+from trainmark.web.pages.cluster_page import map_of_hosts
 from trainmark.web.pages.job_pages import in_words
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import accounts, audit, credentials, database, hosts, jobs, sites
-from trainmark.web.service.records import Job
+from trainmark.web.service import accounts, audit, credentials, database, jobs, runs, sites, verdicts
+from trainmark.web.service.hosts import Host
 
-_MOST_RUNNING, _MOST_WAITING, _MOST_ENDED = 50, 20, 8
+_MOST_RUNNING, _MOST_WAITING, _MOST_ENDED, _MOST_HOSTS = 50, 20, 8, 8
 
 
 def _now(request: Asked, server: Server) -> dict[str, Any]:
@@ -33,23 +34,28 @@ def _now(request: Asked, server: Server) -> dict[str, Any]:
         "running": [in_words(request, job) for job in running],
         "waiting": [in_words(request, job) for job in waiting],
         "ended": [in_words(request, job) for job in ended[:_MOST_ENDED]],
-        "before": _before(ended),
-        "hosts": hosts.listed(server, asker),
+        "against": verdicts.against(server, ended),
+        "progress": runs.progress(server, asker),
+        **_hosts(request, server),
         "fresh": not newest,
     }
 
 
-def _before(ended: list[Job]) -> dict[str, str]:
-    """Of each benchmark that succeeded: the one before it of the same name, owner and site. Newest first."""
-    last: dict[tuple[str, str, str], str] = {}
-    found: dict[str, str] = {}
-    for job in reversed(ended):
-        if job.kind == "benchmark" and job.state == JobState.SUCCEEDED:
-            key = (job.owner, job.name, job.site)
-            if key in last:
-                found[job.id] = last[key]
-            last[key] = job.id
-    return found
+def _hosts(request: Asked, server: Server) -> dict[str, Any]:
+    """Those that something is to be said of come first; of a large cluster not all are shown."""
+    found = map_of_hosts(request, server)
+    listed: list[Host] = found["hosts"]
+    open_ones = [host for host in listed if host.slots is not None and host.drained is None]
+    order = sorted(listed, key=lambda host: (host.drained is None, not host.uses))
+    return {
+        **found,
+        "hosts": order[:_MOST_HOSTS],
+        "more_hosts": len(order) - len(order[:_MOST_HOSTS]),
+        "all_hosts": len(listed),
+        "drained": sum(host.drained is not None for host in listed),
+        "free": sum(host.free or 0 for host in open_ones),
+        "slots": sum(host.slots or 0 for host in open_ones),
+    }
 
 
 @get("/", **rules(Access.READ))

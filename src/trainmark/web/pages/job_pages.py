@@ -1,4 +1,4 @@
-"""Jobs: the table of them, and the pages of one: overview, console, metrics, files, plan, events."""
+"""Jobs: the table of them, and the pages of one: overview, console, metrics, files, plan, events, search."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from litestar.params import Parameter
 from trainmark.errors import UserError
 from trainmark.i18n import words
 from trainmark.i18n.speaker import say
+from trainmark.report.render import html
 from trainmark.run import control
 from trainmark.spec.states import JobState
 from trainmark.store import journal
@@ -19,10 +20,10 @@ from trainmark.store.rundir import MANIFEST
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.api.job_routes import JobName
-from trainmark.web.pages import view
+from trainmark.web.pages import phases, view
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import database, files, job_plans, jobs, timeline
+from trainmark.web.service import database, files, job_plans, jobs, runs, search, timeline
 from trainmark.web.service.records import Job, JobDetail
 
 TABS = ("overview", "console", "metrics", "files", "plan", "events")
@@ -59,6 +60,7 @@ def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, b
         "next_query": urlencode({**kept, "before": found[-1].number}) if len(found) == _PAGE else "",
         "states": [str(one) for one in JobState if one is not JobState.PREEMPTED],
         "filtered": bool(kept or before),
+        "progress": runs.progress(server, asker_of(request)),
     }
 
 
@@ -99,7 +101,7 @@ def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: 
         f"job_{tab}.html",
         active="jobs",
         tab=tab,
-        tabs=TABS,
+        tabs=("search", *TABS) if _is_search(server, request, found.job) else TABS,
         job=found.job,
         spec=found.spec,
         ended=JobState(found.job.state).ended,
@@ -107,6 +109,16 @@ def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: 
         may_submit="submit" in asker_of(request).scopes,
         **values,
     )
+
+
+def _is_search(server: Server, request: Asked, job: Job) -> bool:
+    """Whether its run is an AutoML experiment, which has a page more."""
+    if job.run is None:
+        return False
+    try:
+        return jobs.need_run(server, asker_of(request), job.id).manifest().plan.kind == search.KIND
+    except UserError:
+        return False  # it is being made, or was removed
 
 
 def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
@@ -132,6 +144,8 @@ def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
         except UserError as error:
             problem = words.error(str(error), language)
     done = sum(1 for one in rounds if JobState(one["state"]).ended)
+    with database.reading(server.engine) as connection:
+        row = jobs.find(connection, asker_of(request), job.id)
     rounds.sort(key=lambda one: _FIRST.get(view.tone(one["state"]), len(_FIRST)))
     return {
         "rounds": rounds[:_MOST_ROUNDS],
@@ -139,6 +153,7 @@ def _overview(request: Asked, server: Server, job: Job) -> dict[str, Any]:
         "done": done,
         "problem": problem,
         "torn": torn,
+        "phases": phases.draw(timeline.spans(row, run)),
     }
 
 
@@ -223,6 +238,25 @@ def job_events_page(request: Asked, server: Server, job: JobName) -> Response[An
     return _page(request, server, "events", found, events=events)
 
 
+def _search(request: Asked, server: Server, job: str) -> dict[str, Any]:
+    run = jobs.need_run(server, asker_of(request), job)
+    found = server.searches.look(run)
+    body, texts = html.embed(search.document(run, found), view.language_of(request))
+    return {"result": found, "body": view.safe(body), "texts": view.safe(texts)}
+
+
+@get("/jobs/{job:str}/search", **rules(Access.READ))
+def job_search_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """An AutoML experiment, live: its score, its tree, its trials, its best network."""
+    return _page(request, server, "search", _detail(request, server, job), **_search(request, server, job))
+
+
+@get("/parts/jobs/{job:str}/search", **rules(Access.READ))
+def job_search_part(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """What of an experiment changes."""
+    return view.render(request, server, "job_search_part.html", **_search(request, server, job))
+
+
 ROUTES = [
     jobs_page,
     jobs_part,
@@ -234,4 +268,6 @@ ROUTES = [
     job_files_page,
     job_plan_page,
     job_events_page,
+    job_search_page,
+    job_search_part,
 ]

@@ -13,10 +13,14 @@ from trainmark import api
 from trainmark.api_objects import Run
 from trainmark.errors import UserError
 from trainmark.i18n import words
+from trainmark.i18n.speaker import say
+from trainmark.i18n.texts import label
+from trainmark.report import document as doc
 from trainmark.report import show
 from trainmark.report.make.whole import whole
 from trainmark.report.render import html
 from trainmark.spec.states import JobState
+from trainmark.trust import leaderboard
 from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import asker_of
 from trainmark.web.api.run_routes import RunName, ShareLink
@@ -24,7 +28,7 @@ from trainmark.web.pages import view
 from trainmark.web.pages.job_pages import Before, State, Text
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import runs
+from trainmark.web.service import board, runs, verdicts
 from trainmark.web.service.errors import NotFound
 
 _PAGE = 50
@@ -34,7 +38,11 @@ METRICS = ("throughput", "step_time_median", "final_loss", "goodput")
 
 
 def _embedded(request: Asked, record: Any) -> dict[str, Any]:
-    body, texts = html.embed(show.document_of(record), view.language_of(request))
+    return _shown(request, show.document_of(record))
+
+
+def _shown(request: Asked, document: doc.Document) -> dict[str, Any]:
+    body, texts = html.embed(document, view.language_of(request))
     # Both were escaped where they were made.
     return {"body": view.safe(body), "texts": view.safe(texts)}
 
@@ -77,6 +85,7 @@ def report_page(request: Asked, server: Server, run: RunName) -> Response[Any]:
     own = "submit" in asker.scopes and (asker.is_admin or found.run.owner == asker.name)
     shares = runs.shares_of(server, asker, run) if own else []
     values = _embedded(request, whole(folder, series=True))
+    values["baseline"] = verdicts.is_baseline(folder)
     return view.render(request, server, "report.html", active="results", found=found, own=own, shares=shares, **values)
 
 
@@ -141,6 +150,21 @@ def _cases(server: Server, asker: Any) -> list[str]:
     return list(found)
 
 
+@get("/leaderboard", **rules(Access.READ))
+def leaderboard_page(request: Asked, server: Server) -> Response[Any]:
+    """Who is fastest at what, over the runs that one may see."""
+    found, unread = board.rows(server, asker_of(request))
+    base = view.base_of(server)
+
+    def proof(row: leaderboard.Row) -> doc.Inline:
+        return doc.Stack(doc.Reference(label("web.job.report"), f"{base}/results/{row.bundle}"), row.maker)
+
+    title = say(label("board.kind"), view.language_of(request))
+    made = leaderboard.page_of_runs(found, title, proof) if found else None
+    values: dict[str, Any] = _shown(request, made) if made else {"body": None, "texts": view.safe("[]")}
+    return view.render(request, server, "leaderboard.html", active="results", unread=unread, **values)
+
+
 @get("/shared/{link:str}", **rules(Access.PUBLIC))
 def shared_page(request: Asked, server: Server, link: ShareLink) -> Response[Any]:
     """What somebody with a link sees: the report, and nothing else."""
@@ -149,4 +173,4 @@ def shared_page(request: Asked, server: Server, link: ShareLink) -> Response[Any
     return view.render(request, server, "shared.html", found=msgspec.structs.asdict(found.run), link=link, **values)
 
 
-ROUTES = [results_page, report_page, compare_page, history_page, shared_page]
+ROUTES = [results_page, report_page, compare_page, history_page, leaderboard_page, shared_page]

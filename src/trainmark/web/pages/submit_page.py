@@ -58,6 +58,7 @@ def submission_page(
         "sites": [
             {**msgspec.to_builtins(one), "allowed": asker.role == "admin" or one.submit == "users"} for one in known
         ],
+        "hosts": [msgspec.to_builtins(one) for one in hosts.listed(server, asker)],
         "free": [msgspec.to_builtins(one) for one in hosts.devices(server, asker)],
         "templates": [msgspec.to_builtins(one) for one in found],
     }

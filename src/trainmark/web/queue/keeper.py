@@ -33,7 +33,7 @@ from trainmark.web.queue import policy
 from trainmark.web.queue.policy import Going, Waiting
 from trainmark.web.server import Server
 from trainmark.web.service import database, host_states, job_plans, sites, user_secrets
-from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, run_path, slots_of, spec_of
+from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, needs_of, run_path, slots_of, spec_of
 from trainmark.web.service.tables import jobs, users
 
 log = logging.getLogger("trainmark.web")
@@ -210,13 +210,13 @@ class Keeper:
             return {}
         with database.reading(self._server.engine) as connection:
             states = host_states.listed(connection)
-        found = {row["id"]: host_states.closed_to(row["owner"], _needs(row), states) for row in waiting}
+        found = {row["id"]: host_states.closed_to(row["owner"], needs_of(row), states) for row in waiting}
         return {job: why for job, why in found.items() if why is not None}
 
     def _slots(self, rows: list[RowMapping]) -> dict[str, frozenset[int]]:
         """Of this machine by its devices, of every other host one: whoever is there has it whole."""
         here = os.uname().nodename
-        hosts = {host for row in rows for host in _needs(row)}
+        hosts = {host for row in rows for host in needs_of(row)}
         count = sites.device_here(self._server.rules)[1]
         return {host: frozenset(range(count if host == here else 1)) for host in hosts | {here}}
 
@@ -308,12 +308,8 @@ def _taken(state: RunState) -> bool:
     return failed and any(last is not None and last.state is JobState.PREEMPTED for last in lasts)
 
 
-def _needs(row: RowMapping) -> dict[str, int]:
-    return msgspec.json.decode(row["needs"], type=dict[str, int])
-
-
 def _waiting(row: RowMapping) -> Waiting:
-    return Waiting(row["id"], _needs(row), row["priority"], row["queued"], row["limit"], row["preemptible"])
+    return Waiting(row["id"], needs_of(row), row["priority"], row["queued"], row["limit"], row["preemptible"])
 
 
 def _going(row: RowMapping) -> Going:
@@ -332,5 +328,5 @@ def _foreign_going(claim: machine.Claim, slots: Mapping[str, frozenset[int]]) ->
 
 
 def _behind_foreign(row: RowMapping, foreign: list[machine.Claim]) -> Reason | None:
-    found = next((one for one in foreign if set(one.places) & set(_needs(row))), None)
+    found = next((one for one in foreign if set(one.places) & set(needs_of(row))), None)
     return reason("waits-for-run", run=Path(found.run).name) if found is not None else None

@@ -102,11 +102,6 @@ def sign_in(connection: Connection, name: str, password: str, address: str) -> i
     return int(found.id)
 
 
-def check_password(connection: Connection, user: int, password: str) -> bool:
-    kept = connection.execute(select(users.c.password).where(users.c.id == user)).scalar()
-    return _verified(kept or _NOBODY, password) and bool(kept)
-
-
 def _verified(kept: str, password: str) -> bool:
     try:
         return _hasher.verify(kept, password)

@@ -110,7 +110,11 @@ def devices(server: Server, asker: Principal) -> list[DeviceKind]:
             key = (site, host.device)
             known = found.get(key, DeviceKind(site, host.device, 0, 0, 0))
             found[key] = DeviceKind(
-                site, host.device, known.hosts + 1, _sum(known.count, host.slots), _sum(known.free, host.free)
+                site,
+                host.device,
+                known.hosts + 1,
+                _sum(known.count, host.slots),
+                _sum(known.free, 0 if host.drained else host.free),
             )
     return list(found.values())
 

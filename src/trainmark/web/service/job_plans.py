@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trainmark.errors import UserError
+from trainmark.errors import UserError, one_of
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import machine, planning, session
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 COMMAND, WORK = "command.sh", "work"
 # The experiment that comes with trainmark.
-DEMO = "demo"
 _CASE = re.compile(r"[A-Za-z0-9._@=,:+-]{1,400}")
 # Keys of a suite that name no file and no program.
 _SUITE_KEYS = (
@@ -149,9 +148,11 @@ def _experiment(spec: JobSpec) -> Experiment:
 
     given = spec.automl
     if isinstance(given, str):
-        if given != DEMO:
-            raise UserError(f"automl: found {given[:100]!r}, allowed is `{DEMO}` or an experiment's content")
-        found, _ = runs.read(runs.DEMO)
+        if given not in runs.DEMOS:
+            raise UserError(
+                f"automl: found {given[:100]!r}, allowed is {one_of(runs.DEMOS)} or an experiment's content"
+            )
+        found, _ = runs.read(runs.DEMOS[given])
     else:
         found = yamlfile.convert(given, config.Experiment, Location("automl"))
         for name in _EXPERIMENT_PATHS:

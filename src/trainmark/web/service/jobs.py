@@ -222,6 +222,11 @@ def slots_of(row: RowMapping) -> dict[str, frozenset[int]]:
     return msgspec.json.decode(row["slots"], type=dict[str, frozenset[int]]) if row["slots"] else {}
 
 
+def needs_of(row: RowMapping) -> dict[str, int]:
+    """Slots that it asks for, by host."""
+    return msgspec.json.decode(row["needs"], type=dict[str, int])
+
+
 def run_of(server: Server, row: RowMapping) -> RunDir | None:
     """The folder of its run; None before there is one."""
     return RunDir(run_path(server, row)) if row["run"] else None

@@ -117,6 +117,12 @@ def listed(
     return [_info(row, known[row["owner_id"]].get(row["run"])) for row in rows]
 
 
+def progress(server: Server, asker: Principal) -> dict[str, tuple[int, int]]:
+    """Of runs that go on, by job: cases that are done, and all; only where there are several."""
+    found = listed(server, asker, state=JobState.RUNNING, kind="benchmark")
+    return {one.job: (one.succeeded, one.cases) for one in found if one.cases > 1}
+
+
 def _info(row: RowMapping, known: Row | None) -> RunInfo:
     same = ("number", "owner", "name", "kind", "site", "visibility", "state", "created", "started", "ended", "pinned")
     return RunInfo(

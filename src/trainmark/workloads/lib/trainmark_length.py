@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-# Steps that no machine does without: the first ones compile, allocate and fill caches.
+# Steps that no machine does without: the first ones compile, allocate and fill caches. A slow machine, whose first two
+# take so many seconds already, has no time for all of them.
 WARM_UP_STEPS = 5
+LEAST_WARM_UP_STEPS, LONG_WARM_UP = 2, 3.0
 # The warm-up that scoring finds may be longer than that; what is asked for is exceeded by so much.
 MARGIN = 1.15
 # From one look to the next, a training gets at most so many times longer: a pace may have been met by chance.
 GROWTH = 4
 # Numbers of steps travel between ranks as 32-bit floats, which are exact up to here.
 MOST_AHEAD = 1 << 23
-# A slow machine whose start has used up all its time still trains for so long.
-LEAST_SECONDS = 8.0
 # Answers in place of a number of steps: all was measured, or the time is up before it was.
 ENOUGH, CAPPED = 0, -1
 
@@ -51,8 +51,10 @@ class Measured:
         `made` steps took `trained` seconds without evaluations and checkpoints; `passed` is with them, since the first
         step began.
         """
-        if made < WARM_UP_STEPS:
-            return WARM_UP_STEPS - made
+        if made < LEAST_WARM_UP_STEPS:
+            return LEAST_WARM_UP_STEPS - made
+        if made < WARM_UP_STEPS and self._warm is None and trained < LONG_WARM_UP:
+            return 1
         if self._warm is None:
             self._warm = made, trained, passed
         warm_made, warm_trained, warm_passed = self._warm
@@ -66,9 +68,8 @@ class Measured:
             missing = max(missing, self._planned - made)
         if missing <= 0:
             return ENOUGH
-        # A machine that makes its steps within the seconds gets these, however long it took to start.
-        least = goal_seconds if goal_steps * pace <= goal_seconds else min(LEAST_SECONDS, goal_seconds)
-        allowed = max(least, self._length.most - self._started - warm_passed)
+        # Every machine gets the seconds, however long it took to start: a slow one makes fewer steps in them.
+        allowed = max(goal_seconds, self._length.most - self._started - warm_passed)
         room = math.floor((allowed - (passed - warm_passed)) / pace)
         if made == warm_made:
             room = max(1, room)

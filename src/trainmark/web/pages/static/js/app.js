@@ -63,6 +63,14 @@ const forms = {
     form.reset();
     show_secret(say("token_made"), say("token_once"), made.secret, true);
   },
+  // With users it is kept for these, without any for nobody.
+  async "host-state"(form, values) {
+    const users = values.users.split(/[\s,]+/).filter(Boolean);
+    const until = values.hours ? Date.now() / 1000 + Number(values.hours) * 3600 : null;
+    const wanted = users.length ? { why: values.why, until, users } : { why: values.why, until };
+    await ask("PUT", `/hosts/${encodeURIComponent(form.dataset.host)}/${users.length ? "reserve" : "drain"}`, wanted);
+    location.reload();
+  },
   async group(_form, values) {
     const members = values.members.split(/[\s,]+/).filter(Boolean);
     await ask("PUT", `/groups/${encodeURIComponent(values.name)}`, { members });
@@ -139,6 +147,14 @@ const actions = {
   },
   async clone(node) {
     const made = await ask("POST", `/jobs/${node.dataset.job}/clone`);
+    location.assign(`${base}/jobs/${made.job.id}`);
+  },
+  async "host-free"(node) {
+    await ask("DELETE", `/hosts/${encodeURIComponent(node.dataset.host)}/${node.dataset.kind}`);
+    location.reload();
+  },
+  async accept(node) {
+    const made = await ask("POST", `/sites/${encodeURIComponent(node.dataset.site)}/accept`);
     location.assign(`${base}/jobs/${made.job.id}`);
   },
   async "end-token"(node) {

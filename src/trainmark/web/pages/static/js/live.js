@@ -20,11 +20,15 @@ async function refill(part) {
     return;
   }
   shown.set(part, text);
+  const opened = [...part.querySelectorAll("details")].map((node) => node.open);
   const kept = new Set([...part.querySelectorAll("input:checked")].map((node) => node.value));
   const focus = part.contains(document.activeElement) ? document.activeElement.dataset.key : null;
   // The part was escaped by the server's templates, as the page itself was.
   part.innerHTML = text;
   for (const node of part.querySelectorAll("input[type=checkbox]")) node.checked = kept.has(node.value);
+  // What a reader opened or closed stays so, as long as there are as many of them.
+  const folds = part.querySelectorAll("details");
+  if (folds.length === opened.length) folds.forEach((node, index) => (node.open = opened[index]));
   if (focus) part.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus();
   tick(part);
   part.dispatchEvent(new CustomEvent("filled", { bubbles: true }));

@@ -6,6 +6,8 @@ const at = (name) => root.querySelector(`[data-${name}]`);
 const job = root.dataset.metrics;
 // Of a node's samples, the newest bytes: some hours of them.
 const MOST = 4 << 20;
+// Steps are counted: their axis has no halves.
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000];
 const colours = ["s1", "s2", "s3", "s4", "s5", "s6"];
 const colour = (index) => getComputedStyle(document.documentElement).getPropertyValue(`--${colours[index % 6]}`).trim();
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -75,7 +77,7 @@ class Panel {
         legend: { show: false },
         cursor: { ...(this.steps ? {} : { sync: { key: sync.key } }), drag: { x: !this.steps, y: false }, points: { size: 6 } },
         scales: { x: { time: false }, y: { range: (_plot, low, high) => (high === null ? [0, 1] : [Math.min(0, low), high <= 0 ? 1 : high * 1.08]) } },
-        axes: [{ ...axis, values: (_plot, ticks) => ticks.map(this.steps ? String : clock) }, { ...axis, size: 52, values: (_plot, ticks) => ticks.map(short) }],
+        axes: [{ ...axis, size: 28, ...(this.steps ? { incrs: WHOLE } : {}), values: (_plot, ticks) => ticks.map(this.steps ? String : clock) }, { ...axis, size: 52, values: (_plot, ticks) => ticks.map(short) }],
         series: [{}, ...names.map((name, index) => ({ label: name, stroke: colour(index), width: 1.5, points: { show: false }, spanGaps: false }))],
         hooks: {
           setCursor: [(plot) => this.values(plot.cursor.idx)],
@@ -220,19 +222,28 @@ function show() {
   }
 }
 
-// Losses and times of steps, as the report draws them: name there, key here, unit, factor.
+// Losses, times of steps and waits for data, rank over rank: name there, key here, unit, factor.
 const CURVES = [
   ["loss", "loss", say("m_by_step"), 1],
   ["step time", "step_time", say("m_ms_by_step"), 1000],
+  ["data wait", "data_wait", say("m_ms_by_step"), 1000],
 ];
 async function curves() {
   if (!root.dataset.run || (chosen && chosen !== attempts[0]?.key)) return;
   const found = await ask("GET", `/runs/${encodeURIComponent(root.dataset.run)}/curves`);
   for (const [name, key, unit, factor] of CURVES) {
-    const curve = found.curves.find((one) => one.name === name);
-    if (!curve?.x.length) continue;
+    const whole = found.curves.filter((one) => one.name === name);
+    const of_each = found.ranks.filter((one) => one.name === name).slice(0, 16);
+    const drawn = of_each.length ? of_each : whole.map((one) => ({ ...one, rank: null }));
+    if (!drawn.length || !drawn[0].x.length) continue;
     if (!panels.has(key)) panels.set(key, new Panel(say(`m_${key}`), unit, true));
-    panels.get(key).show([say(`m_${key}`)], [curve.x, curve.y.map((value) => (value === null ? null : value * factor))]);
+    const steps = [...new Set(drawn.flatMap((one) => one.x))].sort((one, other) => one - other);
+    const columns = drawn.map((one) => {
+      const at = new Map(one.x.map((step, index) => [step, one.y[index]]));
+      return steps.map((step) => (at.has(step) ? (at.get(step) === null ? null : at.get(step) * factor) : undefined));
+    });
+    const names = drawn.map((one) => (one.rank === null ? say(`m_${key}`) : say("rank", one.rank)));
+    panels.get(key).show(names, [steps, ...columns]);
   }
 }
 

@@ -34,11 +34,14 @@ async function share(run) {
 }
 
 document.addEventListener("click", async (event) => {
-  const node = event.target.closest("[data-share], [data-pin], [data-unshare]");
+  const node = event.target.closest("[data-share], [data-pin], [data-unshare], [data-baseline]");
   if (!node) return;
   try {
     if (node.dataset.share) await share(node.dataset.share);
-    else if (node.dataset.pin) {
+    else if (node.dataset.baseline) {
+      await ask("PUT", `/runs/${node.dataset.baseline}/baseline`);
+      location.reload();
+    } else if (node.dataset.pin) {
       await ask(node.getAttribute("aria-pressed") === "true" ? "DELETE" : "PUT", `/runs/${node.dataset.pin}/pin`);
       location.reload();
     } else {

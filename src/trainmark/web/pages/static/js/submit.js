@@ -6,24 +6,31 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const form = document.querySelector("[data-submit]");
 const text = form.querySelector("[data-yaml]");
 const at = (name) => form.elements.namedItem(name);
-const NUMBERS = ["nodes", "devices", "processes", "priority", "time_limit", "keep_open", "seconds"];
-const FIELDS = ["name", ...NUMBERS, "preset", "site", "device", "image", "visibility", "run_on"];
+const NUMBERS = ["nodes", "devices", "processes", "priority", "seconds"];
+// Seconds, or as people write them: 90, 2h.
+const TIMES = ["time_limit", "keep_open"];
+const FIELDS = ["name", ...NUMBERS, ...TIMES, "preset", "site", "device", "image", "visibility", "run_on"];
 const CHECKS = ["distributed", "preemptible"];
 // What a benchmark says by its case id, or has no use for.
-const COMMAND_ONLY = ["command", "env", "device", "nodes", "devices", "processes", "image", "distributed", "run_on", "keep_open"];
-const BENCHMARK_ONLY = ["suite", "preset", "seconds", "set"];
+const COMMAND_ONLY = ["command", "env", "device", "nodes", "devices", "processes", "image", "distributed", "run_on", "keep_open", "secrets", "mounts", "ports"];
+const ONLY = { command: COMMAND_ONLY, benchmark: ["suite", "preset", "seconds", "set"], automl: ["automl"] };
+const kind_of = (one) => (one.command ?? null) !== null ? "command" : (one.automl ?? null) !== null ? "automl" : "benchmark";
 
 let spec = data.spec;
-let kind = spec.command === null || spec.command === undefined ? "benchmark" : "command";
+let kind = kind_of(spec);
 // What the YAML says, as it was read last.
 let said = {};
 // Of a case id, what follows `@`; the form has no field for it.
 let variant = "";
-let kept = { command: spec.command || "python train.py\n", suite: spec.suite || "quick" };
+let kept = { command: spec.command || "python train.py\n", suite: spec.suite || "quick", automl: spec.automl || "demo" };
+
+function keep(one) {
+  for (const name of ["command", "suite", "automl"]) if (one[name]) kept[name] = one[name];
+}
 
 // Only what differs from what holds anyway.
 function short(whole) {
-  const unused = kind === "command" ? BENCHMARK_ONLY : COMMAND_ONLY;
+  const unused = Object.keys(ONLY).filter((one) => one !== kind).flatMap((one) => ONLY[one]);
   const found = {};
   for (const [name, value] of Object.entries(whole)) {
     if (unused.includes(name) || value === null || value === undefined) continue;
@@ -61,9 +68,8 @@ function read_yaml() {
   }
   said = found;
   spec = { ...data.defaults, ...found };
-  kind = "command" in found ? "command" : "benchmark";
-  if (spec.command) kept.command = spec.command;
-  if (spec.suite) kept.suite = spec.suite;
+  kind = kind_of(found);
+  keep(spec);
   fill();
   return true;
 }
@@ -85,6 +91,9 @@ function fill() {
   at("command").value = kept.command;
   at("env").value = Object.entries(spec.env || {}).map(([name, value]) => `${name}=${value}`).join("\n");
   fill_suite();
+  const own = typeof kept.automl === "object";
+  at("automl").querySelector("[value=':own']").hidden = !own;
+  at("automl").value = own ? ":own" : kept.automl;
   show_kind();
 }
 
@@ -117,6 +126,8 @@ function fill_frameworks(wanted) {
 function show_kind() {
   for (const node of form.querySelectorAll("[data-kind]")) node.setAttribute("aria-pressed", String(node.dataset.kind === kind));
   for (const node of form.querySelectorAll("[data-for]")) node.hidden = node.dataset.for !== kind;
+  text.rows = Math.min(30, Math.max(12, text.value.split("\n").length + 1));
+  form.querySelector("[data-suite-title]").textContent = data.suites.find((one) => one.name === at("suite").value)?.title ?? "";
   form.querySelector("[data-case]").hidden = at("suite").value !== ":case";
   form.querySelector("[data-distributed]").hidden = !at("distributed").checked;
   show_free();
@@ -131,10 +142,38 @@ function show_free() {
   else if (site?.queue === "scheduler") lines.push(say("free_scheduler"));
   if (site && !site.allowed) lines.push(say("site_closed", site.name));
   form.querySelector("[data-free]").textContent = lines.join(" ");
-  const slots = form.querySelector("[data-slots]");
-  const [nodes, devices] = [Math.min(16, Number(at("nodes").value) || 1), Math.min(64, Number(at("devices").value) || 1)];
-  slots.setAttribute("aria-label", say("shape_is", at("nodes").value, at("devices").value));
-  slots.replaceChildren(...Array.from({ length: nodes }, () => make("span", { className: "node" }, ...Array.from({ length: devices }, () => make("i", {})))));
+  draw_shape(data.hosts.filter((one) => one.sites.includes(at("site").value)));
+}
+
+// The shape of the job over the hosts as they are now: a click on a device asks for as many nodes and devices. Whoever
+// has no pointer writes the numbers.
+const [MOST_NODES, MOST_DEVICES] = [12, 16];
+function draw_shape(hosts) {
+  const [nodes, devices] = [Number(at("nodes").value) || 1, Number(at("devices").value) || 1];
+  const rows = Math.min(MOST_NODES, Math.max(nodes, hosts.length, 1));
+  const place = form.querySelector("[data-slots]");
+  place.setAttribute("aria-label", say("shape_is", nodes, devices));
+  place.replaceChildren(...Array.from({ length: rows }, (_, row) => {
+    const host = hosts[row];
+    const columns = Math.min(MOST_DEVICES, Math.max(host?.slots ?? devices, row < nodes ? devices : 1));
+    const used = (column) => host?.drained || host?.uses.some((use) => use.slots === null || use.slots.includes(column));
+    const cells = Array.from({ length: columns }, (_, column) => {
+      const wanted = row < nodes && column < devices;
+      const cell = make("i", { className: `cell${wanted ? " wanted" : ""}${used(column) ? " used" : ""}${host?.slots && column >= host.slots ? " beyond" : ""}` });
+      cell.addEventListener("click", () => choose_shape(row + 1, column + 1));
+      return cell;
+    });
+    return make("span", { className: "shape-row" }, make("b", {}, host?.name ?? say("node", row + 1)), make("span", {}, ...cells));
+  }));
+}
+
+function choose_shape(nodes, devices) {
+  at("nodes").value = nodes;
+  at("devices").value = devices;
+  at("processes").value = devices;
+  if (nodes > 1) at("distributed").checked = true;
+  show_kind();
+  read_form();
 }
 
 // Form → YAML.
@@ -143,21 +182,20 @@ function read_form() {
   const found = { ...spec };
   for (const name of FIELDS) {
     const value = at(name).value;
-    found[name] = value === "" ? data.defaults[name] : NUMBERS.includes(name) ? Number(value) : value;
+    const number = NUMBERS.includes(name) || (TIMES.includes(name) && /^[\d.]+$/.test(value));
+    found[name] = value === "" ? data.defaults[name] : number ? Number(value) : value;
   }
   for (const name of CHECKS) found[name] = at(name).checked;
+  Object.assign(found, { command: null, suite: null, automl: null, env: {} });
   if (kind === "command") {
-    kept.command = at("command").value;
-    found.command = kept.command;
-    found.suite = null;
-    found.env = {};
+    found.command = kept.command = at("command").value;
     for (const line of at("env").value.split("\n")) {
       const cut = line.indexOf("=");
       if (cut > 0) found.env[line.slice(0, cut).trim()] = line.slice(cut + 1);
     }
+  } else if (kind === "automl") {
+    found.automl = kept.automl = at("automl").value === ":own" ? kept.automl : at("automl").value;
   } else {
-    found.command = null;
-    found.env = {};
     const suite = at("suite").value;
     if (suite === ":case") found.suite = ["workload", "framework", "case_device", "case_nodes", "case_processes", "case_rounds"].map((name) => at(name).value).join(":") + variant;
     else if (suite === ":own") found.suite = kept.suite;
@@ -245,21 +283,24 @@ form.querySelector("[data-copy-yaml]").addEventListener("click", async () => {
   toast(say("copied"));
 });
 
-document.querySelector("[data-template]").addEventListener("change", (event) => {
-  const found = data.templates[event.target.value];
-  if (!found) return;
+function take_template(found) {
   spec = { ...data.defaults, ...found.spec };
-  kind = spec.command === null || spec.command === undefined ? "benchmark" : "command";
-  if (spec.command) kept.command = spec.command;
-  if (spec.suite) kept.suite = spec.suite;
+  kind = kind_of(spec);
+  keep(spec);
   fill();
   write_yaml();
-});
+}
+for (const node of document.querySelectorAll("[data-template]")) {
+  node.addEventListener("click", () => {
+    for (const other of document.querySelectorAll("[data-template]")) other.setAttribute("aria-pressed", String(other === node));
+    take_template(data.templates[node.dataset.template]);
+  });
+}
 
 for (const node of form.querySelectorAll("[data-kind]")) {
   node.addEventListener("click", () => {
     kind = node.dataset.kind;
-    if (/^my-(benchmark|job)$/.test(at("name").value)) at("name").value = kind === "command" ? "my-job" : "my-benchmark";
+    if (/^my-(benchmark|job|search)$/.test(at("name").value)) at("name").value = { command: "my-job", automl: "my-search", benchmark: "my-benchmark" }[kind];
     show_kind();
     read_form();
   });
