@@ -30,7 +30,7 @@ from trainmark.automl.experiment.schedule import budget
 from trainmark.automl.experiment.score import regulated
 from trainmark.automl.experiment.supervisor import LOOK_SECONDS
 from trainmark.automl.graph.flops import count, epoch
-from trainmark.automl.graph.moves import Limits
+from trainmark.automl.graph.space import Limits
 from trainmark.automl.graph.start_networks import small_cnn
 from trainmark.automl.ledger.ledger import open_ledger
 from trainmark.automl.search.morphism_bo import MorphismBO

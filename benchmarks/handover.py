@@ -20,7 +20,7 @@ from figures import Figure, at_least, show
 from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.experiment.worker import Assignment, Outcome, TrialClient
 from trainmark.automl.experiment.worker import work as run_worker
-from trainmark.automl.graph.moves import Move
+from trainmark.automl.graph.space import Move
 from trainmark.automl.graph.start_networks import small_cnn
 from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
 

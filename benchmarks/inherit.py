@@ -17,9 +17,11 @@ import torch
 from figures import Figure, show, spread
 from harness import HERE
 
+from trainmark.automl.graph.convolution_moves import KINDS
 from trainmark.automl.graph.graph import DENSE, GAP, INPUT, MAXPOOL, Graph, check
-from trainmark.automl.graph.moves import KINDS, Limits, neighbours
+from trainmark.automl.graph.moves import neighbours
 from trainmark.automl.graph.network import build
+from trainmark.automl.graph.space import Limits
 from trainmark.automl.graph.start_networks import Builder
 from trainmark.automl.graph.weights import inherit
 from trainmark.data.cache import get

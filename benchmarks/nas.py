@@ -26,7 +26,8 @@ from harness import HERE
 
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.keys import canonical_hash
-from trainmark.automl.graph.moves import Limits, neighbours
+from trainmark.automl.graph.moves import neighbours
+from trainmark.automl.graph.space import Limits
 from trainmark.automl.graph.start_networks import resnet50, small_cnn
 from trainmark.automl.search.morphism_bo import MorphismBO
 from trainmark.automl.search.policy import Trial

@@ -14,7 +14,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.moves import Limits, Move, apply
+from trainmark.automl.graph.moves import apply
+from trainmark.automl.graph.space import Limits, Move
 from trainmark.automl.graph.start_networks import small_cnn
 from trainmark.automl.search.policy import Policy, Trial, make
 

@@ -24,8 +24,9 @@ import torch
 
 from trainmark.automl.graph.graph import BN, CONV, RELU, Graph
 from trainmark.automl.graph.keys import canonical_hash
-from trainmark.automl.graph.moves import Impossible, Move, apply, tuned
+from trainmark.automl.graph.moves import apply, tuned
 from trainmark.automl.graph.network import build
+from trainmark.automl.graph.space import Impossible, Move
 from trainmark.automl.graph.start_networks import small_cnn
 from trainmark.data.cache import get
 

@@ -99,5 +99,6 @@ def test_the_kernel_kills_for_memory(node: Node, containment: str, memory_cgroup
     if containment == "cgroup" and memory_cgroup.parent == Path("/sys/fs/cgroup"):
         pytest.skip("a process cannot be in two version 2 cgroups")
     result = node.ranks(argv).run(containment=containment)
-    assert (result["state"], result["first_failure"]["kind"]) == ("FAILED", "oom")
-    assert result["reason"].startswith("probably out of memory: rank 0 was killed, while the kernel")
+    # The rank has left the agent's control group, so that only the host's count rose: that is a hint and no proof.
+    assert (result["state"], result["first_failure"]["kind"]) == ("FAILED", "signal")
+    assert "of this host for memory, of which this may be one" in result["reason"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -90,6 +91,50 @@ def _best_needs_torch_alone(cli: Cli, accuracy: float) -> None:
     )
     assert done.stdout.strip() == "(3, 10)"
     assert json.loads((cli.folder / "best" / "trial.json").read_text())["accuracy"] == accuracy
+
+
+def _a_text(folder: Path) -> dict[str, Any]:
+    (folder / "data").mkdir()
+    sentences = [f"The sum of {a} and {b} is {a + b}." for a in range(40) for b in range(20)]
+    (folder / "data" / "sums.txt").write_text("\n".join(sentences))
+    start = {"start": "gpt", "start_options": {"blocks": 1, "width": 8, "context": 16}, "image": None}
+    return {**start, "text": {"tokenizer": "bytes", "kinds": 256}, "training": {"images": 0, "test_images": 0}}
+
+
+def _some_images(folder: Path) -> dict[str, Any]:
+    pictures.write(folder / "data")
+    return {"start": "vit", "start_options": {"blocks": 1, "width": 8, "patch": 7}, "training": {}}
+
+
+@pytest.mark.parametrize("given", [_a_text, _some_images])
+def test_transformers_are_searched_trained_and_scored(cli: Cli, given: Any) -> None:
+    changes = given(cli.folder)
+    changes["training"] |= {"optimizer": "adamw", "lr": 0.01, "epochs": [1], "batch": 32}
+    text = "text" in changes
+    file = write(cli.folder, workers=1, max_trials=4, init_models=[], limits={"tokens": 32}, **changes)
+    cli("automl", "run", file, code=1)
+    found = record.read(newest(cli))
+    told = cli.json("automl", "report")
+    assert sorted({epoch.trial for epoch in found.epochs}) == [0, 1, 2, 3]
+    assert told["flops"] == pytest.approx(sum(epoch.flops["trainmark"] for epoch in found.epochs))
+    assert all(set(epoch.flops) == {"trainmark"} for epoch in found.epochs)
+    if text:
+        # Of a text the error is by its loss: that of a guess at random among all kinds is 1.
+        lowest = min(epoch.val_loss for epoch in found.epochs)
+        assert told["error"] == pytest.approx(lowest / math.log(256)) and told["metric"] == "loss"
+        assert "Lowest test loss" in (newest(cli).path / "results" / "Report_Failed.html").read_text()
+        assert f"test loss {lowest:.4f}" in cli("automl", "status").stdout
+    entries = open_ledger(f"journal:{newest(cli).path}/automl/ledger.log", newest(cli).id).entries()
+    seen = {entry.number: entry.seen for entry in entries}
+    # Weights go from parent to child, and with them the epochs they have seen.
+    assert all(entry.seen == 1 + (0 if entry.parent is None else seen[entry.parent]) for entry in entries)
+    cli("automl", "best", "-o", str(cli.folder / "best"))
+    read = "torch.zeros(2, 16, dtype=torch.long)" if text else "torch.zeros(2, 1, 28, 28)"
+    program = f"import model, torch; print(model.load()({read}).shape[-1])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=cli.folder / "best", capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == ("256" if text else "10")
 
 
 def test_experiments_are_compared_exported_and_packed(cli: Cli) -> None:

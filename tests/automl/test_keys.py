@@ -13,7 +13,8 @@ from tests.automl.aiperf_writer import to_aiperf
 from tests.automl.graphs import changed, edit_distance, networks, renamed
 from trainmark.automl.graph.graph import ADD, GAP, INPUT, NONE, Graph
 from trainmark.automl.graph.keys import aiperf_descriptor, aiperf_key, canonical_hash
-from trainmark.automl.graph.moves import Limits, Move, apply, neighbours
+from trainmark.automl.graph.moves import apply, neighbours
+from trainmark.automl.graph.space import Limits, Move
 from trainmark.automl.graph.start_networks import Builder, resnet50, small_cnn
 from trainmark.errors import UserError
 

@@ -15,7 +15,7 @@ import pytest
 from optuna.storages.journal import JournalStorage
 
 from tests.automl.interleave import Interleaving, Killed, Memory
-from trainmark.automl.graph.moves import Move
+from trainmark.automl.graph.space import Move
 from trainmark.automl.ledger import journal
 from trainmark.automl.ledger.ledger import Entry, Ledger, open_ledger
 from trainmark.automl.ledger.server import serve

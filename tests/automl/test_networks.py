@@ -17,9 +17,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.automl.graphs import networks
 from trainmark.automl.graph import flops
+from trainmark.automl.graph.convolution_moves import KINDS
 from trainmark.automl.graph.graph import ADD, CONV, RELU, Graph, check
-from trainmark.automl.graph.moves import KINDS, Impossible, Limits, Move, apply, neighbours, preserving
+from trainmark.automl.graph.moves import apply, neighbours, preserving
 from trainmark.automl.graph.network import build, save
+from trainmark.automl.graph.space import Impossible, Limits, Move
 from trainmark.automl.graph.start_networks import resnet50, small_cnn
 from trainmark.automl.graph.weights import inherit
 

@@ -13,7 +13,8 @@ from benchmarks.search_table import SEEDS, Table, paired
 from tests.automl.graphs import networks, renamed
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.keys import canonical_hash
-from trainmark.automl.graph.moves import Limits, apply
+from trainmark.automl.graph.moves import apply, neighbours
+from trainmark.automl.graph.space import Limits
 from trainmark.automl.graph.start_networks import small_cnn
 from trainmark.automl.search.features import features
 from trainmark.automl.search.policy import POLICIES, Policy, Trial, make
@@ -50,7 +51,7 @@ def test_repeated_and_nearly_equal_points_never_break_the_surrogate(data: st.Dat
     asked = origin.normal(size=(5, WIDTH))
     if len(rows):
         kernel = rows @ rows.T + NOISE * np.eye(len(rows))
-        target = (np.array(values) - surrogate.centre) / surrogate.scale
+        target = (np.array(values) - surrogate.usual([0.0])) / surrogate.scale
         cross = asked @ rows.T
         np.testing.assert_allclose(surrogate.means(asked), cross @ np.linalg.solve(kernel, target), atol=1e-6)
         left = np.einsum("ij,ij->i", asked, asked) - np.einsum("ij,ji->i", cross, np.linalg.solve(kernel, cross.T))
@@ -66,6 +67,40 @@ def test_a_point_under_way_changes_the_doubt_and_not_the_belief() -> None:
     surrogate.see(rows[3:4])
     assert surrogate.means(rows[3:4]) == mean
     assert surrogate.deviations(rows[3:4]) < doubt / 2
+
+
+def test_longer_training_is_not_taken_for_a_better_architecture() -> None:
+    """The second architecture is better by a point, and was trained for less."""
+    rows = np.eye(WIDTH)[[0, 1] * 8]
+    epochs = [12.0, 2.0] * 8
+    noise = np.random.default_rng(1).normal(0, 0.002, 16)
+    values = [0.9 - 0.3 / (1 + seen) + 0.01 * row[1] + by for row, seen, by in zip(rows, epochs, noise, strict=True)]
+    # Others were trained for all kinds of lengths.
+    more = np.tile(np.eye(WIDTH)[2], (12, 1))
+    lengths = [float(seen) for seen in range(1, 13)]
+    usual = [0.9 - 0.3 / (1 + seen) for seen in lengths]
+    told, untold = Surrogate(WIDTH, NOISE), Surrogate(WIDTH, NOISE)
+    told.tell(np.concatenate((rows, more)), [*values, *usual], [*epochs, *lengths])
+    untold.tell(np.concatenate((rows, more)), [*values, *usual])
+    both = np.eye(WIDTH)[:2]
+    assert np.diff(told.means(both))[0] > 0 > np.diff(untold.means(both))[0]
+    # What longer training adds is extrapolated from all of them.
+    np.testing.assert_allclose(told.usual([24.0]), 0.9 - 0.3 / 25, atol=0.02)
+    assert untold.usual([2.0]) == untold.usual([24.0])
+
+
+def test_a_child_of_a_parent_that_was_trained_for_longer_is_ahead() -> None:
+    """Equal in all else: a child goes on where its parent ended."""
+    policy, rng = make("morphism-bo", [START], LIMITS, {"initial": 0, "beta": 0.0}), random.Random(0)
+    twin = apply(START, neighbours(START, rng, 1, LIMITS)[0][0])
+    history = [
+        Trial(number, START, str(number), 0.9 - 0.4 / (1 + seen), None, (), seen)
+        for number, seen in enumerate((1, 2, 4, 8))
+    ]
+    history.append(Trial(4, twin, "4", 0.9 - 0.4 / 2, 0, (), 1))
+    for trial in history:
+        policy.tell(trial)
+    assert policy.ask(history, [], rng, 4).parent == 3
 
 
 @settings(max_examples=50, deadline=None)

@@ -268,8 +268,9 @@ def test_weights_that_are_code_are_refused(tmp_path: Path) -> None:
 def test_hyper_parameters_change_the_graph_that_is_counted() -> None:
     from trainmark.automl.graph.flops import count
     from trainmark.automl.graph.graph_json import load
-    from trainmark.automl.graph.moves import Move, apply, tuned
+    from trainmark.automl.graph.moves import apply, tuned
     from trainmark.automl.graph.network import build
+    from trainmark.automl.graph.space import Move
     from trainmark.automl.graph.weights import fitted
 
     start = load(DEMO)
@@ -288,7 +289,8 @@ def _heir(tmp_path: Path) -> tuple[Any, Any, Any]:
     """Trial files with a parent without weights and its child, which is to be trained."""
     from trainmark.automl.experiment.worker import Assignment
     from trainmark.automl.graph.graph_json import load
-    from trainmark.automl.graph.moves import Move, apply
+    from trainmark.automl.graph.moves import apply
+    from trainmark.automl.graph.space import Move
     from trainmark.automl.ledger.files import TrialFiles
     from trainmark.automl.ledger.ledger import Entry
 

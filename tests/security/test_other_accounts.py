@@ -15,6 +15,7 @@ from tests.conftest import Cli
 from tests.interop import flagperf_logs as logs
 from tests.runs import finished_run
 from trainmark import environments
+from trainmark.agent import private
 from trainmark.agent.exporter.control import monitor
 from trainmark.agent.linux import Proc
 from trainmark.agent.mpi import node_setup
@@ -28,6 +29,7 @@ from trainmark.launch.local import check as local_check
 from trainmark.report.make import parallel
 from trainmark.store import provenance, rundir
 from trainmark.store.rundir import RunDir
+from trainmark.trust import keys
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another account, which only root can")
@@ -234,6 +236,33 @@ def test_a_planted_record_of_a_monitor_ends_no_process(open_folder: Path) -> Non
         (open_folder / "monitor.json").write_text(json.dumps(record))
         assert monitor({"action": "stop"}, str(open_folder), []) == {"stopped": True}
         assert Proc().start_ticks(victim.pid) is None
+
+
+def test_folders_that_are_made_above_a_private_one_are_closed_to_others_under_any_umask(tmp_path: Path) -> None:
+    """Who can write to one of them can put another folder in place of the private one."""
+    before = os.umask(0)
+    try:
+        private.keep_folder(str(tmp_path / "one" / "two" / "three" / "own"))
+        monitor({"action": "status"}, str(tmp_path / "cache" / "monitor"), [])
+    finally:
+        os.umask(before)
+    made = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert len(made) == 6 and all(not path.stat().st_mode & 0o022 for path in made)
+    assert {path.name for path in made if path.stat().st_mode & 0o777 == 0o700} == {"own", "monitor"}
+
+
+def test_keys_that_others_could_have_planted_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / "config"))
+    before = os.umask(0)
+    try:
+        keys.trust("them", f"trainmark-ed25519 {'ab' * 32} them")
+    finally:
+        os.umask(before)
+    assert all(not path.stat().st_mode & 0o022 for path in tmp_path.rglob("*") if path.is_dir())
+    assert [one.name for one in keys.listed()] == ["them"]
+    (keys.home() / "trusted").chmod(0o777)
+    with pytest.raises(UserError, match=r"keys in .*trusted are not used: others can write to it"):
+        keys.listed()
 
 
 def test_a_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

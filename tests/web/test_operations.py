@@ -254,7 +254,7 @@ def test_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
     with database.reading(made.engine) as connection:
         found = connection.execute(table.select()).mappings().one()
         assert (found["name"], found["state"], found["pinned"]) == ("old", "SUCCEEDED", False)
-        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "0003"
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "0004"
         assert connection.exec_driver_sql("SELECT count(*) FROM shares").scalar() == 0
     # Also the second start, and one of a later version.
     open_server(Settings(home.path)).engine.dispose()

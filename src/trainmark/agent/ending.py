@@ -97,15 +97,18 @@ class FailedRank(NamedTuple):
         return reason("rank-" + how, rank=self.rank, **arguments)
 
 
-def blame(failures: Sequence[FailedRank], last_lines: Callable[[int], list[str]], oom_kills: int) -> Ending:
+def blame(
+    failures: Sequence[FailedRank], last_lines: Callable[[int], list[str]], own_kills: int, host_kills: int
+) -> Ending:
     """The ending for ranks that failed, in the order they were seen: blames the first whose log does not only
-    complain about a lost peer. `oom_kills` is how far the kernel's count rose during the round."""
+    complain about a lost peer. `own_kills`, `host_kills`: so many processes did the kernel kill for memory during the
+    round, of the ranks' own control group and of the host."""
     chosen = failures[0]
     for ended in failures if len(failures) > 1 else ():
         if not complains_of_peer(last_lines(ended.rank)):
             chosen = ended
             break
-    return _explain(chosen, last_lines(chosen.rank), oom_kills)
+    return _explain(chosen, last_lines(chosen.rank), own_kills, host_kills)
 
 
 def complains_of_peer(lines: list[str]) -> bool:
@@ -113,19 +116,23 @@ def complains_of_peer(lines: list[str]) -> bool:
     return _line_with(_PEER, lines) is not None
 
 
-def _explain(ended: FailedRank, lines: list[str], oom_kills: int) -> Ending:
+def _explain(ended: FailedRank, lines: list[str], own_kills: int, host_kills: int) -> Ending:
     kind = "signal" if ended.signal is not None else "exit"
     why = ended.why()
     memory, disk = _line_with(_MEMORY, lines), _line_with(_DISK, lines)
+    killed = ended.signal == signal.SIGKILL or _line_with(("killed",), lines) is not None
     if ended.mute:
         pass
-    elif oom_kills > 0 and (ended.signal == signal.SIGKILL or _line_with(("killed",), lines) is not None):
+    elif own_kills > 0 and killed:
         how = ended.why(named=ended.signal != signal.SIGKILL)
-        kind, why = "oom", reason("out-of-memory-kernel", ended=how, count=oom_kills)
+        kind, why = "oom", reason("out-of-memory-kernel", ended=how, count=own_kills)
     elif memory is not None:
         kind, why = "oom", reason("out-of-memory-log", ended=why, line=memory)
     elif disk is not None:
         kind, why = "disk", reason("disk-full-log", ended=why, line=disk)
+    elif host_kills > 0 and killed:
+        # They may have been anybody's: somebody with `kill -9` looks the same.
+        why = reason("killed-perhaps-for-memory", ended=why, count=host_kills)
     return Ending("FAILED", why, kind, ended.rank, ended.exit, ended.signal)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Iterable
+from typing import Callable, Iterable, NamedTuple
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWUSER = 0x10000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWNET = 0x40000000
+MS_RDONLY, MS_REMOUNT = 1, 0x20
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 0x1000, 0x4000, 0x80000
 CAP_SYS_ADMIN = 21
 _MNT_DETACH = 2
@@ -60,6 +63,18 @@ def unmount(target: str) -> None:
     _umount2(target.encode(), _MNT_DETACH)
 
 
+def own_user_namespace(more: int, called: int | None = None) -> None:
+    """In which an ordinary account may mount, until it starts a program; it stays the same account, under another
+    number if it is to be `called` so. `more`: other namespaces."""
+    ids = {"uid_map": os.geteuid(), "gid_map": os.getegid()}
+    unshare(CLONE_NEWUSER | more)
+    texts = {"setgroups": "deny"}  # first: without it no group may be named
+    texts.update({name: "%d %d 1" % (own if called is None else called, own) for name, own in ids.items()})
+    for name, text in texts.items():
+        with open("/proc/self/" + name, "w") as file:
+            file.write(text)
+
+
 def seal_descriptors() -> None:
     """Ranks do not inherit the descriptors that the launcher left open."""
     for name in os.listdir("/proc/self/fd"):
@@ -110,6 +125,29 @@ def boot_id() -> str | None:
         return read_all("/proc/sys/kernel/random/boot_id").decode().strip()
     except OSError:
         return None
+
+
+class OomKills(NamedTuple):
+    """Counts that only grow; None where there is none. The host's says nothing of whose processes they were."""
+
+    own: int | None = None
+    host: int | None = None
+
+    def risen(self, before: OomKills) -> tuple[int, int]:
+        """How far both counts have risen since."""
+        return _risen(before.own, self.own), _risen(before.host, self.host)
+
+
+def _risen(before: int | None, after: int | None) -> int:
+    return after - before if before is not None and after is not None else 0
+
+
+def _count_of_kills(read: Callable[[], bytes]) -> int | None:
+    try:
+        found = (b"\n" + read()).partition(b"\noom_kill ")[2].split(None, 1)
+    except OSError:
+        return None
+    return int(found[0]) if found else None
 
 
 class Proc:
@@ -212,10 +250,16 @@ class Proc:
         mask = self.read("self/status").partition(b"CapEff:")[2].split(None, 1)
         return bool(mask) and bool(int(mask[0], 16) >> capability & 1)
 
-    def oom_kills(self) -> int | None:
-        """How many processes the kernel has killed for memory since boot."""
-        try:
-            found = self.read("vmstat").partition(b"\noom_kill ")[2].split(None, 1)
-        except OSError:
-            return None
-        return int(found[0]) if found else None
+    def oom_kills(self) -> OomKills:
+        """How many processes the kernel has killed for memory: of this process's own control group, and of the host."""
+        return OomKills(_count_of_kills(self._own_memory_events), _count_of_kills(lambda: self.read("vmstat")))
+
+    def _own_memory_events(self) -> bytes:
+        """Of version 1 or 2 of control groups; the outermost one is nobody's own and has no such file."""
+        for line in self.read("self/cgroup").splitlines():
+            _, names, path = line.split(b":", 2)
+            if b"memory" in names.split(b","):
+                return read_all("/sys/fs/cgroup/memory%s/memory.oom_control" % os.fsdecode(path))
+            if not names:
+                return read_all("/sys/fs/cgroup%s/memory.events" % os.fsdecode(path))
+        return b""

@@ -22,15 +22,25 @@ def make_folder(path: str) -> None:
 
 def keep_folder(path: str) -> None:
     """The folder, made if it is not there, and private if it was made here; OSError where it is not ours."""
-    above = os.path.dirname(path)
-    if above and not os.path.isdir(above):
-        os.makedirs(above, 0o755, exist_ok=True)
+    _make_above(path)
     try:
         os.mkdir(path, FOLDER)
     except FileExistsError:
         why = why_foreign(path)
         if why is not None:
             raise PermissionError(1, why, path) from None
+
+
+def _make_above(path: str) -> None:
+    """Missing folders above `path`, where others may look and not write: `os.makedirs` leaves those to the umask."""
+    above = os.path.dirname(path)
+    if not above or os.path.isdir(above):
+        return
+    _make_above(above)
+    try:
+        os.mkdir(above, 0o755)
+    except FileExistsError:
+        pass  # another process was faster
 
 
 def why_foreign(path: str, sticky: bool = False) -> str | None:

@@ -402,9 +402,7 @@ class Round:
         if self._ending is not None and self._ending.state != "SUCCEEDED":
             return self._ending
         if self._failures and good is None:
-            before, after = self._oom_before, self._context.proc.oom_kills()
-            risen = after - before if before is not None and after is not None else 0
-            return blame(self._failures, self._lines, risen)
+            return blame(self._failures, self._lines, *self._context.proc.oom_kills().risen(self._oom_before))
         for rank, stream in sorted(self._shipper.streams.items()):
             if stream.nonfinite:
                 step, value = stream.nonfinite

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from trainmark.agent import private
 from trainmark.errors import UserError, did_you_mean
 from trainmark.extras import need
 
@@ -41,6 +42,18 @@ def home() -> Path:
     return Path(base) / "trainmark"
 
 
+def _kept(name: str) -> Path:
+    """A folder of keys. UserError where another account could have put some of its own."""
+    folder = home() / name
+    try:
+        private.keep_folder(str(folder.absolute()))
+    except OSError as error:
+        raise UserError(
+            f"keys in {folder} are not used: {error.strerror}; `chmod go-w {folder}` if it is yours"
+        ) from None
+    return folder
+
+
 def fingerprint(public: bytes) -> str:
     """SHA-256 of the 32 bytes of a public key."""
     return hashlib.sha256(public).hexdigest()
@@ -52,8 +65,7 @@ def create(name: str, passphrase: str | None = None) -> Known:
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    folder = home() / _OWN
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = _kept(_OWN)
     path = folder / f"{_checked(name)}.pem"
     cipher = forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
     key = Ed25519PrivateKey.generate()
@@ -136,8 +148,7 @@ def trust(name: str, line: str) -> Known:
     public = _parsed(line)
     if public is None:
         raise UserError("a public key is one line, `trainmark-ed25519 HEX NAME`: what `trainmark key show` prints")
-    folder = home() / _OTHERS
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = _kept(_OTHERS)
     path = folder / f"{_checked(name)}.pub"
     if path.exists() and _parsed(path.read_text()) != public:
         raise UserError(f"{path}: another key has this name; remove that file first, or choose another name")
@@ -149,7 +160,9 @@ def listed() -> list[Known]:
     """All keys of this user, own ones first."""
     found = []
     for folder, suffix in ((_OWN, ".pem"), (_OTHERS, ".pub")):
-        for path in sorted((home() / folder).glob(f"*{suffix}")):
+        if not (home() / folder).exists():
+            continue
+        for path in sorted(_kept(folder).glob(f"*{suffix}")):
             public = _public(path)
             found.append(Known(path.stem, fingerprint(public) if public else "", folder == _OWN, str(path)))
     return found

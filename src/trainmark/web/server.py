@@ -10,7 +10,9 @@ from sqlalchemy import Engine
 
 from trainmark.web.home import Home
 from trainmark.web.service import database
+from trainmark.web.service.boards import Boards
 from trainmark.web.service.figures import Figures
+from trainmark.web.service.gates import Gates
 from trainmark.web.service.rules import Rules, load_rules
 from trainmark.web.service.search import Searches
 
@@ -47,6 +49,8 @@ class Server:
         self.key = key
         # None: nobody looks after the queue, as in tests of other things.
         self.keeper: Keeper | None = None
+        # What runs beside jobs, and TensorBoards on what they left.
+        self.gates, self.boards = Gates(), Boards(home.boards)
         # Of runs that have ended, for the leaderboard.
         self.figures = Figures(home.path / "figures.jsonl")
         # AutoML experiments that somebody looks at.

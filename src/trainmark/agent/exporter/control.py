@@ -19,7 +19,8 @@ _START_SECONDS, _STOP_SECONDS = 20.0, 5.0
 
 def monitor(asked: Dict[str, Any], work: str, agent: List[str]) -> Dict[str, Any]:
     """`asked`: `action` (start, stop, status), `address`, `port`, `runs`. `agent` is the command of the node side."""
-    os.makedirs(work, exist_ok=True)
+    if not os.path.isdir(work):
+        private.keep_folder(work)
     path = os.path.join(work, _FILE)
     # Another account's record would make us end a process of its choice.
     known = _alive(read_json(path)) if private.is_ours(path) else None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainmark.automl.experiment.rules import RULES, RuleSet
+from trainmark.automl.experiment.rules import RULES, Metric, RuleSet
 from trainmark.automl.experiment.schedule import EarlyStop
 from trainmark.errors import UserError
 
@@ -27,6 +27,13 @@ class Picture(Strict, frozen=True):
     size: int = 224
     channels: int = 3
     classes: int = 1000
+
+
+class Words(Strict, frozen=True):
+    """The text that networks read, where the data is one: what a token is, and how many kinds of them there are."""
+
+    tokenizer: Literal["characters", "bytes"] = "bytes"
+    kinds: int = 256
 
 
 class WorkerShape(Strict, frozen=True):
@@ -60,7 +67,7 @@ class Training(Strict, frozen=True):
     early_stop: EarlyStop = EarlyStop()
     asha: Asha | None = None
     channels_last: bool = True
-    # Images of an epoch, and to test on; 0: all. For short demonstrations.
+    # Images of an epoch, and to test on, of a text its tokens; 0: all. For short demonstrations.
     images: int = 0
     test_images: int = 0
     # Processes that read pictures ahead of a rank; if not given, as many as the ranks leave cores for.
@@ -94,6 +101,8 @@ class Bounds(Strict, frozen=True):
     parameters: int = 2**30
     depth: int = 300
     kernel: int = 7
+    # Of one text or image, for transformers.
+    tokens: int = 1024
 
 
 class Experiment(Strict, frozen=True):
@@ -103,9 +112,10 @@ class Experiment(Strict, frozen=True):
     # Only where test data lies apart from training data.
     val_data: str | None = None
     image: Picture | None = None
+    text: Words | None = None
     rules: str = "release"
     start: str = "resnet50"
-    # Of a start model that has some: `blocks` and `width` of `small_cnn`.
+    # Of a start model that has some: `blocks` and `width` of `small_cnn`, more of `vit` and `gpt`.
     start_options: dict[str, int] = {}
     init_models: list[str] = []
     policy: str = "morphism-bo"
@@ -143,6 +153,11 @@ class Experiment(Strict, frozen=True):
         return RULES[self.rules]
 
     @property
+    def metric(self) -> Metric:
+        """What the error is made of. Of a text it is always the loss."""
+        return "loss" if text_of(self) is not None else self.rule_set.metric
+
+    @property
     def architectures(self) -> int:
         """All that may ever be trained."""
         return self.max_trials * self.architectures_per_trial
@@ -174,5 +189,19 @@ KNOWN_IMAGES = {
 }
 
 
+KNOWN_TEXTS = {"state-of-the-union": Words(tokenizer="characters", kinds=106)}
+
+
 def image_of(given: Experiment) -> Picture:
     return given.image or KNOWN_IMAGES.get(given.data, Picture())
+
+
+def text_of(given: Experiment) -> Words | None:
+    """None where the data are images."""
+    return given.text or KNOWN_TEXTS.get(given.data)
+
+
+def classes_of(given: Experiment) -> int:
+    """What a network chooses among: classes of images, kinds of tokens."""
+    text = text_of(given)
+    return text.kinds if text is not None else image_of(given).classes

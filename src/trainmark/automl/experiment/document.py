@@ -11,7 +11,8 @@ from trainmark.automl.experiment.result import Result
 from trainmark.automl.experiment.score import Point
 from trainmark.automl.graph.drawing import drawing
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.moves import Move, in_words
+from trainmark.automl.graph.moves import in_words
+from trainmark.automl.graph.space import Move
 from trainmark.i18n.texts import Text, joined, label
 from trainmark.reasons import reason
 from trainmark.report import document as doc
@@ -96,7 +97,7 @@ def _tiles(result: Result) -> list[tuple[Text, doc.Inline]]:
         (label("am.regulated"), doc.Badge(regulated, "good") if result.valid else regulated),
         (label("am.score"), numbers.quantity(result.score, "FLOPS")),
         (label("am.score_per_device"), numbers.quantity(result.score_per_device, "FLOPS")),
-        (label("am.accuracy"), f"{100 * result.accuracy:.2f} %"),
+        (label(_REACHED[result.metric]), result.shown(result.accuracy)),
         (label("am.work"), numbers.quantity(result.flops, "FLOP")),
         (label("am.trials"), str(len(result.trials))),
         (label("am.busy"), numbers.quantity(result.busy, "fraction")),
@@ -112,7 +113,7 @@ def _summary(result: Result) -> list[tuple[Text, doc.Inline]]:
         (label("am.regulated"), numbers.quantity(result.regulated, "FLOPS")),
         (label("am.score_per_device"), numbers.quantity(result.score_per_device, "FLOPS")),
         (label("am.hardware"), _hardware(result)),
-        (label("am.error"), label("am.error_is", f"{100 * result.error:.2f}", f"{100 * result.accuracy:.2f}")),
+        (label("am.error"), label(_ERROR[result.metric], f"{100 * result.error:.2f}", result.shown(result.accuracy))),
         (label("am.work"), label("am.work_is", *work, numbers.quantity(result.seconds, "s"))),
     ]
     if result.busy is not None:
@@ -122,6 +123,11 @@ def _summary(result: Result) -> list[tuple[Text, doc.Inline]]:
         values = (str(gaps.count), f"{gaps.mean:.3f}", f"{gaps.longest:.3f}", str(gaps.late))
         facts.append((label("am.gaps_name"), label("am.gaps_are", *values)))
     return facts
+
+
+# By what the error is made of: the name of what was reached, and the error as a sentence.
+_REACHED = {"accuracy": "am.accuracy", "loss": "am.loss"}
+_ERROR = {"accuracy": "am.error_is", "loss": "am.error_is_loss"}
 
 
 def _hardware(result: Result) -> str:
@@ -170,12 +176,13 @@ def _search(result: Result) -> list[doc.Block]:
         best_name=label("am.best"),
         below="am.tree_below",
     )
-    found, made = ("am.trial", "am.accuracy", "am.parameters", "am.operations"), ("am.values", "am.parent", "am.moves")
+    found = ("am.trial", _REACHED[result.metric], "am.parameters", "am.operations")
+    made = ("am.values", "am.parent", "am.moves")
     columns = doc.columns(*found, *made, "am.epochs", "am.trainings")
     rows: list[list[doc.Inline]] = [
         [
             str(trial.number),
-            f"{100 * (trial.accuracy or 0.0):.2f} %",
+            result.shown(trial.accuracy or 0.0),
             numbers.NONE if trial.parameters is None else f"{trial.parameters:,}",
             numbers.quantity(trial.operations, "FLOP"),
             ", ".join(f"{name} {_value(value)}" for name, value in trial.values.items() if value is not None)

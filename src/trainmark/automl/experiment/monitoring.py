@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ from trainmark.store.files import decode_line, read_json
 from trainmark.store.rundir import SAMPLES, STATUS, RunDir
 
 BINS = 240
+# Of a file that is larger, so many samples are looked at, evenly spread: 100 nodes write gigabytes of them in a day.
+_WHOLE_BYTES, _MOST_SAMPLES = 4 << 20, 10 * BINS
+_LINE_BYTES = 1 << 14
 # What is shown of a sample, and in which unit.
 SHOWN = {"cpu": "fraction", "mem_used": "bytes", "net_rx": "bytes/s", "net_tx": "bytes/s", "power_w": "W"}
 
@@ -28,7 +33,7 @@ class Series(msgspec.Struct, frozen=True):
 def read(run: RunDir, start: float, seconds: float) -> list[Series]:
     """Means over equal parts of the experiment. Agents of one node sample the same and count as one."""
     width = max(seconds, 1.0) / BINS
-    sums: dict[tuple[str, str], list[list[float]]] = {}
+    sums: defaultdict[tuple[str, str], list[list[float]]] = defaultdict(lambda: [[0.0, 0.0] for _ in range(BINS)])
     for file in sorted(run.path.glob(f"*/round*/attempt*/*/{SAMPLES}")):
         host = _host(file.parent)
         offset = _offset(file.parent)
@@ -38,9 +43,9 @@ def read(run: RunDir, start: float, seconds: float) -> list[Series]:
             at = int((sample.get("t", 0) * 1e-9 + offset - start) / width)
             if 0 <= at < BINS:
                 for name, value in _values(sample):
-                    cells = sums.setdefault((host, name), [[0.0, 0.0] for _ in range(BINS)])
-                    cells[at][0] += value
-                    cells[at][1] += 1
+                    cell = sums[host, name][at]
+                    cell[0] += value
+                    cell[1] += 1
     times = [(number + 0.5) * width for number in range(BINS)]
     return [
         Series(host, name, unit_of(name), times, [total / count if count else None for total, count in cells])
@@ -69,12 +74,23 @@ def _is_number(value: Any) -> bool:
 
 
 def _samples(file: Path) -> list[dict[str, Any]]:
-    found = []
-    for line in file.read_bytes().splitlines()[1:]:
-        sample = decode_line(line)
-        if isinstance(sample, dict):
-            found.append(sample)
-    return found
+    found = map(decode_line, _lines(file))
+    return [sample for sample in found if isinstance(sample, dict)]
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    """All lines but the first, which names units; of a large file some, each found behind the next end of a line."""
+    size = file.stat().st_size
+    if size <= _WHOLE_BYTES:
+        yield from file.read_bytes().splitlines()[1:]
+        return
+    with file.open("rb", buffering=0) as data:
+        for number in range(_MOST_SAMPLES):
+            data.seek(size * number // _MOST_SAMPLES)
+            _, _, rest = data.read(2 * _LINE_BYTES).partition(b"\n")
+            line, end, _ = rest.partition(b"\n")
+            if end:
+                yield line
 
 
 def _host(folder: Path) -> str:

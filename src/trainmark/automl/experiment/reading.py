@@ -8,7 +8,16 @@ from typing import Any
 
 import msgspec
 
-from trainmark.automl.experiment.config import SYNTHETIC, WHOLE, Experiment, Range, duration, image_of, shortest
+from trainmark.automl.experiment.config import (
+    SYNTHETIC,
+    WHOLE,
+    Experiment,
+    Range,
+    duration,
+    image_of,
+    shortest,
+    text_of,
+)
 from trainmark.automl.experiment.rules import BITS, RULES
 from trainmark.automl.ledger.storage import holds_password
 from trainmark.automl.search import policy
@@ -66,6 +75,8 @@ def check(given: Experiment, where: str, folder: Path) -> Experiment:
         )
     if given.ledger and not re.match(r"journal:/|(?!grpc)[a-z0-9+]+://", given.ledger):
         raise bad("ledger", given.ledger, "journal:/PATH or the URL of a database")
+    if given.image and given.text:
+        raise UserError(f"{where}: text: the data are either images or a text; leave out `image` or `text`")
     for name, values in given.hpo.space.items():
         _check_range(name, values, f"{where}: hpo.space.{name}")
     return _resolved(given, where, folder)
@@ -81,6 +92,9 @@ def check_rules(given: Experiment) -> None:
     def never(place: str, found: str, allowed: str) -> UserError:
         return UserError(f"{place}: found {found}; under rule set `{rules.name}` valid is only {allowed}{way_out}")
 
+    if text_of(given) is not None and rules.metric != "loss":
+        by_loss = one_of(name for name, found in RULES.items() if found.metric == "loss")
+        raise UserError(f"rules: found `{rules.name}`; the score of a text is by its loss: {by_loss}{way_out}")
     if given.data == SYNTHETIC:
         raise never("data", f"`{SYNTHETIC}`", "real data")
     if given.seconds < rules.seconds:
@@ -111,6 +125,7 @@ def _numbers(given: Experiment) -> list[tuple[str, float, float, float]]:
         ("limits.parameters", given.limits.parameters, 1, 2**31),
         ("limits.depth", given.limits.depth, 1, 4096),
         ("limits.kernel", given.limits.kernel, 1, 63),
+        ("limits.tokens", given.limits.tokens, 1, 4096),
         ("training.batch", training.batch, 1, 1 << 20),
         ("training.lr", training.lr, 0, 1e3),
         ("training.final_lr", training.final_lr, 0, 1e3),
@@ -130,6 +145,8 @@ def _numbers(given: Experiment) -> list[tuple[str, float, float, float]]:
     if training.asha:
         numbers += [("training.asha.first", training.asha.first, 1, 10_000)]
         numbers += [("training.asha.factor", training.asha.factor, 2, 100)]
+    if given.text:
+        numbers += [("text.kinds", given.text.kinds, 2, 2**15)]
     if given.image:
         numbers += [("image.size", given.image.size, 1, 4096), ("image.channels", given.image.channels, 1, 4096)]
         numbers += [("image.classes", given.image.classes, 2, 2**15)]

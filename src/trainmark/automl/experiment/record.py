@@ -80,6 +80,8 @@ class End(msgspec.Struct, frozen=True):
     parameters: int | None = None
     operations: float | None = None
     values: dict[str, float | int | str | None] = {}
+    # Whether it began with its parent's weights; None in records of older versions.
+    inherited: bool | None = None
 
 
 class Gap(msgspec.Struct, frozen=True):

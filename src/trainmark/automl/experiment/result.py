@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import msgspec
 
 from trainmark.automl.experiment import score
-from trainmark.automl.experiment.config import SYNTHETIC, Experiment, image_of
+from trainmark.automl.experiment.config import SYNTHETIC, Experiment, classes_of
 from trainmark.automl.experiment.record import Begin, Record
-from trainmark.automl.experiment.rules import Facts, RuleVerdict, judge
+from trainmark.automl.experiment.rules import Facts, Metric, RuleVerdict, judge
 from trainmark.automl.experiment.score import Point
 from trainmark.reasons import Reason, as_reason, reason
 from trainmark.report.records import Experiment as Scored
@@ -93,6 +94,17 @@ class Result(msgspec.Struct, frozen=True):
     max_duration: str = ""
     # How many devices trained, by kind; a worker that was started again counts once.
     devices: dict[str, int] = {}
+    # What the error is made of; with `loss`, accuracies here are 1 − loss ÷ ln(classes).
+    metric: Metric = "accuracy"
+    classes: int = 0
+
+    def loss_of(self, accuracy: float) -> float:
+        """The loss that an accuracy stands for, where the error is made of it."""
+        return (1.0 - accuracy) * math.log(self.classes)
+
+    def shown(self, accuracy: float) -> str:
+        """What a network reached, for people: its accuracy, or its test loss."""
+        return f"{100 * accuracy:.2f} %" if self.metric == "accuracy" else f"{self.loss_of(accuracy):.4f}"
 
     @property
     def score_per_device(self) -> float | None:
@@ -112,7 +124,9 @@ class Result(msgspec.Struct, frozen=True):
 def build(run: str, state: str, experiment: Experiment, record: Record) -> Result:
     rules = experiment.rule_set
     epochs = record.epochs
-    smallest = max((1.0 / worker.test_images for worker in record.workers if worker.test_images), default=0.0)
+    # An accuracy of 100 % is one that the test images cannot tell from that of one wrong image. A loss is never 0.
+    images = [worker.test_images for worker in record.workers if worker.test_images]
+    smallest = 1.0 / min(images) if images and experiment.metric == "accuracy" else 0.0
     curve = score.curve(epochs, rules.flops, rules.interval, smallest)
     last = curve[-1] if curve else Point(0.0, 1.0, 0.0, 0.0, 0.0, 0)
     start = score.start_of(epochs) if epochs else None
@@ -122,9 +136,7 @@ def build(run: str, state: str, experiment: Experiment, record: Record) -> Resul
         seconds=last.seconds,
         accuracy=accuracy,
         synthetic=synthetic,
-        images=tuple(
-            dict.fromkeys((w.train_images, w.test_images, image_of(experiment).classes) for w in record.workers)
-        ),
+        images=tuple(dict.fromkeys((w.train_images, w.test_images, classes_of(experiment)) for w in record.workers)),
         dtypes=tuple(sorted({worker.dtype for worker in record.workers})),
         batches=tuple((worker.batch, worker.memory_gib) for worker in record.workers),
     )
@@ -170,6 +182,8 @@ def build(run: str, state: str, experiment: Experiment, record: Record) -> Resul
         data=experiment.data,
         max_duration=experiment.max_duration,
         devices=_devices(record),
+        metric=experiment.metric,
+        classes=classes_of(experiment),
     )
 
 
@@ -180,7 +194,8 @@ def summary(found: Result, experiment: Experiment) -> Scored:
         ("regulated_score", found.regulated, "FLOPS"),
         ("score_per_device", found.score_per_device, "FLOPS"),
         ("error", found.error, "fraction"),
-        ("best_accuracy", found.accuracy, "fraction"),
+        *([("best_accuracy", found.accuracy, "fraction")] if found.metric == "accuracy" else []),
+        *([("best_loss", found.loss_of(found.accuracy), "nats")] if found.metric == "loss" else []),
         ("experiment_seconds", found.seconds, "s"),
         ("trials", float(len(found.trials)), "trials"),
         ("operations", found.flops, "FLOP"),
@@ -300,6 +315,10 @@ def _remarks(record: Record, synthetic: bool, pretrained: bool) -> list[Reason]:
                 percent=100 * trial.accuracy,
             )
         )
+    parents = {begin.number: begin.parent for begin in record.begins}
+    fresh = {end.number for end in record.ends if end.inherited is False and parents.get(end.number) is not None}
+    if fresh:
+        found.append(reason("automl-not-inherited", count=len(fresh), trials=", ".join(map(str, sorted(fresh)[:8]))))
     if record.repeated:
         found.append(reason("automl-epochs-repeated", count=record.repeated))
     if record.unreadable:

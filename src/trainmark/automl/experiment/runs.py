@@ -48,19 +48,23 @@ if TYPE_CHECKING:
 FOLDER = "automl"
 _FAILED = (JobState.FAILED, JobState.LOST, JobState.TIMEOUT, JobState.INVALID)
 SUCCEED, FAILED = "Report_Succeed.html", "Report_Failed.html"
-DEMO = Path(__file__).resolve().parents[1] / "demo" / "experiment.yaml"
+# Experiments of ours, by name.
+DEMOS = {
+    name: Path(__file__).resolve().parents[1] / "demo" / file
+    for name, file in (("demo", "experiment.yaml"), ("demo-vit", "vit.yaml"), ("demo-text", "text.yaml"))
+}
 # Logs of a run: everything that is text. Checkpoints and weights stay where they are.
 _LOGS = ("run.log", "journal.jsonl", "manifest.json", "automl/ledger.log", "automl/graphs/*.json")
 _NODE_LOGS = ("*.out.log", "agent.log", "result.json", "facts.json", "events.jsonl", "samples.jsonl")
 
 
 def read(path: Path, rules: str | None = None) -> tuple[Experiment, list[str]]:
-    """An experiment of ours, `demo`, or AAH's, translated, and what was changed. `rules`: another rule set than the
-    file says."""
+    """An experiment of ours, one of the demos by its name, or AAH's, translated, and what was changed. `rules`: another
+    rule set than the file says."""
     from trainmark.automl.aah import config as aah
 
-    if str(path) == "demo" and not path.exists():
-        path = DEMO
+    if str(path) in DEMOS and not path.exists():
+        path = DEMOS[str(path)]
     if aah.is_theirs(path):
         experiment, notes = aah.read(path)
         return (aah.with_rules(experiment, rules) if rules else experiment), notes
@@ -264,7 +268,7 @@ def gather_logs(run: RunDir, target: Path) -> None:
         shutil.copyfile(path, place)
 
 
-def save_network(run: RunDir, number: int | None, out: Path) -> TrialRow:
+def save_network(run: RunDir, number: int | None, out: Path) -> tuple[Result, TrialRow]:
     """The network of a trial, of the best without a number: `model.py` and `weights.pt`, which need torch alone,
     `graph.json` and `trial.json`."""
     from trainmark.automl.graph import network
@@ -286,4 +290,4 @@ def save_network(run: RunDir, number: int | None, out: Path) -> TrialRow:
         raise UserError(f"the weights of trial {trial.number} are not kept, only those of the best {most}")
     network.save(files.graph(entry.file, entry.graph), weights, out)
     (out / "trial.json").write_bytes(msgspec.json.encode(trial) + b"\n")
-    return trial
+    return found, trial

@@ -2,6 +2,9 @@
 
 Score(t) = operations of all epochs that ended by t ÷ the time from the start to the last of these ends. Error(t) = 1 −
 the best accuracy by then. Regulated score = score × −ln(error). An epoch that was not done to its end counts nothing.
+
+Where the error is made of the loss, it is the test loss of a sample ÷ ln(classes), which is 1 for who guesses at
+random; what the record calls accuracy is 1 − it. That is trainmark's own, AIPerf knows no such score.
 """
 
 from __future__ import annotations
@@ -12,6 +15,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from trainmark.automl.experiment.record import Epoch
+from trainmark.automl.experiment.rules import Metric
+
+
+def quality(metric: Metric, accuracy: float, loss: float, classes: int) -> float:
+    """1 − the error of a network: what a search makes large."""
+    return accuracy if metric == "accuracy" else max(0.0, 1.0 - loss / math.log(classes))
 
 
 class Point(msgspec.Struct, frozen=True):

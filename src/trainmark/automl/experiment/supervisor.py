@@ -63,7 +63,10 @@ class Supervisor(Observer):
         ended = sum(entry.ended for entry in entries)
         until = self._clock.until() or time.time() + self._experiment.seconds
         minutes = max(0.0, until - time.time()) / 60
-        if values:
+        if values and self._experiment.metric == "loss":
+            error = 100 * (1 - max(values))
+            self._note(reason("automl-progress-error", trials=ended, percent=error, minutes=minutes))
+        elif values:
             self._note(reason("automl-progress-best", trials=ended, percent=100 * max(values), minutes=minutes))
         else:
             self._note(reason("automl-progress", trials=ended, minutes=minutes))

@@ -11,7 +11,7 @@ from trainmark.automl.graph.graph import INPUT, NONE, Graph, Layer, Shape, layer
 from trainmark.i18n.texts import Text, joined, label
 from trainmark.report.charts.records import NetworkChart, NetworkRow
 
-_FOLLOW = (ops.BN, ops.RELU, ops.DROPOUT, ops.FLATTEN, ops.SOFTMAX)
+_FOLLOW = (ops.BN, ops.RELU, ops.DROPOUT, ops.FLATTEN, ops.SOFTMAX, ops.MEAN)
 
 
 def drawing(graph: Graph, title: Text) -> NetworkChart:
@@ -31,7 +31,7 @@ def drawing(graph: Graph, title: Text) -> NetworkChart:
     links: set[tuple[int, int]] = set()
     for number, group in enumerate(groups, 1):
         layers = [graph.layers[index] for index in group]
-        size = sum(layer_size(layer, graph.shapes[layer.a][-1]) for layer in layers)
+        size = sum(layer_size(layer, graph.shapes[layer.a]) for layer in layers)
         rows.append(
             NetworkRow(joined(*map(_name, layers), joint=", "), _shape(graph.shapes[group[-1]]), size, number % 2 == 0)
         )
@@ -44,8 +44,14 @@ def _name(layer: Layer) -> Text:
     if layer.op == ops.CONV:
         stride = f" /{layer.stride}" if layer.stride > 1 else ""
         return joined(name, f"{layer.kernel}×{layer.kernel}, {layer.width}{stride}", joint=" ")
-    if layer.op == ops.DENSE:
+    if layer.op in (ops.DENSE, ops.MLP):
         return joined(name, str(layer.width), joint=" ")
+    if layer.op == ops.ATTENTION:
+        return joined(name, f"{layer.width}×{layer.kernel}", joint=" ")
+    if layer.op == ops.PATCHES:
+        return joined(name, f"{layer.kernel}×{layer.kernel}, {layer.width}", joint=" ")
+    if layer.op == ops.TOKENS:
+        return joined(name, f"{layer.kernel}, {layer.width}", joint=" ")
     if layer.op == ops.MAXPOOL:
         return joined(name, f"{layer.kernel}×{layer.kernel} /{layer.stride}", joint=" ")
     return name

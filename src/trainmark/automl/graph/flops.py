@@ -1,4 +1,4 @@
-"""Operations per image, from the graph alone, by one of two named rule sets.
+"""Operations per image or text, from the graph alone, by one of two named rule sets.
 
 `aiperf` is AIPerf's own count, with all that is odd about it, so that scores can be compared: batch norm costs 36 per
 layer backward whatever its size, every dense layer brings a softmax, the first convolution of the list needs no
@@ -32,10 +32,17 @@ class Flops(msgspec.Struct, frozen=True):
     backward: dict[str, int]
 
 
+def rules_for(graph: Graph) -> tuple[str, ...]:
+    """Rule sets that have formulas for all its layers: AIPerf has none for transformers."""
+    return RULES if all(layer.op <= ops.SOFTMAX for layer in graph.layers) else ("trainmark",)
+
+
 def count(graph: Graph, rules: str, kernel: int | None = None) -> Flops:
     """`kernel` is the size that AIPerf's hyper-parameter search chose for layers it had added."""
     if rules not in RULES:
         raise UserError(f"no rule set `{rules}` for operations; allowed: {one_of(RULES)}")
+    if rules not in rules_for(graph):
+        raise UserError("AIPerf has no formulas for transformers: take the rule set `trainmark` for operations")
     forward, backward = _aiperf(graph, kernel) if rules == "aiperf" else _trainmark(graph)
     return Flops(
         eval=sum(forward.values()),
@@ -84,19 +91,49 @@ def _trainmark(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
         layer = graph.layers[index]
         came, out = graph.shapes[layer.a], graph.shapes[index]
         before = learns[layer.a] or learns.get(layer.b, False)
-        learns[index] = before or layer.op in (ops.CONV, ops.DENSE, ops.BN)
-        if layer.op in (ops.CONV, ops.DENSE):
-            work = 2 * came[-1] * layer.width * (layer.kernel**2 * out[0] * out[1] if layer.op == ops.CONV else 1)
-            name = "conv" if layer.op == ops.CONV else "dense"
+        learns[index] = before or layer.op in _LEARN
+        if layer.op in (ops.CONV, ops.DENSE, ops.PATCHES):
+            # What every number of the output is the sum of, and how many of these there are for each channel of it.
+            inputs = came[-1] * (1 if layer.op == ops.DENSE else layer.kernel**2)
+            work = 2 * inputs * prod(out)
+            name = "dense" if layer.op == ops.DENSE else "conv"
             _more(forward, name, work)
             _more(backward, name, work * (2 if before else 1))
+        elif layer.op in (ops.ATTENTION, ops.MLP, ops.NORM):
+            _transformer(forward, backward, layer, came)
         elif layer.op == ops.BN:
             _more(forward, "batch_norm", BN_FORWARD * prod(came))
             _more(backward, "batch_norm", BN_BACKWARD * prod(came))
         elif layer.op != ops.SOFTMAX:
             _simple(forward, layer, came)
-    _more(forward, "softmax", _softmax(graph.classes))
+    tokens = prod(graph.shapes[graph.output][:-1])
+    _more(forward, "softmax", tokens * _softmax(graph.classes))
     return forward, backward
+
+
+_LEARN = (ops.CONV, ops.DENSE, ops.BN, ops.TOKENS, ops.PATCHES, ops.ATTENTION, ops.MLP, ops.NORM)
+
+
+def _transformer(forward: dict[str, int], backward: dict[str, int], layer: Layer, came: Shape) -> None:
+    """Tokens times channels. What no token may see is counted, too: programs work it out, and so do others who count.
+    A layer norm costs what a batch norm does; all of it is work whose input has a gradient."""
+    tokens, channels = came
+    _more(forward, "layer_norm", BN_FORWARD * tokens * channels)
+    _more(backward, "layer_norm", BN_BACKWARD * tokens * channels)
+    if layer.op == ops.NORM:
+        return
+    inner = layer.width * layer.kernel if layer.op == ops.ATTENTION else layer.width
+    dense = 2 * tokens * channels * inner * (4 if layer.op == ops.ATTENTION else 2)
+    _more(forward, "dense", dense)
+    _more(backward, "dense", 2 * dense)
+    _more(forward, "add", tokens * channels)
+    if layer.op == ops.MLP:
+        _more(forward, "gelu", tokens * inner)
+        return
+    products = 2 * 2 * tokens * tokens * inner
+    _more(forward, "attention", products)
+    _more(backward, "attention", 2 * products)
+    _more(forward, "softmax", layer.width * tokens * _softmax(tokens))
 
 
 def _simple(forward: dict[str, int], layer: Layer, came: Shape) -> None:
@@ -105,6 +142,8 @@ def _simple(forward: dict[str, int], layer: Layer, came: Shape) -> None:
         _more(forward, "relu" if layer.op == ops.RELU else "add", prod(came))
     elif layer.op == ops.MAXPOOL:
         _more(forward, "max_pool", prod(came) * layer.kernel**2 // layer.stride**2)
+    elif layer.op == ops.MEAN:
+        _more(forward, "mean", (came[0] - 1) * came[1] + 4 * came[1])
     elif layer.op == ops.GAP:
         _more(forward, "global_avg_pool", (came[0] * came[1] - 1) * came[2] + 4 * came[2])
 

@@ -16,9 +16,12 @@ import msgspec
 from trainmark.errors import UserError
 
 CONV, BN, RELU, MAXPOOL, GAP, DENSE, DROPOUT, ADD, CONCAT, FLATTEN, SOFTMAX = range(11)
+# Of transformers. Attention and MLP have their norm before them and are added to what they read.
+TOKENS, PATCHES, ATTENTION, MLP, NORM, MEAN = range(11, 17)
 OPS = (
     *("conv", "batch_norm", "relu", "max_pool", "global_avg_pool", "dense"),
     *("dropout", "add", "concat", "flatten", "softmax"),
+    *("tokens", "patches", "attention", "mlp", "layer_norm", "mean"),
 )
 
 INPUT = -1  # as an input of a layer: the graph's own
@@ -31,12 +34,25 @@ MAX_KERNEL = 63
 MAX_SIDE = 4096
 MAX_SIZE = 2**31
 
-Shape = tuple[int, ...]  # (height, width, channels), or (features,)
+# (height, width, channels), (tokens, channels), or (features,); a text is (tokens,)
+Shape = tuple[int, ...]
+
+
+# Kinds that have weights.
+_WEIGHED = (CONV, BN, DENSE, TOKENS, PATCHES, ATTENTION, MLP, NORM)
 
 
 class Layer(NamedTuple):
     """`width` is filters of a convolution or units of a dense layer; `extra` is a pool's padding, or the rate of a
-    dropout in millionths. What a kind has no use for is 0. A convolution is padded by half its kernel."""
+    dropout in millionths. What a kind has no use for is 0. A convolution is padded by half its kernel.
+
+    | of transformers | width | kernel | extra |
+    |---|---|---|---|
+    | tokens | channels | kinds of tokens | tokens of a text |
+    | patches | channels | side of a patch | |
+    | attention | heads | channels of a head | 1: no token sees a later one |
+    | mlp | hidden units | | |
+    """
 
     op: int
     a: int
@@ -100,7 +116,7 @@ class Graph(msgspec.Struct, frozen=True, dict=True):
     def size(self) -> int:
         """Numbers that a checkpoint holds. As AIPerf counts them: four per channel for a batch norm."""
         shapes = self.shapes
-        return sum(layer_size(layer, shapes[layer[1]][-1]) for layer in self.layers if layer[0] in (CONV, BN, DENSE))
+        return sum(layer_size(layer, shapes[layer[1]]) for layer in self.layers if layer[0] in _WEIGHED)
 
     @cached_property
     def depth(self) -> int:
@@ -166,13 +182,30 @@ def _tie(graph: Graph) -> tuple[Callable[[int], int], dict[int, list[int]], list
     return root, follows, adds
 
 
-def layer_size(layer: Layer, channels: int) -> int:
-    """Numbers of a layer that reads so many channels."""
-    if layer.op == CONV:
-        return (channels * layer.kernel**2 + 1) * layer.width
-    if layer.op == DENSE:
-        return (channels + 1) * layer.width
-    return 4 * channels if layer.op == BN else 0
+def layer_size(layer: Layer, came: Shape) -> int:
+    """Numbers of a layer that reads something of this shape."""
+    op, channels, width = layer.op, came[-1], layer.width
+    if op == CONV:
+        return (channels * layer.kernel**2 + 1) * width
+    if op == DENSE:
+        return (channels + 1) * width
+    if op == BN:
+        return 4 * channels
+    if op == TOKENS:
+        return (layer.kernel + layer.extra) * width
+    if op == PATCHES:
+        return (channels * layer.kernel**2 + 1 + patches(layer, came)) * width
+    if op == ATTENTION:
+        inner = width * layer.kernel
+        return 2 * channels + 3 * inner * (channels + 1) + channels * (inner + 1)
+    if op == MLP:
+        return 2 * channels + width * (channels + 1) + channels * (width + 1)
+    return 2 * channels if op == NORM else 0
+
+
+def patches(layer: Layer, came: Shape) -> int:
+    """How many an image is cut into."""
+    return (came[0] // layer.kernel) * (came[1] // layer.kernel)
 
 
 def pool_padding(layer: Layer) -> int:
@@ -216,8 +249,22 @@ def _shape(index: int, layer: Layer, shapes: list[Shape], halving: bool) -> Shap
         return came[2:]
     if op == FLATTEN:
         return (came[0] * came[1] * came[2],) if len(came) == 3 else came
-    _need(index, op, len(came) == 1, came)
-    return (layer.width,) if op == DENSE else came
+    if op in (TOKENS, PATCHES, ATTENTION, MLP, NORM, MEAN):
+        return _token_shape(index, layer, came)
+    _need(index, op, len(came) == 1 or (op == DENSE and len(came) == 2), came)
+    return (*came[:-1], layer.width) if op == DENSE else came
+
+
+def _token_shape(index: int, layer: Layer, came: Shape) -> Shape:
+    op = layer.op
+    if op == TOKENS:
+        _need(index, op, layer.a == INPUT and came == (layer.extra,), came)
+        return (layer.extra, layer.width)
+    if op == PATCHES:
+        _need(index, op, len(came) == 3 and not came[0] % layer.kernel and not came[1] % layer.kernel, came)
+        return (patches(layer, came), layer.width)
+    _need(index, op, len(came) == 2, came)
+    return came[1:] if op == MEAN else came
 
 
 def _slide(index: int, op: int, came: Shape, kernel: int, stride: int, pad: int) -> tuple[int, int]:
@@ -240,6 +287,9 @@ _TAKES = {
     SOFTMAX: "it takes features",
     ADD: "it takes two of one shape",
     CONCAT: "it takes two maps of one height and width",
+    TOKENS: "it takes the network's input, a text of as many tokens as its context",
+    PATCHES: "it takes a map whose height and width are multiples of its patch",
+    **dict.fromkeys((ATTENTION, MLP, NORM, MEAN), "it takes tokens: put `tokens` or `patches` before it"),
 }
 
 
@@ -271,8 +321,12 @@ def _check_layers(graph: Graph) -> None:
                 raise UserError(f"{place}: reads layer {end}, which does not exist; there are 0 to {count - 1}")
         if not two and layer.b != NONE:
             raise UserError(f"{place}: has two inputs; only `add` and `concat` do")
-        if layer.op in (CONV, DENSE):
+        if layer.op in (CONV, DENSE, TOKENS, PATCHES, ATTENTION, MLP):
             _within(place, "width", layer.width, 1, MAX_WIDTH)
+        if layer.op in (TOKENS, PATCHES, ATTENTION):
+            _within(place, "kernel", layer.kernel, 1, MAX_WIDTH)
+        if layer.op == ATTENTION:
+            _within(place, "causal", layer.extra, 0, 1)
         if layer.op in (CONV, MAXPOOL):
             _within(place, "kernel", layer.kernel, 1, MAX_KERNEL)
             _within(place, "stride", layer.stride, 1, MAX_KERNEL)

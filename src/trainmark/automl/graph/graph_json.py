@@ -7,7 +7,23 @@ from typing import Any
 
 import msgspec
 
-from trainmark.automl.graph.graph import ADD, CONCAT, CONV, DENSE, DROPOUT, MAXPOOL, NONE, OPS, Graph, Layer, check
+from trainmark.automl.graph.graph import (
+    ADD,
+    ATTENTION,
+    CONCAT,
+    CONV,
+    DENSE,
+    DROPOUT,
+    MAXPOOL,
+    MLP,
+    NONE,
+    OPS,
+    PATCHES,
+    TOKENS,
+    Graph,
+    Layer,
+    check,
+)
 from trainmark.errors import UserError, did_you_mean, one_of
 
 MAX_BYTES = 8 * 2**20
@@ -18,6 +34,10 @@ _SETTINGS = {
     MAXPOOL: {"kernel": "kernel", "stride": "stride", "padding": "extra"},
     DENSE: {"units": "width"},
     DROPOUT: {"rate": "extra"},
+    TOKENS: {"kinds": "kernel", "channels": "width", "context": "extra"},
+    PATCHES: {"channels": "width", "patch": "kernel"},
+    ATTENTION: {"heads": "width", "head_channels": "kernel", "causal": "extra"},
+    MLP: {"hidden": "width"},
 }
 
 

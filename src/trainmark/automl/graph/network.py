@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainmark.automl.graph import graph as ops
-from trainmark.automl.graph.graph import Graph, Layer, pool_padding
+from trainmark.automl.graph.graph import Graph, Layer, patches, pool_padding
 
 if TYPE_CHECKING:
     import torch
@@ -20,11 +20,65 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+'''
 
+_NETWORK = """
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
-'''
+"""
+
+# Parts that only transformers need.
+_TRANSFORMER = """
+class Tokens(nn.Module):
+    def __init__(self, kinds, context, channels):
+        super().__init__()
+        self.table = nn.Embedding(kinds, channels)
+        self.places = nn.Parameter(torch.empty(context, channels))
+        for drawn in (self.table.weight, self.places):
+            nn.init.normal_(drawn, std=0.02)
+
+    def forward(self, x):
+        return self.table(x) + self.places[: x.shape[1]]
+
+
+class Patches(nn.Module):
+    def __init__(self, colours, channels, patch, count):
+        super().__init__()
+        self.parts = nn.Conv2d(colours, channels, patch, stride=patch)
+        self.places = nn.Parameter(torch.empty(count, channels))
+        nn.init.normal_(self.places, std=0.02)
+
+    def forward(self, x):
+        return self.parts(x).flatten(2).transpose(1, 2) + self.places
+
+
+class Attention(nn.Module):
+    def __init__(self, channels, heads, size, causal):
+        super().__init__()
+        self.heads, self.size, self.causal = heads, size, causal
+        self.norm = nn.LayerNorm(channels)
+        self.read = nn.Linear(channels, 3 * heads * size)
+        self.write = nn.Linear(heads * size, channels)
+
+    def forward(self, x):
+        batch, tokens, _ = x.shape
+        read = self.read(self.norm(x)).reshape(batch, tokens, 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
+        found = F.scaled_dot_product_attention(read[0], read[1], read[2], is_causal=self.causal)
+        return x + self.write(found.transpose(1, 2).flatten(2))
+
+
+class MLP(nn.Module):
+    def __init__(self, channels, hidden):
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+        self.widen = nn.Linear(channels, hidden)
+        self.narrow = nn.Linear(hidden, channels)
+
+    def forward(self, x):
+        return x + self.narrow(F.gelu(self.widen(self.norm(x))))
+
+"""
 
 _TAIL = """
 
@@ -35,11 +89,15 @@ def load(weights=Path(__file__).with_name("weights.pt")):
 """
 
 
+_PARTS = (ops.TOKENS, ops.PATCHES, ops.ATTENTION, ops.MLP)
+
+
 def source(graph: Graph) -> str:
-    """The network as a Python file; takes images as batch × channels × height × width."""
+    """The network as a Python file; takes images as batch × channels × height × width, texts as batch × tokens."""
     members = [(index, _member(graph, index)) for index in range(len(graph.layers))]
     made = [f"        self.l{index} = {text}\n" for index, text in members if text] or ["        pass\n"]
-    return _HEAD + "".join(made) + "\n    def forward(self, x):\n" + _forward(graph) + _TAIL
+    parts = _TRANSFORMER if any(layer.op in _PARTS for layer in graph.layers) else ""
+    return _HEAD + parts + _NETWORK + "".join(made) + "\n    def forward(self, x):\n" + _forward(graph) + _TAIL
 
 
 def _member(graph: Graph, index: int) -> str:
@@ -56,7 +114,15 @@ def _member(graph: Graph, index: int) -> str:
         return f"nn.Linear({came[-1]}, {layer.width})"
     if layer.op == ops.DROPOUT:
         return f"nn.Dropout{'2d' if len(came) == 3 else ''}({layer.extra / 1e6})"
-    return ""
+    if layer.op == ops.TOKENS:
+        return f"Tokens({layer.kernel}, {layer.extra}, {layer.width})"
+    if layer.op == ops.PATCHES:
+        return f"Patches({came[-1]}, {layer.width}, {layer.kernel}, {patches(layer, came)})"
+    if layer.op == ops.ATTENTION:
+        return f"Attention({came[-1]}, {layer.width}, {layer.kernel}, causal={bool(layer.extra)})"
+    if layer.op == ops.MLP:
+        return f"MLP({came[-1]}, {layer.width})"
+    return f"nn.LayerNorm({came[-1]})" if layer.op == ops.NORM else ""
 
 
 def _forward(graph: Graph) -> str:
@@ -79,13 +145,14 @@ def _forward(graph: Graph) -> str:
 
 
 def _call(index: int, layer: Layer, a: str, b: str) -> str:
-    if layer.op in (ops.CONV, ops.BN, ops.DENSE, ops.DROPOUT):
+    if layer.op in (ops.CONV, ops.BN, ops.DENSE, ops.DROPOUT, ops.NORM, *_PARTS):
         return f"self.l{index}({a})"
     if layer.op == ops.MAXPOOL:
         return f"F.max_pool2d({a}, {layer.kernel}, stride={layer.stride}, padding={pool_padding(layer)})"
     return {
         ops.RELU: f"F.relu({a})",
         ops.GAP: f"{a}.mean((2, 3))",
+        ops.MEAN: f"{a}.mean(1)",
         ops.ADD: f"{a} + {b}",
         ops.CONCAT: f"torch.cat(({a}, {b}), 1)",
         ops.FLATTEN: f"{a}.flatten(1)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from trainmark.automl.graph import graph as ops
@@ -59,14 +60,55 @@ def small_cnn(shape: Shape = (32, 32, 3), classes: int = 10, blocks: int = 3, wi
     return check(Graph(shape, tuple(net.layers)), "small_cnn")
 
 
-STARTS = {"resnet50": resnet50, "small_cnn": small_cnn}
+def vit(
+    shape: Shape = (32, 32, 3),
+    classes: int = 10,
+    blocks: int = 2,
+    width: int = 32,
+    heads: int = 2,
+    ratio: int = 2,
+    patch: int = 4,
+) -> Graph:
+    """A transformer that reads an image as patches; `width` channels, `ratio` times as many hidden units."""
+    net = Builder()
+    x = _blocks(net, net.add(ops.PATCHES, ops.INPUT, width=width, kernel=patch), blocks, width, heads, ratio, 0)
+    net.add(ops.DENSE, net.add(ops.MEAN, net.add(ops.NORM, x)), width=classes)
+    return check(Graph(shape, tuple(net.layers)), "vit")
+
+
+def gpt(
+    shape: Shape = (64,), classes: int = 256, blocks: int = 2, width: int = 32, heads: int = 2, ratio: int = 2
+) -> Graph:
+    """A transformer that says for each token of a text which comes next; `classes` are the kinds of tokens."""
+    net = Builder()
+    first = net.add(ops.TOKENS, ops.INPUT, width=width, kernel=classes, extra=shape[0])
+    net.add(ops.DENSE, net.add(ops.NORM, _blocks(net, first, blocks, width, heads, ratio, 1)), width=classes)
+    return check(Graph(shape, tuple(net.layers)), "gpt")
+
+
+def _blocks(net: Builder, x: int, blocks: int, width: int, heads: int, ratio: int, causal: int) -> int:
+    for _ in range(blocks):
+        x = net.add(ops.ATTENTION, x, width=heads, kernel=max(1, width // heads), extra=causal)
+        x = net.add(ops.MLP, x, width=ratio * width)
+    return x
+
+
+STARTS: dict[str, Callable[..., Graph]] = {"gpt": gpt, "resnet50": resnet50, "small_cnn": small_cnn, "vit": vit}
+# Of start models that have some: their options.
+OPTIONS = {
+    "gpt": ("blocks", "context", "heads", "ratio", "width"),
+    "small_cnn": ("blocks", "width"),
+    "vit": ("blocks", "heads", "patch", "ratio", "width"),
+}
+# Those that read texts; all others read images.
+TEXT_STARTS = ("gpt",)
 
 
 def start(name: str, shape: Shape | None = None, classes: int | None = None) -> Graph:
     """A start model by its name, or the graph in a JSON file. A file has its own shape and classes."""
     if name in STARTS:
         given = {"shape": shape, "classes": classes}
-        return STARTS[name](**{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+        return STARTS[name](**{key: value for key, value in given.items() if value is not None})
     from trainmark.automl.graph.graph_json import load
     from trainmark.errors import UserError, did_you_mean, one_of
 

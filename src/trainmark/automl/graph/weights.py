@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from trainmark.automl.graph import transformer_moves, transformer_weights
 from trainmark.automl.graph.graph import ADD, BN, CONCAT, CONV, DENSE, FLATTEN, INPUT, RELU, Graph
-from trainmark.automl.graph.moves import Move, preserving
+from trainmark.automl.graph.moves import carries
+from trainmark.automl.graph.space import Move
 
 if TYPE_CHECKING:
     import torch
@@ -22,12 +24,14 @@ def inherit(
     """State dicts as `network.build` names them. Every tensor of the parent's that a move does not touch is shared."""
     import torch
 
-    if not preserving(parent, move):
+    if not carries(parent, move):
         raise ValueError(f"{move}: a move that shrinks keeps no function, so there is nothing to inherit by it")
     weights = dict(parent_weights)
     draw = torch.Generator().manual_seed(seed)
     new = len(parent.layers)
-    if move.kind == "deeper":
+    if move.kind in transformer_moves.KINDS:
+        transformer_weights.inherit(weights, parent, child, move, draw)
+    elif move.kind == "deeper":
         _deeper(weights, parent, child, move, new)
     elif move.kind == "wider":
         _wider(weights, parent, move, draw)

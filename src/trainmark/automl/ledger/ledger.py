@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainmark.automl.graph.moves import Move
+from trainmark.automl.graph.space import Move
 from trainmark.automl.ledger.storage import connect, quiet
 from trainmark.reasons import Reason, as_reason
 
@@ -52,6 +52,8 @@ class Entry(msgspec.Struct, frozen=True):
     why: Reason | None = None
     # The best hyper-parameters, which children begin with.
     best: dict[str, Any] = {}
+    # Epochs that its weights have seen, with those of the entries that it inherited them from.
+    seen: int = 0
     # Its trainings, where there were several: values and accuracy of each.
     tried: list[dict[str, Any]] = []
     # Only where workers share no folder.
@@ -160,6 +162,7 @@ class Ledger:
             value=trial.values[0] if trial.values and state in ("done", "pruned") else None,
             why=as_reason(fields.get("why")),
             best=fields.get("best", {}),
+            seen=int(fields.get("seen", 0)),
             tried=fields.get("tried", []),
             graph=fields.get("graph"),
             claim=trial._trial_id,

@@ -8,11 +8,13 @@ from random import Random
 
 import msgspec
 
-from trainmark.automl.experiment.config import Experiment, image_of
-from trainmark.automl.graph.graph import Graph
+from trainmark.automl.experiment.config import Experiment, classes_of, image_of, text_of
+from trainmark.automl.experiment.schedule import budget
+from trainmark.automl.graph.flops import rules_for
+from trainmark.automl.graph.graph import Graph, Shape
 from trainmark.automl.graph.keys import aiperf_key, canonical_hash
-from trainmark.automl.graph.moves import Limits
-from trainmark.automl.graph.start_networks import STARTS, start
+from trainmark.automl.graph.space import Limits
+from trainmark.automl.graph.start_networks import OPTIONS, STARTS, start
 from trainmark.automl.ledger.files import TrialFiles
 from trainmark.automl.ledger.ledger import Entry, Ledger
 from trainmark.automl.search import policy as policies
@@ -22,37 +24,60 @@ from trainmark.automl.search.policy import Proposal, Trial
 from trainmark.errors import UserError, one_of
 
 _TRIES = 16
+# Tokens of a text that a start model reads, if nothing else is said.
+_CONTEXT = 64
 # A search for hyper-parameters looks at so many of the last trials that searched, and learns from the nearest of them.
 _SEARCHED, _NEAREST = 200, 24
 
 
 def limits_of(experiment: Experiment) -> Limits:
     bounds = experiment.limits
-    return Limits(bounds.parameters, bounds.depth, bounds.kernel)
+    return Limits(bounds.parameters, bounds.depth, bounds.kernel, bounds.tokens)
 
 
 def start_models(experiment: Experiment) -> list[Graph]:
-    """The graphs that a search begins from. UserError for one that does not fit the data."""
-    image = image_of(experiment)
-    shape = (image.size, image.size, image.channels)
+    """The graphs that a search begins from. UserError for one that does not fit the data, or that the rule set has no
+    formulas for."""
+    shape, classes = _data_shape(experiment), classes_of(experiment)
+    names = experiment.init_models or [experiment.start]
     if experiment.start_options:
-        allowed = {"small_cnn": ("blocks", "width")}.get(experiment.start, ())
-        for name, value in experiment.start_options.items():
-            if name not in allowed or not 1 <= value <= 4096:
-                raise UserError(
-                    f"start_options.{name}: found {value!r}; `{experiment.start}` has {one_of(allowed) or 'no options'}"
-                )
-        made = [STARTS[experiment.start](shape=shape, classes=image.classes, **experiment.start_options)]
+        made = [STARTS[experiment.start](shape=shape, classes=classes, **_start_options(experiment))]
     else:
-        names = experiment.init_models or [experiment.start]
-        made = [start(name, shape, image.classes) for name in names]
-    for graph, name in zip(made, experiment.init_models or [experiment.start], strict=True):
-        if graph.shape != shape or graph.classes != image.classes:
+        made = [start(name, shape, classes) for name in names]
+    rules = experiment.rule_set
+    for graph, name in zip(made, names, strict=True):
+        # A text is cut into pieces of the length that a network reads.
+        fits = len(graph.shape) == 1 if text_of(experiment) else graph.shape == shape
+        if not fits or graph.classes != classes:
             raise UserError(
                 f"{name}: takes {'×'.join(map(str, graph.shape))} and knows {graph.classes} classes; the data has "
-                f"{'×'.join(map(str, shape))} and {image.classes}: set `image:` or take another model"
+                f"{'×'.join(map(str, shape))} and {classes}: set `image:` or `text:`, or take another model"
+            )
+        if rules.counts and rules.flops not in rules_for(graph):
+            raise UserError(
+                f"{name}: rule set `{rules.name}` counts operations by AIPerf's formulas, which know no transformers; "
+                "take another start model or other `rules`"
             )
     return made
+
+
+def _data_shape(experiment: Experiment) -> Shape:
+    """Of what a start model reads."""
+    if text_of(experiment) is None:
+        image = image_of(experiment)
+        return (image.size, image.size, image.channels)
+    return (experiment.start_options.get("context", _CONTEXT),)
+
+
+def _start_options(experiment: Experiment) -> dict[str, int]:
+    """Those that are no shape. UserError for one that the start model does not have."""
+    allowed = OPTIONS.get(experiment.start, ())
+    for name, value in experiment.start_options.items():
+        if name not in allowed or not 1 <= value <= 4096:
+            raise UserError(
+                f"start_options.{name}: found {value!r}; `{experiment.start}` has {one_of(allowed) or 'no options'}"
+            )
+    return {name: value for name, value in experiment.start_options.items() if name != "context"}
 
 
 class Generator:
@@ -107,9 +132,10 @@ class Generator:
     def _new(self, entries: list[Entry]) -> tuple[Proposal, str, bool]:
         """A proposal, its key, and whether there is an equal entry, since nothing new was to be found."""
         history, pending = self._seen(entries)
+        epochs = budget(self._experiment.training.epochs, self._experiment.round_of(len(entries)))
         keys = {trial.key for trial in (*history, *pending)}
         for _ in range(_TRIES):
-            proposal = self._policy.ask(history, pending, self._rng)
+            proposal = self._policy.ask(history, pending, self._rng, epochs)
             key = self._key(proposal.graph)
             if key not in keys:
                 return proposal, key, False
@@ -142,6 +168,7 @@ class Generator:
                 value=entry.value,
                 parent=entry.parent,
                 moves=entry.moves,
+                seen=entry.seen,
             )
             if entry.ended:
                 self._ended[entry.number] = trial

@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.moves import Limits, neighbours
+from trainmark.automl.graph.moves import neighbours
+from trainmark.automl.graph.space import Limits
 from trainmark.automl.search.policy import Near, Option, Proposal, Trial, first, mutation, options_of, parents
 
 
@@ -24,7 +25,7 @@ class RandomWalk:
     def tell(self, trial: Trial) -> None:
         """Results do not matter."""
 
-    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random, _epochs: int = 0, /) -> Proposal:
         begin = first(self._start, history, pending)
         if begin is not None:
             return begin
@@ -51,7 +52,7 @@ class Evolution:
         if trial.value is not None:
             self._alive.append((trial.value, trial))
 
-    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random, _epochs: int = 0, /) -> Proposal:
         begin = first(self._start, history, pending)
         if begin is not None:
             return begin

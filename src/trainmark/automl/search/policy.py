@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import msgspec
 
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.moves import Limits, Move, neighbours
+from trainmark.automl.graph.moves import neighbours
+from trainmark.automl.graph.space import Limits, Move
 from trainmark.errors import UserError, did_you_mean, one_of
 
 # Draws some moves that a graph allows, with the child each makes.
@@ -34,6 +35,8 @@ class Trial(msgspec.Struct, frozen=True):
     # The trial whose graph was changed, and how; none for a start model.
     parent: int | None = None
     moves: tuple[Move, ...] = ()
+    # Epochs that its weights have seen, with those of the trials that it inherited them from.
+    seen: int = 0
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -55,8 +58,9 @@ class Policy(Protocol):
     def tell(self, trial: Trial) -> None:
         """A trial has ended. Called once for each, in the order in which this worker read them."""
 
-    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random) -> Proposal:
-        """The next architecture. `history`: trials that have ended; `pending`: those that have not, of all workers.
+    def ask(self, history: Sequence[Trial], pending: Sequence[Trial], rng: Random, epochs: int = 0, /) -> Proposal:
+        """The next architecture. `history`: trials that have ended; `pending`: those that have not, of all workers;
+        `epochs`: for how many it will be trained.
 
         It should be none of either; the worker asks again when it is, and after some tries trains it all the same.
         """

@@ -3,6 +3,10 @@
 It is a Gaussian process whose kernel is the product of two feature vectors, stored as sums over all observations. So a
 prediction costs the same after ten thousand as after ten, and no observation, however often repeated, can break it:
 what is inverted is a sum of squares plus the identity.
+
+A network is better than another also because its weights were trained for longer. That part is told apart by a curve:
+what is usual after so many epochs, a constant and two falling powers of their number. The process is about what an
+architecture has above the curve.
 """
 
 from __future__ import annotations
@@ -42,6 +46,12 @@ class _Covariance:
             self.matrix -= np.outer(turned, turned / (self._noise + row @ turned))
 
 
+# The powers of 1 + epochs that the curve is made of, and how much a weight of one is held back: where all were trained
+# alike nothing can be learnt of longer training, and the curve is level.
+_POWERS = np.array((0.0, -0.5, -1.0))
+_HELD = np.diag((0.0, 0.01, 0.01))
+
+
 class Surrogate:
     """`noise`: the variance of an observation beside that of what is observed, which is 1."""
 
@@ -49,38 +59,47 @@ class Surrogate:
         self._noise = noise
         # By what was seen at all, and by what has a value.
         self._seen, self._known = _Covariance(width, noise), _Covariance(width, noise)
-        self._sum, self._product = np.zeros(width), np.zeros(width)
+        powers = len(_POWERS)
+        # Sums over all observations of products: of row and powers, row and value, powers and powers, powers and value.
+        self._row_powers, self._row_values = np.zeros((width, powers)), np.zeros(width)
+        self._powers, self._power_values = np.zeros((powers, powers)), np.zeros(powers)
         self.points = 0
-        self._total = self._squares = 0.0
+        self._squares = 0.0
+        self._curve: Numbers = np.zeros(powers)
 
     def see(self, rows: Numbers) -> None:
         """Points whose value will come, or never comes: there is less to be learnt near them."""
         self._seen.add(rows)
 
-    def tell(self, rows: Numbers, values: Sequence[float]) -> None:
-        """The values of points that were seen."""
+    def tell(self, rows: Numbers, values: Sequence[float], epochs: Sequence[float] | None = None) -> None:
+        """The values of points that were seen, and how many epochs their weights have seen."""
         self._known.add(rows)
-        self._sum += rows.sum(0)
-        self._product += values @ rows
-        self.points += len(values)
-        self._total += sum(values)
-        self._squares += sum(value * value for value in values)
+        found, powers = np.asarray(values), _powers(epochs if epochs is not None else np.zeros(len(values)))
+        self._row_powers += rows.T @ powers
+        self._row_values += found @ rows
+        self._powers += powers.T @ powers
+        self._power_values += found @ powers
+        self.points += len(found)
+        self._squares += float(found @ found)
+        self._curve = np.linalg.solve(self._powers + _HELD, self._power_values)
 
-    @property
-    def centre(self) -> float:
-        return self._total / self.points if self.points else 0.0
+    def usual(self, epochs: Sequence[float]) -> Numbers:
+        """The value that is usual after so many epochs."""
+        expected: Numbers = _powers(epochs) @ self._curve
+        return expected
 
     @property
     def scale(self) -> float:
-        """The deviation of the values; 1 while they do not differ."""
+        """The deviation of values from the curve; 1 while there is none."""
         if not self.points:
             return 1.0
-        variance = self._squares / self.points - self.centre**2
+        left = self._squares - 2 * self._curve @ self._power_values + self._curve @ self._powers @ self._curve
+        variance = float(left) / self.points
         return variance**0.5 if variance > 1e-12 else 1.0
 
     def means(self, rows: Numbers) -> Numbers:
-        """In units of `scale` from `centre`."""
-        target = (self._product - self.centre * self._sum) / (self.scale * self._noise)
+        """In units of `scale` from the curve."""
+        target = (self._row_values - self._row_powers @ self._curve) / (self.scale * self._noise)
         expected: Numbers = rows @ (self._known.matrix @ target)
         return expected
 
@@ -90,3 +109,8 @@ class Surrogate:
         variances = np.einsum("ij,ij->i", rows @ self._seen.matrix, rows)
         spread: Numbers = np.sqrt(np.maximum(variances, 0.0))
         return spread
+
+
+def _powers(epochs: Sequence[float] | Numbers) -> Numbers:
+    made: Numbers = (1.0 + np.asarray(epochs, float))[:, None] ** _POWERS
+    return made

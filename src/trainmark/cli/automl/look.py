@@ -67,22 +67,25 @@ def top(args: argparse.Namespace) -> int:
     run = common.find_run(args)
     reader = Reader(run)
     if args.once or not sys.stdout.isatty():
-        terminal.out(_screen(run, reader))
+        terminal.out(screen(run, reader))
         return 0
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text(clean(_screen(run, reader))), screen=True, auto_refresh=False) as live:
+    with Live(Text(clean(screen(run, reader))), screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(max(0.5, args.seconds))
-            live.update(Text(clean(_screen(run, reader))), refresh=True)
+            live.update(Text(clean(screen(run, reader))), refresh=True)
 
 
-def _screen(run: RunDir, reader: Reader) -> str:
+def screen(run: RunDir, reader: Reader) -> str:
     found = runs.look(run, reader)
     trials = sorted(found.trials, key=lambda one: (one.end is not None, -one.begin))[:_MOST]
     head = _head(found, run.manifest().plan.site.name)
     return "\n".join([*head, "", table([_row(found, trial) for trial in trials])])
+
+
+_REACHED = {"accuracy": "accuracy", "loss": "test loss"}
 
 
 def _head(found: Result, site: str) -> list[str]:
@@ -92,7 +95,7 @@ def _head(found: Result, site: str) -> list[str]:
     return [
         f"experiment {found.run}   {found.state}   site {site}   started {started}   {duration(length)} of "
         f"{found.max_duration}",
-        f"trials {len(found.trials)} ({running} running)   accuracy {100 * found.accuracy:.2f} %   "
+        f"trials {len(found.trials)} ({running} running)   {_REACHED[found.metric]} {found.shown(found.accuracy)}   "
         f"score {numbers.quantity(found.score, 'FLOPS')}   regulated {numbers.quantity(found.regulated, 'FLOPS')}",
     ]
 
@@ -108,7 +111,7 @@ def _row(found: Result, trial: TrialRow) -> dict[str, Any]:
         "start": at(trial.begin),
         "end": at(trial.end),
         "status": trial.state,
-        "accuracy": "–" if trial.accuracy is None else f"{100 * trial.accuracy:.2f} %",
+        _REACHED[found.metric]: "–" if trial.accuracy is None else found.shown(trial.accuracy),
         "epochs": trial.epochs,
         "parent": "–" if trial.parent is None else trial.parent,
         "node": ", ".join(trial.hosts),

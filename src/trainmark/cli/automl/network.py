@@ -20,8 +20,12 @@ def best(args: argparse.Namespace) -> int:
 
     run = common.find_run(args)
     out = args.output or run.path / "results" / "best"
-    trial = runs.save_network(run, args.trial, out)
-    terminal.tell(f"trial {trial.number}, accuracy {100 * (trial.accuracy or 0):.2f} %: {out}\n")
+    found, trial = runs.save_network(run, args.trial, out)
+    reached = found.shown(trial.accuracy or 0.0)
+    if found.metric == "loss":
+        terminal.tell(f"trial {trial.number}, test loss {reached}: {out}\n")
+    else:
+        terminal.tell(f"trial {trial.number}, accuracy {reached}: {out}\n")
     return 0
 
 
@@ -29,7 +33,7 @@ def configure_flops(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "graph",
         metavar="GRAPH",
-        help="a start model (resnet50, small_cnn) or a graph's JSON file, also AIPerf's or NNI's",
+        help="a start model (gpt, resnet50, small_cnn, vit) or a graph's JSON file, also AIPerf's or NNI's",
     )
     parser.add_argument("--rules", default="trainmark", help="aiperf or trainmark (default: trainmark)")
     parser.add_argument(

@@ -57,7 +57,10 @@ def plan(args: argparse.Namespace) -> int:
 
 def _configure_experiment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "experiment", type=Path, metavar="FILE", help="an experiment, a config.yml of AAH or AIPerf, or `demo`"
+        "experiment",
+        type=Path,
+        metavar="FILE",
+        help="an experiment, a config.yml of AAH or AIPerf, `demo`, `demo-vit` or `demo-text`",
     )
     parser.add_argument("--site", type=Path, metavar="FILE", help="where to run (default: this machine)")
     parser.add_argument("--rules", choices=sorted(RULES), help="score by another rule set than the file says")

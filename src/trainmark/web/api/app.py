@@ -15,8 +15,10 @@ from litestar.types import ControllerRouterHandler
 from trainmark import __version__
 from trainmark.web.api import (
     account_routes,
+    endpoint_routes,
     file_routes,
     job_routes,
+    notice_routes,
     oidc_routes,
     run_routes,
     secret_routes,
@@ -40,6 +42,8 @@ def make_app(server: Server) -> Litestar:
         account_routes,
         oidc_routes,
         job_routes,
+        endpoint_routes,
+        notice_routes,
         run_routes,
         site_routes,
         file_routes,

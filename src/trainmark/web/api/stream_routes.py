@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, asker_of
 from trainmark.web.api.job_routes import JobName
 from trainmark.web.server import Server
-from trainmark.web.service import database, jobs, logs, samples
+from trainmark.web.service import database, jobs, logs, notices, samples
 from trainmark.web.service.errors import TooMany
 from trainmark.web.service.records import Principal
 
@@ -175,10 +176,14 @@ async def _metrics(followed: _Followed, attempt: str, seen: dict[int, int]) -> A
 
 @get("/events", **{**rules(Access.READ), "sync_to_thread": None}, media_type="text/event-stream")
 async def follow_jobs(request: Asked, server: Server) -> ServerSentEvent:
-    """Events `job` whenever one of the newest hundred jobs that one may see changes. Who comes back with a
+    """Events `job` whenever one of the newest hundred jobs that one may see changes, and `notice` of what one wants to
+    be told in a browser; each goes to one of those who follow. Who comes back with a
     `Last-Event-ID` is told of all of them once, so that nothing that changed meanwhile is missed."""
     again = "last-event-id" in request.headers
-    return _events(server, _changes(lambda: _newest(server, asker_of(request)), again))
+    asker = asker_of(request)
+    told = partial(notices.take_for_browser, server, asker.id)
+    # A script that follows jobs does not take what a page is to show.
+    return _events(server, _changes(partial(_newest, server, asker), told if asker.session else None, again))
 
 
 def _newest(server: Server, asker: Principal) -> dict[str, Any]:
@@ -187,7 +192,9 @@ def _newest(server: Server, asker: Principal) -> dict[str, Any]:
     return {one.id: one for one in found}
 
 
-async def _changes(look: Callable[[], dict[str, Any]], again: bool) -> AsyncIterator[ServerSentEventMessage]:
+async def _changes(
+    look: Callable[[], dict[str, Any]], told: Callable[[], list[dict[str, Any]]] | None, again: bool
+) -> AsyncIterator[ServerSentEventMessage]:
     known: dict[str, Any] = {} if again else await anyio.to_thread.run_sync(look)
     number, quiet = 0, time.monotonic()
     while True:
@@ -198,6 +205,9 @@ async def _changes(look: Callable[[], dict[str, Any]], again: bool) -> AsyncIter
                 quiet = time.monotonic()
                 yield _message("job", str(number), one)
         known = now
+        for notice in await anyio.to_thread.run_sync(told) if told is not None else ():
+            number += 1
+            yield _message("notice", str(number), notice)
         if time.monotonic() - quiet > _QUIET_SECONDS:
             quiet = time.monotonic()
             yield _QUIET

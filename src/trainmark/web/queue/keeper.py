@@ -32,7 +32,7 @@ from trainmark.store.state import RunState
 from trainmark.web.queue import policy
 from trainmark.web.queue.policy import Going, Waiting
 from trainmark.web.server import Server
-from trainmark.web.service import database, host_states, job_plans, sites, user_secrets
+from trainmark.web.service import database, host_states, job_plans, notices, sites, user_secrets
 from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, needs_of, run_path, slots_of, spec_of
 from trainmark.web.service.tables import jobs, users
 
@@ -150,7 +150,11 @@ class Keeper:
 
     def _end(self, row: RowMapping, state: JobState, why: Reason | None) -> None:
         user_secrets.take_back(self._server, row["id"])
-        self._set(row, state=state, reason=encode_reason(why), ended=time.time(), slots="")
+        now = time.time()
+        values = {"state": state, "reason": encode_reason(why), "ended": now, "slots": ""}
+        with database.writing(self._server.engine) as connection:
+            connection.execute(update(jobs).where(jobs.c.number == row["number"]).values(**values))
+            notices.about_end(connection, row, state, why, now)
         log.info("job %s ended: %s", row["id"], state)
 
     def _replace(self, row: RowMapping, run: RunDir) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trainmark.errors import UserError
+from trainmark.errors import UserError, one_of
 from trainmark.launch.protocol import launcher_of
 from trainmark.plan.records import Plan
 from trainmark.run import machine, planning, session
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 COMMAND, WORK = "command.sh", "work"
 # The experiment that comes with trainmark.
-DEMO = "demo"
 _CASE = re.compile(r"[A-Za-z0-9._@=,:+-]{1,400}")
 # Keys of a suite that name no file and no program.
 _SUITE_KEYS = (
@@ -59,8 +58,9 @@ def check(spec: JobSpec) -> None:
         raise UserError("keep_open: allowed is at most 7 days")
     if spec.command is not None and "\0" in spec.command:
         raise UserError("command: holds a zero byte, which no shell reads")
-    if spec.command is None and (spec.env or spec.distributed or spec.stays or spec.secrets or spec.ports):
-        raise UserError("env, distributed, keep_open, secrets, ports: are for commands")
+    beyond = spec.env or spec.distributed or spec.stays or spec.secrets or spec.endpoints or spec.ports
+    if spec.command is None and beyond:
+        raise UserError("env, distributed, keep_open, secrets, endpoints, ports: are for commands")
     if spec.nodes > 1 and spec.command is not None and not spec.distributed:
         raise UserError(f"nodes: found {spec.nodes}; a command for several nodes is `distributed: true`")
     for name, value in spec.env.items():
@@ -149,9 +149,11 @@ def _experiment(spec: JobSpec) -> Experiment:
 
     given = spec.automl
     if isinstance(given, str):
-        if given != DEMO:
-            raise UserError(f"automl: found {given[:100]!r}, allowed is `{DEMO}` or an experiment's content")
-        found, _ = runs.read(runs.DEMO)
+        if given not in runs.DEMOS:
+            raise UserError(
+                f"automl: found {given[:100]!r}, allowed is {one_of(runs.DEMOS)} or an experiment's content"
+            )
+        found, _ = runs.read(runs.DEMOS[given])
     else:
         found = yamlfile.convert(given, config.Experiment, Location("automl"))
         for name in _EXPERIMENT_PATHS:

@@ -19,7 +19,7 @@ from trainmark.automl.experiment.worker import Assignment
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
 from trainmark.automl.graph.graph import Graph
-from trainmark.automl.graph.moves import apply, preserving, tuned
+from trainmark.automl.graph.moves import apply, carries, tuned
 from trainmark.automl.graph.network import build
 from trainmark.automl.graph.weights import fitted, inherit
 from trainmark.automl.ledger.files import TrialFiles
@@ -51,6 +51,11 @@ class Trial:
     @property
     def run(self) -> int:
         return len(self.tried)
+
+    @property
+    def best_epoch(self) -> int:
+        """After which epoch of the best training the best weights were there."""
+        return max(self.epochs, key=lambda epoch: epoch["accuracy"])["epoch"] if self.epochs else 0
 
     def of_run(self) -> list[dict[str, Any]]:
         return [epoch for epoch in self.epochs if epoch["run"] == self.run]
@@ -121,7 +126,7 @@ class Preparation:
             trial.values = self._values(trial, given)
         graph = self._files.graph(given.entry.file, given.entry.graph)
         graph = tuned(graph, given.body, trial.values["kernel_size"], trial.values["dropout"])
-        counts = {rules: flops.count(graph, rules) for rules in flops.RULES}
+        counts = {rules: flops.count(graph, rules) for rules in flops.rules_for(graph)}
         return Prepared(graph, counts, self._filled(trial, graph, given.parent))
 
     def _values(self, trial: Trial, given: Assignment) -> Values:
@@ -171,7 +176,8 @@ class Preparation:
 
 
 def weights_of_parent(files: TrialFiles, entry: Entry, parent: Entry | None, seed: int) -> dict[str, Any] | None:
-    """Weights with which the entry's network computes what its parent's does; None where that cannot be."""
+    """Weights with which the entry's network computes what its parent's does, or begins near it; None where that cannot
+    be."""
     if parent is None or parent.file != entry.parent_file:
         return None
     weights = files.weights(parent.number)
@@ -179,7 +185,7 @@ def weights_of_parent(files: TrialFiles, entry: Entry, parent: Entry | None, see
         return None
     graph = files.graph(parent.file, parent.graph)
     for move in entry.moves:
-        if not preserving(graph, move):
+        if not carries(graph, move):
             return None
         child = apply(graph, move)
         weights, graph = inherit(weights, graph, child, move, seed), child

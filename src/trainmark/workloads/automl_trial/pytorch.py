@@ -1,8 +1,8 @@
 """A worker of an AutoML experiment: one long-lived process per rank that trains one architecture after another.
 
 `trial_worker.py` is the process, `training.py` trains one architecture, `preparation.py` makes its network and first
-weights, `weights_file.py` reads those of a file, `image_data.py` and `tfrecords.py` read the data. Which architecture
-comes next is decided in `trainmark.automl`.
+weights, `weights_file.py` reads those of a file, `samples.py` gives it batches of images or text, `image_data.py` and
+`tfrecords.py` read images. Which architecture comes next is decided in `trainmark.automl`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULTS = {
 
 
 def main() -> None:
-    config = trainmark_job.begin("images", DEFAULTS)
+    config = trainmark_job.begin("samples", DEFAULTS)
     if not config["params"]["experiment"]:
         raise InputError("this workload is a worker of an experiment: start one with `trainmark automl run`")
     try:

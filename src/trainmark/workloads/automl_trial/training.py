@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
+import threading
 import time
 from typing import Any
 
@@ -12,18 +12,17 @@ import torch
 import torch.nn.functional as functional
 import trainmark_probe as probe
 import trainmark_torch
-from image_data import is_decoded
 from preparation import Preparation, Prepared, Trial
+from samples import Samples, flat
 from torch import nn
-from trainmark_images import Source
 from trainmark_loop import Shards
 from trainmark_torch import Ranks
-from trainmark_torch_images import Feed
 
 from trainmark.automl.experiment import schedule
 from trainmark.automl.experiment.clock import Clock
-from trainmark.automl.experiment.config import Experiment
+from trainmark.automl.experiment.config import Experiment, classes_of
 from trainmark.automl.experiment.rules import IMAGENET
+from trainmark.automl.experiment.score import quality
 from trainmark.automl.experiment.worker import Assignment, Outcome
 from trainmark.automl.graph import flops
 from trainmark.automl.graph.flops import Flops
@@ -54,7 +53,7 @@ class Trainer:
         self,
         experiment: Experiment,
         ranks: Ranks,
-        data: tuple[Source, Source],
+        samples: Samples,
         ledger: Ledger | None,
         files: TrialFiles,
         clock: Clock | None,
@@ -63,17 +62,16 @@ class Trainer:
         """`ledger`, `clock`: of the first rank, which speaks for all; `owner`: the worker's name in the ledger."""
         self._experiment, self._ranks, self._ledger, self._files = experiment, ranks, ledger, files
         self._clock, self._owner = clock, owner
-        self._train, self._test = data
-        self._size = experiment.image.size if experiment.image else 0
+        self._samples = samples
         self._precision = trainmark_torch.Precision(experiment.training.dtype, ranks.device)
-        layout = experiment.training.channels_last
-        self._feed, self._test_feed = (Feed(source, ranks, self._size, layout) for source in data)
-        given = experiment.training.loaders
-        self._loaders = _spare_cores(data[0], ranks) if given is None else given
-        self._layout = torch.channels_last if layout else torch.contiguous_format
+        self._layout = torch.channels_last if experiment.training.channels_last else torch.contiguous_format
+        self._classes = classes_of(experiment)
         self._preparation = Preparation(experiment, files)
         # Of trials that ended, what is not yet saved: the graph that was trained, and its weights if there are.
         self._unsaved: dict[int, tuple[Graph, dict[str, Any] | None]] = {}
+        self._saving = threading.Lock()
+        # Epochs that the weights of own trials have seen: of the last one the ledger does not know it yet.
+        self._seen: dict[int, int] = {}
         # Which trial's work ended last, and when: for the gap between two trials.
         self._worked: tuple[int, float] | None = None
 
@@ -84,13 +82,15 @@ class Trainer:
         self._preparation.prepare(given)
 
     def save(self, number: int) -> None:
-        """Of a trial that has ended: before the ledger knows of it, since children need what it left."""
-        if number in self._unsaved:
-            graph, weights = self._unsaved[number]
-            self._files.put_graph(graph)
-            if weights is not None:
-                self._files.put_weights(number, weights)
-            del self._unsaved[number]
+        """Of a trial that has ended: before the ledger knows of it, since children need what it left. The thread that
+        trains calls it, too, where the next trial is a child of the last."""
+        with self._saving:
+            if number in self._unsaved:
+                graph, weights = self._unsaved[number]
+                self._files.put_graph(graph)
+                if weights is not None:
+                    self._files.put_weights(number, weights)
+                del self._unsaved[number]
 
     # ---- a trial
 
@@ -130,7 +130,11 @@ class Trainer:
         graph = self._files.graph(trial.entry.file, trial.entry.graph)
         trained = tuned(graph, given.body, values["kernel_size"], values["dropout"])
         best = {name: value for name, value in values.items() if name != "kernel_size"}
-        fields: dict[str, Any] = {"best": best, "file": self._files.name(trained)}
+        seen = trial.best_epoch
+        if trial.inherited and given.parent is not None:
+            seen += self._seen.get(given.parent.number, given.parent.seen)
+        self._seen[trial.entry.number] = seen
+        fields: dict[str, Any] = {"best": best, "file": self._files.name(trained), "seen": seen}
         if trial.run > 1:
             fields["tried"] = msgspec.to_builtins(trial.tried)
         if trial.entry.graph is not None:
@@ -138,6 +142,7 @@ class Trainer:
         if self._ranks.rank == 0:
             self._unsaved[trial.entry.number] = trained, trial.unsaved
         network = {"parameters": trained.size, "operations": flops.count(trained, "trainmark").eval, "values": values}
+        network["inherited"] = trial.inherited
         return Outcome(trial.best, pruned, why, fields, network)
 
     # ---- one training
@@ -150,20 +155,22 @@ class Trainer:
         shared = trainmark_torch.share(model, self._ranks)
         seed = self._experiment.seed + 1000 * trial.entry.number + trial.run
         # No batch is larger than a rank's share of the data.
-        batch = min(values["batch"], max(1, len(self._train) // self._ranks.world))
-        shards = Shards(len(self._train), batch, self._ranks, seed)
+        samples = self._samples.for_network(prepared.graph)
+        batch = min(values["batch"], max(1, samples.train // self._ranks.world))
+        shards = Shards(samples.train, batch, self._ranks, seed, kind=samples.kind)
         images = shards.steps_per_epoch * batch * self._ranks.world
         if taken := self._preparation.taken():
             # Of weights that landed in the wrong place the accuracy would be that of chance.
             first = {"trial": trial.entry.number, "source": taken.source, "tensors": taken.tensors}
-            more = {"drawn": taken.drawn, "accuracy": self._evaluate(shared)[0]}
+            more = {"drawn": taken.drawn, "accuracy": self._evaluate(shared, samples)[0]}
             self._note("automl_pretrained", {**first, **more})
         for epoch in range(len(trial.of_run()), budget):
             if self._agreed(self._clock is not None and self._clock.over()):
                 raise TimeUp
             begin = time.time()
-            loss = self._epoch(trial, shared, optimizer, shards, epoch)
-            accuracy, test_loss = self._evaluate(shared)
+            loss = self._epoch(trial, shared, optimizer, shards, samples, epoch)
+            right, test_loss = self._evaluate(shared, samples)
+            accuracy = quality(self._experiment.metric, right, test_loss, self._classes)
             self._worked = trial.entry.number, time.monotonic()
             record = {
                 "trial": trial.entry.number,
@@ -175,7 +182,7 @@ class Trainer:
                 "begin": begin,
                 "end": time.time(),
                 "images": images,
-                "flops": self._work(prepared.counts, images),
+                "flops": _work(prepared.counts, images, samples),
             }
             self._record_epoch(trial, model, record)
             if self._clock is not None:
@@ -203,7 +210,13 @@ class Trainer:
         return model, optimizer
 
     def _epoch(
-        self, trial: Trial, model: nn.Module, optimizer: torch.optim.Optimizer, shards: Shards, epoch: int
+        self,
+        trial: Trial,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        shards: Shards,
+        samples: Samples,
+        epoch: int,
     ) -> float:
         values, training = trial.values, self._experiment.training
         last = max(training.epochs)
@@ -212,7 +225,7 @@ class Trainer:
         probe.epoch_begin(epoch + 1)
         total = torch.zeros((), device=self._ranks.device)
         seed = self._experiment.seed + trial.entry.number
-        batches = self._feed.training(shards, range(epoch * steps, (epoch + 1) * steps), seed, self._loaders)
+        batches = samples.training(shards, range(epoch * steps, (epoch + 1) * steps), seed)
         try:
             for step in range(steps):
                 if self._ranks.world == 1 or step % AGREE_STEPS == 0:
@@ -225,9 +238,8 @@ class Trainer:
                     group["lr"] = rate
                 optimizer.zero_grad(set_to_none=True)
                 with self._precision.autocast():
-                    loss = functional.cross_entropy(
-                        model(batch.images), batch.labels, label_smoothing=values["label_smoothing"]
-                    )
+                    answers, labels = flat(model(batch.images), batch.labels)
+                    loss = functional.cross_entropy(answers, labels, label_smoothing=values["label_smoothing"])
                 self._precision.backward(loss)
                 self._precision.update(optimizer, 0.0)
                 total += loss.detach()
@@ -241,15 +253,16 @@ class Trainer:
             raise NotFinite
         return mean
 
-    def _evaluate(self, model: nn.Module) -> tuple[float, float]:
+    def _evaluate(self, model: nn.Module, samples: Samples) -> tuple[float, float]:
+        """The share of right answers, and the mean loss of an answer."""
         model.eval()
         sums = torch.zeros(3, device=self._ranks.device)
         with probe.phase("evaluate"), torch.no_grad(), self._precision.autocast():
-            for batch in self._test_feed.evaluation(self._experiment.training.batch, self._loaders):
-                answers = model(batch.images).float()
-                right = (answers.argmax(1) == batch.labels).sum()
-                loss = functional.cross_entropy(answers, batch.labels, reduction="sum")
-                sums += torch.stack((right, loss, torch.full_like(loss, len(batch.labels))))
+            for batch in samples.evaluation(self._experiment.training.batch):
+                answers, labels = flat(model(batch.images).float(), batch.labels)
+                right = (answers.argmax(1) == labels).sum()
+                loss = functional.cross_entropy(answers, labels, reduction="sum")
+                sums += torch.stack((right, loss, torch.full_like(loss, len(labels))))
         right, loss, count = self._ranks.total(*sums.tolist())
         probe.evaluate(accuracy=right / count)
         return right / count, loss / count
@@ -265,10 +278,13 @@ class Trainer:
             trial.unsaved = _on_host(model) if self._ranks.rank == 0 else None
         self._note("automl_epoch", record)
         seconds = record["end"] - record["begin"]
+        by_loss = self._experiment.metric == "loss"
+        reached = 1 - record["accuracy"] if by_loss else record["accuracy"]
         self._say(
             f"trial {record['trial']}, training {record['run'] + 1}, epoch {record['epoch']}: "
-            f"loss {record['loss']:.4f}, test loss {record['val_loss']:.4f}, accuracy {100 * record['accuracy']:.2f} "
-            f"%, {record['images'] / max(seconds, 1e-9):,.0f} images/s"
+            f"loss {record['loss']:.4f}, test loss {record['val_loss']:.4f}, "
+            f"{'error' if by_loss else 'accuracy'} {100 * reached:.2f} %, "
+            f"{record['images'] / max(seconds, 1e-9):,.0f} samples/s"
         )
 
     def _say(self, text: str) -> None:
@@ -288,13 +304,6 @@ class Trainer:
     def _note(self, name: str, value: dict[str, Any]) -> None:
         if self._ranks.rank == 0:
             probe.note(name, value)
-
-    def _work(self, counts: dict[str, Flops], images: int) -> dict[str, float]:
-        """Operations of an epoch. AIPerf's own numbers of images stand for ImageNet only."""
-        done = {rules: flops.epoch(found, images, len(self._test)) for rules, found in counts.items()}
-        if (len(self._train), len(self._test)) == IMAGENET[:2]:
-            done["aiperf"] = flops.epoch(counts["aiperf"], *flops.IMAGES["aiperf"])
-        return {rules: float(value) for rules, value in done.items()}
 
     def _mark_gap(self, trial: int) -> None:
         if self._worked is not None and self._worked[0] != trial:
@@ -332,20 +341,19 @@ class Trainer:
             torch.cuda.empty_cache()
 
 
+def _work(counts: dict[str, Flops], images: int, samples: Samples) -> dict[str, float]:
+    """Operations of an epoch. AIPerf's own numbers of images stand for ImageNet only."""
+    done = {rules: flops.epoch(found, images, samples.test) for rules, found in counts.items()}
+    if "aiperf" in counts and (samples.train, samples.test) == IMAGENET[:2]:
+        done["aiperf"] = flops.epoch(counts["aiperf"], *flops.IMAGES["aiperf"])
+    return {rules: float(value) for rules, value in done.items()}
+
+
 def _optimizer(model: nn.Module, values: Values, ranks: Ranks) -> torch.optim.Optimizer:
     given = {"lr": values["lr"], "weight_decay": values["weight_decay"], "fused": trainmark_torch.can_fuse(ranks)}
     if values["optimizer"] == "adamw":
         return torch.optim.AdamW(model.parameters(), **given)
     return torch.optim.SGD(model.parameters(), momentum=values["momentum"], **given)
-
-
-def _spare_cores(source: Source, ranks: Ranks) -> int:
-    """Loader processes for a rank: the cores that it leaves. A rank on a CPU leaves none, and pictures that lie decoded
-    in memory need none."""
-    if ranks.device.type == "cpu" or not is_decoded(source):
-        return 0
-    share = (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return max(1, min(share, len(os.sched_getaffinity(0))) - 1)
 
 
 def _on_host(model: nn.Module) -> dict[str, Any]:

@@ -6,17 +6,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-import image_data
 import msgspec
 import torch
 import torch.distributed as dist
 import trainmark_probe as probe
 import trainmark_torch
+from samples import Samples, open_data, samples_of
 from training import Trainer
 from trainmark_torch import Ranks
 
 from trainmark.automl.experiment.clock import Clock
-from trainmark.automl.experiment.config import Experiment, image_of
+from trainmark.automl.experiment.config import Experiment
 from trainmark.automl.experiment.worker import Assignment, Hooks, Outcome, TrialClient, work
 from trainmark.automl.graph.graph_json import decode
 from trainmark.automl.ledger.files import TrialFiles
@@ -27,21 +27,19 @@ from trainmark.automl.search.generator import Generator
 def run(config: dict[str, Any]) -> None:
     params = config["params"]
     experiment = msgspec.json.decode(params["experiment"], type=Experiment)
-    image, training = image_of(experiment), experiment.training
-    experiment = msgspec.structs.replace(experiment, image=image)
     home = Path(params["home"] or config["checkpoints"])
-    wanted = image_data.Wanted(image.size, image.channels, image.classes, training.images, training.test_images)
-    train, test, kind = image_data.open_data(config["data"], experiment.val_data, wanted, home / "index")
+    data = open_data(experiment, config, home)
     ranks = trainmark_torch.join(config)
+    samples = samples_of(experiment, data, ranks)
     files = TrialFiles(home)
     ledger = open_ledger(params["ledger"], params["run"], experiment.architectures) if ranks.rank == 0 else None
     if ledger is not None:
-        probe.note("automl_worker", _facts(params["slot"], experiment, ranks, kind, len(train), len(test)))
+        probe.note("automl_worker", _facts(params["slot"], experiment, ranks, samples))
     probe.init_end()
     probe.train_start()
     owner = f"slot{params['slot']}"
     clock = Clock(experiment, ledger, params) if ledger is not None else None
-    trainer = Trainer(experiment, ranks, (train, test), ledger, files, clock, owner)
+    trainer = Trainer(experiment, ranks, samples, ledger, files, clock, owner)
     if ledger is None or clock is None:
         while data := _broadcast(ranks, b""):
             trainer(msgspec.json.decode(data, type=Assignment))
@@ -51,6 +49,8 @@ def run(config: dict[str, Any]) -> None:
         client = TrialClient(experiment, ledger, generator, owner, _TrainerHooks(experiment, trainer, files))
 
         def train_on_all_ranks(given: Assignment) -> Outcome:
+            if given.entry.parent is not None:
+                trainer.save(given.entry.parent)
             _broadcast(ranks, msgspec.json.encode(given))
             return trainer(given)
 
@@ -61,7 +61,7 @@ def run(config: dict[str, Any]) -> None:
     trainmark_torch.leave(ranks)
 
 
-def _facts(slot: int, experiment: Experiment, ranks: Ranks, kind: str, train: int, test: int) -> dict[str, Any]:
+def _facts(slot: int, experiment: Experiment, ranks: Ranks, samples: Samples) -> dict[str, Any]:
     """What the rules of the experiment are held against."""
     memory, name = None, ""
     if ranks.device.type == "cuda":
@@ -77,9 +77,9 @@ def _facts(slot: int, experiment: Experiment, ranks: Ranks, kind: str, train: in
         "memory_gib": memory,
         "dtype": experiment.training.dtype,
         "batch": experiment.training.batch,
-        "data": kind,
-        "train_images": train,
-        "test_images": test,
+        "data": samples.data,
+        "train_images": samples.train,
+        "test_images": samples.test,
         "pretrained": bool(experiment.weights),
         "wall": time.time(),
     }
