@@ -39,6 +39,8 @@ class SiteInfo(msgspec.Struct, frozen=True):
     qos: list[str]
     mounts: list[str]
     ports: str
+    # What the API can make of it: `slurm-init`, a cluster of hosts that have no queue of their own.
+    offers: list[str]
 
 
 def names(home: Home) -> list[str]:
@@ -157,6 +159,7 @@ def info(home: Home, rules: Rules, name: str) -> SiteInfo:
         qos=list(allowed.qos),
         mounts=list(allowed.mounts),
         ports=allowed.ports,
+        offers=["slurm-init"] if site.launcher == "ssh" and site.hosts else [],
     )
 
 
