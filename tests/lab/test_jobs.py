@@ -298,3 +298,26 @@ def test_people_enter_a_job_in_its_container_on_another_host(
         endpoints.connect(kept, passed)
     kept.gates.close()
     soon_clean(hosts)
+
+
+SAME = {
+    "command": "echo $DLWS_NUM_WORKER worker of $DLWS_USER_NAME; ls ~ | sort; echo kept > ~/left; exit 3",
+    "devices": 1,
+}
+
+
+@pytest.mark.parametrize("kind", ["local", "ssh", "docker"])
+def test_the_same_job_anywhere(kind: str, admin: Person, cluster: Callable[..., str]) -> None:  # noqa: F811
+    """On this machine, over ssh, in a container; on Slurm in `tests/slurm`: what it finds and says is the same."""
+    named = "local" if kind == "local" else cluster(container=None if kind == "ssh" else kind)
+    check_same(admin, named)
+
+
+def check_same(admin: Person, named: str) -> None:  # noqa: F811
+    job = submit(admin, **SAME, site=named)
+    found = ended(admin, job, 120.0)
+    said = log(admin, job)
+    assert said == "1 worker of admin\ntensorboard\n", (found, said)
+    assert found["state"] == "FAILED" and "3" in found["reason"], found
+    files = admin.ask("GET", f"/jobs/{job}/files", status=200).json()
+    assert [one for part in files.values() for one in part if one["path"].endswith("left")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from sqlalchemy import Engine
 
@@ -55,8 +56,9 @@ class Server:
         self.figures = Figures(home.path / "figures.jsonl")
         # AutoML experiments that somebody looks at.
         self.searches = Searches()
-        # Connections that follow something.
+        # Connections that follow something; and the jobs that they follow, by number, as long as somebody does.
         self.followers = 0
+        self.watched: WeakValueDictionary[int, Any] = WeakValueDictionary()
         # Of providers of identities, by issuer: until when it is believed, and what it says.
         self.descriptions: dict[str, tuple[float, object]] = {}
 

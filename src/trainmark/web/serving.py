@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import uvicorn
 from sqlalchemy import func, select
 
 from trainmark.errors import SiteError
+from trainmark.web import server_log
 from trainmark.web.api.app import make_app
 from trainmark.web.proxy.front import Front
 from trainmark.web.queue.keeper import Keeper
@@ -29,7 +29,6 @@ _CONNECTIONS = 2000
 _TIDY_SECONDS, _LOOK_SECONDS, _NOTICE_SECONDS = 3600.0, 60.0, 2.0
 # On the data that `make serve` fetches.
 _DEMO = "mnist:pytorch:cpu:1:1:3"
-_LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,11 @@ class Listening:
     proxies: tuple[str, ...] = ()
 
 
-def serve(settings: Settings, listening: Listening, say: Callable[[str], None], *, demo: bool = False) -> None:
+def serve(
+    settings: Settings, listening: Listening, say: Callable[[str], None], *, demo: bool = False, json_log: bool = False
+) -> None:
     """Until a signal ends it. `say` tells the operator; nothing that it says is logged."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format=_LOG_LINE,
-    )
+    server_log.begin(as_json=json_log)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     server = open_server(settings)
     with server.home.served():

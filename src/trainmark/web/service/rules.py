@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from trainmark.spec import yamlfile
+from trainmark.spec.notation import parse_seconds
 from trainmark.spec.yamlfile import convert
 
 
@@ -19,6 +20,11 @@ class Mount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: Annotated[str, Meta(pattern="^/[^:]*$")]
     target: Annotated[str, Meta(pattern="^/[^:]*$")] | None = None
     write: bool = False
+
+
+class Idle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    after: str = "30m"
+    stop: bool = False
 
 
 class SiteRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,6 +39,8 @@ class SiteRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Folders of the hosts that jobs may name, by what they call them; and ports that they may listen on, `40000-49999`.
     mounts: dict[str, Mount] = {}
     ports: Annotated[str, Meta(pattern=r"^([0-9]{1,5}-[0-9]{1,5})?$")] = ""
+    # A job that uses nothing of what it holds for so long is said to be idle; with `stop` it is stopped then.
+    idle: Idle = Idle()
     # Of this machine: how many jobs' devices there are. None: as many as it has.
     slots: int | None = None
 
@@ -114,4 +122,7 @@ def load_rules(file: Path) -> Rules:
     if not file.exists():
         return Rules()
     source = yamlfile.read(file)
-    return convert(source.content, Rules, source.where)
+    found = convert(source.content, Rules, source.where)
+    for name, site in found.sites.items():
+        parse_seconds(site.idle.after, str(source.where.at("sites", name, "idle", "after")))
+    return found
