@@ -24,9 +24,9 @@ automl-demo: $(VENV)/.automl
 leaderboard-demo: $(VENV)/.dev
 	$(BIN)/python tools/leaderboard_demo.py
 
-# Many tests wait, for agents and deadlines: one more worker than the two cores of a small machine.
+# Most tests wait, for agents and deadlines, and use little of a core: twice as many workers as a small machine has cores.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 3 -m "not slow and not lab and not cloud and not frameworks and not package and not web"
+	$(BIN)/python -m pytest -n 4 -m "not slow and not lab and not cloud and not frameworks and not package and not web"
 
 # Whole trainings, searches and notebooks on this machine.
 test-slow: $(VENV)/.dev
@@ -35,7 +35,7 @@ test-slow: $(VENV)/.dev
 # What needs real hosts and takes longer; installs the lab's packages when run as root. Whatever measures runs alone.
 LAB_TESTS = OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/lab tests/slurm
 test-lab: $(VENV)/.dev
-	$(LAB_TESTS) -n 3 -m "lab and not alone"
+	$(LAB_TESTS) -n 2 -m "lab and not alone"
 	$(LAB_TESTS) -m "lab and alone"
 
 # Runs on an emulated cloud training service, through its official clients.

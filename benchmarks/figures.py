@@ -38,6 +38,11 @@ def more(figure: str, unit: str, ours: float, peer: str, theirs: float, bar: flo
     return Figure(figure, unit, ours, peer, theirs, "ours − peer", extra, f"≤ {bar:g} {unit}", extra <= bar)
 
 
+def beside(figure: str, unit: str, ours: float, peer: str, theirs: float, bar: float) -> Figure:
+    """A figure of our own, and for its scale that of something simpler."""
+    return Figure(figure, unit, ours, peer, theirs, "ours", ours, f"≤ {bar:g} {unit}", ours <= bar)
+
+
 def at_most(figure: str, unit: str, ours: float, bar: float) -> Figure:
     """A figure of our own; no peer has one like it."""
     return Figure(figure, unit, ours, None, None, "ours", ours, f"≤ {bar:g} {unit}", ours <= bar)

@@ -20,7 +20,7 @@ BENCHMARKS = (
     "noop", "first_step", "probe_event", "overhead", "exec_overhead", "sampler", "scoring", "verdicts",
     "statistics_rates", "shared_edges", "ssh_hosts",
     "reference_speed", "ingest", "inherit", "scale", "accept", "predict", "listing", "nas", "search_quality",
-    "handover", "automl_scale", "automl_record", "bundles", "cloud", "web_pages",
+    "search_real", "handover", "automl_scale", "automl_record", "bundles", "cloud", "web", "web_pages",
 )  # fmt: skip
 DEADLINE_SECONDS = 1800
 RESULTS = HERE / "results"

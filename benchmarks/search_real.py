@@ -33,15 +33,19 @@ from figures import Figure, show
 from harness import HERE
 from search_table import paired
 
-RECORD = HERE / "results" / "search_real.jsonl"
+RECORD = HERE / "search_real.jsonl"
 RIVALS = ("random", "evolution", "trained-on", "untold")
 POLICIES = ("morphism-bo", *RIVALS)
 SEEDS = 10
 TRAIN, VALIDATION = 4000, 2000
 BATCH, RATE, LAST_RATE, MOMENTUM, DECAY = 100, 0.1, 0.01, 0.9, 1e-4
 EPOCHS = 1  # of a trial
-BUDGET = 120  # in epochs of the start network
+BUDGET = 240  # in epochs of the start network
 SIZE, DEPTH, KERNEL = 200_000, 60, 5
+
+
+# Searches with other settings are not compared.
+SETTING = f"{TRAIN} {VALIDATION} {BATCH} {RATE} {LAST_RATE} {EPOCHS} {BUDGET}"
 
 
 class Reached(NamedTuple):
@@ -184,6 +188,7 @@ def one(policy: str, seed: int) -> dict[str, Any]:
     network = build(best.graph)
     network.load_state_dict(best.weights)
     return {
+        "setting": SETTING,
         **{"policy": policy, "seed": seed, "trials": len(reached), "used": 1 - lab.left / budget},
         **{"validation": best.validation, "test": lab.accuracy(network, slice(TRAIN + VALIDATION, None))},
         **{"parameters": best.graph.size, "seen": best.seen},
@@ -192,7 +197,7 @@ def one(policy: str, seed: int) -> dict[str, Any]:
 
 def known(record: Path) -> dict[tuple[str, int], dict[str, Any]]:
     lines = map(json.loads, record.read_text().splitlines()) if record.exists() else ()
-    return {(line["policy"], line["seed"]): line for line in lines}
+    return {(line["policy"], line["seed"]): line for line in lines if line["setting"] == SETTING}
 
 
 def tell(found: Mapping[tuple[str, int], dict[str, Any]]) -> None:

@@ -142,13 +142,23 @@ def client_conf(plan: Layout) -> Path:
 def _write_client(lab: Lab) -> None:
     """The machine has no munge of its own: it uses the head's, and knows it by its address alone."""
     plan = lab.layout
-    socket = f"/proc/{lab.pid(HEAD)}/root/run/munge/munge.socket.2"
+    socket = munge_socket(lab)
     lines = [line for line in conf(plan).splitlines() if not line.startswith("AccountingStorageHost=")]
     lines += [f"AuthInfo=socket={socket}", f"AccountingStoragePass={socket}"]
     lines.append(f"AccountingStorageHost={plan.address(HEAD)}")
+    client_conf(plan).write_text(with_addresses(plan, "\n".join(lines)) + "\n")
+
+
+def munge_socket(lab: Lab) -> str:
+    """Of the head, as this machine sees it."""
+    return f"/proc/{lab.pid(HEAD)}/root/run/munge/munge.socket.2"
+
+
+def with_addresses(plan: Layout, text: str) -> str:
+    """A slurm.conf for a machine that does not know the nodes by their names."""
     for host in plan.nodes:
-        lines = [line.replace(f"NodeName={host} ", f"NodeName={host} NodeAddr={plan.address(host)} ") for line in lines]
-    client_conf(plan).write_text("\n".join(lines) + "\n")
+        text = text.replace(f"NodeName={host} ", f"NodeName={host} NodeAddr={plan.address(host)} ")
+    return text
 
 
 def states(lab: Lab) -> dict[str, str]:

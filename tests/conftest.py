@@ -25,9 +25,6 @@ settings.load_profile("any machine")
 # Tests that share something costly, by the beginning of their path: one worker does all of them. xdist's own groups are
 # lost on newer versions of pytest.
 _TOGETHER = {
-    # Two labs: most of these wait, for deadlines and for hosts that are gone.
-    "tests/lab/test_faults.py": "lab with faults",
-    "tests/lab/test_frozen.py": "lab with faults",
     "tests/lab/": "lab",
     "tests/slurm/": "slurm",
     "tests/automl/test_experiment.py": "automl",

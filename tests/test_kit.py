@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,17 @@ def test_what_is_wrong_is_said_before_anything_is_written(
 ) -> None:
     assert said in cli("kit", "-o", "kit.tar.gz", *options, code=2).stderr
     assert not (tmp_path / "kit.tar.gz").exists()
+
+
+def test_help_needs_no_environment(cli: Cli, tmp_path: Path) -> None:
+    cli("kit", "-o", "kit.tar.gz", "--suite", "noop")
+    with tarfile.open(tmp_path / "kit.tar.gz") as archive:
+        archive.extractall(tmp_path / "a place", filter="data")
+    script = tmp_path / "a place/trainmark-kit/trainmark-kit"
+    for words in ([], ["--help"]):
+        done = subprocess.run([script, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "") and "./trainmark-kit run" in done.stdout
+    assert not (script.parent / "env").exists()
 
 
 def test_no_secret_goes_into_a_kit(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Makes `docs/monitor-panels.png`: what the panels of the Grafana dashboard ask for, as a real Prometheus answers.
+"""Makes `docs/monitor-panels.png`: the panels of the Grafana dashboard, with what a real Prometheus answers.
 
-No Grafana is at hand: its panels are drawn by trainmark's own charts. Everything before that is as on a cluster: the
-exporter reads devices (those of the tests' NVML) and rounds, Debian's Prometheus scrapes it and its node exporter, and
-each panel's query goes to Prometheus' own interface.
+No Grafana server is in the registries of packages; its panels are: `@grafana/ui` of npm, which draws them here as it
+does in Grafana. Everything before that is as on a cluster: the exporter reads devices (those of the tests' NVML) and
+rounds, Debian's Prometheus scrapes it and its node exporter, and each panel's query goes to Prometheus' own interface.
+Needs npm and Chromium. A folder that is named keeps npm's packages for the next time.
 """
 
 from __future__ import annotations
@@ -21,15 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.launch import monitoring
-from trainmark.report import document as doc
-from trainmark.report.charts.records import Curve, Line, LineChart
-from trainmark.report.render import html
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "monitor-panels.png"
+_PANELS = ROOT / "tools" / "grafana_panels.jsx"
+_PACKAGES = ("@grafana/ui@12", "@grafana/data@12", "@grafana/schema@12", "react@18", "react-dom@18", "esbuild@0.25")
 _SECONDS = 25
 _ROUNDS = (
-    ("gpt2:pytorch:cpu:1:2:1", "--preset", "smoke", "--set", "steps=2000"),
+    ("gpt2:pytorch:cpu:1:2:1", "--preset", "smoke", "--set", "steps=600"),
     ("noop:none:nvidia:1:4:1", "--set", f"seconds={_SECONDS}", "--set", "steps=500", "--set", "batch=8"),
 )
 
@@ -50,16 +50,16 @@ def main() -> None:
             began = time.time()
             for round_ in _ROUNDS:
                 _trainmark(folder, "run", *round_)
-            charts = [_chart(panel, server, began, time.time()) for panel in monitoring.dashboard("lab")["panels"]]
+            ended = time.time()
+            panels = monitoring.dashboard("lab")["panels"]
+            answers = [_answer(panel, server, began, ended) for panel in panels]
         finally:
             for process in started:
                 process.terminate()
                 process.wait()
             _trainmark(folder, "monitor", "stop")
-        page = folder / "panels.html"
-        heading = "What the panels ask Prometheus for, drawn by trainmark (not Grafana)"
-        page.write_text(html.render(doc.Document("panels", "monitor", heading, [doc.Figures(charts)])))
-        _picture(page)
+        data = {"panels": panels, "answers": answers, "began": began, "ended": ended}
+        _picture(_page(folder, Path(sys.argv[1]) if sys.argv[1:] else folder / "npm", data))
 
 
 def _servers(folder: Path, exporter: int, node: int, server: int) -> list[list[str]]:
@@ -75,21 +75,39 @@ def _servers(folder: Path, exporter: int, node: int, server: int) -> list[list[s
     ]
 
 
-def _chart(panel: dict[str, Any], server: int, began: float, ended: float) -> LineChart:
+def _answer(panel: dict[str, Any], server: int, began: float, ended: float) -> list[dict[str, Any]]:
+    """What Prometheus says to a panel: a name, times and values of each series."""
     (target,) = panel["targets"]
     asked = {"query": target["expr"].replace("$host", ".*"), "start": began, "end": ended, "step": 1}
     address = f"http://127.0.0.1:{server}/api/v1/query_range?{urllib.parse.urlencode(asked)}"
     with urllib.request.urlopen(address, timeout=30) as reply:
         series = json.load(reply)["data"]["result"]
-    unit = panel["fieldConfig"]["defaults"]["unit"]
-    lines = []
+    found = []
     for one in series:
         name = target["legendFormat"]
         for label, value in one["metric"].items():
             name = name.replace("{{" + label + "}}", value)
-        x, y = zip(*((at - began, float(value)) for at, value in one["values"]), strict=True)
-        lines.append(Line(name, Curve(name, "", list(x), list(y))))
-    return LineChart(panel["title"], lines, "time", "s", y_unit=unit if unit != "short" else "", zero=True)
+        times, values = zip(*((at, float(value)) for at, value in one["values"]), strict=True)
+        found.append({"name": name, "times": times, "values": values})
+    return found
+
+
+def _page(folder: Path, packages: Path, data: dict[str, Any]) -> Path:
+    """A page with Grafana's components in it, and what they show."""
+    packages.mkdir(exist_ok=True)
+    (packages / "package.json").write_text("{}")
+    flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--legacy-peer-deps"]
+    subprocess.run(["npm", "install", *flags, *_PACKAGES], cwd=packages, check=True)
+    shutil.copy(_PANELS, packages / "panels.jsx")
+    bundle = ["--bundle", "--format=iife", "--jsx=automatic", "--loader:.ttf=dataurl", "--define:global=window"]
+    bundle += ['--define:process.env.NODE_ENV="production"', f"--outfile={folder / 'panels.js'}"]
+    subprocess.run([packages / "node_modules/.bin/esbuild", "panels.jsx", *bundle], cwd=packages, check=True)
+    page = folder / "panels.html"
+    page.write_text(
+        '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="panels.css"><div id="root"></div>'
+        f'<script>window.DATA = {json.dumps(data)}</script><script src="panels.js"></script>'
+    )
+    return page
 
 
 def _picture(page: Path) -> None:
@@ -99,9 +117,9 @@ def _picture(page: Path) -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         sheet = browser.new_page(viewport={"width": 1280, "height": 900})
         sheet.goto(page.as_uri())
-        # The footer speaks of runs: this is none.
-        sheet.evaluate("document.querySelector('footer').remove()")
-        sheet.screenshot(path=OUT, full_page=True)
+        sheet.wait_for_selector("canvas")
+        sheet.wait_for_timeout(2000)  # each panel draws when it has been measured
+        sheet.locator("#root > div").screenshot(path=OUT)
         browser.close()
 
 

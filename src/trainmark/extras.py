@@ -41,7 +41,10 @@ EXTRAS: dict[str, dict[str, str]] = {
         "authlib": "authlib",
         "joserfc": "joserfc",
         "httpx": "httpx",
+        "httpcore": "httpcore",
+        "websockets": "websockets",
     },
+    "endpoints": {"tensorboard": "tensorboard", "jupyterlab": "jupyterlab"},
 }
 
 

@@ -46,6 +46,7 @@ install() {
 }
 
 if [ ! -f "$here/env/ready" ]; then
+    case "${1:---help}" in -h | --help | help) cat "$here/README.md"; exit 0 ;; esac
     python=
     for name in "${PYTHON:-}" python3.11 python3.12 python3.13 python3; do
         if [ -n "$name" ] && "$name" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then
@@ -54,6 +55,7 @@ if [ ! -f "$here/env/ready" ]; then
         fi
     done
     [ -n "$python" ] || { echo "trainmark-kit: needs Python 3.11 or newer; name it in PYTHON" >&2; exit 3; }
+    echo "trainmark-kit: making an environment in env/, once; what pip says is in log/install.log" >&2
     "$python" -P -m venv "$here/env"
     if [ -d "$here/wheels" ]; then install --no-index --find-links "$here/wheels"; else install; fi
     "$here/env/bin/python" -P - "$here/lib" <<'END'

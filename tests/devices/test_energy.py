@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
+from trainmark.score.figures import energy
 
 ROUND = ("--set", "seconds=3", "--set", "steps=60")
 
@@ -42,6 +45,22 @@ def test_devices(cli: Cli, fake_nvml: Path, monkeypatch: pytest.MonkeyPatch, cou
         assert measured["samples_per_joule"]["value"] == pytest.approx(1 / measured["energy_per_sample"]["value"])
         assert measured["power_max"]["value"] == 250.0
         assert measured["device_utilisation"]["value"] == pytest.approx(0.905)
+
+
+@pytest.mark.parametrize("counter", [True, False])
+def test_a_power_that_swings_is_integrated(counter: bool) -> None:
+    """150 W and a swing of 40 W in 6.3 s, read once a second with a jitter: the integral is known exactly."""
+    jitter = random.Random(1)
+
+    def integral(t: float) -> float:
+        return 150 * t + 40 * (1 - math.cos(t))
+
+    times = [second + jitter.uniform(-0.1, 0.1) for second in range(70)]
+    readings = [energy.Reading(round(t * 1e9), 150 + 40 * math.sin(t), integral(t) if counter else None) for t in times]
+    begin, end = 4.7, 61.3
+    found = energy.account("n", "device 0", readings, round(begin * 1e9), round(end * 1e9))
+    assert found is not None and found.way == ("counter" if counter else "power")
+    assert found.joules == pytest.approx(integral(end) - integral(begin), rel=0.01) and found.coverage == 1.0
 
 
 def test_processors_under_another_root(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

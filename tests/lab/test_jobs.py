@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from lab import site, wires
 from lab.lab import Lab
 from tests.lab.conftest import soon_clean
 from tests.web.conftest import Person, admin, app, kept, person, server, visit  # noqa: F401
+from tests.web.test_endpoints import ticket_of
 from tests.web.test_jobs import ended, submit, until
+from trainmark.errors import UserError
 from trainmark.web.server import Server
+from trainmark.web.service import endpoints
+from trainmark.web.service.rules import SiteRules
 
 # The three commands of the Apulis guide, as they stand there.
 MINDSPORE = "sudo -E bash -c ' cd /data/code/mindspore/example/resnet50_cifar10/ && ./run_8p.sh &&sleep infinity'"
@@ -244,3 +251,73 @@ def test_one_after_another_and_a_host_without_power(
     lost = ended(admin, first, 120.0)
     assert lost["state"] in ("LOST", "FAILED") and "node2" in lost["reason"], lost
     assert ended(admin, second, 120.0)["state"] == "SUCCEEDED"
+
+
+def test_people_enter_a_job_in_its_container_on_another_host(
+    admin: Person,  # noqa: F811
+    kept: Server,  # noqa: F811
+    hosts: Lab,
+    cluster: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    """By ssh with a key of their own, and through the proxy's connection to what the command serves. All of it ends
+    with the job."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    admin.ask("PUT", "/ssh-keys/laptop", json={"key": key.with_suffix(".pub").read_text()}, status=200)
+    kept.rules = msgspec.structs.replace(kept.rules, sites={"cluster": SiteRules(ports="40000-40010")})
+    command = (
+        f"cd ~ && echo hello from $(uname -n) > page && exec {sys.executable} -m http.server 40001 --bind 127.0.0.1"
+    )
+    job = submit(admin, command=command, site=cluster(container="docker"), ports=[40001])
+
+    def entry() -> Any:
+        found = admin.ask("POST", f"/jobs/{job}/endpoints/ssh/enter")
+        return found.json()["command"] if found.status_code == 201 else None
+
+    line = shlex.split(until(entry, 120.0))
+    assert line[-1].endswith("@node1")
+    inside = [
+        *line[:-1],
+        line[-1].replace("node1", hosts.layout.address("node1")),
+        "test -f /.dockerenv; echo $? $DLWS_JOB_ID",
+    ]
+    options = ["-i", str(key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "UserKnownHostsFile=/dev/null"]
+    said = subprocess.run([inside[0], *options, *inside[1:]], capture_output=True, text=True, check=False)
+    assert said.stdout.split() == ["0", job], said.stderr
+    label, ticket = ticket_of(admin, job, "port-40001")
+    made = endpoints.use_ticket(kept, label, ticket)
+    passed = endpoints.passed(kept, label, made[0]) if made else None
+    assert passed is not None
+    with endpoints.connect(kept, passed) as raw:
+        raw.sendall(b"GET /page HTTP/1.0\r\n\r\n")
+        assert b"hello from" in b"".join(iter(lambda: raw.recv(65536), b""))
+    admin.ask("POST", f"/jobs/{job}/stop", status=202)
+    assert ended(admin, job)["state"] == "CANCELLED"
+    with pytest.raises(UserError, match="the job has ended"):
+        endpoints.connect(kept, passed)
+    kept.gates.close()
+    soon_clean(hosts)
+
+
+SAME = {
+    "command": "echo $DLWS_NUM_WORKER worker of $DLWS_USER_NAME; ls ~ | sort; echo kept > ~/left; exit 3",
+    "devices": 1,
+}
+
+
+@pytest.mark.parametrize("kind", ["local", "ssh", "docker"])
+def test_the_same_job_anywhere(kind: str, admin: Person, cluster: Callable[..., str]) -> None:  # noqa: F811
+    """On this machine, over ssh, in a container; on Slurm in `tests/slurm`: what it finds and says is the same."""
+    named = "local" if kind == "local" else cluster(container=None if kind == "ssh" else kind)
+    check_same(admin, named)
+
+
+def check_same(admin: Person, named: str) -> None:  # noqa: F811
+    job = submit(admin, **SAME, site=named)
+    found = ended(admin, job, 120.0)
+    said = log(admin, job)
+    assert said == "1 worker of admin\ntensorboard\n", (found, said)
+    assert found["state"] == "FAILED" and "3" in found["reason"], found
+    files = admin.ask("GET", f"/jobs/{job}/files", status=200).json()
+    assert [one for part in files.values() for one in part if one["path"].endswith("left")]

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.plans import plan
 from trainmark.launch.protocol import AttemptSpec, Ended, Finding, How, NodeStart, Request, StartedAttempt
 from trainmark.plan.records import CasePlan, Plan, RoundRef
+from trainmark.reasons import as_reason
 from trainmark.run.judge import Judged
 from trainmark.run.loop import Loop
 from trainmark.spec.rules import RepeatAuto
@@ -103,7 +104,7 @@ class FakeLauncher:
     def cancel(self, job: StartedAttempt, epoch: int, reason: str, how: How) -> None:
         agent = self.world.agents[job.token]
         if agent.result is None and epoch >= agent.epoch:
-            agent.result = Ended(JobState.CANCELLED, reason)
+            agent.result = Ended(JobState.CANCELLED, as_reason(reason))
 
     def adopt(self, job: StartedAttempt, epoch: int) -> None:
         self.world.agents[job.token].epoch = epoch
@@ -148,12 +149,12 @@ class Switch:
 
 OUTCOMES = [
     Ended(JobState.SUCCEEDED),
-    Ended(JobState.FAILED, "rank 0 exited with code 3", {"kind": "exit"}),
-    Ended(JobState.FAILED, "port taken", {"kind": "port"}),
-    Ended(JobState.LOST, "agent gone"),
-    Ended(JobState.INVALID, "loss is NaN"),
-    Ended(JobState.TIMEOUT, "hung"),
-    Ended(JobState.CANCELLED, "stopped by a signal"),
+    Ended(JobState.FAILED, as_reason("rank 0 exited with code 3"), {"kind": "exit"}),
+    Ended(JobState.FAILED, as_reason("port taken"), {"kind": "port"}),
+    Ended(JobState.LOST, as_reason("agent gone")),
+    Ended(JobState.INVALID, as_reason("loss is NaN")),
+    Ended(JobState.TIMEOUT, as_reason("hung")),
+    Ended(JobState.CANCELLED, as_reason("stopped by a signal")),
 ]
 
 
@@ -204,12 +205,12 @@ class Crashes(RuleBasedStateMachine):
     @rule()
     def an_agent_is_killed(self) -> None:
         for agent in self.world.running():
-            agent.result = Ended(JobState.LOST, "the agent was gone without a result")
+            agent.result = Ended(JobState.LOST, as_reason("the agent was gone without a result"))
 
     @rule()
     def somebody_else_cancels_an_agent(self) -> None:
         for agent in self.world.running():
-            agent.result = Ended(JobState.CANCELLED, "stopped by a signal")
+            agent.result = Ended(JobState.CANCELLED, as_reason("stopped by a signal"))
 
     @precondition(lambda self: hasattr(self, "folder"))
     @rule(cut=st.integers(1, 30))

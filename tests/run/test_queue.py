@@ -12,7 +12,7 @@ from trainmark.errors import SiteError
 from trainmark.i18n.speaker import say
 from trainmark.launch.protocol import Ended, Request, StartedAttempt
 from trainmark.plan.records import Plan, RoundRef
-from trainmark.reasons import Reason, reason
+from trainmark.reasons import Reason, as_reason, reason
 from trainmark.run.loop import Loop
 from trainmark.run.observers import Observer
 from trainmark.run.stop import RunSwitch, StopSwitch
@@ -21,7 +21,9 @@ from trainmark.store import journal
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import RunState
 
-CANCELLED = Ended(JobState.CANCELLED, "cancelled by root", {"rank": None, "kind": "cancelled", "last_lines": []})
+CANCELLED = Ended(
+    JobState.CANCELLED, as_reason("cancelled by root"), {"rank": None, "kind": "cancelled", "last_lines": []}
+)
 
 
 class Queue(FakeLauncher):
@@ -102,7 +104,7 @@ def test_a_job_that_waits_is_pending_with_its_reason(tmp_path: Path) -> None:
 
 def test_a_host_that_is_gone_does_not_hide_that_it_was_lost(tmp_path: Path) -> None:
     world = World()
-    world.outcomes = [Ended(JobState.LOST, "node2: no contact for 120 s")]
+    world.outcomes = [Ended(JobState.LOST, as_reason("node2: no contact for 120 s"))]
     planned = plan([1], auto=None, width=1)
     assert planned.retries > 0
     state, _ = drive(tmp_path, planned, Queue(world, refuse_from=2))

@@ -106,8 +106,9 @@ def test_the_command_line_answers_with_two(cli: Cli) -> None:
         assert "Traceback" not in done.stderr and not cli.runs.exists()
 
 
-def test_some_seconds_of_fuzzing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=pytest.mark.slow)])
+def test_some_seconds_of_fuzzing(tmp_path: Path, seconds: float) -> None:
     """`make fuzz` does far more of it."""
     with tempfile.TemporaryDirectory(dir=fuzz.MEMORY if fuzz.MEMORY.is_dir() else None) as folder:
-        seen = fuzz.run(100_000, 20.0, os.getpid(), Path(folder))
+        seen = fuzz.run(100_000, seconds, os.getpid(), Path(folder))
     assert seen["refused"] and seen["accepted"], tmp_path

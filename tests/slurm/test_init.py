@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lab import slurm
+from lab import site, slurm
 from lab.lab import Lab, wait_for
 from lab.layout import HEAD
 from tests.conftest import Cli
+from tests.web.conftest import Person, admin, app, kept, server, visit  # noqa: F401
+from tests.web.test_jobs import ended, submit
+from trainmark.web.server import Server
 
 pytestmark = pytest.mark.lab
 
@@ -84,3 +91,37 @@ def test_hosts_with_one_name_are_refused(bare: Lab, cli: Cli, tmp_path: Path) ->
     finally:
         bare.on("node2", "hostname", "node2")
     assert "several hosts call themselves so" in said and "nothing was changed" in said
+
+
+@pytest.fixture
+def tmp_path(slurm_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Seen by all nodes, as the server's folder must be."""
+    folder = slurm_lab.layout.shared / f"{request.node.name[:30]}-{os.getpid()}"
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_server_makes_a_cluster_and_schedules_a_job(bare: Lab, admin: Person, kept: Server) -> None:  # noqa: F811
+    """From hosts that have no queue to a job that Slurm started, all through the API."""
+    (kept.home.sites / "hosts.yaml").write_text(json.dumps(site.content(bare.layout)))
+    (offer,) = [one for one in admin.ask("GET", "/sites").json() if one["name"] == "hosts"]
+    assert offer["queue"] == "hosts" and offer["offers"] == ["slurm-init"]
+    asked = {"controller": HEAD, "name": "fresh", "spool": str(bare.layout.base / "api-spool")}
+    looked = admin.ask("POST", "/sites/hosts/slurm", json=asked, status=200).json()
+    assert [node["name"] for node in looked["nodes"]] == ["node1", "node2"] and looked["done"] == []
+    assert "NodeName=node1" in looked["files"]["slurm.conf"]
+    more = {"apply": True, "site": "cluster", "shared_dir": str(bare.layout.shared)}
+    made = admin.ask("POST", "/sites/hosts/slurm", json={**asked, **more}, status=200).json()
+    assert made["site"] == "cluster" and made["done"][-1] == "all 2 nodes are idle"
+    # This machine has no munge and no names of the lab's hosts, as an operator's would: it uses the head's.
+    conf = kept.home.sites / "cluster.slurm.conf"
+    changed = re.sub(r"SlurmctldHost=.*", f"SlurmctldHost=ctl({bare.layout.address(HEAD)})", conf.read_text())
+    conf.write_text(slurm.with_addresses(bare.layout, changed) + f"AuthInfo=socket={slurm.munge_socket(bare)}\n")
+    job = submit(admin, command="echo in job $SLURM_JOB_ID of $SLURM_CLUSTER_NAME", site="cluster")
+    found = ended(admin, job, 120.0)
+    said = admin.ask("GET", f"/jobs/{job}/logs").text
+    assert found["state"] == "SUCCEEDED" and re.match(r"in job \d+ of fresh", said), (found, said)
+    again = admin.ask("POST", "/sites/hosts/slurm", json={**asked, "apply": True}, status=503)
+    assert "runs already" in again.json()["detail"]
+    admin.ask("POST", "/sites/local/slurm", json=asked, status=400)

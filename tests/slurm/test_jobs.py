@@ -12,6 +12,7 @@ import pytest
 from lab import site, slurm
 from lab.lab import Lab, wait_for
 from lab.layout import HEAD
+from tests.lab.test_jobs import check_same
 from tests.slurm.conftest import jobs, running
 from tests.web.conftest import Person, admin, app, kept, server, visit  # noqa: F401
 from tests.web.test_jobs import ended, submit, until
@@ -63,6 +64,10 @@ def test_a_distributed_command(admin: Person, cluster: Lab, named: Callable[...,
     assert len({line.split(" in ")[1] for line in workers}) == 2, "each worker has a folder of its own"
     assert text.count("entered node2") == 2 and text.count("node1 slots=2\nnode2 slots=2\n") == 2
     assert jobs(cluster) == []
+
+
+def test_the_same_job_as_anywhere(admin: Person, named: Callable[..., str]) -> None:  # noqa: F811
+    check_same(admin, named())
 
 
 def test_waiting_says_what_slurm_says(admin: Person, cluster: Lab, named: Callable[..., str]) -> None:  # noqa: F811

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import json
+import logging
 import os
+import shutil
 import socket
 import sqlite3
 import ssl
@@ -18,6 +21,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -26,9 +30,9 @@ from sqlalchemy import update
 
 from tests.web.conftest import PASSWORD, Person
 from tests.web.test_user_secrets import opened
-from trainmark.cli.main import main
+from trainmark.cli.main import main, parser
 from trainmark.errors import UserError
-from trainmark.web import backup
+from trainmark.web import backup, server_log
 from trainmark.web.home import Home
 from trainmark.web.server import Server, Settings, open_server
 from trainmark.web.service import database, retention
@@ -227,6 +231,18 @@ def test_a_backup_links_to_nothing_outside(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_half_a_backup_is_told_and_leaves_nothing(server: Server, tmp_path: Path) -> None:
+    whole, half = tmp_path / "whole.tar.gz", tmp_path / "half.tar.gz"
+    backup.backup(server.home, None, whole)
+    content = whole.read_bytes()
+    for damaged in (content[: len(content) // 2], content[:40] + bytes(64) + content[104:]):
+        half.write_bytes(damaged)
+        with pytest.raises(UserError, match="cannot be read"):
+            backup.restore(half, Home(tmp_path / "new"), None)
+        assert not (tmp_path / "new").exists()
+    backup.restore(whole, Home(tmp_path / "new"), None)
+
+
 def test_what_is_no_backup(tmp_path: Path) -> None:
     import io
 
@@ -254,7 +270,7 @@ def test_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
     with database.reading(made.engine) as connection:
         found = connection.execute(table.select()).mappings().one()
         assert (found["name"], found["state"], found["pinned"]) == ("old", "SUCCEEDED", False)
-        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "0003"
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "0004"
         assert connection.exec_driver_sql("SELECT count(*) FROM shares").scalar() == 0
     # Also the second start, and one of a later version.
     open_server(Settings(home.path)).engine.dispose()
@@ -347,3 +363,65 @@ def test_rules_are_read_from_server_yaml(tmp_path: Path) -> None:
     file.write_text("schema: 1\nretention: {days: -1}\n")
     with pytest.raises(UserError, match="retention"):
         load_rules(file)
+
+
+def test_a_systemd_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """systemd itself says whether it is one; what it starts is this program, with the options that were given."""
+    home = tmp_path / "a home"
+    assert main(["serve", "unit", "--home", str(home), "--account", "train", "--port", "9000", "--json-log"]) == 0
+    text = capsys.readouterr().out
+    assert f"serve --host 127.0.0.1 --port 9000 --json-log --home '{home}'" in text
+    assert "User=train\n" in text and "NoNewPrivileges=yes" in text and "KillMode=process" in text
+    assert main(["serve", "unit"]) == 0
+    assert "User=" not in capsys.readouterr().out
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    file = tmp_path / "trainmark.service"
+    file.write_text(text.replace("User=train", "User=root"))
+    done = subprocess.run(["systemd-analyze", "verify", str(file)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_compose_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "compose"]) == 0
+    made = yaml.safe_load(capsys.readouterr().out)
+    assert set(made["services"]) == {"database", "server"}
+    # What the server is started with is understood by it, and holds no password.
+    verb, *words = made["services"]["server"]["command"]
+    args = parser(verb).parse_args(
+        [word.replace("${PROXY:?address of the proxy that does https}", "::1") for word in words]
+    )
+    assert (args.host, args.proxy, args.database.count(":")) == ("0.0.0.0", ["::1"], 1)
+
+
+def test_the_log_as_json(capfd: pytest.CaptureFixture[str], admin: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is an object, whatever was sent; of requests it has the route and the user, not what was in them."""
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", logging.WARNING)
+    server_log.begin(as_json=True)
+    try:
+        admin.ask("GET", "/jobs?text=secret%0Awords", status=200)
+        logging.getLogger("trainmark.web").warning("two\nlines %s", "\x1b[31m")
+    finally:
+        logging.getLogger("trainmark.web.requests").setLevel(logging.INFO)
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    (request,) = [line for line in lines if line["message"] == "request"]
+    assert (request["method"], request["route"], request["status"], request["user"]) == (
+        "GET",
+        "/api/v1/jobs",
+        200,
+        "admin",
+    )
+    assert "secret" not in json.dumps(request)
+    assert [line["message"] for line in lines if line["level"] == "warning"] == ["two\nlines \x1b[31m"]
+
+
+def test_the_log_for_people_is_one_line_each(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(logging.getLogger(), "level", logging.WARNING)
+    server_log.begin(as_json=False)
+    logging.getLogger("trainmark.web").warning("two\nlines %s", "\x1b[31m")
+    assert capfd.readouterr().err.rstrip().endswith("WARNING two?lines ?[31m")

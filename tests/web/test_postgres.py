@@ -14,7 +14,9 @@ from sqlalchemy import delete, text
 from sqlalchemy.exc import DatabaseError
 
 from tests.web.conftest import PASSWORD, Person
+from trainmark.web import backup
 from trainmark.web.api.app import make_app
+from trainmark.web.home import Home
 from trainmark.web.server import Server, Settings, open_server
 from trainmark.web.service import accounts, database, jobs
 from trainmark.web.service.records import JobSpec, Principal
@@ -132,3 +134,21 @@ def test_a_second_start_finds_everything(admin: Person, server: Server, address:
         assert accounts.first_start(connection) is None
     assert make_app(again)
     again.engine.dispose()
+
+
+def test_saved_and_restored(admin: Person, server: Server, address: str, tmp_path: Path) -> None:
+    """By PostgreSQL's own programs: what was there at one moment is there again, in an empty database."""
+    job = admin.ask("POST", "/jobs", json={"name": "kept", "command": "true"}, status=201).json()["job"]["id"]
+    archive = tmp_path / "server.tar.gz"
+    backup.backup(server.home, address, archive)
+    with server.engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    server.engine.dispose()
+    backup.restore(archive, Home(tmp_path / "again"), address)
+    found = open_server(Settings(tmp_path / "again", address))
+    assert jobs.detail(found, ADMIN, job).spec.command == "true"
+    assert found.key == server.key
+    with pytest.raises(DatabaseError), database.writing(found.engine) as connection:
+        connection.execute(delete(audit))  # its triggers are there, too
+    found.engine.dispose()

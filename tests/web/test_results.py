@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from litestar.response import ServerSentEventMessage
 from sqlalchemy import update
 
 from tests.web.conftest import CASE, Person
@@ -195,7 +194,7 @@ def test_priorities_change_while_a_job_waits(admin: Person, person: Callable[...
 
 
 def test_whoever_leaves_before_the_first_event_is_not_counted(server: Server) -> None:
-    async def nothing() -> AsyncIterator[ServerSentEventMessage]:
+    async def nothing() -> AsyncIterator[bytes]:
         for one in ():
             yield one
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +20,8 @@ from trainmark.web.api.access import Access, access_of, guard
 from trainmark.web.api.app import make_app
 from trainmark.web.server import Server, Settings, open_server
 from trainmark.web.service import credentials, database, files, job_plans
-from trainmark.web.service.rules import Rules, SiteRules
+from trainmark.web.service.records import JobSpec
+from trainmark.web.service.rules import Mount, Rules, SiteRules
 from trainmark.web.service.tables import audit, sessions, tokens
 
 PUBLIC = {
@@ -416,6 +418,14 @@ def test_names_with_wildcards_are_plain(admin: Person) -> None:
         {"suite": {"cases": ["mnist:pytorch:cpu:1:1:1@data=/etc"]}},
         {"suite": "noop:none:cpu:1:1:1", "image": "alpine --privileged -v /:/host"},
         {"suite": "noop:none:cpu:1:1:1", "image": "evil"},
+        {"command": "true", "mounts": ["/"]},
+        {"command": "true", "mounts": ["data"]},
+        {"command": "true", "mounts": ["/:/host:rw"]},
+        {"command": "true", "ports": [22]},
+        {"command": "true", "ports": [40000]},
+        {"command": "true", "secrets": ["../server.key"]},
+        {"automl": {"schema": 1, "name": "x", "data": "/etc"}},
+        {"automl": "/etc/passwd"},
         {"command": "true", "env": {"LD_PRELOAD": "/tmp/x.so"}},
         {"command": "true", "env": {"BASH_ENV": "/tmp/x"}},
         {"command": "true", "env": {"A B": "x"}},
@@ -429,6 +439,25 @@ def test_jobs_that_reach_beyond_what_is_offered(admin: Person, spec: dict[str, A
     assert answer.status_code in (400, 403, 404), answer.text
     assert "root:" not in answer.text
     assert admin.ask("GET", "/jobs").json()["jobs"] == []
+
+
+def test_containers_get_what_the_site_allows_and_nothing_else(admin: Person, server: Server) -> None:
+    """Whatever is asked for, the engine is told the same: no privileges, and of the host the folders of the rules."""
+    site = {"schema": 1, "launcher": "ssh", "hosts": ["h1"], "container": {"image": "base", "engine": "docker"}}
+    (server.home.sites / "box.yaml").write_text(json.dumps(site))
+    allowed = {"data": Mount("/srv/data", "/data"), "out": Mount("/srv/out", write=True)}
+    server.rules = Rules(sites={"box": SiteRules(images=["good:1"], mounts=allowed)})
+    spec = JobSpec("job", command="true", site="box", image="good:1", mounts=["data", "out"])
+    plan = job_plans.plan(server.home, server.rules, "admin", "abcd", spec)
+    assert plan.site.container is not None and plan.site.container.image == "good:1"
+    assert plan.site.container.mounts == ["/srv/data:/data:ro", "/srv/out:/srv/out"]
+    assert (plan.site.container.options, plan.site.container.capabilities) == ([], [])
+    spec_of_request = {"name": "job", "command": "true", "site": "box"}
+    for more in ({"image": "--privileged"}, {"image": "good:1 -v /:/host"}, {"mounts": ["/etc"]}, {"mounts": ["etc"]}):
+        answer = admin.ask("POST", "/jobs/plan", json={**spec_of_request, **more})
+        assert answer.status_code in (400, 403), (more, answer.text)
+    for key in ("container", "options", "privileged", "capabilities", "user", "network"):
+        admin.ask("POST", "/jobs/plan", json={**spec_of_request, key: "host"}, status=400)
 
 
 def test_users_run_nothing_as_the_servers_account_unless_that_was_allowed(

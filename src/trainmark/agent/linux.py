@@ -8,6 +8,9 @@ from typing import Callable, Iterable, NamedTuple
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWUSER = 0x10000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWNET = 0x40000000
+MS_RDONLY, MS_REMOUNT = 1, 0x20
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 0x1000, 0x4000, 0x80000
 CAP_SYS_ADMIN = 21
 _MNT_DETACH = 2
@@ -58,6 +61,18 @@ def mount(source: str, target: str, kind: str, flags: int) -> None:
 def unmount(target: str) -> None:
     """With all that is mounted below it."""
     _umount2(target.encode(), _MNT_DETACH)
+
+
+def own_user_namespace(more: int, called: int | None = None) -> None:
+    """In which an ordinary account may mount, until it starts a program; it stays the same account, under another
+    number if it is to be `called` so. `more`: other namespaces."""
+    ids = {"uid_map": os.geteuid(), "gid_map": os.getegid()}
+    unshare(CLONE_NEWUSER | more)
+    texts = {"setgroups": "deny"}  # first: without it no group may be named
+    texts.update({name: "%d %d 1" % (own if called is None else called, own) for name, own in ids.items()})
+    for name, text in texts.items():
+        with open("/proc/self/" + name, "w") as file:
+            file.write(text)
 
 
 def seal_descriptors() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from trainmark.cli import terminal
@@ -16,13 +17,17 @@ examples:
   trainmark serve --proxy 10.0.0.1 --root-path /bench   behind a reverse proxy that does https
   trainmark serve backup server.tar.gz                  its folder and database as one file, also while it runs
   trainmark serve restore server.tar.gz --home DIR      into a new folder
+  trainmark serve unit --home DIR --account NAME        print a systemd unit
+  trainmark serve compose                               print a compose file, with PostgreSQL
 The first start prints a link by which the admin sets a password, once. There is no default password.
 """
+# What is printed instead of serving.
+_TEXTS = ("unit", "compose")
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="?", choices=("backup", "restore"), help="instead of serving")
+    parser.add_argument("what", nargs="?", choices=("backup", "restore", "unit", "compose"), help="instead of serving")
     parser.add_argument("archive", nargs="?", type=Path, metavar="FILE", help="the backup's file")
     parser.add_argument("--home", type=Path, metavar="DIR", help="the server's folder (default: in ~/.local/share)")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: loopback)")
@@ -46,12 +51,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--demo", action="store_true", help="at the first start, queue a short benchmark that all users see"
     )
+    parser.add_argument(
+        "--json-log", action="store_true", help="write the log as one JSON object a line, with every request"
+    )
+    parser.add_argument("--account", metavar="NAME", help="of `unit`: whom the server runs as (default: root)")
     parser.add_argument("--root-path", default="", metavar="PATH", help="path that the proxy serves this under")
 
 
 def call(args: argparse.Namespace) -> int:
     need("web", "`trainmark serve`")
     _check(args)
+    if args.what in _TEXTS:
+        return _print(args)
     if args.what is not None:
         return _archive(args)
     from trainmark.web.home import DEFAULT
@@ -63,7 +74,25 @@ def call(args: argparse.Namespace) -> int:
         args.home or DEFAULT, args.database, args.key_file, secure=secure, root_path=args.root_path.rstrip("/")
     )
     listening = Listening(args.host, args.port, args.tls_cert, args.tls_key, tuple(args.proxy))
-    serve(settings, listening, terminal.line, demo=args.demo)
+    serve(settings, listening, terminal.line, demo=args.demo, json_log=args.json_log)
+    return OK
+
+
+def _print(args: argparse.Namespace) -> int:
+    """What keeps a server running, with the options that were given beside it."""
+    from trainmark.web import deployment
+    from trainmark.web.home import DEFAULT
+
+    if args.what == "compose":
+        terminal.out(deployment.compose())
+        return OK
+    words = [str(Path(sys.executable).with_name("trainmark")), "serve", "--host", args.host, "--port", str(args.port)]
+    for name in ("database", "key_file", "tls_cert", "tls_key", "root_path"):
+        if getattr(args, name):
+            words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
+    words += [word for address in args.proxy for word in ("--proxy", address)]
+    words += ["--json-log"] if args.json_log else []
+    terminal.out(deployment.unit(words, args.account, (args.home or DEFAULT).expanduser().absolute()))
     return OK
 
 
@@ -84,7 +113,7 @@ def _archive(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if (args.what is None) != (args.archive is None):
+    if (args.what in (None, *_TEXTS)) != (args.archive is None):
         raise UserError(f"serve {args.what or args.archive}: allowed is `serve backup FILE` or `serve restore FILE`")
     if args.database and "@" in args.database and ":" in args.database.partition("://")[2].partition("@")[0]:
         raise UserError("--database: others see a password among arguments; put it into ~/.pgpass or PGPASSWORD")

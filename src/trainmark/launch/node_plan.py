@@ -40,7 +40,7 @@ def render(
             "host": node.host,
             "dir": str(folder),
             # What starts ranks on all nodes needs one name for it that is good on each of them.
-            "spool": "/tmp" if case.launched else None,  # noqa: S108
+            "spool": "/tmp" if case.launched or case.short_spool else None,  # noqa: S108
             "ports": list(case.ports),
             "config": _config(spec, node, folder),
             "env": {**case.env, **_diagnostic(case)},

@@ -214,6 +214,12 @@ class Launcher(Protocol):
         del there, here
         raise SiteError(f"site `{site.name}`: launcher `{site.launcher}` cannot connect {host} with this machine")
 
+    def forward(self, site: Site, host: str, there: int, here: int) -> list[str] | None:
+        """A program that makes port `there` of a host's loopback appear as port `here` of this machine's, until its
+        input ends; None: the host is this machine, whose port can be used as it is."""
+        del there, here
+        raise SiteError(f"site `{site.name}`: launcher `{site.launcher}` cannot connect this machine with {host}")
+
     def allocation(self, handle: str) -> str | None:
         """What names the allocation that an attempt had; None where the site's own machines are used."""
         del handle

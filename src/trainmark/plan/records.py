@@ -117,6 +117,8 @@ class CasePlan(msgspec.Struct, frozen=True):
     restarts: int = 0
     # How long its rounds train; None: the steps of its parameters.
     length: Length | None = None
+    # Its spool has a short name: sockets lie in it, whose paths may have 107 bytes.
+    short_spool: bool = False
 
     @property
     def id(self) -> CaseId:

@@ -47,6 +47,11 @@ class Home:
         """What a job was made of: its command, and the folder it works in."""
         return self.path / "jobs" / job
 
+    @property
+    def boards(self) -> Path:
+        """Sockets of TensorBoards on logs of jobs that have ended."""
+        return self.path / "boards"
+
     def handed(self, job: str) -> Path:
         """Secrets that a job was given, while it has not ended. No backup has them."""
         return self.path / "handed" / job
@@ -55,7 +60,7 @@ class Home:
         """The folders, made if need be; UserError where another account could have written."""
         try:
             private.keep_folder(str(self.path))
-            for name in ("sites", "runs", "files", "jobs", "handed"):
+            for name in ("sites", "runs", "files", "jobs", "handed", "boards"):
                 private.keep_folder(str(self.path / name))
         except OSError as error:
             raise UserError(f"--home {self.path}: cannot be used: {error.strerror}") from None

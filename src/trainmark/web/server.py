@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from sqlalchemy import Engine
 
 from trainmark.web.home import Home
 from trainmark.web.service import database
+from trainmark.web.service.boards import Boards
 from trainmark.web.service.figures import Figures
+from trainmark.web.service.gates import Gates
 from trainmark.web.service.rules import Rules, load_rules
 from trainmark.web.service.search import Searches
 
@@ -47,12 +50,15 @@ class Server:
         self.key = key
         # None: nobody looks after the queue, as in tests of other things.
         self.keeper: Keeper | None = None
+        # What runs beside jobs, and TensorBoards on what they left.
+        self.gates, self.boards = Gates(), Boards(home.boards)
         # Of runs that have ended, for the leaderboard.
         self.figures = Figures(home.path / "figures.jsonl")
         # AutoML experiments that somebody looks at.
         self.searches = Searches()
-        # Connections that follow something.
+        # Connections that follow something; and the jobs that they follow, by number, as long as somebody does.
         self.followers = 0
+        self.watched: WeakValueDictionary[int, Any] = WeakValueDictionary()
         # Of providers of identities, by issuer: until when it is believed, and what it says.
         self.descriptions: dict[str, tuple[float, object]] = {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +13,12 @@ import uvicorn
 from sqlalchemy import func, select
 
 from trainmark.errors import SiteError
+from trainmark.web import server_log
 from trainmark.web.api.app import make_app
+from trainmark.web.proxy.front import Front
 from trainmark.web.queue.keeper import Keeper
 from trainmark.web.server import Server, Settings, open_server
-from trainmark.web.service import accounts, audit, database, jobs, retention, tables
+from trainmark.web.service import accounts, audit, couriers, database, jobs, notices, retention, tables
 from trainmark.web.service.records import SCOPES, JobSpec, Principal
 
 log = logging.getLogger("trainmark.web")
@@ -25,10 +26,9 @@ log = logging.getLogger("trainmark.web")
 # A request's line and headers; and how long a connection may stay open without one.
 _LARGEST_HEAD, _IDLE_SECONDS = 32 << 10, 15
 _CONNECTIONS = 2000
-_TIDY_SECONDS = 3600.0
+_TIDY_SECONDS, _LOOK_SECONDS, _NOTICE_SECONDS = 3600.0, 60.0, 2.0
 # On the data that `make serve` fetches.
 _DEMO = "mnist:pytorch:cpu:1:1:3"
-_LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,16 @@ class Listening:
     proxies: tuple[str, ...] = ()
 
 
-def serve(settings: Settings, listening: Listening, say: Callable[[str], None], *, demo: bool = False) -> None:
+def serve(
+    settings: Settings, listening: Listening, say: Callable[[str], None], *, demo: bool = False, json_log: bool = False
+) -> None:
     """Until a signal ends it. `say` tells the operator; nothing that it says is logged."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format=_LOG_LINE,
-    )
+    server_log.begin(as_json=json_log)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     server = open_server(settings)
     with server.home.served():
         config = uvicorn.Config(
-            make_app(server),
+            Front(server, make_app(server)),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -65,6 +63,10 @@ def serve(settings: Settings, listening: Listening, say: Callable[[str], None], 
             http="h11",
             timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=5,
+            # Only what runs beside jobs has any; a notebook's message may be large.
+            ws="websockets-sansio",
+            ws_max_size=64 << 20,
+            ws_ping_interval=20.0,
             limit_concurrency=_CONNECTIONS,
         )
         with _listen(listening) as opened:
@@ -82,12 +84,19 @@ def serve(settings: Settings, listening: Listening, say: Callable[[str], None], 
             keeper = server.keeper = Keeper(server)
             keeper.start()
             ending = threading.Event()
-            threading.Thread(target=_tidy, args=(server, ending), name="tidy", daemon=True).start()
+            for name, seconds, act in (
+                ("tidy", _TIDY_SECONDS, lambda: _remove_old(server)),
+                ("endpoints", _LOOK_SECONDS, lambda: _close_unused(server)),
+                ("notices", _NOTICE_SECONDS, lambda: couriers.deliver(server)),
+            ):
+                threading.Thread(target=_repeat, args=(ending, seconds, act), name=name, daemon=True).start()
             try:
                 uvicorn.Server(config).run(sockets=[opened])
             finally:
                 ending.set()
                 keeper.close()
+                server.gates.close()
+                server.boards.close()
 
 
 def _submit_demo(server: Server) -> None:
@@ -100,15 +109,25 @@ def _submit_demo(server: Server) -> None:
     jobs.submit(server, asker, JobSpec("demo", suite=_DEMO, preset="smoke", visibility="all"), "")
 
 
-def _tidy(server: Server, ending: threading.Event) -> None:
-    """What the rules of retention remove, now and then."""
+def _repeat(ending: threading.Event, seconds: float, act: Callable[[], None]) -> None:
+    """Now, and then every so often."""
     while not ending.is_set():
         try:
-            retention.apply(server)
+            act()
         except Exception:
             # A full disk or a database that is away: the next time may do better.
-            log.exception("what is too old could not be removed")
-        ending.wait(_TIDY_SECONDS)
+            log.exception("%s: failed; it is tried again", threading.current_thread().name)
+        ending.wait(seconds)
+
+
+def _remove_old(server: Server) -> None:
+    retention.apply(server)
+    notices.forget_old(server)
+
+
+def _close_unused(server: Server) -> None:
+    server.gates.tidy()
+    server.boards.tidy()
 
 
 def _listen(listening: Listening) -> socket.socket:

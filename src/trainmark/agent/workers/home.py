@@ -118,7 +118,7 @@ def _show(user: str, home: str, contained: bool) -> None:
         os.symlink(home, place)  # the container's own file system, which ends with it
         return
     else:
-        _own_user_namespace()
+        linux.own_user_namespace(linux.CLONE_NEWNS)
     linux.mount("none", "/", "none", linux.MS_REC | linux.MS_SLAVE)
     if os.path.isdir(place):
         _cover(place, {SEED_HOST_FILE: os.path.join(home, SEED_HOST_FILE)})
@@ -154,12 +154,3 @@ def _bind(there: str, here: str) -> None:
     else:
         return
     linux.mount(there, here, "none", linux.MS_BIND | linux.MS_REC)
-
-
-def _own_user_namespace() -> None:
-    """In which an ordinary account may mount; it stays the same account."""
-    uid, gid = os.geteuid(), os.getegid()
-    linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
-    for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid))):
-        with open("/proc/self/" + name, "w") as file:
-            file.write(text)

@@ -57,9 +57,15 @@ class Sshd:
     def __init__(self, folder: str, port: int) -> None:
         self._folder, self._port = folder, port
         self._process: subprocess.Popen[bytes] | None = None
-        self._user = pwd.getpwuid(os.geteuid()).pw_name
+        try:
+            self._user = pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:
+            raise SshError("account %d has no name here (in /etc/passwd of the image)" % os.geteuid()) from None
+        self._peers: list[str] = []
         self._programs = {name: _program(name) for name in ("sshd", "ssh", "ssh-keygen")}
         for name in ("host_key", "client_key"):
+            if os.path.exists(self._file(name)):
+                continue  # it was opened before
             made = [self._programs["ssh-keygen"], "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", self._file(name)]
             done = subprocess.run(made, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             if done.returncode:
@@ -74,20 +80,33 @@ class Sshd:
 
     def start(self, peers: list[dict[str, Any]], hosts: list[str], env: Mapping[str, str]) -> None:
         """`peers`: the public keys of all workers, in their order. Returns once this worker can be entered."""
-        write_file(self._file("authorized_keys"), "".join("%s\n" % peer["client_key"] for peer in peers))
         known = ["worker-%d %s\n" % (number, peer["host_key"]) for number, peer in enumerate(peers)]
         write_file(self._file("known_hosts"), "".join(known))
         write_file(self._file("ssh_config"), self._client_config(hosts, env))
+        wrapper = '#!/bin/sh\nexec %s -F %s "$@"\n' % (self._programs["ssh"], shlex.quote(self._file("ssh_config")))
+        path = os.path.join(self._folder, BIN, "ssh")
+        write_file(path, wrapper)
+        os.chmod(path, 0o700)
+        self._peers = [str(peer["client_key"]) for peer in peers]
+        self.serve([], env)
+
+    def serve(self, keys: list[str], env: Mapping[str, str]) -> None:
+        """Whoever has one of these keys enters in this environment. Returns once that is so."""
+        self.let_in(keys)
         agent = [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0])]
         session = " ".join(shlex.quote(word) for word in [*agent, "worker-session", self._file(SESSION)])
         values = {"port": self._port, "folder": self._folder, "user": self._user, "session": session}
         write_file(self._file("sshd_config"), _CONFIG.format(**values))
         replace_json(self._file(SESSION), dict(env), mode=0o600)
-        wrapper = '#!/bin/sh\nexec %s -F %s "$@"\n' % (self._programs["ssh"], shlex.quote(self._file("ssh_config")))
-        path = os.path.join(self._folder, BIN, "ssh")
-        write_file(path, wrapper)
-        os.chmod(path, 0o700)
         self._serve()
+
+    def let_in(self, keys: list[str]) -> None:
+        """People, by their public keys, besides the workers; those who are in stay. sshd reads them at each entry."""
+        write_file(self._file("authorized_keys"), "".join("%s\n" % key for key in [*self._peers, *keys]))
+
+    def entry(self) -> dict[str, Any]:
+        """What somebody needs to know to enter."""
+        return {"port": self._port, "user": self._user, "host_key": self.public_keys()["host_key"]}
 
     def _client_config(self, hosts: list[str], env: Mapping[str, str]) -> str:
         """Each worker by its name, its host, and its addresses; whichever is used, its key is the worker's."""

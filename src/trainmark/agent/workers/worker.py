@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -18,6 +19,8 @@ from trainmark.agent.mpi.head import listen
 from trainmark.agent.mpi.messages import Connection, ConnectionLost, accept_member, join_head
 from trainmark.agent.mpi.node_setup import NO_KEY, attempt_key
 from trainmark.agent.workers import home, sshd
+from trainmark.agent.workers.gate import Gate
+from trainmark.agent.workers.programs import NotThere, Programs
 
 SETTINGS, COMMAND = "worker.json", "command.sh"
 _LOOK_SECONDS, _RETRY_SECONDS = 0.2, 0.2
@@ -57,6 +60,8 @@ class Worker:
         self._cwd = home.prepare(settings, index, hosts, folder, self._spool, env)
         self._others: dict[int, Connection] = {}  # of the head: the other workers; of those: the head, as number 0
         self._sshd: sshd.Sshd | None = None
+        self._programs: Programs | None = None
+        self._gate: Gate | None = None
         self._asked_to_end = False
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -123,12 +128,34 @@ class Worker:
         for other in self._others.values():
             other.send(message)
 
+    # ---- people
+
+    def _open_gate(self) -> None:
+        """What people may have beside the command is on the first worker. The command runs, whatever becomes of it."""
+        key = attempt_key(self._env)
+        if self._index or not key:
+            return
+        self._programs = Programs(self._settings, key, self._spool, self._env)
+        if self._sshd is not None:
+            self._programs.use_sshd(self._sshd)
+        self._gate = Gate(key, self._folder, self._programs)
+        threading.Thread(target=self._start_programs, args=(self._programs,), daemon=True).start()
+
+    def _start_programs(self, programs: Programs) -> None:
+        for name in self._settings.get("endpoints") or ():
+            try:
+                programs.start(name, [])
+            except NotThere as error:
+                sys.stderr.write("trainmark: %s: %s\n" % (name, error.why))
+                sys.stderr.flush()
+
     # ---- working
 
     def work(self) -> int:
         """The command, where it is run here, and then the wait for those who still need this worker."""
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGINT, self._end)
+        self._open_gate()
         process = None
         if self._runs_command:
             command = ["bash", os.path.join(self._folder, COMMAND)]
@@ -191,6 +218,10 @@ class Worker:
         self._asked_to_end = True
 
     def close(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
+        if self._programs is not None:
+            self._programs.close()
         if self._sshd is not None:
             self._sshd.stop()
         home.clear(self._spool, self._folder)

@@ -177,20 +177,21 @@ def _search(result: Result) -> list[doc.Block]:
         below="am.tree_below",
     )
     found = ("am.trial", _REACHED[result.metric], "am.parameters", "am.operations")
-    made = ("am.values", "am.parent", "am.moves")
-    columns = doc.columns(*found, *made, "am.epochs", "am.trainings")
+    # What is widest comes last: a narrow window shows the rest.
+    made = ("am.moves", "am.parent", "am.epochs", "am.trainings", "am.values")
+    columns = doc.columns(*found, *made)
     rows: list[list[doc.Inline]] = [
         [
             str(trial.number),
             result.shown(trial.accuracy or 0.0),
             numbers.NONE if trial.parameters is None else f"{trial.parameters:,}",
             numbers.quantity(trial.operations, "FLOP"),
-            ", ".join(f"{name} {_value(value)}" for name, value in trial.values.items() if value is not None)
-            or numbers.NONE,
-            numbers.NONE if trial.parent is None else str(trial.parent),
             [in_words(msgspec.convert(move, Move)) for move in trial.moves] or numbers.NONE,
+            numbers.NONE if trial.parent is None else str(trial.parent),
             str(trial.epochs),
             str(trial.runs),
+            ", ".join(f"{name} {_value(value)}" for name, value in trial.values.items() if value is not None)
+            or numbers.NONE,
         ]
         for trial in sorted(known, key=lambda one: -(one.accuracy or 0.0))[:_BEST]
     ]

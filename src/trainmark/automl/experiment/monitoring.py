@@ -14,7 +14,7 @@ from trainmark.store.rundir import SAMPLES, STATUS, RunDir
 
 BINS = 240
 # Of a file that is larger, so many samples are looked at, evenly spread: 100 nodes write gigabytes of them in a day.
-_WHOLE_BYTES, _MOST_SAMPLES = 4 << 20, 10 * BINS
+_WHOLE_BYTES, _MOST_SAMPLES = 4 << 20, 4 * BINS
 _LINE_BYTES = 1 << 14
 # What is shown of a sample, and in which unit.
 SHOWN = {"cpu": "fraction", "mem_used": "bytes", "net_rx": "bytes/s", "net_tx": "bytes/s", "power_w": "W"}

@@ -95,6 +95,10 @@ class LocalLauncher(Launcher):
 
         local_check.check_plan(plan)
 
+    def forward(self, site: Site, host: str, there: int, here: int) -> list[str] | None:
+        del site, host, there, here
+        return None
+
     def for_account(self, site: Site, account: str) -> Site:
         """Through a relay, as on another host: nothing that the account can change is read with this one's rights."""
         from trainmark.launch.local.accounts import check_account, python_of_all

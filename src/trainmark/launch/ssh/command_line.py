@@ -102,6 +102,12 @@ def tunnel_line(reach: SshTarget, there: int, here: int) -> list[str]:
     return [*argv, "-R", f"127.0.0.1:{there}:127.0.0.1:{here}", "--", reach.host, "cat"]
 
 
+def forward_line(reach: SshTarget, there: int, here: int) -> list[str]:
+    """The other way round: through it this machine reaches a port of the host."""
+    argv = _entry(reach, {"ExitOnForwardFailure": "yes"})
+    return [*argv, "-L", f"127.0.0.1:{here}:127.0.0.1:{there}", "--", reach.host, "cat"]
+
+
 def _entry(reach: SshTarget, more: dict[str, str]) -> list[str]:
     options = {
         "BatchMode": "yes",

@@ -20,7 +20,7 @@ from trainmark.launch.ssh import abandoned, images
 from trainmark.launch.ssh import options as ssh_options
 from trainmark.launch.ssh import plan as ssh_plan
 from trainmark.launch.ssh.clock import measure
-from trainmark.launch.ssh.command_line import tunnel_line
+from trainmark.launch.ssh.command_line import forward_line, tunnel_line
 from trainmark.launch.ssh.connection import Connection
 from trainmark.launch.ssh.connections import Connections
 from trainmark.launch.ssh.node import SshNode, reach_of
@@ -85,6 +85,10 @@ class SshLauncher(Launcher):
 
     def tunnel(self, site: Site, host: str, there: int, here: int) -> list[str]:
         return tunnel_line(ssh_plan.reach(site, host), there, here)
+
+    def forward(self, site: Site, host: str, there: int, here: int) -> list[str] | None:
+        reach = ssh_plan.reach(site, host)
+        return None if reach.become else forward_line(reach, there, here)
 
     def for_account(self, site: Site, account: str) -> Site:
         return msgspec.structs.replace(site, launcher_options={**site.launcher_options, "user": account})

@@ -15,8 +15,10 @@ from litestar.types import ControllerRouterHandler
 from trainmark import __version__
 from trainmark.web.api import (
     account_routes,
+    endpoint_routes,
     file_routes,
     job_routes,
+    notice_routes,
     oidc_routes,
     run_routes,
     secret_routes,
@@ -26,7 +28,7 @@ from trainmark.web.api import (
 )
 from trainmark.web.api.access import SCHEMES, guard
 from trainmark.web.api.errors import HANDLERS
-from trainmark.web.api.middleware import Authentication, Limits, with_headers
+from trainmark.web.api.middleware import Authentication, Limits, Requests, with_headers
 from trainmark.web.pages import site, way_in
 from trainmark.web.server import Server
 
@@ -40,6 +42,8 @@ def make_app(server: Server) -> Litestar:
         account_routes,
         oidc_routes,
         job_routes,
+        endpoint_routes,
+        notice_routes,
         run_routes,
         site_routes,
         file_routes,
@@ -51,7 +55,7 @@ def make_app(server: Server) -> Litestar:
     made = Litestar(
         [*server_routes.ROUTES, Router(PREFIX, route_handlers=v1), site.router()],
         guards=[guard],
-        middleware=[Limits(server), Authentication(server)],
+        middleware=[Requests(), Limits(server), Authentication(server)],
         before_send=[with_headers(server)],
         exception_handlers={**HANDLERS, NotFoundException: way_in.of_http},
         dependencies={"server": Provide(lambda: server, sync_to_thread=False)},

@@ -101,7 +101,7 @@ def list_jobs(
     in_state: Annotated[JobState | None, Parameter(query="state")] = None,
     site: Filter = None,
     owner: Filter = None,
-    kind: Literal["benchmark", "command"] | None = None,
+    kind: Literal["benchmark", "command", "automl"] | None = None,
     active: bool = False,
     text: Filter = None,
     before: Annotated[int | None, Parameter(ge=1, le=2**31 - 1)] = None,

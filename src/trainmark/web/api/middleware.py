@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from typing import Any
@@ -18,6 +19,8 @@ from trainmark.web.api.errors import answer
 from trainmark.web.server import Server
 from trainmark.web.service import credentials, database
 from trainmark.web.service.records import Principal
+
+log = logging.getLogger("trainmark.web.requests")
 
 COOKIE = "trainmark-session"
 # The strict form of the name: a browser keeps it only from https, for this host alone.
@@ -55,6 +58,36 @@ def with_headers(server: Server) -> BeforeMessageSendHookHandler:
                 headers.setdefault(name, value)
 
     return add
+
+
+class Requests(ASGIMiddleware):
+    """A line of the log for each request, once it is answered: the route, not what was put into it."""
+
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        began, status = time.monotonic(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await next_app(scope, receive, watched)
+        finally:
+            asker = scope.get("user")
+            fields = {
+                "method": scope.get("method", ""),
+                "route": scope.get("path_template", ""),
+                "status": status,
+                "seconds": round(time.monotonic() - began, 4),
+                "user": asker.name if isinstance(asker, Principal) else "",
+                "address": address_of(scope),
+            }
+            # For people only what went wrong is worth a line.
+            log.log(logging.WARNING if status >= 500 else logging.DEBUG, "request", extra={"fields": fields})
 
 
 class Limits(ASGIMiddleware):

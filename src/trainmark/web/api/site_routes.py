@@ -14,8 +14,19 @@ from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, GroupName, asker_of
 from trainmark.web.api.middleware import address_of
 from trainmark.web.server import Server
-from trainmark.web.service import acceptance, audit, database, host_history, host_states, hosts, sites, templates
+from trainmark.web.service import (
+    acceptance,
+    audit,
+    clusters,
+    database,
+    host_history,
+    host_states,
+    hosts,
+    sites,
+    templates,
+)
 from trainmark.web.service.acceptance import LastAcceptance
+from trainmark.web.service.clusters import AskedCluster, MadeCluster
 from trainmark.web.service.host_history import HostDetail, Reading
 from trainmark.web.service.host_states import HostState, Kind
 from trainmark.web.service.hosts import DeviceKind, Host
@@ -43,6 +54,13 @@ def list_sites(server: Server) -> list[SiteInfo]:
 def check_one_site(server: Server, name: GroupName) -> list[dict[str, Any]]:
     """Whether a site can be used: what `trainmark doctor` finds."""
     return [msgspec.to_builtins(one) for one in doctor.look(sites.load(server.home, name))]
+
+
+@post("/sites/{name:str}/slurm", **rules(Access.ADMIN), status_code=200)
+def slurm_init(request: Asked, server: Server, name: GroupName, data: AskedCluster) -> MadeCluster:
+    """Look at making a Slurm cluster of a site's hosts or, with `apply`, make it: what `trainmark slurm init` does.
+    Answers when every node is idle."""
+    return clusters.slurm_init(server, asker_of(request), name, data, address_of(request.scope))
 
 
 class PutQuota(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -187,6 +205,7 @@ ROUTES = [
     check_one_site,
     list_quotas,
     put_quota,
+    slurm_init,
     list_hosts,
     get_host,
     list_readings,

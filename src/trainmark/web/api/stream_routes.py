@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ import anyio.to_thread
 import msgspec
 from litestar import MediaType, get
 from litestar.params import Parameter
-from litestar.response import ServerSentEvent, ServerSentEventMessage
+from litestar.response import Stream
 
 from trainmark.errors import UserError
 from trainmark.spec.states import JobState
@@ -22,73 +23,113 @@ from trainmark.web.api.access import Access, rules
 from trainmark.web.api.account_routes import Asked, asker_of
 from trainmark.web.api.job_routes import JobName
 from trainmark.web.server import Server
-from trainmark.web.service import database, jobs, logs, samples
+from trainmark.web.service import database, jobs, logs, notices, samples
 from trainmark.web.service.errors import TooMany
 from trainmark.web.service.records import Principal
 
 Rank = Annotated[int | None, Parameter(ge=0, le=1_000_000, description="one rank; all when it is left out")]
 _LOOK_SECONDS = 0.4
 # A sign of life, without which proxies close a connection; and how often it is asked whether the client still may.
-_QUIET_SECONDS, _CHECK_SECONDS = 15.0, 5.0
+_QUIET_SECONDS, _CHECK_SECONDS = 15.0, 10.0
 MOST_FOLLOWERS = 400
 _RETRY = 1000
+_KIND = "text/event-stream"
+_Events = AsyncIterator[bytes]
 
 
-class _Followed:
-    """A job that somebody follows: its row and files, looked up again after a while in a thread."""
+class _Watched:
+    """A job that people follow: looked up once a second for all of them, in a thread."""
 
-    def __init__(self, server: Server, asker: Principal, job: str, rank: int | None) -> None:
-        self._server, self._asker, self._job, self._rank = server, asker, job, rank
+    def __init__(self, server: Server, number: int) -> None:
+        self._server, self._number = server, number
         self._until = 0.0
-        self.files: dict[int, Path] = {}
+        self._looking = asyncio.Lock()
+        self._files: dict[int | None, dict[int, Path]] = {}
         self.run: RunDir | None = None
         self.over = False
 
     async def refresh(self) -> None:
         if time.monotonic() < self._until:
             return
-        await anyio.to_thread.run_sync(self._look)
-        self._until = time.monotonic() + (_CHECK_SECONDS if self.files else 1.0)
-
-    def hurry(self) -> None:
-        """Nothing new came: it may have ended."""
-        self._until = min(self._until, time.monotonic() + 1.0)
+        async with self._looking:
+            if time.monotonic() >= self._until:
+                await anyio.to_thread.run_sync(self._look)
+                self._until = time.monotonic() + 1.0
 
     def _look(self) -> None:
-        """NotFound once the asker may not see it any more."""
         with database.reading(self._server.engine) as connection:
-            row = jobs.find(connection, self._asker, self._job)
-        self.over = JobState(row["state"]).ended
+            row = jobs.by_number(connection, self._number)
         self.run = jobs.run_of(self._server, row)
-        if self.run is not None:
-            self.files = logs.rank_files(self.run, self._rank)
+        self._files = {} if self.run is None else {rank: logs.rank_files(self.run, rank) for rank in list(self._files)}
+        # Said last: whoever sees it has the files that were there at the end.
+        self.over = JobState(row["state"]).ended
+
+    def files(self, rank: int | None) -> dict[int, Path]:
+        """Of one rank, or of all. Those that nobody has asked for yet are looked up at once."""
+        if rank not in self._files:
+            self._until = 0.0
+        return self._files.setdefault(rank, {})
 
 
-def _events(server: Server, stream: AsyncIterator[ServerSentEventMessage]) -> ServerSentEvent:
+class _Follower:
+    """Somebody who follows a job, and may, until a moment."""
+
+    def __init__(self, server: Server, asker: Principal, job: str) -> None:
+        self._server, self._asker, self._job = server, asker, job
+        self._until = time.monotonic() + server.settings.stream_seconds
+        self._checked = 0.0
+
+    async def begin(self, rank: int | None) -> _Watched:
+        """NotFound where the asker may not see the job."""
+        number = await anyio.to_thread.run_sync(self._find)
+        watched: _Watched = self._server.watched.get(number) or _Watched(self._server, number)
+        self._server.watched[number] = watched
+        watched.files(rank)
+        await watched.refresh()
+        return watched
+
+    def _find(self) -> int:
+        with database.reading(self._server.engine) as connection:
+            found = jobs.find(connection, self._asker, self._job)
+        self._checked = time.monotonic()
+        return int(found["number"])
+
+    async def may(self) -> bool:
+        """Asked again and again: a job may be shared no more, a user may be disabled."""
+        now = time.monotonic()
+        if now > self._until:
+            return False
+        if now - self._checked > _CHECK_SECONDS:
+            try:
+                await anyio.to_thread.run_sync(self._find)
+            except UserError:
+                return False
+        return True
+
+
+def _events(server: Server, stream: _Events) -> Stream:
     if server.followers >= MOST_FOLLOWERS:
         raise TooMany(10)
 
-    async def counted() -> AsyncIterator[ServerSentEventMessage]:
-        """For a while: who comes back after that is asked again who they are. Whoever left before the first event is
-        not counted, for nobody would tell that they left."""
-        until = time.monotonic() + server.settings.stream_seconds
+    async def counted() -> _Events:
+        """Whoever left before the first event is not counted, for nobody would tell that they left."""
         server.followers += 1
         try:
-            while (left := until - time.monotonic()) > 0:
-                yield await asyncio.wait_for(anext(stream), left)
-        except (StopAsyncIteration, TimeoutError):
-            return
+            async for one in stream:
+                yield one
         finally:
             server.followers -= 1
 
-    return ServerSentEvent(counted(), headers={"x-accel-buffering": "no"})
+    return Stream(counted(), media_type=_KIND, headers={"x-accel-buffering": "no"})
 
 
-def _message(kind: str, number: str, data: Any) -> ServerSentEventMessage:
-    return ServerSentEventMessage(msgspec.json.encode(data).decode(), event=kind, id=number, retry=_RETRY)
+def _message(kind: str, number: str, data: Any) -> bytes:
+    """JSON has no line breaks, so it is one line of data."""
+    head = f"id: {number}\nevent: {kind}\nretry: {_RETRY}\ndata: ".encode()
+    return head + msgspec.json.encode(data) + b"\n\n"
 
 
-_QUIET = ServerSentEventMessage(data="", comment="still here")
+_QUIET = b": still here\n\n"
 
 
 @get("/jobs/{job:str}/logs", **rules(Access.READ), media_type=MediaType.TEXT)
@@ -104,61 +145,58 @@ def job_logs(
     return logs.tail(logs.rank_files(run, rank), most)
 
 
-@get("/jobs/{job:str}/logs/stream", **{**rules(Access.READ), "sync_to_thread": None}, media_type="text/event-stream")
-async def follow_logs(request: Asked, server: Server, job: JobName, rank: Rank = None) -> ServerSentEvent:
+@get("/jobs/{job:str}/logs/stream", **{**rules(Access.READ), "sync_to_thread": None}, media_type=_KIND)
+async def follow_logs(request: Asked, server: Server, job: JobName, rank: Rank = None) -> Stream:
     """Events `log` (rank, start, end, text) as they are written, and `end`. `Last-Event-ID` goes on behind it."""
-    followed = _Followed(server, asker_of(request), job, rank)
-    await followed.refresh()
+    follower = _Follower(server, asker_of(request), job)
+    watched = await follower.begin(rank)
     seen = logs.decode_seen(request.headers.get("last-event-id", ""))
-    return _events(server, _logs(followed, seen))
+    return _events(server, _logs(follower, watched, rank, seen))
 
 
-async def _logs(followed: _Followed, seen: dict[int, int]) -> AsyncIterator[ServerSentEventMessage]:
+async def _logs(follower: _Follower, watched: _Watched, rank: int | None, seen: dict[int, int]) -> _Events:
     quiet = time.monotonic()
-    while True:
-        over = followed.over
-        found = logs.following(followed.files, seen, final=over)
+    while await follower.may():
+        over = watched.over
+        found = logs.following(watched.files(rank), seen, final=over)
         for piece in found:
             yield _message("log", logs.encode_seen(seen), piece)
         if found:
             quiet = time.monotonic()
-            continue
-        if over:
+        elif over:
             yield _message("end", logs.encode_seen(seen), {})
             return
-        if time.monotonic() - quiet > _QUIET_SECONDS:
+        elif time.monotonic() - quiet > _QUIET_SECONDS:
             quiet = time.monotonic()
             yield _QUIET
-        await asyncio.sleep(_LOOK_SECONDS)
-        try:
-            await followed.refresh()
-        except UserError:
-            return
-        followed.hurry()
+        # What was written long ago comes at once, what is new now and then.
+        behind = any(piece.end - piece.start >= logs.PIECE // 2 for piece in found)
+        await asyncio.sleep(0.0 if behind or (found and over) else _LOOK_SECONDS)
+        await watched.refresh()
 
 
-@get("/jobs/{job:str}/metrics/stream", **{**rules(Access.READ), "sync_to_thread": None}, media_type="text/event-stream")
-async def follow_metrics(request: Asked, server: Server, job: JobName) -> ServerSentEvent:
+@get("/jobs/{job:str}/metrics/stream", **{**rules(Access.READ), "sync_to_thread": None}, media_type=_KIND)
+async def follow_metrics(request: Asked, server: Server, job: JobName) -> Stream:
     """Events `sample` (one line of a node's samples), `progress` (how far each round that runs is) and `end`.
     `Last-Event-ID` goes on behind it, as long as it is the same attempt."""
-    followed = _Followed(server, asker_of(request), job, 0)
-    await followed.refresh()
+    follower = _Follower(server, asker_of(request), job)
+    watched = await follower.begin(0)
     attempt, _, seen = request.headers.get("last-event-id", "").partition(" ")
-    return _events(server, _metrics(followed, attempt, logs.decode_seen(seen)))
+    return _events(server, _metrics(follower, watched, attempt, logs.decode_seen(seen)))
 
 
-async def _metrics(followed: _Followed, attempt: str, seen: dict[int, int]) -> AsyncIterator[ServerSentEventMessage]:
+async def _metrics(follower: _Follower, watched: _Watched, attempt: str, seen: dict[int, int]) -> _Events:
     last: list[dict[str, Any]] = []
-    while True:
-        over = followed.over
-        if followed.run is not None:
-            name, found = await anyio.to_thread.run_sync(samples.following, followed.run, attempt, seen)
+    while await follower.may():
+        over = watched.over
+        if watched.run is not None:
+            name, found = await anyio.to_thread.run_sync(samples.following, watched.run, attempt, seen)
             attempt = name
             for one in found:
                 yield _message("sample", f"{attempt} {logs.encode_seen(seen)}", one)
             if found:
                 continue  # there may be more of them
-            progress = await anyio.to_thread.run_sync(samples.progress, followed.run)
+            progress = await anyio.to_thread.run_sync(samples.progress, watched.run)
             if progress != last:
                 last = progress
                 yield _message("progress", f"{attempt} {logs.encode_seen(seen)}", progress)
@@ -166,19 +204,20 @@ async def _metrics(followed: _Followed, attempt: str, seen: dict[int, int]) -> A
             yield _message("end", f"{attempt} {logs.encode_seen(seen)}", {})
             return
         await asyncio.sleep(1.0)
-        followed.hurry()
-        try:
-            await followed.refresh()
-        except UserError:
-            return
+        await watched.refresh()
 
 
-@get("/events", **{**rules(Access.READ), "sync_to_thread": None}, media_type="text/event-stream")
-async def follow_jobs(request: Asked, server: Server) -> ServerSentEvent:
-    """Events `job` whenever one of the newest hundred jobs that one may see changes. Who comes back with a
+@get("/events", **{**rules(Access.READ), "sync_to_thread": None}, media_type=_KIND)
+async def follow_jobs(request: Asked, server: Server) -> Stream:
+    """Events `job` whenever one of the newest hundred jobs that one may see changes, and `notice` of what one wants to
+    be told in a browser; each goes to one of those who follow. Who comes back with a
     `Last-Event-ID` is told of all of them once, so that nothing that changed meanwhile is missed."""
     again = "last-event-id" in request.headers
-    return _events(server, _changes(lambda: _newest(server, asker_of(request)), again))
+    asker = asker_of(request)
+    until = time.monotonic() + server.settings.stream_seconds
+    told = partial(notices.take_for_browser, server, asker.id)
+    # A script that follows jobs does not take what a page is to show.
+    return _events(server, _changes(partial(_newest, server, asker), told if asker.session else None, again, until))
 
 
 def _newest(server: Server, asker: Principal) -> dict[str, Any]:
@@ -187,10 +226,12 @@ def _newest(server: Server, asker: Principal) -> dict[str, Any]:
     return {one.id: one for one in found}
 
 
-async def _changes(look: Callable[[], dict[str, Any]], again: bool) -> AsyncIterator[ServerSentEventMessage]:
+async def _changes(
+    look: Callable[[], dict[str, Any]], told: Callable[[], list[dict[str, Any]]] | None, again: bool, until: float
+) -> _Events:
     known: dict[str, Any] = {} if again else await anyio.to_thread.run_sync(look)
     number, quiet = 0, time.monotonic()
-    while True:
+    while time.monotonic() < until:
         now = await anyio.to_thread.run_sync(look)
         for name, one in now.items():
             if known.get(name) != one:
@@ -198,6 +239,9 @@ async def _changes(look: Callable[[], dict[str, Any]], again: bool) -> AsyncIter
                 quiet = time.monotonic()
                 yield _message("job", str(number), one)
         known = now
+        for notice in await anyio.to_thread.run_sync(told) if told is not None else ():
+            number += 1
+            yield _message("notice", str(number), notice)
         if time.monotonic() - quiet > _QUIET_SECONDS:
             quiet = time.monotonic()
             yield _QUIET

@@ -14,7 +14,7 @@ from trainmark.web.pages.cluster_page import map_of_hosts
 from trainmark.web.pages.job_pages import in_words
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import accounts, audit, credentials, database, jobs, runs, sites, verdicts
+from trainmark.web.service import accounts, audit, credentials, database, jobs, notices, runs, sites, ssh_keys, verdicts
 from trainmark.web.service.hosts import Host
 
 _MOST_RUNNING, _MOST_WAITING, _MOST_ENDED, _MOST_HOSTS = 50, 20, 8, 8
@@ -74,11 +74,12 @@ def home_part(request: Asked, server: Server) -> Response[Any]:
 
 @get("/account", **rules(Access.SESSION))
 def account_page(request: Asked, server: Server) -> Response[Any]:
-    """One's own password and tokens."""
+    """One's own password, tokens and keys, and what one is told."""
     asker = asker_of(request)
     with database.reading(server.engine) as connection:
-        tokens = credentials.list_tokens(connection, asker.id)
-    return view.render(request, server, "account.html", active="account", tokens=tokens)
+        tokens, keys = credentials.list_tokens(connection, asker.id), ssh_keys.listed(connection, asker)
+    told = notices.settings(server, asker)
+    return view.render(request, server, "account.html", active="account", tokens=tokens, keys=keys, notices=told)
 
 
 def _people(server: Server) -> dict[str, Any]:

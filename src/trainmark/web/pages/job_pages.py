@@ -23,10 +23,10 @@ from trainmark.web.api.job_routes import JobName
 from trainmark.web.pages import phases, view
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import database, files, job_plans, jobs, runs, search, timeline
+from trainmark.web.service import database, endpoints, files, job_plans, jobs, runs, search, sites, timeline
 from trainmark.web.service.records import Job, JobDetail
 
-TABS = ("overview", "console", "metrics", "files", "plan", "events")
+TABS = ("overview", "console", "metrics", "endpoints", "files", "plan", "events")
 _PAGE = 50
 _MOST_ROUNDS = 200
 # Tones of states in the order in which their rounds are listed; the others follow.
@@ -41,19 +41,30 @@ def in_words(request: Asked, job: Job) -> Job:
     return jobs.in_language(job, view.language_of(request))
 
 
-def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, before: int | None) -> dict[str, Any]:
+def _listed(
+    request: Asked, server: Server, mine: bool, state: str, text: str, site: str, before: int | None
+) -> dict[str, Any]:
     wanted = JobState(state) if state in list(JobState) else None
     with database.reading(server.engine) as connection:
         found = jobs.listed(
-            connection, asker_of(request), mine=mine, state=wanted, text=text or None, before=before, limit=_PAGE
+            connection,
+            asker_of(request),
+            mine=mine,
+            state=wanted,
+            text=text or None,
+            site=site or None,
+            before=before,
+            limit=_PAGE,
         )
-    query = {"mine": "true" if mine else "", "state": wanted or "", "text": text}
+    query = {"mine": "true" if mine else "", "state": wanted or "", "text": text, "site": site}
     kept = {name: value for name, value in query.items() if value}
     return {
         "jobs": [in_words(request, one) for one in found],
         "mine": mine,
         "state": wanted or "",
         "text": text,
+        "site": site,
+        "sites": sites.names(server.home),
         "before": before,
         "query": urlencode({**kept, **({"before": before} if before else {})}),
         "all_query": urlencode({name: value for name, value in kept.items() if name != "mine"}),
@@ -66,19 +77,32 @@ def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, b
 
 @get("/jobs", **rules(Access.READ))
 def jobs_page(
-    request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
+    request: Asked,
+    server: Server,
+    mine: bool = False,
+    in_state: State = "",
+    text: Text = "",
+    site: Text = "",
+    before: Before = None,
 ) -> Response[Any]:
     """All jobs that one may see."""
-    values = _listed(request, server, mine, in_state, text, before)
+    values = _listed(request, server, mine, in_state, text, site, before)
     return view.render(request, server, "jobs.html", active="jobs", **values)
 
 
 @get("/parts/jobs", **rules(Access.READ))
 def jobs_part(
-    request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
+    request: Asked,
+    server: Server,
+    mine: bool = False,
+    in_state: State = "",
+    text: Text = "",
+    site: Text = "",
+    before: Before = None,
 ) -> Response[Any]:
     """The table of jobs."""
-    return view.render(request, server, "jobs_part.html", **_listed(request, server, mine, in_state, text, before))
+    values = _listed(request, server, mine, in_state, text, site, before)
+    return view.render(request, server, "jobs_part.html", **values)
 
 
 # One job.
@@ -94,6 +118,12 @@ def _detail(request: Asked, server: Server, job: str) -> JobDetail:
     return msgspec.structs.replace(found, job=in_words(request, found.job))
 
 
+def _tabs(request: Asked, server: Server, job: Job) -> list[str]:
+    """Only a command has endpoints, and only an experiment a search."""
+    first = ["search"] if _is_search(server, request, job) else []
+    return first + [one for one in TABS if one != "endpoints" or job.kind == "command"]
+
+
 def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: Any) -> Response[Any]:
     return view.render(
         request,
@@ -101,7 +131,7 @@ def _page(request: Asked, server: Server, tab: str, found: JobDetail, **values: 
         f"job_{tab}.html",
         active="jobs",
         tab=tab,
-        tabs=("search", *TABS) if _is_search(server, request, found.job) else TABS,
+        tabs=_tabs(request, server, found.job),
         job=found.job,
         spec=found.spec,
         ended=JobState(found.job.state).ended,
@@ -199,6 +229,29 @@ def job_metrics_page(request: Asked, server: Server, job: JobName) -> Response[A
     return _page(request, server, "metrics", _detail(request, server, job))
 
 
+def _endpoints(request: Asked, server: Server, found: JobDetail) -> dict[str, Any]:
+    language = view.language_of(request)
+    listed = endpoints.listed(server, asker_of(request), found.job.id)
+    told = [msgspec.structs.replace(one, problem=words.error(one.problem, language)) for one in listed]
+    return {"endpoints": told, "running": found.job.state == JobState.RUNNING}
+
+
+@get("/jobs/{job:str}/endpoints", **rules(Access.READ))
+def job_endpoints_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """What can be opened beside it."""
+    found = _detail(request, server, job)
+    return _page(request, server, "endpoints", found, **_endpoints(request, server, found))
+
+
+@get("/parts/jobs/{job:str}/endpoints", **rules(Access.READ))
+def job_endpoints_part(request: Asked, server: Server, job: JobName) -> Response[Any]:
+    """The table of that."""
+    found = _detail(request, server, job)
+    values = _endpoints(request, server, found)
+    may = _may_change(request, found.job)
+    return view.render(request, server, "job_endpoints_part.html", job=found.job, may_change=may, **values)
+
+
 @get("/jobs/{job:str}/files", **rules(Access.READ))
 def job_files_page(request: Asked, server: Server, job: JobName) -> Response[Any]:
     """What it left."""
@@ -265,6 +318,8 @@ ROUTES = [
     job_overview_part,
     job_console_page,
     job_metrics_page,
+    job_endpoints_page,
+    job_endpoints_part,
     job_files_page,
     job_plan_page,
     job_events_page,

@@ -25,14 +25,16 @@ from trainmark.errors import UserError
 from trainmark.reasons import Reason, reason
 from trainmark.run import background, lease, machine, session
 from trainmark.run import stop as stops
+from trainmark.spec.notation import parse_seconds
 from trainmark.spec.states import JobState
 from trainmark.store import journal
 from trainmark.store.rundir import RunDir
 from trainmark.store.state import RunState
 from trainmark.web.queue import policy
+from trainmark.web.queue.idle import IdleWatch
 from trainmark.web.queue.policy import Going, Waiting
 from trainmark.web.server import Server
-from trainmark.web.service import database, host_states, job_plans, sites, user_secrets
+from trainmark.web.service import database, host_states, job_plans, notices, sites, user_secrets
 from trainmark.web.service.jobs import ACTIVE, decode_reason, encode_reason, needs_of, run_path, slots_of, spec_of
 from trainmark.web.service.tables import jobs, users
 
@@ -55,6 +57,7 @@ class Keeper:
         self._starting: dict[str, Future[None]] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
         self._looked = time.monotonic()
+        self._idle = IdleWatch()
 
     def start(self) -> None:
         self._thread.start()
@@ -90,7 +93,9 @@ class Keeper:
         for row in self._active():
             if row["launched"] is not None and row["id"] not in self._starting:
                 self._follow(row)
-        self._decide(self._active())
+        rows = self._active()
+        self._idle.keep(row["id"] for row in rows)
+        self._decide(rows)
         self._looked = time.monotonic()
 
     def _active(self) -> list[RowMapping]:
@@ -130,9 +135,22 @@ class Keeper:
             return
         waits = next((one.reason for _, one in state.open_attempts() if state.in_queue()), None)
         shown = JobState.PENDING if waits is not None else JobState.RUNNING
-        why = encode_reason(waits)
+        idle = self._idle_reason(row, run, now) if waits is None else None
+        if idle is not None and idle.code == "job-idle-stopped":
+            self._set(row, wanted="stop", reason=encode_reason(idle))
+            return
+        why = encode_reason(waits or idle)
         if row["state"] != shown or row["reason"] != why:
             self._set(row, state=shown, reason=why, started=row["started"] or now)
+
+    def _idle_reason(self, row: RowMapping, run: RunDir, now: float) -> Reason | None:
+        """What is said of a job that holds devices and uses none; one that shall stay open is not stopped for it."""
+        rule = self._server.rules.of(row["site"]).idle
+        seconds = self._idle.seconds(row["id"], run, now, slots_of(row).get(os.uname().nodename, frozenset()))
+        if seconds < parse_seconds(rule.after, "idle.after"):
+            return None
+        stops_it = rule.stop and not spec_of(row).stays
+        return reason("job-idle-stopped" if stops_it else "job-idle", minutes=int(seconds // 60))
 
     def _over(self, row: RowMapping, final: JobState, why: Reason | None, *, taken: bool = False) -> None:
         machine.release(run_path(self._server, row))
@@ -150,7 +168,11 @@ class Keeper:
 
     def _end(self, row: RowMapping, state: JobState, why: Reason | None) -> None:
         user_secrets.take_back(self._server, row["id"])
-        self._set(row, state=state, reason=encode_reason(why), ended=time.time(), slots="")
+        now = time.time()
+        values = {"state": state, "reason": encode_reason(why), "ended": now, "slots": ""}
+        with database.writing(self._server.engine) as connection:
+            connection.execute(update(jobs).where(jobs.c.number == row["number"]).values(**values))
+            notices.about_end(connection, row, state, why, now)
         log.info("job %s ended: %s", row["id"], state)
 
     def _replace(self, row: RowMapping, run: RunDir) -> None:
@@ -261,6 +283,7 @@ class Keeper:
             try:
                 user_secrets.hand(self._server, row["owner_id"], row["id"], wanted_secrets)
             except (UserError, OSError) as error:
+                machine.release(run.path)
                 self._end(row, JobState.FAILED, reason("job-not-started", why=str(error)))
                 return False
         epoch = _epoch(run)

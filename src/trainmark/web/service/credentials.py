@@ -206,5 +206,15 @@ def _principal(
     return Principal(found.id, found.name, found.role, groups, scopes & _OF_ROLE[found.role], csrf, session)
 
 
+def still(connection: Connection, user: int, session: str, scopes: frozenset[str]) -> Principal | None:
+    """Who was let in somewhere by this user, in this session (empty: by a token); None when either has ended."""
+    if session:
+        found = connection.execute(select(sessions).where(sessions.c.hash == session)).first()
+        now = time.time()
+        if found is None or found.expires < now or now - found.seen > IDLE_SECONDS:
+            return None
+    return _principal(connection, user, scopes)
+
+
 def _name(connection: Connection, user: int) -> str:
     return str(connection.execute(select(users.c.name).where(users.c.id == user)).scalar())

@@ -16,6 +16,8 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from trainmark.errors import SiteError, UserError
 
+# As many as the web framework has.
+_THREADS = 40
 _MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 
 
@@ -30,7 +32,9 @@ def connect(address: str) -> Engine:
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise UserError(f"--database: found `{url.get_backend_name()}`, allowed is postgresql or sqlite")
     try:
-        engine = create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+        # One for each thread that answers requests: making one takes longer than most questions.
+        pool: dict[str, Any] = {"pool_size": _THREADS, "max_overflow": 8}
+        engine = create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", **pool)
     except ImportError as error:
         raise UserError(f"--database: {error}; `pip install 'trainmark[web]'` adds what is needed") from None
     if url.get_backend_name() == "sqlite":

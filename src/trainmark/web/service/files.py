@@ -56,7 +56,7 @@ def _printable(part: str) -> bool:
 
 def open_below(top: Path, path: str) -> int:
     """A descriptor of a plain file below `top`, for reading."""
-    with _folder(top, parts_of(path)[:-1]) as folder:
+    with folder_below(top, parts_of(path)[:-1]) as folder:
         try:
             handle = os.open(
                 parts_of(path)[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder
@@ -70,7 +70,8 @@ def open_below(top: Path, path: str) -> int:
 
 
 @contextlib.contextmanager
-def _folder(top: Path, parts: list[str], *, make: bool = False) -> Iterator[int]:
+def folder_below(top: Path, parts: list[str], *, make: bool = False) -> Iterator[int]:
+    """A descriptor of a folder below `top`."""
     handle = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts:
@@ -136,7 +137,7 @@ def append(top: Path, path: str, start: int, total: int, data: bytes) -> int:
     if used + len(data) > QUOTA:
         raise Conflict(f"your files may take {QUOTA >> 30} GiB in all")
     top.mkdir(0o700, parents=True, exist_ok=True)
-    with _folder(top, parts[:-1], make=True) as folder:
+    with folder_below(top, parts[:-1], make=True) as folder:
         part = f".part-{parts[-1]}"[:_LONGEST_PART]
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if start == 0 else 0)
         handle = os.open(part, flags, 0o600, dir_fd=folder)
@@ -159,7 +160,7 @@ def uploaded(top: Path, path: str) -> int:
     """How much of an upload is there, to go on with it."""
     parts = parts_of(path)
     for name in (f".part-{parts[-1]}", parts[-1]):
-        with contextlib.suppress(OSError, NotFound), _folder(top, parts[:-1]) as folder:
+        with contextlib.suppress(OSError, NotFound), folder_below(top, parts[:-1]) as folder:
             return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
     return 0
 
@@ -167,7 +168,7 @@ def uploaded(top: Path, path: str) -> int:
 def remove(top: Path, path: str) -> None:
     parts = parts_of(path)
     try:
-        with _folder(top, parts[:-1]) as folder:
+        with folder_below(top, parts[:-1]) as folder:
             os.unlink(parts[-1], dir_fd=folder)
     except OSError:
         raise NotFound("no such file") from None

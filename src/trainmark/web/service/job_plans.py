@@ -58,8 +58,9 @@ def check(spec: JobSpec) -> None:
         raise UserError("keep_open: allowed is at most 7 days")
     if spec.command is not None and "\0" in spec.command:
         raise UserError("command: holds a zero byte, which no shell reads")
-    if spec.command is None and (spec.env or spec.distributed or spec.stays or spec.secrets or spec.ports):
-        raise UserError("env, distributed, keep_open, secrets, ports: are for commands")
+    beyond = spec.env or spec.distributed or spec.stays or spec.secrets or spec.endpoints or spec.ports
+    if spec.command is None and beyond:
+        raise UserError("env, distributed, keep_open, secrets, endpoints, ports: are for commands")
     if spec.nodes > 1 and spec.command is not None and not spec.distributed:
         raise UserError(f"nodes: found {spec.nodes}; a command for several nodes is `distributed: true`")
     for name, value in spec.env.items():

@@ -11,7 +11,8 @@ from trainmark.errors import UserError
 from trainmark.run import control
 from trainmark.store.rundir import RunDir
 
-_PIECE = 1 << 16
+# Bytes of one rank's log in one event, at most.
+PIECE = 1 << 16
 # Of one file, as an answer by itself.
 MOST_BYTES = 4 << 20
 
@@ -65,9 +66,9 @@ def following(files: dict[int, Path], seen: dict[int, int], *, final: bool) -> l
             continue
         if size < start:
             start = 0  # it grew too large and has begun again
-        data = _read(file, start, min(size, start + _PIECE))
+        data = _read(file, start, min(size, start + PIECE))
         cut = data.rfind(b"\n") + 1
-        if cut == 0 and (final or len(data) == _PIECE):
+        if cut == 0 and (final or len(data) == PIECE):
             cut = len(data)  # a line without an end is shown in pieces
         elif final and start + len(data) == size:
             cut = len(data)

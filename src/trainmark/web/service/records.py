@@ -13,6 +13,7 @@ Role = Literal["admin", "user", "viewer"]
 # `read`: see what the user may see. `submit`: jobs and files. `metrics`: figures of the server. `admin`: everything
 # an admin may do.
 Scope = Literal["read", "submit", "metrics", "admin"]
+Endpoint = Literal["tensorboard", "jupyter", "ssh"]
 Visibility = Literal["private", "group", "all"]
 # Of a job; users may choose less (`jobs.USERS_PRIORITY`).
 MOST_PRIORITY = 1000
@@ -112,7 +113,9 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     secrets: Annotated[list[Name], Meta(max_length=100)] = []
     # Folders by the names that server.yaml gives them for the site; a command finds each at `~/mnt/NAME`.
     mounts: Annotated[list[Name], Meta(max_length=100)] = []
-    # On which a command listens, of those that server.yaml allows for the site.
+    # What people open beside a command, from its start on; each can be opened and closed later, too.
+    endpoints: Annotated[list[Endpoint], Meta(max_length=3)] = []
+    # On which a command listens, of those that server.yaml allows for the site. What it shows there can be opened, too.
     ports: Annotated[list[Port], Meta(max_length=20)] = []
     # None: a benchmark takes its hosts whole, a command its devices.
     whole_host: bool | None = None

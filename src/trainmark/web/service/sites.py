@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -38,6 +39,8 @@ class SiteInfo(msgspec.Struct, frozen=True):
     qos: list[str]
     mounts: list[str]
     ports: str
+    # What the API can make of it: `slurm-init`, a cluster of hosts that have no queue of their own.
+    offers: list[str]
 
 
 def names(home: Home) -> list[str]:
@@ -156,6 +159,7 @@ def info(home: Home, rules: Rules, name: str) -> SiteInfo:
         qos=list(allowed.qos),
         mounts=list(allowed.mounts),
         ports=allowed.ports,
+        offers=["slurm-init"] if site.launcher == "ssh" and site.hosts else [],
     )
 
 
@@ -164,9 +168,15 @@ def _told(site: Site) -> tuple[str, int | None]:
     return (found.device, found.count) if found else ("", None)
 
 
+@cache
+def _here() -> tuple[str, int] | None:
+    """Looked for once: every page asks, and looking through all vendors takes longer than the rest of it."""
+    return accelerators_here()
+
+
 def device_here(rules: Rules) -> tuple[str, int]:
     """What this machine's slots are: its accelerators, else its cores."""
-    found = accelerators_here()
+    found = _here()
     device, count = found or ("cpu", len(os.sched_getaffinity(0)))
     return device, rules.of(LOCAL).slots or count
 

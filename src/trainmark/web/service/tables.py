@@ -203,3 +203,70 @@ host_states = Table(
     # Names, as JSON.
     Column("users", Text, nullable=False),
 )
+
+# Addresses of what people open beside a job: a host name of its own for each.
+endpoints = Table(
+    "endpoints",
+    metadata,
+    Column("label", String(32), primary_key=True),
+    Column("job_number", ForeignKey("jobs.number", ondelete="CASCADE"), nullable=False),
+    Column("name", String(32), nullable=False),
+    Column("created", Float, nullable=False),
+)
+Index("endpoints_job", endpoints.c.job_number, endpoints.c.name, unique=True)
+
+# Who may use such an address: a ticket, which is exchanged once, for what the cookie there holds.
+passes = Table(
+    "passes",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("label", ForeignKey("endpoints.label", ondelete="CASCADE"), nullable=False),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    # The hash of the session it was made in, with which it ends, and what its owner might do then.
+    Column("session", String(64), nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("ticket", Boolean, nullable=False),
+    Column("expires", Float, nullable=False),
+)
+
+# By which users enter their jobs; public.
+ssh_keys = Table(
+    "ssh_keys",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("key", Text, nullable=False),
+    Column("created", Float, nullable=False),
+)
+Index("ssh_keys_user", ssh_keys.c.user_id, ssh_keys.c.name, unique=True)
+
+# What a user wants to be told, and how, as JSON; the key that signs calls of theirs, encrypted.
+notice_settings = Table(
+    "notice_settings",
+    metadata,
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
+    Column("settings", Text, nullable=False),
+    Column("webhook_key", LargeBinary),
+)
+
+# What is to be told, and was: one row for each way. `done`: when it was, or was given up.
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("job_number", ForeignKey("jobs.number", ondelete="CASCADE"), nullable=False),
+    Column("way", String(16), nullable=False),
+    Column("event", String(16), nullable=False),
+    # Of one job each event is told once in each way; a job that is queued again ends again, at another time.
+    Column("mark", String(64), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("tries", Integer, nullable=False, default=0),
+    Column("next", Float, nullable=False),
+    Column("done", Float),
+    Column("problem", Text, nullable=False, default=""),
+)
+Index("notices_mark", notices.c.user_id, notices.c.way, notices.c.mark, unique=True)
+Index("notices_open", notices.c.done, notices.c.next)

@@ -60,12 +60,16 @@ def _case(case: CasePlan, spec: JobSpec, site: Site, owner: str, job: str, place
         "keep_open": spec.stays,
         "mounts": dict(places.mounts),
         "contained": site.container is not None,
+        "endpoints": list(spec.endpoints),
+        "ports": list(spec.ports),
+        "python": site.python if site.container is None else None,
     }
     files = {COMMAND: spec.command or "", SETTINGS: msgspec.json.encode(settings).decode(), **tables}
     return msgspec.structs.replace(
         case,
         probe=False,
         cwd=None,
+        short_spool=True,
         ports=(*case.ports, *(_port(site, first + number) for number in range(len(ports)))),
         files={**case.files, **files},
         handed={} if places.home else {name: str(places.secrets / name) for name in spec.secrets},

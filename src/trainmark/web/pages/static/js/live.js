@@ -1,5 +1,5 @@
 // Parts of a page that the server fills again when a job changes: `data-live` names the address of the part.
-import { follow } from "./api.js";
+import { follow, say, toast } from "./api.js";
 import { tick } from "./times.js";
 
 const parts = [...document.querySelectorAll("[data-live]")];
@@ -53,8 +53,19 @@ export async function refresh() {
   }, 400);
 }
 
+// What the reader wants to be told goes to one of their open pages.
+function tell(notice) {
+  const text = say(`notice_${notice.event}`, notice.name, notice.number, say(`state_${notice.state}`));
+  if (window.Notification?.permission !== "granted") return toast(text, notice.event !== "ended");
+  const shown = new Notification(text, { body: notice.why, tag: `trainmark-${notice.id}` });
+  shown.addEventListener("click", () => window.focus());
+}
+
+const reads = document.getElementById("session") !== null;
+if (parts.length || (reads && window.Notification?.permission === "granted")) {
+  follow("/events", (event, data) => (event === "notice" ? tell(data) : void refresh()));
+}
 if (parts.length) {
-  follow("/events", () => void refresh());
   document.addEventListener("visibilitychange", () => document.hidden || refresh());
   if (parts.some((part) => part.dataset.every)) setInterval(() => document.hidden || refresh(), 5000);
 }
