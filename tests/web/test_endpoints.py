@@ -18,9 +18,10 @@ from tests.web.conftest import Person
 from tests.web.test_browser import Seen, browser, served, set_password, state_is, submit_command  # noqa: F401
 from tests.web.test_jobs import submit, until
 from trainmark.errors import UserError
+from trainmark.i18n import words
 from trainmark.web.proxy import front, headers
 from trainmark.web.server import Server
-from trainmark.web.service import endpoints, ssh_keys
+from trainmark.web.service import endpoints, gates, ssh_keys
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1Jc0gVYxNQGJNZyQDGiWm5Ri0TgrzQ9ZVnUcUyCwXb"
 
@@ -92,6 +93,14 @@ def test_only_one_plain_public_key_is_taken(text: str) -> None:
     with pytest.raises(UserError, match="key: "):
         ssh_keys.checked(text)
     assert ssh_keys.checked(KEY + " anna@laptop\n") == KEY
+
+
+def test_a_package_that_is_missing_is_named() -> None:
+    said = gates.refusal("jupyter", "missing /usr/bin/python3 /opt/python")
+    assert said.startswith(
+        "jupyter: jupyterlab is not installed in the job's environment (/usr/bin/python3 /opt/python)"
+    )
+    assert "`pip install jupyterlab`" in said and "没有安装 jupyterlab" in words.error(said, "zh")
 
 
 # Who may.
@@ -213,7 +222,7 @@ def test_in_a_browser(browser: Any, served: tuple[str, str]) -> None:  # noqa: F
     set_password(seen, link)
     page = seen.page
     job = submit_command(page, address, "beside", LOGS)
-    state_is(page, "running")
+    state_is(page, "RUNNING")
     seen.go(f"/jobs/{job}/endpoints")
     page.wait_for_selector("[data-endpoint=enter][data-name=jupyter]")
     seen.check()
@@ -253,7 +262,7 @@ def test_in_a_browser(browser: Any, served: tuple[str, str]) -> None:  # noqa: F
     page.wait_for_selector("[data-endpoint=enter][data-name=jupyter][data-state=closed]")
     page.evaluate("document.querySelector('[data-do=stop]').click()")
     page.click("dialog .danger")
-    state_is(page, "stopped")
+    state_is(page, "CANCELLED")
     page.wait_for_selector("[data-endpoint=enter][data-state=stored]", timeout=30_000)
     again = open_tab(page, "tensorboard")
     again.wait_for_selector("text=falling", timeout=90_000)

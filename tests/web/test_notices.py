@@ -22,7 +22,8 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from sqlalchemy import select, update
 
 from tests.web.conftest import Person
-from tests.web.test_jobs import submit
+from tests.web.test_browser import Seen, browser, served, set_password, submit_command  # noqa: F401
+from tests.web.test_jobs import submit, until
 from tests.web.test_operations import certificate
 from trainmark.reasons import reason
 from trainmark.spec.states import JobState
@@ -269,3 +270,24 @@ def test_rules_that_would_send_a_password_in_the_open_are_refused() -> None:
     content = {"notices": {"smtp": {"host": "h", "sender": "s@h.example", "user": "u", "security": "none"}}}
     with pytest.raises(msgspec.ValidationError, match="password_file"):
         msgspec.convert(content, Rules)
+
+
+@pytest.mark.web
+def test_an_open_page_tells_that_a_job_has_ended(browser: Any, served: tuple[str, str]) -> None:  # noqa: F811
+    """By the browser's own notices, once it was allowed to."""
+    address, link = served
+    seen = Seen(browser, address)
+    seen.context.grant_permissions(["notifications"], origin=address)
+    seen.page.add_init_script(
+        "window.told = []; window.Notification = class extends Notification {"
+        " constructor(title, more) { super(title, more); window.told.push(title); } };"
+    )
+    set_password(seen, link)
+    page = seen.go("/account")
+    page.check("[data-own=notices] [value=ended]")
+    page.check("[data-own=notices] [name=browser]")
+    page.click("[data-own=notices] [type=submit]")
+    page.wait_for_selector(".toast")
+    seen.check()
+    submit_command(page, address, "short", "true")
+    assert until(lambda: page.evaluate("window.told")) == ["Job short (#1) has ended: succeeded"]

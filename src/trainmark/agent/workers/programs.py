@@ -66,12 +66,12 @@ class Programs:
     def order(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """`start` or `stop` one of them; then how all of them stand."""
         name = str(asked.get("name"))
-        with self._lock:
-            if asked.get("do") == "start" and name not in self._ports:
-                self._start(name, [str(key) for key in asked.get("keys") or ()])
-            elif asked.get("do") == "stop":
+        if asked.get("do") == "start" and name not in self._ports:
+            self.start(name, [str(key) for key in asked.get("keys") or ()])
+        elif asked.get("do") == "stop":
+            with self._lock:
                 self._stop(name)
-            return self._states()
+        return self._states()  # without the lock: who only looks does not wait for one that starts
 
     def connect(self, name: str) -> socket.socket:
         """One that has just been started is waited for."""
@@ -231,14 +231,15 @@ class Programs:
 
     def _states(self) -> dict[str, Any]:
         found: dict[str, Any] = {name: {"state": "open"} for name in self._ports}
-        for name, process in self._running.items():
+        for name, process in dict(self._running).items():
             code = process.poll()
             if code is None:
                 found[name] = {"state": "open" if os.path.exists(self._socket(name)) else "starting"}
             else:
                 found[name] = {"state": "ended", "why": self._last_words(name, process)}
-        if self._entry is not None:
-            found["ssh"] = dict(self._entry, state="open")
+        entry = self._entry
+        if entry is not None:
+            found["ssh"] = dict(entry, state="open")
         return found
 
     def _last_words(self, name: str, process: subprocess.Popen[bytes]) -> str:

@@ -130,10 +130,12 @@ def use_ticket(server: Server, label: str, ticket: str) -> tuple[str, str] | Non
     """What the cookie is to hold, and the page to begin with; None for a ticket that is not valid, was used, or belongs
     to another address."""
     hashed, now = credentials.hash_of(ticket), time.time()
+    wanted = select(passes).where(passes.c.hash == hashed, passes.c.ticket, passes.c.label == label)
+    with database.reading(server.engine) as connection:
+        if connection.execute(wanted).first() is None:
+            return None  # strangers do not keep anybody from writing
     with database.writing(server.engine) as connection:
-        found = connection.execute(
-            select(passes).where(passes.c.hash == hashed, passes.c.ticket, passes.c.label == label)
-        ).first()
+        found = connection.execute(wanted).first()
         if found is None or connection.execute(delete(passes).where(passes.c.hash == hashed)).rowcount != 1:
             return None
         if found.expires < now:
