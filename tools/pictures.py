@@ -86,7 +86,7 @@ def run(s: Sketch) -> None:
     s.text(
         320,
         28,
-        s("A run is the folder of results of one call of `trainmark run`.", "运行是一次 `trainmark run` 的结果目录。"),
+        s("A run is the folder of results of one call of trainmark run.", "运行是一次 trainmark run 的结果目录。"),
     )
     s.box(20, 50, 150, 66, "runs/2026…-quick", mark=True)
     parts = [
@@ -108,11 +108,11 @@ def site(s: Sketch) -> None:
             "站点说明用例在哪里运行：主机、启动器、Python、容器、设备。",
         ),
     )
-    s.box(20, 66, 130, 36, s("your machine", "您的机器"))
-    s.line(150, 84, 230, 84, s("ssh, Slurm, …", "ssh、Slurm 等"))
-    s.frame(236, 46, 384, 76, "site.yaml")
+    s.box(10, 66, 110, 36, s("your machine", "您的机器"))
+    s.line(120, 84, 240, 84, s("ssh, Slurm, …", "ssh、Slurm 等"))
+    s.frame(246, 46, 384, 76, "site.yaml")
     for place in range(3):
-        s.box(256 + 120 * place, 72, 106, 36, f"node{place + 1}", mark=True)
+        s.box(264 + 120 * place, 72, 106, 36, f"node{place + 1}", mark=True)
 
 
 def division(s: Sketch) -> None:

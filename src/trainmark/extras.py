@@ -26,6 +26,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "mlflow": {"mlflow": "mlflow-skinny"},
     "mlperf": {"mlperf_logging": "mlperf-logging"},
     "trust": {"cryptography": "cryptography", "zstandard": "zstandard"},
+    "sigstore": {"sigstore": "sigstore"},
     "modelarts": {"huaweicloudsdkmodelarts": "huaweicloudsdkmodelarts", "obs": "esdk-obs-python"},
     "frames": {"pandas": "pandas", "polars": "polars"},
     "web": {

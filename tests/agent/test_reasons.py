@@ -29,6 +29,8 @@ def codes() -> set[str]:
                     if isinstance(part, ast.Constant) and isinstance(part.value, str)
                 }
             elif isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["code"]:
+                if isinstance(node.value, ast.Call):
+                    continue  # what a vendor's library returned
                 found |= {
                     part.value
                     for part in ast.walk(node.value)

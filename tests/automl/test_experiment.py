@@ -137,8 +137,9 @@ def test_transformers_are_searched_trained_and_scored(cli: Cli, given: Any) -> N
     assert done.stdout.strip() == ("256" if text else "10")
 
 
-def test_experiments_are_compared_exported_and_packed(cli: Cli) -> None:
+def test_experiments_are_compared_exported_and_packed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """By their scores, wherever results of runs are shown."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(cli.folder / "config"))
     pictures.write(cli.folder / "data")
     file = write(cli.folder, workers=1, max_trials=1, training={"epochs": [1]})
     for _ in range(2):
@@ -166,6 +167,25 @@ def test_experiments_are_compared_exported_and_packed(cli: Cli) -> None:
         one["reason"]["code"] for one in cli.json("verify", bundle, code=4)["findings"] if one["severity"] == "fault"
     ]
     assert faults == ["not-signed"]
+    _listed_and_repeated(cli, second, scores[1])
+
+
+def _listed_and_repeated(cli: Cli, run: str, score: float) -> None:
+    """On a leaderboard: its score, not the speed of its workers, and a file that runs it again."""
+    cli("key", "create")
+    cli("automl", "pack", run, "-o", str(cli.folder / "signed.tmk"))
+    (told,) = cli.json("verify", str(cli.folder / "signed.tmk"))["experiments"]
+    assert told["regulated_score"] == score and {"score", "error"} <= set(told)
+    site = cli.folder / "site"
+    cli("leaderboard", str(cli.folder / "signed.tmk"), "-o", str(site))
+    (item,) = json.loads((site / "feed.json").read_text())["items"]
+    assert item["_trainmark"]["figures"]["regulated_score"] == score and item["_trainmark"]["valid"] is False
+    page = (site / "index.html").read_text()
+    assert "Regulated score" in page and "automl_trial" not in page
+    again = site / "experiments" / run / "experiment.yaml"
+    assert str(cli.folder) not in again.read_text()
+    pictures.write(again.parent / "data")
+    assert "name: small" in cli("automl", "run", str(again), "--show").stdout
 
 
 def test_data_that_no_worker_can_read_is_said_once(cli: Cli) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from tests.emulate.conftest import modelarts_client, obs_client, wait_for_phase
 from trainmark.emulate.modelarts.faults import Faults
-from trainmark.emulate.modelarts.server import Emulator
+from trainmark.emulate.modelarts.server import CREDENTIALS, Emulator
+from trainmark.errors import UserError
 
 BOOT = """
 import json, os, sys, time
@@ -34,6 +35,19 @@ json.dump(told, open(os.path.join(options["train_url"], "told_%s.json" % rank), 
 print("rank", rank, "is done", flush=True)
 sys.exit(int(options.get("code", 0)))
 """
+
+
+def test_keys_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    """An emulator that was killed while it wrote them leaves none, never half of them."""
+    (tmp_path / CREDENTIALS).write_bytes(b'{"access')
+    with pytest.raises(UserError, match="broken"):
+        Emulator(tmp_path)
+
+
+def test_programs_are_not_run_from_a_folder_that_others_can_write_to(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(UserError, match="others can write to it"):
+        Emulator(tmp_path)
 
 
 @pytest.fixture

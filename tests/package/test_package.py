@@ -123,6 +123,33 @@ def test_the_package_with_torch_trains(built: tuple[Path, Path], tmp_path: Path)
     assert "Results  9 of 10" in said
 
 
+def test_sigstore_is_asked_and_says_that_there_is_no_network(built: tuple[Path, Path], tmp_path: Path) -> None:
+    """What can be seen of it without its services: no signature is made, and a wrong one is found."""
+    programs = make(tmp_path / "environment", sys.executable, f"trainmark[trust,sigstore] @ {built[1].as_uri()}")
+    trainmark, here = programs / "trainmark", tmp_path / "empty"
+    here.mkdir()
+    shutil.copy(ROOT / "tests" / "trust" / "frozen" / "schema1-measured.tmk", here / "x.tmk")
+    # A port that nobody listens at in the place of a way out.
+    away = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "HOME": str(here)}
+    said = call(
+        "env",
+        *(f"{name}={value}" for name, value in away.items()),
+        trainmark,
+        "key",
+        "sign",
+        "x.tmk",
+        "--keyless",
+        cwd=here,
+        code=2,
+    )
+    assert "sigstore's services cannot be used from here" in said and said.count("\n") == 1
+    assert not (here / "x.tmk.sigstore.json").exists()
+    (here / "x.tmk.sigstore.json").write_text("{}")
+    assert "the signature beside it is not of this bundle" in " ".join(
+        call(trainmark, "verify", "x.tmk", cwd=here, code=4).split()
+    )
+
+
 def test_uvx_and_pipx_run_it(built: tuple[Path, Path], tmp_path: Path) -> None:
     for runner in ((BIN / "uvx", "--from"), (BIN / "pipx", "run", "--spec")):
         assert re.search(r"^trainmark \d", call(*runner, built[1], "trainmark", "--version", cwd=tmp_path), re.M)

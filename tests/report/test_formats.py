@@ -15,9 +15,11 @@ import pytest
 from tests.conftest import Cli
 from tests.report import samples
 from trainmark.reasons import reason
+from trainmark.report.make import differences
 from trainmark.report.make.history import LeftOut
 from trainmark.report.render import data
 from trainmark.report.show import show
+from trainmark.testing import synthetic
 
 
 def test_text_shows_figures_and_what_went_wrong() -> None:
@@ -78,6 +80,24 @@ def test_a_reason_has_its_text_in_json() -> None:
     left = msgspec.structs.replace(samples.history()[0], left=[LeftOut("a", reason("no-speed"))])
     (found,) = json.loads(show([left], "json"))
     assert found["left"][0]["reason"] == {"code": "no-speed", "arguments": {}, "text": "no speed"}
+
+
+def test_a_history_names_what_changed_with_a_change() -> None:
+    found = samples.history()[0]
+    upgrades = [reason("changed", what=f"package{number}", before="1", after="2") for number in range(9)]
+    driver = reason("changed", what="driver", before="535.1", after="550.2")
+    changed = msgspec.structs.replace(found.entries[4], since=[driver, *upgrades])
+    entries = [*found.entries[:4], changed, *found.entries[5:]]
+    text = " ".join(show([msgspec.structs.replace(found, entries=entries)]).split())  # lines are broken anywhere
+    assert "between the two runs: driver: 535.1 → 550.2; package0: 1 → 2" in text and ", and 2 more" in text
+
+
+def test_surroundings_are_commit_driver_and_packages(tmp_path: Path) -> None:
+    run = synthetic.write_run(tmp_path, "noop:none:cpu:1:1:1", [synthetic.Shape(steps=20)])
+    said = {"git": {"commit": "a1", "dirty": False}, "packages": {"torch": "2.1"}, "facts": {"kernel": "6.1"}}
+    manifest = msgspec.structs.replace(run.manifest(), provenance=said)
+    found = differences.surroundings(manifest, {"accelerators": {"driver": "535.1"}})
+    assert (found["commit"], found["driver"], found["torch"], found["kernel"]) == ("a1", "535.1", "2.1", "6.1")
 
 
 @pytest.fixture

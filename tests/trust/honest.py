@@ -51,7 +51,7 @@ def honest_run(runs: Path, *, number: int = 1, seed: int = 7, shape: Shape = SHA
     records, now = [journal.Record(journal.OWNER, 1, WALL + NS, host="n1", pid=1)], WALL + 2 * NS
     for round_number, node in sorted((int(node.parts[-3][5:]), node) for node in nodes(run)):
         token = f"{draw.getrandbits(128):032x}"
-        seconds = _node(node, token, round_number, run.manifest().plan.cases[0].params, draw)
+        seconds = _node(node, token, round_number, run.manifest().plan.cases[0].params, draw, now)
         about = {"case": 0, "round": round_number, "attempt": 1}
         records.append(journal.Record(journal.ATTEMPT, 1, now, token=token, **about))
         now += int((seconds + 0.5) * NS)
@@ -65,15 +65,16 @@ def _facts() -> dict[str, Any]:
     return {"schema": 1, "host": "n1", "cpu": {"model": "Made Up 9000", "threads": 4}, "memory_bytes": 2**34}
 
 
-def _node(node: Path, token: str, number: int, params: dict[str, Any], draw: random.Random) -> float:
-    """Makes the records of a node agree with its events; returns how long they lasted."""
+def _node(node: Path, token: str, number: int, params: dict[str, Any], draw: random.Random, wall: int) -> float:
+    """Makes the records of a node agree with its events; returns how long they lasted. `wall`: when it began."""
     events, later = lines(node / rundir.EVENTS), 100 * number * NS
     for event in events:
         event["t"] += later
         if event["k"] == "STEP_END":
             event["loss"] += draw.gauss(0, 0.02)
+            event["t"] += draw.randrange(20_000)
         if event["k"] == "INIT_START":
-            event["host"] = "n1"
+            event.update(host="n1", wall=wall)
     write_lines(node / rundir.EVENTS, events)
     samples = lines(node / rundir.SAMPLES)
     for sample in samples[1:]:
@@ -90,7 +91,13 @@ def _node(node: Path, token: str, number: int, params: dict[str, Any], draw: ran
         sample["power_w"] += draw.gauss(0, 5)
     write_lines(node / rundir.SAMPLES, samples)
     seconds = (max(event["t"] for event in events) - min(event["t"] for event in events)) / NS + 0.3
-    change_json(node / rundir.RESULT, token=token, duration=seconds, started=WALL, ended=WALL + int(seconds * NS))
+    counted = [
+        {"rank": rank, "steps": len(steps), "samples": sum(one["n"] for one in steps)}
+        for rank in (0, 1)
+        for steps in [[one for one in events if one["k"] == "STEP_END" and one["rank"] == rank]]
+    ]
+    times = {"started": wall, "ended": wall + int(seconds * NS), "duration": seconds}
+    change_json(node / rundir.RESULT, token=token, ranks=counted, **times)
     (node / rundir.FACTS).write_text(json.dumps(_facts()))
     (node / rundir.CLAIM).write_text(
         json.dumps({"schema": 1, "host": "n1", "boot_id": "b", "start_ticks": number, "token": token})

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.trust.forging import members_of, second_opinion
-from tests.trust.honest import honest_run, nodes, packed
-from trainmark import api, api_trust
+from tests.trust.honest import honest_run, nodes, packed, seal
+from trainmark import api, api_trust, extras
 from trainmark.cli.main import main
 from trainmark.errors import UserError
+from trainmark.reasons import reason
 from trainmark.store import rundir
 from trainmark.store.rundir import RunDir
 from trainmark.trust import bundle as bundles
-from trainmark.trust import keys, verify
-from trainmark.trust.records import PACKAGES
+from trainmark.trust import keyless, keys, leaderboard, pack, verify
+from trainmark.trust.records import PACKAGES, Signature, remark
 
 SECRETS = {
     "token": "ghp_" + "a1B2" * 9,
@@ -259,3 +260,32 @@ def test_errors_of_bundles_are_told_in_chinese(
         assert main(command) == 2
         said = capsys.readouterr().err
         assert any("\u4e00" <= letter <= "\u9fff" for letter in said), said
+
+
+def test_a_signature_beside_a_bundle_needs_sigstore(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(extras, "present", lambda module: module != "sigstore")
+    monkeypatch.setattr(keyless, "present", lambda module: module != "sigstore")
+    assert main(["key", "sign", str(bundle), "--keyless"]) == 2
+    assert "pip install 'trainmark[sigstore]'" in capsys.readouterr().err
+    assert not keyless.beside(bundle).exists()
+    keyless.beside(bundle).write_text("{}")
+    found = verify.verify(bundle)
+    assert found.verified and [one.reason.code for one in found.findings] == ["keyless-not-checked"]
+
+
+def test_a_bundle_that_only_an_identity_signed_is_signed(
+    run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who signed is checked by sigstore; what follows from it is here."""
+    seal(run)
+    made = tmp_path / "x.tmk"
+    pack.pack([run], made)
+    signed = Signature(keyless.ROLE, "https://accounts.example", True, "alice@example.org")
+    said = remark(reason("keyless-signed", name="alice@example.org", issuer="https://accounts.example"))
+    monkeypatch.setattr(keyless, "look", lambda _bundle: ([signed], [said]))
+    found = verify.verify(made)
+    assert found.verified and [one.reason.code for one in found.findings] == ["keyless-signed"]
+    leaderboard.write([made], tmp_path / "site")
+    assert "signed by alice@example.org" in (tmp_path / "site" / "index.html").read_text()

@@ -290,6 +290,64 @@ def strange_numbers(run: RunDir) -> None:
     result.write_text(result.read_text().replace('"duration": ', '"duration": 1e999, "duration_was": '))
 
 
+def press_together(run: RunDir) -> None:
+    """Everything that a round tells of time, a tenth shorter: events, samples and the node's own account agree."""
+    for node in nodes(run):
+        events, samples = lines(node / rundir.EVENTS), lines(node / rundir.SAMPLES)
+        first = events[0]["t"]
+        for record in [*events, *samples[1:]]:
+            record["t"] = first + int((record["t"] - first) * 0.9)
+        write_lines(node / rundir.EVENTS, events)
+        write_lines(node / rundir.SAMPLES, samples)
+
+
+def _more_samples(events: list[dict[str, Any]]) -> None:
+    """A quarter more samples in each step."""
+    for event in events:
+        if event["k"] == "STEP_END":
+            event["n"] += 1
+
+
+def _rank_ends_early(events: list[dict[str, Any]]) -> None:
+    events[:] = [one for one in events if not (one["rank"] == 1 and one["k"] == "STEP_END" and one["step"] > 150)]
+
+
+def date_back(run: RunDir) -> None:
+    """The plan and the journal are a year older than what the node wrote."""
+    year = 365 * 86_400 * NS
+    _manifest(lambda manifest: manifest.update(created=manifest["created"] - year))(run)
+    records = lines(run.path / journal.NAME)
+    for record in records:
+        record["wall"] -= year
+    write_lines(run.path / journal.NAME, records)
+
+
+def without_parameters(run: RunDir) -> None:
+    """A plan with another batch, and nothing that tells what the ranks were given."""
+    _manifest(lambda manifest: manifest["plan"]["cases"][0]["params"].update(batch=64))(run)
+    for node in nodes(run):
+        (node / "config.json").unlink()
+
+
+def without_facts(run: RunDir) -> None:
+    """The manifest of another machine, and nothing that tells which it was."""
+    _manifest(_other_machine)(run)
+    for node in nodes(run):
+        (node / rundir.FACTS).unlink()
+
+
+def splice_without_tokens(run: RunDir) -> None:
+    splice(run)
+    records = lines(run.path / journal.NAME)
+    for record in records:
+        if "token" in record:
+            record["token"] = ""
+    write_lines(run.path / journal.NAME, records)
+    for node in nodes(run):
+        content = json.loads((node / rundir.RESULT).read_text())
+        (node / rundir.RESULT).write_text(json.dumps({**content, "token": ""}))
+
+
 RUNS: dict[str, tuple[Callable[[RunDir], None], str]] = {
     "a round dropped": (drop_round, "node-missing"),
     "a round dropped from the journal, too": (drop_round_everywhere, "round-missing"),
@@ -321,7 +379,72 @@ RUNS: dict[str, tuple[Callable[[RunDir], None], str]] = {
     "two rounds by one clock at one time": (same_clock_twice, "same-time-twice"),
     "a plan of fewer rounds": (_manifest(_fewer_rounds), "plan-differs-from-case"),
     "the number of another series": (another_plan, "series-broken"),
+    "all times pressed together": (press_together, "sampled-too-often"),
+    "more samples in each step": (_events(_more_samples), "counts-differ"),
+    "a rank that ended early": (_events(_rank_ends_early), "counts-differ"),
+    "a run dated back": (date_back, "clocks-apart"),
+    "the ranks' parameters dropped": (without_parameters, "node-file-missing"),
+    "the machine's facts dropped": (without_facts, "node-file-missing"),
+    "two runs spliced without tokens": (splice_without_tokens, "other-attempt"),
 }
+
+
+def call_it_another_kind(run: RunDir) -> None:
+    """Rounds of other kinds of runs are not held against the names of their cases: so the slowest is left out."""
+    _manifest(lambda manifest: (_fewer_rounds(manifest), manifest["plan"].update(kind="live")))(run)
+    shutil.rmtree(next(run.path.glob("*/round3")))
+    write_lines(run.path / journal.NAME, [one for one in lines(run.path / journal.NAME) if one.get("round") != 3])
+
+
+def same_clock_of_nobody(run: RunDir) -> None:
+    same_clock_twice(run)
+    for node in nodes(run):
+        content = json.loads((node / rundir.CLAIM).read_text())
+        del content["start_ticks"]
+        (node / rundir.CLAIM).write_text(json.dumps(content))
+
+
+def faster_unseen(run: RunDir) -> None:
+    """Events made faster, and nothing of how far the agent saw the ranks."""
+    _events(_faster)(run)
+    _samples(lambda sample, _number: sample.pop("steps"))(run)
+
+
+def _one_rank_for_all(events: list[dict[str, Any]]) -> None:
+    first = [one for one in events if one["rank"] == 0]
+    events[:] = [*first, *({**one, "rank": 1} for one in first)]
+
+
+def hide_program(run: RunDir) -> None:
+    _manifest(lambda manifest: manifest["plan"]["cases"][0].update(version="", open=True))(run)
+
+
+# These may be true: they are said, and no leaderboard lists the first.
+SAID: dict[str, tuple[Callable[[RunDir], None], str]] = {
+    "another kind of run": (call_it_another_kind, "another-kind-of-run"),
+    "a clock of no boot": (same_clock_of_nobody, "clock-not-known"),
+    "a speed that no agent saw": (faster_unseen, "one-account-only"),
+    "a rank copied": (_events(_one_rank_for_all), "ranks-copied"),
+    "a program that nobody knows": (hide_program, "program-not-known"),
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_what_may_be_true_is_said(run: RunDir, tmp_path: Path, kind: str) -> None:
+    forge, expected = SAID[kind]
+    forge(run)
+    made = packed(RunDir(run.path), tmp_path / "forged.tmk")
+    assert expected in {one.reason.code for one in verify.verify(made).findings}
+    if expected == "another-kind-of-run":
+        leaderboard.write([made], tmp_path / "site")
+        assert json.loads((tmp_path / "site" / "feed.json").read_text())["items"] == []
+
+
+def test_devices_that_no_record_names_are_said(tmp_path: Path) -> None:
+    """A run on a CPU under the name of another vendor's device."""
+    run = honest_run(tmp_path / "runs", case="resnet50:pytorch:nvidia:1:2:3")
+    found = verify.verify(packed(run, tmp_path / "x.tmk")).findings
+    assert {one.reason.code for one in found} == {"devices-not-told"}
 
 
 @pytest.mark.parametrize("kind", RUNS)

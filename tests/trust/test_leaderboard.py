@@ -26,13 +26,18 @@ def edited(run: RunDir, **site: object) -> RunDir:
     return RunDir(run.path)
 
 
+def rows_of(bundle: Path) -> list[leaderboard.Row]:
+    rows, _ = leaderboard._entries(bundle, verify.verify(bundle), bundle.parent)
+    return rows
+
+
 def test_ties_share_a_place(tmp_path: Path) -> None:
     slow = msgspec.structs.replace(SHAPE, seconds=0.3)
     made = [
         packed(honest_run(tmp_path / name, seed=seed, shape=shape), tmp_path / f"{name}.tmk")
         for name, seed, shape in (("a", 1, SHAPE), ("b", 2, SHAPE), ("c", 3, slow))
     ]
-    found = [row for path in made for row in leaderboard._rows(path, verify.verify(path))]
+    found = [row for path in made for row in rows_of(path)]
     rows = sorted(found, key=lambda row: -row.value)
     assert leaderboard.places(rows) == [1, 1, 3]
     leaderboard.write(made, tmp_path / "site")
@@ -43,7 +48,7 @@ def test_ties_share_a_place(tmp_path: Path) -> None:
 
 def test_a_site_that_tells_its_price_is_ranked_by_what_money_buys(run: RunDir, tmp_path: Path) -> None:
     made = packed(edited(run, price={"per_hour": 3.6, "currency": "EUR"}), tmp_path / "x.tmk")
-    (row,) = leaderboard._rows(made, verify.verify(made))
+    (row,) = rows_of(made)
     assert row.price == pytest.approx(1000 * row.value)
     assert row.currency == "EUR"
     leaderboard.write([made], tmp_path / "site")
@@ -73,7 +78,7 @@ def test_a_run_in_two_bundles_is_listed_once_and_not_when_they_differ(run: RunDi
 
 
 def test_words_of_a_bundle_mean_nothing_to_a_shell_a_page_or_a_feed(run: RunDir, tmp_path: Path) -> None:
-    (row,) = leaderboard._rows(made := packed(run, tmp_path / "a #1.tmk"), verify.verify(made))
+    (row,) = rows_of(made := packed(run, tmp_path / "a #1.tmk"))
     evil = msgspec.structs.replace(row, case="x; rm -rf ~", system="<script>alert(1)</script>")
     assert leaderboard.reproduce(evil) == "trainmark run 'x; rm -rf ~'"
     assert "<script>alert" not in leaderboard.show(leaderboard.page_of([evil], "t"), "html")

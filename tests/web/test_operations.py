@@ -231,6 +231,18 @@ def test_a_backup_links_to_nothing_outside(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_half_a_backup_is_told_and_leaves_nothing(server: Server, tmp_path: Path) -> None:
+    whole, half = tmp_path / "whole.tar.gz", tmp_path / "half.tar.gz"
+    backup.backup(server.home, None, whole)
+    content = whole.read_bytes()
+    for damaged in (content[: len(content) // 2], content[:40] + bytes(64) + content[104:]):
+        half.write_bytes(damaged)
+        with pytest.raises(UserError, match="cannot be read"):
+            backup.restore(half, Home(tmp_path / "new"), None)
+        assert not (tmp_path / "new").exists()
+    backup.restore(whole, Home(tmp_path / "new"), None)
+
+
 def test_what_is_no_backup(tmp_path: Path) -> None:
     import io
 

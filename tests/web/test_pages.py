@@ -216,6 +216,17 @@ def test_rounds_that_matter_come_first_and_a_torn_journal_is_told(
     assert 'class="lead warn"' not in look(admin, f"/parts/jobs/{job}/overview").text
 
 
+def test_jobs_and_results_are_chosen_by_site(admin: Person, server: Server) -> None:
+    submit(admin, name="here", command="true")
+    assert 'name="site"' not in look(admin, "/jobs").text  # there is one site only
+    (server.home.sites / "lab.yaml").write_text("launcher: ssh\nhosts: [n1]\n")
+    assert "here" in look(admin, "/jobs?site=local").text
+    assert (
+        ">here<" not in look(admin, "/jobs?site=lab").text
+        and 'value="lab" selected' in look(admin, "/results?site=lab").text
+    )
+
+
 def test_a_broken_site_closes_no_page(admin: Person, server: Server) -> None:
     (server.home.sites / "broken.yaml").write_text("launcher: [")
     assert 'value="local"' in look(admin, "/submit").text

@@ -19,6 +19,7 @@ examples:
   trainmark key show > me.pub                  the public half, to give to others
   trainmark key trust alice alice.pub          bundles that she signs are signed by `alice` from now on
   trainmark key sign result.tmk --role auditor one more signature on a bundle that you have verified
+  trainmark key sign result.tmk --keyless      by your account at a provider of identities (sigstore; needs a network)
 A passphrase is asked for at the terminal (`--passphrase`), or read from the file that {PASSPHRASE} names; never
 from the command line.
 """
@@ -42,6 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     sign = verbs.add_parser("sign", help="add a signature to a bundle")
     sign.add_argument("bundle", type=Path, metavar="BUNDLE", help="the bundle; verify it first")
     sign.add_argument("--role", default="auditor", help="maker, operator or auditor (default: auditor)")
+    sign.add_argument(
+        "--keyless",
+        action="store_true",
+        help="sign with an identity by sigstore's services instead of a key; the signature is a file beside the bundle",
+    )
     sign.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: in its place)")
     add_key(sign, "the key to sign with (default: `default`)")
 
@@ -66,6 +72,16 @@ def call(args: argparse.Namespace) -> int:
             terminal.line(f"{one.name:16} {'own' if one.own else 'trusted':8} {one.fingerprint}")
         if not found:
             terminal.line("no keys; `trainmark key create` makes one")
+    elif args.keyless:
+        from trainmark.trust import keyless
+
+        if args.key or args.output:
+            raise UserError(
+                "--keyless has no key, and its signature is a file beside the bundle; leave out --key and -o"
+            )
+        with bundle.opened(args.bundle):
+            file, who = keyless.sign(args.bundle)
+        terminal.line(f"{file}: signed by {who}; give it to others with the bundle")
     else:
         name = args.key or keys.DEFAULT
         output = args.output or args.bundle

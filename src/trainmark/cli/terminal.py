@@ -19,7 +19,11 @@ def speak(language: str) -> None:
 
 def out(text: str) -> None:
     """To standard output, as it is but for control characters."""
-    sys.stdout.write(escape.clean(text))
+    try:
+        sys.stdout.write(escape.clean(text))
+    except OSError as error:
+        error.filename = "standard output"
+        raise
 
 
 def tell(text: str) -> None:

@@ -19,9 +19,11 @@ from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines
 from trainmark.spec.yamlfile import Location
 from trainmark.store import events
-from trainmark.store.rundir import LEASE, node_dir, rank_log
+from trainmark.store.rundir import LEASE, STATUS, node_dir, rank_log
 
 PATIENCE = 60.0
+# How long an agent that runs may take to show itself, where its launcher brings that here at all.
+_SIGN_SECONDS = 15.0
 
 
 def case_plan(argv: tuple[str, ...], hosts: list[str], case: str = "thing:none:cpu:1:1:1") -> CasePlan:
@@ -61,11 +63,14 @@ class LauncherContract:
         )
 
     def begun(self, launcher: Launcher, job: StartedAttempt) -> None:
-        """Returns when it runs; a scheduler may let it wait."""
+        """Returns when it runs; a scheduler may let it wait. An agent that has not begun to listen cannot obey."""
         deadline = time.monotonic() + PATIENCE
         while (state := launcher.poll([job], 0.5)[job.handle].state) == "PENDING" and time.monotonic() < deadline:
             pass
         assert state == "RUNNING"
+        deadline = time.monotonic() + _SIGN_SECONDS
+        while not list(job.attempt_dir.glob(f"*/{STATUS}")) and time.monotonic() < deadline:
+            launcher.poll([job], 0.2)
 
     def wait(self, launcher: Launcher, job: StartedAttempt) -> Ended:
         deadline = time.monotonic() + PATIENCE

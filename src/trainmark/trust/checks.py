@@ -13,7 +13,7 @@ from trainmark.plan.records import CasePlan, RoundRef
 from trainmark.reasons import Reason, listed, reason
 from trainmark.report.make.attempt import question
 from trainmark.report.records import Report
-from trainmark.spec.columns import is_number
+from trainmark.spec.columns import Columns, is_number
 from trainmark.spec.states import JobState
 from trainmark.store import columns, digests, events, journal, rundir, series
 from trainmark.store.files import read_json
@@ -27,7 +27,12 @@ NS = 1e9
 CLOCK_STEP = 2.0
 # An agent's account of an attempt may exceed the controller's by this.
 SLACK = 2.0
+# The clocks of two hosts may differ by this; more is said, and on one and the same host it cannot be.
+CLOCKS_APART = 120.0
 _BOUNDS = (journal.ATTEMPT, journal.ENDED)
+CONFIG = "config.json"
+# What every agent leaves, beside its result, events and samples.
+_OF_EVERY_NODE = (rundir.FACTS, rundir.CLAIM, CONFIG)
 
 
 class RunChecks:
@@ -109,6 +114,9 @@ class RunChecks:
         planned: dict[int, set[int]] = {}
         for ref in self.manifest.plan.order:
             planned.setdefault(ref.case, set()).add(ref.round)
+        # A run that only calls itself an experiment has nothing that it could be scored by.
+        if self.manifest.plan.kind not in ("benchmark", "automl"):
+            yield remark(reason("another-kind-of-run", kind=self.manifest.plan.kind), self.run.id)
         for index, case in enumerate(self.manifest.plan.cases):
             rounds, repeat = planned.get(index, set()), case.id.repeat
             said = case.repeat if repeat == "auto" else repeat
@@ -201,16 +209,23 @@ class RunChecks:
             yield from self._digest(folder, attempt.digest, place)
             found = columns.read(folder, case.world)
             self._count("events", found.lines)
+            # Ranks that are started again within an attempt repeat steps.
+            if not case.restarts:
+                yield from self._counts(folder, found, place)
             sampled = events.samples(folder)
             # A program without a framework trains nothing, and may sleep.
             trains_on = "" if case.framework == "none" else "cpu" if case.vendor == "cpu" else "device"
             for why in plausibility.of_attempt(found, sampled, trains_on):
                 yield fault(why, place)
+            for why in plausibility.copied_ranks(found):
+                yield remark(why, place)
             if plausibility.one_account_only(found, sampled):
                 yield remark(reason("one-account-only"), place)
             seeds.add(_seed(folder))
             read.append((ref.round, plausibility.shape(found)))
             boot = _boot(folder)
+            if not boot and self.sealed:
+                yield remark(reason("clock-not-known"), place)
             if boot and found.ranks:
                 times = [time for rank in found.ranks[:1] for time in (rank.first, rank.last)]
                 taken.append((boot, times[0], times[1], place))
@@ -238,13 +253,55 @@ class RunChecks:
             self._count("nodes")
             if not (here / rundir.SAMPLES).is_file():
                 yield fault(reason("samples-missing", node=name), place)
-            if token and record.get("token") != token:
+            if record.get("token") != token if token else self.sealed:
                 yield fault(reason("other-attempt", node=name), place)
+            for file in _OF_EVERY_NODE if self.sealed else ():
+                if _record(here / file) is None:
+                    yield fault(reason("node-file-missing", node=name, file=file), place)
             yield from _node_times(record, walls, place)
+            yield from self._clocks_apart(here, record, walls, place)
             yield from self._machine(here, place)
-            config = (_record(here / "config.json") or {}).get("params")
+            yield from self._devices(here, case, place)
+            config = (_record(here / CONFIG) or {}).get("params")
             if config is not None and self.manifest.plan.kind == "benchmark" and config != case.params:
                 yield fault(reason("config-differs", node=name), place)
+
+    def _counts(self, folder: Path, found: Columns, place: str) -> Iterator[Finding]:
+        """The agent counted steps and samples of its ranks while they trained."""
+        results = [_record(file) or {} for file in rundir.node_files(folder, rundir.RESULT)]
+        told = {one.get("rank"): one for record in results for one in _dicts(record.get("ranks"))}
+        for rank in found.ranks:
+            about, steps = told.get(rank.rank, {}), rank.steps
+            here = {
+                "steps": 0 if steps is None else len(steps.step),
+                "samples": 0 if steps is None else int(steps.n.sum()),
+            }
+            for name, count in here.items():
+                if is_number(about.get(name)) and about[name] != count:
+                    yield fault(
+                        reason("counts-differ", rank=rank.rank, name=name, count=count, agent=about[name]), place
+                    )
+
+    def _clocks_apart(
+        self, node: Path, record: Mapping[str, Any], walls: Sequence[int | None], place: str
+    ) -> Iterator[Finding]:
+        """By the calendar, a node began when its attempt did. Clocks of other hosts may be wrong, and that is said."""
+        first = _first_event(node / rundir.EVENTS)
+        begun = [one for one in (record.get("started"), first.get("wall")) if is_number(one) and one > 0]
+        if walls[0] is None or not begun:
+            return
+        apart = max((abs(one - walls[0]) / NS for one in begun), default=0.0)
+        allowed = CLOCKS_APART if walls[1] is None else CLOCKS_APART + (walls[1] - walls[0]) / NS
+        if apart > allowed:
+            why = reason("clocks-apart", seconds=round(apart))
+            same = first.get("host") == self.manifest.provenance.get("host")
+            yield fault(why, place) if same else remark(why, place)
+
+    def _devices(self, node: Path, case: CasePlan, place: str) -> Iterator[Finding]:
+        """A node that trains on devices of a vendor has some."""
+        told = (_record(node / rundir.FACTS) or {}).get("accelerators")
+        if case.vendor != "cpu" and not (isinstance(told, dict) and told.get("devices")):
+            yield remark(reason("devices-not-told", vendor=case.vendor), place)
 
     def _machine(self, node: Path, place: str) -> Iterator[Finding]:
         """Facts, agent and events of a node tell the same host; on this machine's own runs also the manifest."""
@@ -271,13 +328,17 @@ def _node_times(record: Mapping[str, Any], walls: Sequence[int | None], place: s
             yield fault(reason("longer-than-attempt", seconds=round(lasted, 1), allowed=round(allowed, 1)), place)
 
 
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def _record(path: Path) -> dict[str, Any] | None:
     found = read_json(path)
     return found if isinstance(found, dict) else None
 
 
 def _seed(attempt: Path) -> Any:
-    for file in rundir.node_files(attempt, "config.json"):
+    for file in rundir.node_files(attempt, CONFIG):
         return (_record(file) or {}).get("seed")
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainmark.i18n.texts import Text, joined, label
 from trainmark.report import document as doc
 from trainmark.report import numbers
+from trainmark.trust import scores
 from trainmark.trust.records import Finding, Verification
 
 
@@ -28,6 +29,7 @@ def document(found: Verification) -> doc.Document:
     blocks: list[doc.Block] = [
         doc.Group([doc.Paragraph(doc.Badge(verdict, tone)), doc.Facts(facts, style="list")], style="card"),
         *_figures(found),
+        *_experiments(found),
         *_findings(found.findings),
         doc.Paragraph(label("trust.cannot"), small=True, shown_in=doc.NOT_TEXT),
     ]
@@ -68,6 +70,21 @@ def _figures(found: Verification) -> list[doc.Block]:
         for one in found.figures
     ]
     columns = doc.columns("case", "state", "rounds", "m.throughput", "interval", text=2)
+    return [doc.Heading(label("trust.figures")), doc.Group([doc.Table(columns, rows)], style="flush")]
+
+
+def _experiments(found: Verification) -> list[doc.Block]:
+    if not found.experiments:
+        return []
+    rows: list[list[doc.Inline]] = [
+        [
+            one["experiment"],
+            one["rules"],
+            *(scores.quantity(one, name) for name in ("regulated_score", "score", "error")),
+        ]
+        for one in found.experiments
+    ]
+    columns = doc.columns("board.experiment", "am.rules", "m.regulated_score", "m.score", "m.error", text=2)
     return [doc.Heading(label("trust.figures")), doc.Group([doc.Table(columns, rows)], style="flush")]
 
 

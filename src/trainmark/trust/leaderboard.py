@@ -3,6 +3,7 @@
 index.html          all results, with filters; needs no server
 verified/NAME.tmk.html  what verifying each bundle said
 bundles/NAME.tmk    the bundles themselves
+experiments/RUN/    AutoML experiments, to be run again
 feed.json, feed.xml what is new, for programs and readers of news
 """
 
@@ -15,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import msgspec
@@ -29,20 +29,20 @@ from trainmark.report.records import CaseReport
 from trainmark.report.show import show
 from trainmark.score.stats import verdict
 from trainmark.store.rundir import Manifest
-from trainmark.trust import document, verify
+from trainmark.trust import document, keyless, scores, verify
+from trainmark.trust.board_entry import BUNDLES, VERIFIED, Entry, entry, page, proof, shared
 from trainmark.trust.bundle import opened
 from trainmark.trust.records import Verification
+from trainmark.trust.scores import Scored
 
-BUNDLES, VERIFIED = "bundles", "verified"
 TITLE = "trainmark leaderboard"
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(Entry, frozen=True):
     """One case of one bundle. Rows are compared within the same `question`: workload, preset and unit."""
 
     question: str
     unit: str
-    system: str
     framework: str
     device: str
     nodes: int
@@ -58,14 +58,9 @@ class Row(msgspec.Struct, frozen=True):
     # Samples for one unit of the currency.
     price: float | None
     currency: str
-    remarks: int
-    case: str
-    bundle: str
-    run: str
-    created: int
-    # Of the maker's key: what this user calls it, or the beginning of its fingerprint.
-    maker: str
-    trusted: bool
+
+    def headline(self) -> str:
+        return f"{self.case}: {numbers.quantity(self.value, self.unit)} on {self.system}"
 
 
 def write(bundles: Sequence[Path], folder: Path, title: str = "") -> list[Verification]:
@@ -78,6 +73,7 @@ def write(bundles: Sequence[Path], folder: Path, title: str = "") -> list[Verifi
         raise UserError(f"two bundles are called {min(twice)}; give one of them another name")
     found = verify.together([verify.verify(path) for path in bundles])
     rows: list[Row] = []
+    experiments: list[Scored] = []
     listed: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="trainmark-site-") as made:
         site = Path(made)
@@ -85,42 +81,46 @@ def write(bundles: Sequence[Path], folder: Path, title: str = "") -> list[Verifi
             (site / part).mkdir()
         for path, checked in zip(bundles, found, strict=True):
             if checked.verified:
-                rows += _rows(path, checked, listed)
+                made_rows, made_scores = _entries(path, checked, site, listed)
+                rows += made_rows
+                experiments += made_scores
                 listed.update(checked.runs)
-                shutil.copyfile(path, site / BUNDLES / path.name)
-                page = show(document.document(checked), "html")
-                (site / VERIFIED / f"{path.name}.html").write_text(page, encoding="utf-8")
-        (site / "index.html").write_text(show(page_of(rows, title or TITLE), "html"), encoding="utf-8")
-        (site / "feed.json").write_bytes(_json_feed(rows, title or TITLE))
-        (site / "feed.xml").write_text(_rss(rows, title or TITLE), encoding="utf-8")
-        for part in (BUNDLES, VERIFIED):
+                for file in (path, keyless.beside(path)):
+                    if file.is_file():
+                        shutil.copyfile(file, site / BUNDLES / file.name)
+                told = show(document.document(checked), "html")
+                (site / VERIFIED / f"{path.name}.html").write_text(told, encoding="utf-8")
+        (site / "index.html").write_text(show(page_of(rows, title or TITLE, experiments), "html"), "utf-8")
+        (site / "feed.json").write_bytes(_json_feed([*rows, *experiments], title or TITLE))
+        (site / "feed.xml").write_text(_rss([*rows, *experiments], title or TITLE), encoding="utf-8")
+        for part in (BUNDLES, VERIFIED, scores.FOLDER):
             shutil.rmtree(folder / part, ignore_errors=True)
         shutil.copytree(site, folder, dirs_exist_ok=True)
     return found
 
 
-def _rows(path: Path, checked: Verification, listed: Set[str] = frozenset()) -> list[Row]:
+def _entries(
+    path: Path, checked: Verification, site: Path, listed: Set[str] = frozenset()
+) -> tuple[list[Row], list[Scored]]:
     """Of its runs, without those that are listed from another bundle already. Those of other tools are left out:
-    there is no journal that their figures could be held against."""
+    there is no journal that their figures could be held against. Writes to the site what repeats an experiment."""
+    rows: list[Row] = []
+    experiments: list[Scored] = []
     with opened(path) as bundle:
-        return [
-            row
-            for run in bundle.runs()
-            if run.id not in listed and not run.manifest().imported
-            for report in [build.build(run)]
-            for case in report.cases
-            for row in _row(case, run.manifest(), path, checked)
-        ]
+        for run in bundle.runs():
+            manifest = run.manifest()
+            if run.id in listed or manifest.imported:
+                continue
+            report, about = build.build(run), entry(manifest, path.name, checked)
+            if manifest.plan.kind == "benchmark":
+                rows += [row for case in report.cases if (row := row_of(case, manifest, about)) is not None]
+            elif found := scores.scored(report, manifest, about):
+                experiments += found
+                scores.write(manifest, site)
+    return rows, experiments
 
 
-def _row(case: CaseReport, manifest: Manifest, path: Path, checked: Verification) -> list[Row]:
-    """None for a case that has no speed."""
-    maker = next(one for one in checked.signatures if one.role == "maker" and one.valid)
-    row = row_of(case, manifest, bundle=path.name, maker=maker.name or maker.key[:16], remarks=len(checked.findings))
-    return [] if row is None else [msgspec.structs.replace(row, trusted=maker.name is not None)]
-
-
-def row_of(case: CaseReport, manifest: Manifest, *, bundle: str, maker: str, remarks: int = 0) -> Row | None:
+def row_of(case: CaseReport, manifest: Manifest, about: Entry) -> Row | None:
     """None for a case that has no speed."""
     speed = case.measurements.get("throughput")
     plan = next(one for one in manifest.plan.cases if one.case == case.case)
@@ -129,10 +129,14 @@ def row_of(case: CaseReport, manifest: Manifest, *, bundle: str, maker: str, rem
     per_sample = case.measurements.get("energy_per_sample")
     price = manifest.plan.site.price
     emulated = any(flag.reason.code == EMULATED for flag in case.flags)
+    own = {
+        "case": plan.identity.replace(":*", f":{plan.id.repeat}", 1),
+        "system": about.system + (" (emulated)" if emulated else ""),
+    }
     return Row(
+        **shared(about) | own,
         question=f"{plan.workload} {case.preset}",
         unit=speed.unit,
-        system=_system(manifest) + (" (emulated)" if emulated else ""),
         framework=plan.framework,
         device=plan.device,
         nodes=plan.id.nnodes,
@@ -147,29 +151,12 @@ def row_of(case: CaseReport, manifest: Manifest, *, bundle: str, maker: str, rem
         energy=None if per_sample is None else per_sample.value,
         price=None if price is None else 3600 * speed.value / price.per_hour,
         currency="" if price is None else price.currency,
-        remarks=remarks,
-        case=plan.identity.replace(":*", f":{plan.id.repeat}", 1),
-        bundle=bundle,
-        run=manifest.run,
-        created=manifest.created,
-        maker=maker,
-        trusted=True,
     )
 
 
 def _value(case: CaseReport, name: str) -> float | None:
     found = case.measurements.get(name)
     return None if found is None else found.value
-
-
-def _system(manifest: Manifest) -> str:
-    """The machine by its processor; a site of several hosts by its name. Whoever made the bundle chose these words."""
-    facts = manifest.provenance.get("facts")
-    cpu = facts.get("cpu") if isinstance(facts, dict) else None
-    model = cpu.get("model") if isinstance(cpu, dict) else None
-    threads = cpu.get("threads") if isinstance(cpu, dict) else None
-    name = manifest.plan.site.name if len(manifest.plan.site.hosts) > 1 or not model else f"{model} × {threads}"
-    return "".join(letter for letter in name if letter.isprintable())[:80]
 
 
 def places(rows: Sequence[Row]) -> list[int]:
@@ -184,19 +171,21 @@ def places(rows: Sequence[Row]) -> list[int]:
     return found
 
 
-def page_of(rows: Sequence[Row], title: str) -> doc.Document:
+def page_of(rows: Sequence[Row], title: str, experiments: Sequence[Scored] = ()) -> doc.Document:
+    every: list[Entry] = [*rows, *experiments]
     counts: list[tuple[Text, doc.Inline]] = [
-        *_counts(rows),
-        (label("board.bundles"), str(len({row.bundle for row in rows}))),
+        *_counts(rows, experiments),
+        (label("board.bundles"), str(len({row.bundle for row in every}))),
     ]
     feeds = doc.Several((doc.Reference("JSON", "feed.json"), doc.Reference("RSS", "feed.xml")))
-    lines = _lines(rows, _proof)
+    lines = _lines(rows, proof)
     facts: list[tuple[Text, doc.Inline]] = [*_in_common(lines), (label("board.feeds"), feeds)]
-    blocks: list[doc.Block] = [
-        doc.Facts(counts, style="tiles"),
-        _table(lines) if rows else doc.Paragraph(label("board.empty")),
-        doc.Paragraph(label("board.how"), small=True),
-    ]
+    blocks: list[doc.Block] = [doc.Facts(counts, style="tiles")]
+    if rows:
+        blocks += [_table(lines), doc.Paragraph(label("board.how"), small=True)]
+    blocks += scores.blocks(experiments)
+    if not every:
+        blocks.append(doc.Paragraph(label("board.empty")))
     return doc.Document(title, label("board.kind"), title, blocks, facts=facts)
 
 
@@ -211,11 +200,12 @@ def page_of_runs(rows: Sequence[Row], title: str, proof: Callable[[Row], doc.Inl
     return doc.Document(title, label("board.kind"), title, blocks, facts=_in_common(lines))
 
 
-def _counts(rows: Sequence[Row]) -> list[tuple[Text, doc.Inline]]:
+def _counts(rows: Sequence[Row], experiments: Sequence[Scored] = ()) -> list[tuple[Text, doc.Inline]]:
+    every: list[Entry] = [*rows, *experiments]
     return [
-        (label("board.results"), str(len(rows))),
+        (label("board.results"), str(len(every))),
         (label("board.workloads"), str(len({row.question for row in rows}))),
-        (label("board.systems"), str(len({row.system for row in rows}))),
+        (label("board.systems"), str(len({row.system for row in every}))),
     ]
 
 
@@ -293,43 +283,23 @@ def _cells(row: Row, place: int, shared: bool, proof: doc.Inline) -> list[doc.In
     ]
 
 
-def _proof(row: Row) -> doc.Inline:
-    return doc.Stack(
-        doc.Several(
-            (
-                doc.Reference(label("board.bundle"), f"{BUNDLES}/{quote(row.bundle)}"),
-                doc.Reference(_verified(row), _page(row)),
-            )
-        ),
-        label("board.signed" if row.trusted else "board.signed_unknown", row.maker),
-    )
-
-
 def reproduce(row: Row) -> str:
     """The command that repeats a row. The id came with the bundle: nothing in it may mean anything to a shell."""
     return shlex.join(["trainmark", "run", row.case])
-
-
-def _page(row: Row) -> str:
-    return f"{VERIFIED}/{quote(row.bundle)}.html"
-
-
-def _verified(row: Row) -> Text:
-    return label("board.remarks", str(row.remarks)) if row.remarks else label("board.verified")
 
 
 def _optional(value: float | None, unit: str) -> str:
     return numbers.NONE if value is None else numbers.quantity(value, unit)
 
 
-def _json_feed(rows: Sequence[Row], title: str) -> bytes:
+def _json_feed(rows: Sequence[Entry], title: str) -> bytes:
     """JSON Feed 1.1, newest first; each item has the whole row."""
     items: list[dict[str, Any]] = [
         {
             "id": f"{row.run} {row.case}",
-            "url": _page(row),
-            "title": _headline(row),
-            "content_text": _headline(row),
+            "url": page(row),
+            "title": row.headline(),
+            "content_text": row.headline(),
             "date_published": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.created * 1e-9)),
             "_trainmark": msgspec.to_builtins(row),
         }
@@ -339,9 +309,9 @@ def _json_feed(rows: Sequence[Row], title: str) -> bytes:
     return msgspec.json.format(msgspec.json.encode(feed), indent=1) + b"\n"
 
 
-def _rss(rows: Sequence[Row], title: str) -> str:
+def _rss(rows: Sequence[Entry], title: str) -> str:
     items = "".join(
-        f"<item><title>{escape(_headline(row))}</title><link>{escape(_page(row))}</link>"
+        f"<item><title>{escape(row.headline())}</title><link>{escape(page(row))}</link>"
         f'<guid isPermaLink="false">{escape(f"{row.run} {row.case}")}</guid>'
         f"<pubDate>{time.strftime('%a, %d %b %Y %H:%M:%S +0000', time.gmtime(row.created * 1e-9))}</pubDate></item>\n"
         for row in _newest(rows)
@@ -353,9 +323,5 @@ def _rss(rows: Sequence[Row], title: str) -> str:
     )
 
 
-def _newest(rows: Sequence[Row]) -> list[Row]:
+def _newest(rows: Sequence[Entry]) -> list[Entry]:
     return sorted(rows, key=lambda row: (-row.created, row.case))
-
-
-def _headline(row: Row) -> str:
-    return f"{row.case}: {numbers.quantity(row.value, row.unit)} on {row.system}"

@@ -29,6 +29,8 @@ LEAST_LIKE = 0.9
 # The agents' account of speed may differ from that of the events by this, or by four standard errors if that is more.
 SPEED_TOLERANCE = 0.02
 LEAST_ACCOUNTS = 10
+# Agents sample once a second. All intervals together may be shorter than that by this much, and by one interval.
+SAMPLE_SECONDS, SAMPLE_TOLERANCE, LEAST_SAMPLES = 1.0, 0.01, 10
 # Processors that ranks which compute on them use at least, all together; the share of its time that a device of theirs
 # is busy at least. Vendors' tools tell whole percents: a device that trains is above one of them.
 LEAST_LOAD = 0.02
@@ -44,6 +46,8 @@ LEAST_POWER = 0.9
 def of_attempt(columns: Columns, samples: Sequence[NodeSamples], trains_on: str = "") -> Iterator[Reason]:
     """What cannot be true of one attempt. `trains_on`: `cpu` or `device`; empty when nothing is known of its load."""
     nodes = {one.node: one for one in samples}
+    for one in samples:
+        yield from _sampled_too_often(one)
     for rank in columns.ranks:
         node = nodes.get(rank.node)
         yield from _noise(rank)
@@ -131,6 +135,29 @@ def _noise(rank: RankColumns) -> Iterator[Reason]:
         yield reason("no-noise", rank=rank.rank, spread=spread, equal=round(100 * equal, 1))
 
 
+def copied_ranks(columns: Columns) -> Iterator[Reason]:
+    """Ranks that train together have nearly the same step times, and not the same to the nanosecond, unless one process
+    speaks for all of them."""
+    seen: dict[bytes, int] = {}
+    for rank in columns.ranks:
+        times = _durations(rank)
+        first = seen.setdefault(times.tobytes(), rank.rank)
+        if first != rank.rank and len(times) >= LEAST_STEPS and rank.timing == "host":
+            yield reason("ranks-copied", a=first, b=rank.rank, steps=len(times))
+
+
+def _sampled_too_often(node: NodeSamples) -> Iterator[Reason]:
+    """Whoever presses a round's times together presses those of its samples together, too. On a busy machine the first
+    sample may be late, and the others are not."""
+    intervals = len(node.records) - 1
+    if intervals < LEAST_SAMPLES:
+        return
+    seconds = (node.records[-1]["t"] - node.records[0]["t"]) / NS
+    if seconds < SAMPLE_SECONDS * (intervals * (1 - SAMPLE_TOLERANCE) - 1):
+        every = round(seconds / intervals, 3)
+        yield reason("sampled-too-often", node=node.host, seconds=every, wanted=SAMPLE_SECONDS)
+
+
 def _smooth_loss(rank: RankColumns) -> Iterator[Reason]:
     """Losses of batches scatter around their course; those of a formula do not. Only the beginning is looked at: a loss
     that has reached its floor, or a learning rate that has reached 0, leaves nothing to scatter."""
@@ -188,10 +215,18 @@ def _accounts(rank: RankColumns, node: NodeSamples) -> dict[int, int]:
 
 
 def one_account_only(columns: Columns, samples: Sequence[NodeSamples]) -> bool:
-    """Whether a round that was long enough for it has no account of its speed but its own."""
+    """Whether a round that was long enough for it has too few notes of its agents to hold its speed against."""
     nodes = {one.node: one for one in samples}
-    long = [rank for rank in columns.ranks if (rank.last - rank.first) / NS > 4 * LEAST_ACCOUNTS and rank.steps]
-    return any(rank.node not in nodes or not _accounts(rank, nodes[rank.node]) for rank in long)
+    for rank in columns.ranks:
+        if rank.steps is None:
+            continue
+        # As many as there were seconds, or steps if these took longer.
+        possible = min((int(rank.steps.t[-1]) - int(rank.steps.t[0])) / NS, len(rank.steps.t))
+        node = nodes.get(rank.node)
+        noted = 0 if node is None else len(_accounts(rank, node))
+        if possible > 1.5 * LEAST_ACCOUNTS and noted < possible / 2:
+            return True
+    return False
 
 
 def _load(ranks: Sequence[RankColumns], node: NodeSamples) -> Iterator[Reason]:

@@ -22,7 +22,7 @@ def of_case(case: CasePlan, folder: Path) -> Iterator[Finding]:
     shipped = _shipped(case.workload)
     if not case.version:
         # The user's own command, or a run that hides what it ran.
-        if not case.open:
+        if shipped is not None or not case.open:
             yield remark(reason("program-not-known", workload=case.workload))
         return
     if not packed.is_dir():

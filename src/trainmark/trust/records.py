@@ -111,6 +111,8 @@ class Verification(msgspec.Struct, frozen=True):
     findings: list[Finding]
     # Case → throughput with its interval, recomputed here.
     figures: list[dict[str, Any]] = []
+    # AutoML experiments: run, name, rules and scores.
+    experiments: list[dict[str, Any]] = []
     # Run → what identifies its content, however it was packed.
     contents: dict[str, str] = {}
 

@@ -17,7 +17,7 @@ from trainmark.report.records import Report
 from trainmark.score.records import SCORER_VERSION
 from trainmark.store.files import BROKEN
 from trainmark.store.rundir import RESULT, RunDir
-from trainmark.trust import checks, citation, integrity, pack, plausibility, programs
+from trainmark.trust import checks, citation, integrity, keyless, pack, plausibility, programs, scores
 from trainmark.trust.archive import canonical
 from trainmark.trust.bundle import OpenBundle, opened
 from trainmark.trust.checks import RunChecks
@@ -27,6 +27,7 @@ from trainmark.trust.records import (
     SERIES,
     Finding,
     Reported,
+    Signature,
     Verification,
     fault,
     remark,
@@ -45,14 +46,15 @@ def verify(path: Path) -> Verification:
 
 def _verified(bundle: OpenBundle) -> Verification:
     counts: dict[str, int] = {}
-    signatures, findings = integrity.signatures(bundle)
+    signatures, findings = _signatures(bundle)
     of_files = [*integrity.files(bundle, counts), *integrity.digests_of_agents(bundle)]
     findings += of_files
     # What was altered is not worth looking into any further.
     intact = not any(one.severity == "fault" for one in of_files)
     figures: list[dict[str, Any]] = []
+    experiments: list[dict[str, Any]] = []
     if intact:
-        findings += _runs(bundle, counts, figures)
+        findings += _runs(bundle, counts, figures, experiments)
     else:
         findings.append(remark(reason("not-looked-into")))
     findings = _shortened(findings)
@@ -65,8 +67,18 @@ def _verified(bundle: OpenBundle) -> Verification:
         checks=counts,
         findings=findings,
         figures=figures,
+        experiments=experiments,
         contents=_contents(bundle),
     )
+
+
+def _signatures(bundle: OpenBundle) -> tuple[list[Signature], list[Finding]]:
+    """Those in the bundle, and one of an identity beside it, which does in the place of a maker's."""
+    signatures, findings = integrity.signatures(bundle)
+    more, said = keyless.look(bundle.path)
+    if more:
+        findings = [one for one in findings if one.reason.code not in ("not-signed", "maker-not-signed")]
+    return [*signatures, *more], [*findings, *said]
 
 
 def _contents(bundle: OpenBundle) -> dict[str, str]:
@@ -118,7 +130,9 @@ def _reported(bundle: OpenBundle) -> dict[str, dict[str, Any]] | None:
         return {}
 
 
-def _runs(bundle: OpenBundle, counts: dict[str, int], figures: list[dict[str, Any]]) -> Iterator[Finding]:
+def _runs(
+    bundle: OpenBundle, counts: dict[str, int], figures: list[dict[str, Any]], experiments: list[dict[str, Any]]
+) -> Iterator[Finding]:
     """Everything that the runs themselves show."""
     reported = _reported(bundle)
     runs = bundle.runs()
@@ -141,7 +155,11 @@ def _runs(bundle: OpenBundle, counts: dict[str, int], figures: list[dict[str, An
             for case in report.cases:
                 emulated = [flag.reason for flag in case.flags if flag.reason.code == EMULATED]
                 yield from (remark(why, case.case) for why in emulated)
-            figures += _figures(report)
+            if report.experiment is None:
+                figures += _figures(report)
+            else:
+                told = {"run": report.run, "experiment": report.experiment.name, "rules": report.experiment.rules}
+                experiments.append({**told, **scores.known_figures(report)})
             looked.append(one)
         except UserError as error:
             yield fault(reason("run-unreadable", why=_inside(str(error), bundle)), f"{RUNS}{run.id}")

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
@@ -169,7 +170,9 @@ def restore(archive: Path, home: Home, address: str | None) -> None:
             _check_links(archive, members)
             private.keep_folder(str(home.path))
             found.extractall(home.path, filter="tar")
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+        # Half of a backup is none, and would stand in the way of the whole one.
+        shutil.rmtree(home.path, ignore_errors=True)
         raise UserError(f"{archive}: cannot be read: {error}") from None
     home.path.chmod(private.FOLDER)
     for name in (home.database.name, "server.key"):

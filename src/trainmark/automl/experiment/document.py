@@ -13,7 +13,7 @@ from trainmark.automl.graph.drawing import drawing
 from trainmark.automl.graph.graph import Graph
 from trainmark.automl.graph.moves import in_words
 from trainmark.automl.graph.space import Move
-from trainmark.i18n.texts import Text, joined, label
+from trainmark.i18n.texts import Text, joined, label, named
 from trainmark.reasons import reason
 from trainmark.report import document as doc
 from trainmark.report import numbers
@@ -44,7 +44,7 @@ def document(result: Result, nodes: Sequence[Series] = (), best: Graph | None = 
     badges = [doc.Badge(label("am.valid"), "good") if result.valid else doc.Badge(label("am.not_valid"), "bad")]
     badges += [doc.Badge(label("am.running"))] if result.state == "RUNNING" else []
     hosts = ", ".join(result.hosts[:_MOST_HOSTS]) + (" …" if len(result.hosts) > _MOST_HOSTS else "")
-    rules = f"{result.rules}: {result.rules_title}"
+    rules = joined(result.rules, named("ruleset", result.rules), joint=": ")
     return doc.Document(
         title=f"{result.name} · {result.run}",
         kind=label("am.title"),

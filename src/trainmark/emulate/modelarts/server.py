@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from trainmark import extras
+from trainmark.agent import private
 from trainmark.emulate.modelarts import store_service
 from trainmark.emulate.modelarts.answers import Answer, ApiError, of_json
 from trainmark.emulate.modelarts.faults import Dice, Faults
@@ -25,6 +26,8 @@ from trainmark.emulate.modelarts.objects import Objects, StoreError
 from trainmark.emulate.modelarts.signatures import Refused, Signed, of_gateway, of_store
 from trainmark.emulate.modelarts.store_service import StoreService
 from trainmark.emulate.modelarts.training_service import TrainingService
+from trainmark.errors import UserError
+from trainmark.store.files import decode, write_json
 
 CREDENTIALS = "credentials.json"
 _MOST_BODY = 5 << 30
@@ -52,7 +55,10 @@ class Emulator:
         extras.need("modelarts", "`trainmark emulate modelarts`", "huaweicloudsdkmodelarts")
         options = options or Options()
         folder = folder.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            private.keep_folder(str(folder))  # programs are run from there
+        except OSError as error:
+            raise UserError(f"--dir {folder}: cannot be used: {error.strerror}") from None
         self.folder, self.keys = folder, _keys(folder / CREDENTIALS)
         self.objects = Objects(folder / "objects")
         self.jobs = Jobs(
@@ -198,8 +204,7 @@ def _failed(status: int, api: bool) -> Answer:
 def _keys(path: Path) -> Keys:
     """Those of earlier times, or new ones. Only this account can read the file."""
     with contextlib.suppress(FileNotFoundError):
-        return msgspec.json.decode(path.read_bytes(), type=Keys)
+        return decode(path, Keys)
     made = Keys("EMU" + secrets.token_hex(8).upper(), secrets.token_urlsafe(30))
-    path.touch(0o600, exist_ok=False)
-    path.write_bytes(msgspec.json.encode(made))
+    write_json(path, made, mode=private.FILE)
     return made

@@ -23,7 +23,7 @@ from trainmark.web.api.job_routes import JobName
 from trainmark.web.pages import phases, view
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import database, endpoints, files, job_plans, jobs, runs, search, timeline
+from trainmark.web.service import database, endpoints, files, job_plans, jobs, runs, search, sites, timeline
 from trainmark.web.service.records import Job, JobDetail
 
 TABS = ("overview", "console", "metrics", "endpoints", "files", "plan", "events")
@@ -41,19 +41,30 @@ def in_words(request: Asked, job: Job) -> Job:
     return jobs.in_language(job, view.language_of(request))
 
 
-def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, before: int | None) -> dict[str, Any]:
+def _listed(
+    request: Asked, server: Server, mine: bool, state: str, text: str, site: str, before: int | None
+) -> dict[str, Any]:
     wanted = JobState(state) if state in list(JobState) else None
     with database.reading(server.engine) as connection:
         found = jobs.listed(
-            connection, asker_of(request), mine=mine, state=wanted, text=text or None, before=before, limit=_PAGE
+            connection,
+            asker_of(request),
+            mine=mine,
+            state=wanted,
+            text=text or None,
+            site=site or None,
+            before=before,
+            limit=_PAGE,
         )
-    query = {"mine": "true" if mine else "", "state": wanted or "", "text": text}
+    query = {"mine": "true" if mine else "", "state": wanted or "", "text": text, "site": site}
     kept = {name: value for name, value in query.items() if value}
     return {
         "jobs": [in_words(request, one) for one in found],
         "mine": mine,
         "state": wanted or "",
         "text": text,
+        "site": site,
+        "sites": sites.names(server.home),
         "before": before,
         "query": urlencode({**kept, **({"before": before} if before else {})}),
         "all_query": urlencode({name: value for name, value in kept.items() if name != "mine"}),
@@ -66,19 +77,32 @@ def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, b
 
 @get("/jobs", **rules(Access.READ))
 def jobs_page(
-    request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
+    request: Asked,
+    server: Server,
+    mine: bool = False,
+    in_state: State = "",
+    text: Text = "",
+    site: Text = "",
+    before: Before = None,
 ) -> Response[Any]:
     """All jobs that one may see."""
-    values = _listed(request, server, mine, in_state, text, before)
+    values = _listed(request, server, mine, in_state, text, site, before)
     return view.render(request, server, "jobs.html", active="jobs", **values)
 
 
 @get("/parts/jobs", **rules(Access.READ))
 def jobs_part(
-    request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
+    request: Asked,
+    server: Server,
+    mine: bool = False,
+    in_state: State = "",
+    text: Text = "",
+    site: Text = "",
+    before: Before = None,
 ) -> Response[Any]:
     """The table of jobs."""
-    return view.render(request, server, "jobs_part.html", **_listed(request, server, mine, in_state, text, before))
+    values = _listed(request, server, mine, in_state, text, site, before)
+    return view.render(request, server, "jobs_part.html", **values)
 
 
 # One job.

@@ -28,7 +28,7 @@ from trainmark.web.pages import view
 from trainmark.web.pages.job_pages import Before, State, Text
 from trainmark.web.pages.way_in import Asked
 from trainmark.web.server import Server
-from trainmark.web.service import board, runs, verdicts
+from trainmark.web.service import board, runs, sites, verdicts
 from trainmark.web.service.errors import NotFound
 
 _PAGE = 50
@@ -47,18 +47,21 @@ def _shown(request: Asked, document: doc.Document) -> dict[str, Any]:
     return {"body": view.safe(body), "texts": view.safe(texts)}
 
 
-def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, before: int | None) -> dict[str, Any]:
+def _listed(
+    request: Asked, server: Server, mine: bool, state: str, text: str, site: str, before: int | None
+) -> dict[str, Any]:
     wanted = JobState(state) if state in list(JobState) else None
-    found = runs.listed(
-        server, asker_of(request), mine=mine, state=wanted, text=text or None, before=before, limit=_PAGE
-    )
-    kept = {"mine": "true" if mine else "", "state": str(wanted or ""), "text": text}
+    filters = {"mine": mine, "state": wanted, "text": text or None, "site": site or None, "before": before}
+    found = runs.listed(server, asker_of(request), **filters, limit=_PAGE)  # type: ignore[arg-type]
+    kept = {"mine": "true" if mine else "", "state": str(wanted or ""), "text": text, "site": site}
     kept = {name: value for name, value in kept.items() if value}
     return {
         "runs": found,
         "mine": mine,
         "state": wanted or "",
         "text": text,
+        "site": site,
+        "sites": sites.names(server.home),
         "before": before,
         "states": [str(one) for one in JobState if one.ended],
         "all_query": urlencode({name: value for name, value in kept.items() if name != "mine"}),
@@ -69,10 +72,16 @@ def _listed(request: Asked, server: Server, mine: bool, state: str, text: str, b
 
 @get("/results", **rules(Access.READ))
 def results_page(
-    request: Asked, server: Server, mine: bool = False, in_state: State = "", text: Text = "", before: Before = None
+    request: Asked,
+    server: Server,
+    mine: bool = False,
+    in_state: State = "",
+    text: Text = "",
+    site: Text = "",
+    before: Before = None,
 ) -> Response[Any]:
     """Runs that one may see."""
-    values = _listed(request, server, mine, in_state, text, before)
+    values = _listed(request, server, mine, in_state, text, site, before)
     return view.render(request, server, "results.html", active="results", **values)
 
 

@@ -15,6 +15,7 @@ from trainmark.report import build
 from trainmark.spec.states import JobState
 from trainmark.store.rundir import RunDir
 from trainmark.trust import leaderboard
+from trainmark.trust.board_entry import of_run
 from trainmark.trust.leaderboard import Row
 from trainmark.web.server import Server
 from trainmark.web.service import database, jobs
@@ -85,7 +86,8 @@ def _of_run(server: Server, job: RowMapping) -> list[Row]:
         cases = build.build(run).cases
     except UserError:
         return []  # removed, or its report says what is wrong with it
-    made = [leaderboard.row_of(case, manifest, bundle=job["id"], maker=job["owner"]) for case in cases]
+    about = of_run(manifest, job["id"], job["owner"])
+    made = [leaderboard.row_of(case, manifest, about) for case in cases]
     return [row for row in made if row is not None]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -167,9 +168,15 @@ def _told(site: Site) -> tuple[str, int | None]:
     return (found.device, found.count) if found else ("", None)
 
 
+@cache
+def _here() -> tuple[str, int] | None:
+    """Looked for once: every page asks, and looking through all vendors takes longer than the rest of it."""
+    return accelerators_here()
+
+
 def device_here(rules: Rules) -> tuple[str, int]:
     """What this machine's slots are: its accelerators, else its cores."""
-    found = accelerators_here()
+    found = _here()
     device, count = found or ("cpu", len(os.sched_getaffinity(0)))
     return device, rules.of(LOCAL).slots or count
 
