@@ -36,7 +36,7 @@ PAGES: dict[str, list[list[str]]] = {
     "accept": [
         [
             *("accept", "--site", str(LAB / "site.yaml"), "--one-at-a-time", "--case", _MNIST, "--preset", "smoke"),
-            *("--seconds", "2", "--no-links", "--time", "4m", "-o", "PAGE"),
+            *("--seconds", "2", "--time", "4m", "-o", "PAGE"),
         ]
     ],
 }

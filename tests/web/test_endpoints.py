@@ -203,6 +203,7 @@ with SummaryWriter(os.path.expanduser("~/tensorboard/" + os.environ["DLWS_JOB_ID
     for step in range(20):
         writer.add_scalar("falling/loss", 1 / (step + 1), step)
 END
+echo written
 sleep 600
 """
 
@@ -227,6 +228,8 @@ def test_in_a_browser(browser: Any, served: tuple[str, str]) -> None:  # noqa: F
     page.wait_for_selector("[data-endpoint=enter][data-name=jupyter]")
     seen.check()
 
+    # TensorBoard's page asks for nothing new by itself: it is opened when there is something to see.
+    until(lambda: "written" in page.request.get(f"{address}/api/v1/jobs/{job}/logs").text(), 120.0)
     board = open_tab(page, "tensorboard")
     board.wait_for_selector("text=falling", timeout=90_000)
     assert "ticket" not in board.url
