@@ -46,7 +46,7 @@ def test_the_agent_makes_addresses_of_names_that_a_framework_does_not_take(monke
             raise socket.gaierror(-2, "Name or service not known")
         return [(socket.AF_INET, 1, 6, "", (known[name], 0))]
 
-    monkeypatch.setattr(placeholders.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     assert placeholders.fill("%ADDRESS:n1%:%PORT0%", "/d", [5000]) == "10.0.0.7:5000"
     assert placeholders.fill("%ADDRESS:127.0.0.1%", "/d", []) == "127.0.0.1"
     assert placeholders.fill("%ADDRESS:nobody%", "/d", []) == "nobody"
