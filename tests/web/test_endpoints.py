@@ -152,6 +152,18 @@ def test_a_ticket_is_used_once_and_only_where_it_was_made_for(admin: Person, ser
     assert endpoints.passed(server, label, made[0]) is None
 
 
+def test_what_a_token_opened_ends_with_the_token(admin: Person, server: Server) -> None:
+    job, token = submit(admin, command="sleep 60"), admin.token("read", "submit")
+    asked = {"authorization": f"Bearer {token}"}
+    answer = admin.client.post(f"/api/v1/jobs/{job}/endpoints/jupyter/enter", headers=asked)
+    label, ticket = re.findall(r"//(\w+)\.|ticket=([\w-]+)", answer.json()["url"])
+    made = endpoints.use_ticket(server, label[0], ticket[1])
+    assert made is not None and endpoints.passed(server, label[0], made[0]) is not None
+    (own,) = admin.ask("GET", "/tokens", status=200).json()
+    admin.ask("DELETE", f"/tokens/{own['id']}", status=204)
+    assert endpoints.passed(server, label[0], made[0]) is None
+
+
 def test_a_right_that_is_taken_back_ends_what_was_opened(
     admin: Person, person: Callable[..., Person], server: Server
 ) -> None:

@@ -126,10 +126,6 @@ class Boards:
         if found is not None:
             found.close()
 
-    def running(self, job: str) -> bool:
-        found = self._boards.get(job)
-        return found is not None and found.alive
-
     def tidy(self) -> None:
         with self._lock:
             for job, one in list(self._boards.items()):

@@ -178,7 +178,7 @@ def of_token(connection: Connection, token: str) -> tuple[Principal | None, bool
     found = connection.execute(select(tokens).where(tokens.c.hash == hash_of(token))).first()
     if found is None or found.expires < now:
         return None, False
-    asker = _principal(connection, found.user_id, frozenset(found.scopes.split()))
+    asker = _principal(connection, found.user_id, frozenset(found.scopes.split()), token=found.hash)
     return asker, now - (found.used or 0.0) > _SEEN_SECONDS
 
 
@@ -196,24 +196,31 @@ def _token(row: Row[tuple[object, ...]]) -> Token:
 
 
 def _principal(
-    connection: Connection, user: int, scopes: frozenset[str], csrf: str | None = None, session: str | None = None
+    connection: Connection,
+    user: int,
+    scopes: frozenset[str],
+    csrf: str | None = None,
+    session: str | None = None,
+    token: str | None = None,
 ) -> Principal | None:
     """A user who was disabled is nobody, whatever they hold; a role that was taken away takes its scopes along."""
     found = connection.execute(select(users).where(users.c.id == user)).first()
     if found is None or found.disabled:
         return None
     groups = frozenset(connection.execute(select(members.c.group_id).where(members.c.user_id == user)).scalars())
-    return Principal(found.id, found.name, found.role, groups, scopes & _OF_ROLE[found.role], csrf, session)
+    return Principal(found.id, found.name, found.role, groups, scopes & _OF_ROLE[found.role], csrf, session, token)
 
 
-def still(connection: Connection, user: int, session: str, scopes: frozenset[str]) -> Principal | None:
-    """Who was let in somewhere by this user, in this session (empty: by a token); None when either has ended."""
-    if session:
-        found = connection.execute(select(sessions).where(sessions.c.hash == session)).first()
-        now = time.time()
-        if found is None or found.expires < now or now - found.seen > IDLE_SECONDS:
-            return None
-    return _principal(connection, user, scopes)
+def still(connection: Connection, user: int, hashed: str, scopes: frozenset[str]) -> Principal | None:
+    """Who was let in somewhere as this user, by the session or the token of this hash; None when that has ended."""
+    now = time.time()
+    session = connection.execute(select(sessions).where(sessions.c.hash == hashed)).first()
+    token = connection.execute(select(tokens.c.expires).where(tokens.c.hash == hashed)).first()
+    if session is not None:
+        lasts = session.expires >= now and now - session.seen <= IDLE_SECONDS
+    else:
+        lasts = token is not None and token.expires >= now
+    return _principal(connection, user, scopes) if lasts else None
 
 
 def _name(connection: Connection, user: int) -> str:

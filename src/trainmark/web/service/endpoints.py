@@ -60,7 +60,6 @@ class Passed(msgspec.Struct, frozen=True):
     label: str
     name: str
     job: str
-    user: str
 
 
 # By the API.
@@ -113,7 +112,8 @@ def enter(server: Server, asker: Principal, name: str, endpoint: str, at: str, a
         _stored(server, row, endpoint)
     label = _label(server, row, endpoint)
     made, hashed = credentials.new_secret()
-    values = {"label": label, "user_id": asker.id, "session": asker.session or "", "scopes": " ".join(asker.scopes)}
+    came_by = asker.session or asker.token or ""
+    values = {"label": label, "user_id": asker.id, "session": came_by, "scopes": " ".join(asker.scopes)}
     with database.writing(server.engine) as connection:
         connection.execute(delete(passes).where(passes.c.expires < time.time()))
         expires = time.time() + TICKET_SECONDS
@@ -148,8 +148,8 @@ def use_ticket(server: Server, label: str, ticket: str) -> tuple[str, str] | Non
 
 
 def passed(server: Server, label: str, cookie: str) -> Passed | None:
-    """Whether this cookie lets somebody use this address, now: the user, the session in which it was opened, and the
-    right to see the job may have ended since."""
+    """Whether this cookie lets somebody use this address, now: the user, the session or token by which it was opened,
+    and the right to see the job may have ended since."""
     hashed = credentials.hash_of(cookie)
     with database.reading(server.engine) as connection:
         asked = select(passes, endpoints.c.name, endpoints.c.job_number, job_table.c.id.label("job"))
@@ -166,12 +166,7 @@ def passed(server: Server, label: str, cookie: str) -> Passed | None:
             _check_may(asker, row, found.name)
         except UserError:
             return None
-    return Passed(label, found.name, found.job, asker.name)
-
-
-def known(server: Server, label: str) -> bool:
-    with database.reading(server.engine) as connection:
-        return connection.execute(select(endpoints.c.label).where(endpoints.c.label == label)).first() is not None
+    return Passed(label, found.name, found.job)
 
 
 def connect(server: Server, one: Passed) -> socket.socket:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from trainmark.automl.experiment.config import Experiment
 
 COMMAND, WORK = "command.sh", "work"
-# The experiment that comes with trainmark.
 _CASE = re.compile(r"[A-Za-z0-9._@=,:+-]{1,400}")
 # Keys of a suite that name no file and no program.
 _SUITE_KEYS = (

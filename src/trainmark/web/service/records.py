@@ -40,7 +40,9 @@ class Principal(msgspec.Struct, frozen=True):
     scopes: frozenset[str]
     # None: by a token, which no browser sends by itself.
     csrf: str | None = None
+    # The hash of the session, or of the token.
     session: str | None = None
+    token: str | None = None
 
     @property
     def is_admin(self) -> bool:

@@ -222,7 +222,7 @@ passes = Table(
     Column("hash", String(64), primary_key=True),
     Column("label", ForeignKey("endpoints.label", ondelete="CASCADE"), nullable=False),
     Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
-    # The hash of the session it was made in, with which it ends, and what its owner might do then.
+    # The hash of the session or the token that it was made by, with which it ends, and what its owner might do then.
     Column("session", String(64), nullable=False),
     Column("scopes", Text, nullable=False),
     Column("ticket", Boolean, nullable=False),
