@@ -6,10 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 pytest.importorskip("litestar")
@@ -19,7 +22,7 @@ from tests.web.test_browser import Seen, browser, served, set_password, state_is
 from tests.web.test_jobs import submit, until
 from trainmark.errors import UserError
 from trainmark.i18n import words
-from trainmark.web.proxy import front, headers
+from trainmark.web.proxy import front, headers, http
 from trainmark.web.server import Server
 from trainmark.web.service import endpoints, gates, ssh_keys
 
@@ -74,9 +77,41 @@ def test_our_cookie_stays_here_and_others_stay_on_their_host() -> None:
     told = headers.to_job(sent, "trainmark-endpoint", {"authorization": "token t"})
     assert told == [(b"cookie", b"a=1; b=2"), (b"host", b"h"), (b"authorization", b"token t")]
     answers = [b"x=1; Path=/", b"x=1; Domain=jobs.localhost", b"trainmark-endpoint=mine; Path=/"]
-    kept = headers.to_browser([(b"Set-Cookie", one) for one in answers], "trainmark-endpoint")
+    answered = [(b"Set-Cookie", one) for one in answers] + [(b"Clear-Site-Data", b'"cookies"')]
+    kept = headers.to_browser(answered, "trainmark-endpoint")
     assert [value for name, value in kept if name == b"set-cookie"] == [answers[0]]
     assert (b"cross-origin-resource-policy", b"same-origin") in kept
+    assert b"clear-site-data" not in dict(kept)
+
+
+def test_a_program_that_is_slow_to_answer_takes_no_thread_from_the_rest(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = threading.Semaphore(0), threading.Event()
+
+    def connect(*_: Any) -> Any:
+        begun.release()
+        over.wait(10.0)
+        raise UserError("it never came")
+
+    monkeypatch.setattr(endpoints, "connect", connect)
+
+    pools = http.Pools(server)
+
+    async def many() -> None:
+        threads = anyio.to_thread.current_default_thread_limiter()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(50):
+                tasks.start_soon(one)
+            assert await anyio.to_thread.run_sync(begun.acquire, True, 5.0)
+            assert threads.borrowed_tokens == 0
+            over.set()
+
+    async def one() -> None:
+        with pytest.raises(http.NotReached, match="never came"):
+            await pools.dial(endpoints.Passed("label", "jupyter", "job"))
+
+    anyio.run(many)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,6 +28,10 @@ from trainmark.web.service.rules import Idle, Rules, SiteRules, load_rules
         ({"ranks": {"0": {"cpu": 1.0}}, "devices": [{"utilisation": 0.0}, {"utilisation": 0.01}]}, False),
         ({"ranks": {"0": {"cpu": 0.0}}, "devices": [{"utilisation": 0.0}, {"utilisation": 0.5}]}, True),
         ({"ranks": {"0": {"cpu": 1.0}}, "devices": [{"utilisation": None}]}, False),
+        # A job's account may have written anything; nobody is stopped for what cannot be read.
+        ({"devices": ["x"]}, True),
+        ({"devices": [{"index": [], "utilisation": "much"}]}, True),
+        ({"ranks": [1]}, True),
     ],
 )
 def test_what_counts_as_use(sample: dict[str, Any], busy: bool) -> None:
@@ -56,6 +61,24 @@ def test_the_time_without_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) ->
     assert watch.seconds("a", run, 1200.0) == 80
     watch.keep([])
     assert watch.seconds("a", run, 1300.0) == 0, "a job that was forgotten is new"
+
+
+def test_what_a_job_wrote_before_is_not_read_and_the_queue_waits_for_no_more_than_a_little(
+    measured: Callable[..., tuple[str, RunDir]], admin: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, run = measured(admin, "one")
+    attempt, read = samples.end(run)
+    assert read and samples.following(run, attempt, read) == (attempt, [])
+    asked: list[str] = []
+
+    def following(_run: RunDir, attempt: str, _seen: dict[int, int]) -> tuple[str, list[dict[str, Any]]]:
+        asked.append(attempt)
+        return attempt, [{"sample": {"ranks": {"0": {"cpu": 1.0}}}}]
+
+    monkeypatch.setattr(samples, "following", following)
+    watch = IdleWatch()
+    assert watch.seconds("a", run, 1000.0) == 0 and asked == []
+    assert watch.seconds("a", run, 1060.0) == 0 and len(asked) < 100, "it writes faster than anybody reads"
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import socket
 import ssl
@@ -82,6 +83,7 @@ class Hook:
     def __init__(self) -> None:
         self.calls: list[tuple[dict[str, str], bytes]] = []
         self.answers: list[int] = []
+        self.endless = False
         hook = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -91,6 +93,9 @@ class Hook:
                 self.send_response(hook.answers.pop(0) if hook.answers else 204)
                 self.send_header("location", "/elsewhere")
                 self.end_headers()
+                with contextlib.suppress(OSError):
+                    while hook.endless:
+                        self.wfile.write(b"and on ")
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -221,6 +226,13 @@ def test_a_name_that_leads_into_the_inner_network_is_not_called(hook: Hook) -> N
     with pytest.raises(Exception, match="inner network"):
         couriers.call_webhook(rules, f"{hook.origin}/", b"key", {"delivery": 1})
     assert hook.calls == []
+
+
+def test_an_answer_without_an_end_keeps_nobody_waiting(hook: Hook) -> None:
+    hook.answers, hook.endless = [200], True
+    rules = NoticeRules(webhooks=[hook.origin], private_webhooks=True)
+    couriers.call_webhook(rules, f"{hook.origin}/", b"key", {"delivery": 1})
+    assert len(hook.calls) == 1
 
 
 def test_a_page_is_told_once_and_nobody_else(admin: Person, person: Callable[..., Person], server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 
@@ -44,6 +45,20 @@ def test_a_run_is_held_against_the_baseline_else_against_the_one_before(admin: P
     assert admin.ask("GET", f"/runs/{first}/verdict", status=200).json()["job"] is None
     assert "disabled>Baseline" in look(admin, f"/results/{first}")
     assert look(admin, "/").count("data-verdict=") == 2
+
+
+def test_a_baseline_that_one_may_not_see_or_that_was_removed_is_no_error(
+    admin: Person, person: Callable[..., Person], measured: Measured
+) -> None:
+    (first, run), (shown, _) = measured(admin, "night"), measured(admin, "night")
+    admin.ask("PUT", f"/runs/{first}/baseline", status=200)
+    admin.ask("PATCH", f"/jobs/{shown}", json={"visibility": "all"}, status=200)
+    bob = person("bob")
+    assert bob.ask("GET", f"/runs/{shown}/verdict", status=200).json()["job"] is None
+    assert first not in look(bob, "/")
+    shutil.rmtree(run.path)
+    found = admin.ask("GET", f"/runs/{shown}/verdict", status=200).json()
+    assert (found["job"], found["word"]) == (first, None)
 
 
 def test_only_the_owner_of_a_run_that_succeeded_makes_it_a_baseline(
@@ -116,10 +131,12 @@ def test_one_host_over_time(admin: Person, measured: Measured, monkeypatch: pyte
 
 
 def test_devices_are_read_from_the_newest_sample() -> None:
-    sample = {"t": 1, "cpu": 0.5, "mem_used": 7, "devices": [{"index": 2, "temperature_c": 61, "power_w": 250.5}, "x"]}
+    devices = [{"index": 2, "temperature_c": 61, "power_w": 250.5}, "x", {"index": "x", "power_w": "much"}]
+    sample = {"t": 1, "cpu": 0.5, "mem_used": 7, "devices": devices}
     found = host_history._reading(9.0, sample)
     assert (found.cpu, found.memory_used, found.power) == (0.5, 7.0, None)
-    assert found.devices == [host_history.DeviceReading(2, None, None, 61.0, 250.5)]
+    unknown = host_history.DeviceReading(2, None, None, None, None)
+    assert found.devices == [host_history.DeviceReading(2, None, None, 61.0, 250.5), unknown]
 
 
 def test_acceptance_of_a_site_is_a_job_whose_verdict_is_shown(

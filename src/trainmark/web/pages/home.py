@@ -34,7 +34,7 @@ def _now(request: Asked, server: Server) -> dict[str, Any]:
         "running": [in_words(request, job) for job in running],
         "waiting": [in_words(request, job) for job in waiting],
         "ended": [in_words(request, job) for job in ended[:_MOST_ENDED]],
-        "against": verdicts.against(server, ended),
+        "against": verdicts.against(server, asker, ended),
         "progress": runs.progress(server, asker),
         **_hosts(request, server),
         "fresh": not newest,

@@ -82,7 +82,7 @@ class Front:
         async def still() -> bool:
             return await self._passed(scope, label) is not None
 
-        await forward_websocket(self._server, found, self._cookie, scope, receive, send, still)
+        await forward_websocket(self._pools, found, self._cookie, scope, receive, send, still)
 
     async def _passed(self, scope: Any, label: str) -> Passed | None:
         cookie = cookie_of(header(scope, b"cookie"), self._cookie)

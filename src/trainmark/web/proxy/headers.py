@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
 
 Headers = list[tuple[bytes, bytes]]
-# Of one connection only; and what tells of proxies, which is for nobody but us to say.
+# Of one connection only; what tells of proxies, which is for nobody but us to say; and what would end sessions of
+# other hosts of the domain.
 _OF_CONNECTION = {
     *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"),
     *(b"trailer", b"transfer-encoding", b"upgrade", b"expect", b"forwarded", b"alt-svc"),
-    b"date",
+    *(b"date", b"clear-site-data"),
     *(b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-port", b"x-real-ip"),
 }
 _WEBSOCKET = b"sec-websocket-"

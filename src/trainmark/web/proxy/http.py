@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -22,6 +23,9 @@ from trainmark.web.service.endpoints import Passed
 # To one endpoint at a time, and how long one that nobody uses is kept.
 _CONNECTIONS, _KEPT, _KEPT_SECONDS = 64, 8, 10.0
 _MOST_POOLS = 64
+# Connections that are made at a time, in threads of their own: to a program that starts it takes a minute, in which the
+# rest of the server goes on.
+_DIALS = 32
 _TIMEOUTS = {"connect": 120.0, "pool": 120.0, "read": None, "write": 60.0}
 
 _ANSWER = {
@@ -40,8 +44,8 @@ class NotReached(Exception):
 class _Dial(httpcore.AsyncNetworkBackend):
     """Connections through the gate of a job, instead of to an address."""
 
-    def __init__(self, server: Server, to: Passed) -> None:
-        self._server, self._to = server, to
+    def __init__(self, dial: Callable[[], Awaitable[socket.socket]]) -> None:
+        self._dial = dial
 
     async def connect_tcp(
         self,
@@ -52,7 +56,7 @@ class _Dial(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         del host, port, timeout, local_address, socket_options
-        return _Stream(SocketStream(await dial(self._server, self._to)))
+        return _Stream(SocketStream(await self._dial()))
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
@@ -83,19 +87,19 @@ class _Stream(httpcore.AsyncNetworkStream):
         return self._inner.readable() if info == "is_readable" else None
 
 
-async def dial(server: Server, to: Passed) -> socket.socket:
-    try:
-        return await anyio.to_thread.run_sync(endpoints.connect, server, to, abandon_on_cancel=False)
-    except UserError as error:
-        raise NotReached(str(error)) from None
-
-
 class Pools:
     """Connections that are used again, by endpoint."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self._pools: dict[str, httpcore.AsyncConnectionPool] = {}
+        self._dials = anyio.CapacityLimiter(_DIALS)
+
+    async def dial(self, to: Passed) -> socket.socket:
+        try:
+            return await anyio.to_thread.run_sync(endpoints.connect, self.server, to, limiter=self._dials)
+        except UserError as error:
+            raise NotReached(str(error)) from None
 
     def of(self, to: Passed) -> httpcore.AsyncConnectionPool:
         found = self._pools.pop(to.label, None)
@@ -104,7 +108,7 @@ class Pools:
                 max_connections=_CONNECTIONS,
                 max_keepalive_connections=_KEPT,
                 keepalive_expiry=_KEPT_SECONDS,
-                network_backend=_Dial(self.server, to),
+                network_backend=_Dial(partial(self.dial, to)),
             )
         self._pools[to.label] = found
         while len(self._pools) > _MOST_POOLS:

@@ -14,8 +14,7 @@ from websockets.typing import Origin, Subprotocol
 
 from trainmark.errors import UserError
 from trainmark.web.proxy import headers
-from trainmark.web.proxy.http import NotReached, dial
-from trainmark.web.server import Server
+from trainmark.web.proxy.http import NotReached, Pools
 from trainmark.web.service import endpoints
 from trainmark.web.service.endpoints import Passed
 
@@ -28,7 +27,7 @@ _OWN = (b"host", b"origin", b"user-agent")
 
 
 async def forward_websocket(
-    server: Server,
+    pools: Pools,
     to: Passed,
     cookie: str,
     scope: Any,
@@ -38,7 +37,7 @@ async def forward_websocket(
 ) -> None:
     await receive()  # that it wants to connect
     try:
-        job = await _connect(server, to, cookie, scope)
+        job = await _connect(pools, to, cookie, scope)
     except (NotReached, UserError, InvalidHandshake, ConnectionClosed, OSError, TimeoutError):
         await send({"type": "websocket.close", "code": _NOT_REACHED, "reason": ""})
         return
@@ -65,13 +64,13 @@ async def forward_websocket(
     await _close(send, code)
 
 
-async def _connect(server: Server, to: Passed, cookie: str, scope: Any) -> ClientConnection:
-    more = await anyio.to_thread.run_sync(endpoints.credentials_for, server, to)
+async def _connect(pools: Pools, to: Passed, cookie: str, scope: Any) -> ClientConnection:
+    more = await anyio.to_thread.run_sync(endpoints.credentials_for, pools.server, to)
     given = {name: value.decode("latin-1") for name, value in scope["headers"] if name in (b"host", b"origin")}
     sent = [one for one in headers.to_job(scope["headers"], cookie, more) if one[0] not in _OWN]
     target = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
     query = scope["query_string"].decode("latin-1")
-    raw = await dial(server, to)
+    raw = await pools.dial(to)
     raw.setblocking(False)
     try:
         return await connect(

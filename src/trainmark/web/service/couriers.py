@@ -192,11 +192,13 @@ def call_webhook(rules: NoticeRules, url: str, key: bytes, content: dict[str, An
     timeouts = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _SECONDS)}
     with httpcore.ConnectionPool(ssl_context=context, network_backend=_Checked(rules)) as pool:
         try:
-            answer = pool.request("POST", url, headers=headers, content=body, extensions=timeouts)
+            # What is answered besides is not read: it may have no end.
+            with pool.stream("POST", url, headers=headers, content=body, extensions=timeouts) as answer:
+                status = answer.status
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
             raise SiteError(f"webhook: {error or type(error).__name__}") from None
-    if not 200 <= answer.status < 300:
-        raise SiteError(f"webhook: answered with status {answer.status}")
+    if not 200 <= status < 300:
+        raise SiteError(f"webhook: answered with status {status}")
 
 
 def signature(key: bytes, at: str, body: bytes) -> str:

@@ -73,9 +73,12 @@ def readings() -> dict[str, Reading]:
             continue
         for file in node_files(attempt, SAMPLES) if attempt is not None else []:
             host = file.parent.name.rpartition("_noderank")[0]
-            sample = _last(file)
+            try:
+                sample, at = _last(file), file.stat().st_mtime
+            except OSError:
+                continue  # the run is being removed
             if sample is not None:
-                found[host] = _reading(file.stat().st_mtime, sample)
+                found[host] = _reading(at, sample)
     return found
 
 
@@ -91,7 +94,7 @@ def _reading(at: float, sample: Mapping[str, Any]) -> Reading:
     listed = sample.get("devices")
     devices = [
         DeviceReading(
-            int(one.get("index", place)),
+            index if isinstance(index := one.get("index"), int) else place,
             *(_number(one.get(name)) for name in ("utilisation", "memory_used", "temperature_c", "power_w")),
         )
         for place, one in enumerate(listed if isinstance(listed, list) else [])

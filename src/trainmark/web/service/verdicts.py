@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import select
 
 from trainmark import api
 from trainmark.api_objects import Run
@@ -60,10 +59,11 @@ def is_baseline(run: RunDir) -> bool:
     return any(one.run == run.id for one in baselines.read(run.path.parent))
 
 
-def against(server: Server, ended: Sequence[Job]) -> dict[str, Against]:
-    """Of benchmarks that succeeded, by job. `ended`: newest first, with those that they may be held against."""
+def against(server: Server, asker: Principal, ended: Sequence[Job]) -> dict[str, Against]:
+    """Of benchmarks that succeeded, by job. `ended`: newest first, with those that they may be held against. A baseline
+    that the asker may not see is none to them."""
     good = [job for job in ended if job.kind == "benchmark" and job.state == JobState.SUCCEEDED and job.run]
-    asked = select(table.c.id, table.c.run, table.c.owner_id).where(table.c.run.is_not(None))
+    asked = jobs.visible(asker).with_only_columns(table.c.id, table.c.run, table.c.owner_id)
     with database.reading(server.engine) as connection:
         own = asked.where(table.c.id.in_([job.id for job in good]))
         folders = {row.id: server.home.runs(row.owner_id) for row in connection.execute(own)}
@@ -99,14 +99,14 @@ def verdict(server: Server, asker: Principal, name: str) -> Judged:
     with database.reading(server.engine) as connection:
         own = jobs.record(runs.find(connection, asker, name))
         before = jobs.listed(connection, asker, owner=own.owner, text=own.name, before=own.number, limit=_LOOKED_AT)
-    found = against(server, [own, *before]).get(own.id)
+    found = against(server, asker, [own, *before]).get(own.id)
     if found is None:
         return Judged(None, False, None, None)
-    sides = [Run(runs.folder(server, asker, one)) for one in (found.job, own.id)]
     try:
+        sides = [Run(runs.folder(server, asker, one)) for one in (found.job, own.id)]
         (made,) = api.compare(*sides).record
     except UserError:
-        return Judged(found.job, found.baseline, None, None)  # they have nothing in common
+        return Judged(found.job, found.baseline, None, None)  # they have nothing in common, or one was removed
     overall = made.overall
     return Judged(found.job, found.baseline, overall.word, overall.verdict.ratio if overall.verdict else None)
 
