@@ -19,11 +19,9 @@ from trainmark.spec.site import Site
 from trainmark.spec.workload import Deadlines
 from trainmark.spec.yamlfile import Location
 from trainmark.store import events
-from trainmark.store.rundir import LEASE, STATUS, node_dir, rank_log
+from trainmark.store.rundir import LEASE, node_dir, rank_log
 
 PATIENCE = 60.0
-# How long an agent that runs may take to show itself, where its launcher brings that here at all.
-_SIGN_SECONDS = 15.0
 
 
 def case_plan(argv: tuple[str, ...], hosts: list[str], case: str = "thing:none:cpu:1:1:1") -> CasePlan:
@@ -63,14 +61,11 @@ class LauncherContract:
         )
 
     def begun(self, launcher: Launcher, job: StartedAttempt) -> None:
-        """Returns when it runs; a scheduler may let it wait. An agent that has not begun to listen cannot obey."""
+        """Returns when it runs; a scheduler may let it wait."""
         deadline = time.monotonic() + PATIENCE
         while (state := launcher.poll([job], 0.5)[job.handle].state) == "PENDING" and time.monotonic() < deadline:
             pass
         assert state == "RUNNING"
-        deadline = time.monotonic() + _SIGN_SECONDS
-        while not list(job.attempt_dir.glob(f"*/{STATUS}")) and time.monotonic() < deadline:
-            launcher.poll([job], 0.2)
 
     def wait(self, launcher: Launcher, job: StartedAttempt) -> Ended:
         deadline = time.monotonic() + PATIENCE
@@ -125,6 +120,12 @@ class LauncherContract:
         launcher.cancel(job, 1, "a test", "stop")
         ended = self.wait(launcher, job)
         assert ended.state == "CANCELLED" and "a test" in say(ended.reason)
+
+    def test_cancel_right_after_the_start(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
+        """An agent that does not listen yet obeys as soon as it does."""
+        job = launcher.submit(launcher.render(self.spec(run_dir, site, "/bin/sleep", "1000"), site))
+        launcher.cancel(job, 1, "a test", "stop")
+        assert self.wait(launcher, job).state == "CANCELLED"
 
     def test_an_agent_that_is_destroyed_is_lost(self, launcher: Launcher, site: Site, run_dir: Path) -> None:
         spec = self.spec(run_dir, site, "/bin/sleep", "1000")

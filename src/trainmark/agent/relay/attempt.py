@@ -16,7 +16,8 @@ from trainmark.agent.files import FIRST_PART, LAST_PART, read_json
 from trainmark.agent.node_plan import HANDED
 from trainmark.agent.relay import containers
 
-_REPLACED = ("agent.json", "status.json", "facts.json", "config.json")
+_STATUS = "status.json"
+_REPLACED = ("agent.json", _STATUS, "facts.json", "config.json")
 _RESULT = "result.json"
 _AGENT_LOG = "agent.log"
 # Not sent: what the controller wrote itself, and what only the agent needs.
@@ -64,7 +65,10 @@ class WatchedAttempt:
         return not alive
 
     def nudge(self) -> None:
-        """Makes the agent read control.json now instead of in a second."""
+        """Makes the agent read control.json now instead of in a second. One that has not yet told its state does not
+        listen: the signal would end it before it could say why."""
+        if not os.path.exists(self._file(_STATUS)):
+            return
         if self._container:
             containers.signal(self._container, "TERM")
             return

@@ -6,7 +6,6 @@ ends, every process that carries the job's name is killed, as the end of a conta
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from trainmark.emulate.modelarts.objects import Objects
+from trainmark.store.files import write_json
 
 # After SIGTERM, before SIGKILL.
 GRACE_SECONDS = 15.0
@@ -118,8 +118,9 @@ class Worker:
 
     def start(self, start: Start) -> None:
         environment = {**self._environment(start), **self.variables, **(self._algorithm.get("environments") or {})}
+        # Boot files look at it again and again: they see the old one or the new one, never a part.
         table = self._folder / "user" / "config" / "jobstart_hccl.json"
-        table.write_text(json.dumps({"status": "initializing"}))
+        write_json(table, {"status": "initializing"})
         if (self.code / _REQUIREMENTS).is_file():
             environment = self._with_packages(environment)
         if (self.code / _PRESTART).is_file():
@@ -129,9 +130,9 @@ class Worker:
         if start.how == "card":
             # The engine's own start program waits for the table, converts it, and starts the boot file for each card.
             time.sleep(_INITIALIZING_SECONDS)
-            table.write_text(json.dumps(rank_table(self.place)))
+            write_json(table, rank_table(self.place))
             converted = self.mount / "rank_table" / "jobstart_hccl.json"
-            converted.write_text(json.dumps(converted_table(self.place)))
+            write_json(converted, converted_table(self.place))
             for card in range(self.place.cards):
                 own = {"RANK_TABLE_FILE": str(converted), **_card(self.place, card)}
                 self._start([sys.executable, "-u", *boot], {**environment, **own}, log)
@@ -151,7 +152,7 @@ class Worker:
         else:
             self._start(start.command or [sys.executable, "-u", *boot], environment, log)
         time.sleep(_INITIALIZING_SECONDS)
-        table.write_text(json.dumps(rank_table(self.place)))
+        write_json(table, rank_table(self.place))
 
     def _boot(self) -> list[str]:
         if not self._algorithm.get("boot_file"):

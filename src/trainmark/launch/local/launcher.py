@@ -30,7 +30,7 @@ from trainmark.spec.site import Site, options_location
 from trainmark.spec.states import JobState
 from trainmark.spec.yamlfile import Location
 from trainmark.store.files import read_json
-from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT, write_node_plan
+from trainmark.store.rundir import CLAIM, NODE_PLAN, RESULT, STATUS, write_node_plan
 
 _AGENT = Path(trainmark.agent.__file__).with_name("__main__.py")
 
@@ -164,7 +164,9 @@ class LocalLauncher(Launcher):
             if how == "destroy":
                 _destroy(job)
                 return
-            if attempts.command(job.attempt_dir, epoch, how, why):
+            # The order is in a file, which an agent that has just been started reads as soon as it listens; the signal
+            # would end it before.
+            if attempts.command(job.attempt_dir, epoch, how, why) and _listens(job.attempt_dir):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
         except ProcessLookupError:
             pass
@@ -274,6 +276,11 @@ def _handle(pid: int, start_ticks: int | None) -> str:
 
 def _pid(job: StartedAttempt) -> int:
     return int(job.handle.rpartition("/")[2].partition(".")[0])
+
+
+def _listens(attempt_dir: Path) -> bool:
+    """Whether the agent has told its state, which it does when signals no longer end it."""
+    return any((folder / STATUS).exists() for folder in attempts.node_dirs(attempt_dir))
 
 
 def _claim(attempt_dir: Path) -> dict[str, Any] | None:
