@@ -136,6 +136,20 @@ def test_a_second_start_finds_everything(admin: Person, server: Server, address:
     again.engine.dispose()
 
 
+def test_a_database_without_an_encoding(address: str, tmp_path: Path) -> None:
+    """As `initdb` makes it where no locale is set."""
+    with database.connect(address).connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(
+            text("CREATE DATABASE plain ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        )
+    made = open_server(Settings(tmp_path / "home", address.replace("/postgres?", "/plain?")))
+    with database.writing(made.engine) as connection:
+        assert accounts.first_start(connection) is not None
+    job = jobs.submit(made, ADMIN, JobSpec("n", command="echo 训练"), "").job.id
+    assert jobs.detail(made, ADMIN, job).spec.command == "echo 训练"
+    made.engine.dispose()
+
+
 def test_saved_and_restored(admin: Person, server: Server, address: str, tmp_path: Path) -> None:
     """By PostgreSQL's own programs: what was there at one moment is there again, in an empty database."""
     job = admin.ask("POST", "/jobs", json={"name": "kept", "command": "true"}, status=201).json()["job"]["id"]

@@ -33,8 +33,11 @@ def connect(address: str) -> Engine:
         raise UserError(f"--database: found `{url.get_backend_name()}`, allowed is postgresql or sqlite")
     try:
         # One for each thread that answers requests: making one takes longer than most questions.
-        pool: dict[str, Any] = {"pool_size": _THREADS, "max_overflow": 8}
-        engine = create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", **pool)
+        more: dict[str, Any] = {"pool_size": _THREADS, "max_overflow": 8}
+        if url.get_backend_name() == "postgresql":
+            # A database in SQL_ASCII, as `initdb` makes it without a locale, would answer with bytes.
+            more |= {"pool_pre_ping": True, "connect_args": {"client_encoding": "utf8"}}
+        engine = create_engine(url, **more)
     except ImportError as error:
         raise UserError(f"--database: {error}; `pip install 'trainmark[web]'` adds what is needed") from None
     if url.get_backend_name() == "sqlite":

@@ -12,7 +12,7 @@ const TIMES = ["time_limit", "keep_open"];
 const FIELDS = ["name", ...NUMBERS, ...TIMES, "preset", "site", "device", "image", "visibility", "run_on"];
 const CHECKS = ["distributed", "preemptible"];
 // What a benchmark says by its case id, or has no use for.
-const COMMAND_ONLY = ["command", "env", "device", "nodes", "devices", "processes", "image", "distributed", "run_on", "keep_open", "secrets", "mounts", "ports"];
+const COMMAND_ONLY = ["command", "env", "device", "nodes", "devices", "processes", "image", "distributed", "run_on", "keep_open", "secrets", "mounts", "endpoints", "ports"];
 const ONLY = { command: COMMAND_ONLY, benchmark: ["suite", "preset", "seconds", "set"], automl: ["automl"] };
 const kind_of = (one) => (one.command ?? null) !== null ? "command" : (one.automl ?? null) !== null ? "automl" : "benchmark";
 
