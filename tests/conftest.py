@@ -28,6 +28,7 @@ _TOGETHER = {
     "tests/lab/": "lab",
     "tests/slurm/": "slurm",
     "tests/automl/test_experiment.py": "automl",
+    "tests/docs/test_commands.py": "commands",
     "tests/report/test_browser.py": "chromium",
     "tests/api/test_notebook.py": "notebook",
 }

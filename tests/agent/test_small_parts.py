@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from trainmark.agent import ending, files, linux
 from trainmark.agent.contain import cgroup
+from trainmark.agent.workers.programs import Programs
 from trainmark.devices.cpu import node as host
 from trainmark.devices.cpu import rdma
 from trainmark.devices.cpu import tables as host_tables
@@ -148,3 +150,13 @@ def test_energy_counters_are_carried_over_their_end(tmp_path: Path) -> None:
     (tmp_path / "intel-rapl:1" / "energy_uj").write_text("30\n")
     assert (energy.known, energy.read(), energy.read()) == (True, 170, 170)
     assert host.Energy(str(tmp_path / "none")).read() is None
+
+
+def test_a_connection_to_a_program_of_a_job_waits_as_long_as_that_takes(tmp_path: Path) -> None:
+    """It would be cut off while the program computes, and does not read."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        programs = Programs({"ports": [port]}, "key", str(tmp_path / "spool"), {})
+        with programs.connect(f"port-{port}") as made:
+            assert made.gettimeout() is None
+        programs.close()

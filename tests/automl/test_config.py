@@ -25,6 +25,8 @@ MADE = {"rules": "none", "data": "synthetic", "image": {"size": 8, "channels": 1
         ({"policy_options": {"beta": 1}}, "policy_options.beta"),
         ({"start": "alexnet"}, "alexnet: no such start model"),
         ({"start_options": {"colour": 1}}, "start_options.colour"),
+        ({"start": "mine.json", "start_options": {"width": 8}}, "has no options"),
+        ({"init_models": [__file__, __file__], "start_options": {"width": 8}}, "start_options: found beside"),
         ({"hpo": {"space": {"colour": {"low": 0, "high": 1}}}}, "hpo.space.colour: cannot be searched"),
         ({"hpo": {"space": {"dropout": {"low": 0.5, "high": 0.1}}}}, "low (0.5) is above high (0.1)"),
         ({"hpo": {"space": {"dropout": {"low": 0.1}}}}, "`high` is missing"),

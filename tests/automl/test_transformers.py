@@ -13,13 +13,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from trainmark.automl.graph import flops
+from trainmark.automl.graph import graph as ops
 from trainmark.automl.graph.graph import Graph, check
 from trainmark.automl.graph.graph_json import decode, encode
 from trainmark.automl.graph.keys import canonical_hash
 from trainmark.automl.graph.moves import apply, carries, in_words, neighbours, preserving
 from trainmark.automl.graph.network import build
 from trainmark.automl.graph.space import Impossible, Limits, Move
-from trainmark.automl.graph.start_networks import gpt, vit
+from trainmark.automl.graph.start_networks import Builder, gpt, vit
 from trainmark.automl.graph.transformer_moves import KINDS
 from trainmark.automl.graph.weights import inherit
 from trainmark.automl.search.features import features
@@ -91,6 +92,32 @@ def test_moves_keep_what_is_computed(name: str) -> None:
             assert move.kind == "patch" or change <= 1e-5, (move, change)
     assert set(met) == {kind for kind in KINDS if kind != ("patch" if name == "gpt" else "context")}
     assert sum(met.values()) >= 60
+
+
+def own_network() -> Graph:
+    """A convolution before the transformer, two dense layers behind it: what somebody may write into a file."""
+    net = Builder()
+    x = net.add(ops.PATCHES, net.conv_bn_relu(ops.INPUT, 4, 3), width=8, kernel=4)
+    x = net.add(ops.MLP, net.add(ops.ATTENTION, x, width=2, kernel=4), width=8)
+    x = net.add(ops.RELU, net.add(ops.DENSE, net.add(ops.MEAN, net.add(ops.NORM, x)), width=6))
+    net.add(ops.DENSE, x, width=5)
+    return check(Graph((8, 8, 3), tuple(net.layers)), "own")
+
+
+def test_moves_of_a_network_of_both_kinds_keep_what_is_computed() -> None:
+    graph = own_network()
+    network, images = shaken(graph, 0), batch(graph, 0)
+    met = set()
+    for move, child in neighbours(graph, random.Random(0), 30, LIMITS):
+        heir = build(child)
+        heir.load_state_dict(inherit(network.state_dict(), graph, child, move))
+        met.add(move.kind)
+        with torch.no_grad():
+            if move.kind != "patch":
+                torch.testing.assert_close(heir.eval()(images), network(images), rtol=1e-4, atol=1e-5)
+    assert met >= {"channels", "wider", "deeper", "kernel", "block"}
+    with pytest.raises(Impossible):
+        apply(graph, Move("wider", 0, 8))  # patches read it
 
 
 def test_a_longer_context_says_the_same_of_the_first_tokens_and_reads_more() -> None:

@@ -118,9 +118,9 @@ int nvmlDeviceGetEccMode(void *device, unsigned *current, unsigned *pending) { (
 int nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending) { (void)device; (void)current; (void)pending; return NOT_SUPPORTED; }
 int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *width) { (void)device; *width = 16; return SUCCESS; }
 int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width) { (void)device; *width = 16; return SUCCESS; }
-/* Two links are up. Devices 0 and 1 are behind one switch, others on another socket. */
+/* Two links are up. Devices 0 and 1 are on one board, so are 2 and 3; those are on another socket. */
 int nvmlDeviceGetNvLinkState(void *device, unsigned link, unsigned *active) { (void)device; if (link >= 4) return INVALID; *active = link < 2; return SUCCESS; }
-int nvmlDeviceGetTopologyCommonAncestor(void *one, void *other, unsigned *level) { *level = index_of(one) / 2 == index_of(other) / 2 ? 10 : 50; return SUCCESS; }
+int nvmlDeviceGetTopologyCommonAncestor(void *one, void *other, unsigned *level) { *level = index_of(one) / 2 == index_of(other) / 2 ? 0 : 50; return SUCCESS; }
 int nvmlDeviceGetPcieReplayCounter(void *device, unsigned *count) { if (happened("lost", device)) return LOST; *count = 7; return SUCCESS; }
 int nvmlDeviceGetFieldValues(void *device, int count, field_t *values) {
     if (happened("lost", device)) return LOST;

@@ -50,6 +50,7 @@ def test_nvml_from_the_library_to_the_report(cli: Cli, fake_nvml: Path, monkeypa
     found = facts(run)
     assert (found["source"], found["driver"], found["count"]) == ("nvml", "535.54.03", 4)
     assert found["devices"][2]["model"] == "NVIDIA A100-SXM4-80GB" and found["devices"][2]["ecc"] is True
+    assert (found["devices"][2]["links"], found["devices"][2]["near"]) == (2, ["system", "system", None, "board"])
     read = [record for record in samples(run) if "devices" in record]
     assert read and all(len(record["devices"]) == 4 for record in read)
     last = read[-1]["devices"]

@@ -288,4 +288,21 @@ def test_a_bundle_that_only_an_identity_signed_is_signed(
     found = verify.verify(made)
     assert found.verified and [one.reason.code for one in found.findings] == ["keyless-signed"]
     leaderboard.write([made], tmp_path / "site")
-    assert "signed by alice@example.org" in (tmp_path / "site" / "index.html").read_text()
+    assert "signed by alice@example.org, says https://accounts.example" in (tmp_path / "site/index.html").read_text()
+    (item,) = json.loads((tmp_path / "site/feed.json").read_text())["items"]
+    assert not item["_trainmark"]["trusted"], "anybody has an identity at some provider"
+
+
+def test_a_key_that_is_trusted_goes_before_an_identity(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = Signature(keyless.ROLE, "https://accounts.example", True, "mallory@example.org")
+    monkeypatch.setattr(keyless, "look", lambda _bundle: ([signed], []))
+    leaderboard.write([bundle], tmp_path / "site")
+    (item,) = json.loads((tmp_path / "site/feed.json").read_text())["items"]
+    assert item["_trainmark"]["trusted"] and item["_trainmark"]["maker"] == "maker"
+
+
+def test_a_signature_without_a_key_has_no_role(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["key", "sign", str(bundle), "--keyless", "--role", "maker"]) == 2
+    assert "leave out --key, --role and -o" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs.add_parser("list", help="list all keys")
     sign = verbs.add_parser("sign", help="add a signature to a bundle")
     sign.add_argument("bundle", type=Path, metavar="BUNDLE", help="the bundle; verify it first")
-    sign.add_argument("--role", default="auditor", help="maker, operator or auditor (default: auditor)")
+    sign.add_argument("--role", help="maker, operator or auditor (default: auditor)")
     sign.add_argument(
         "--keyless",
         action="store_true",
@@ -75,18 +75,19 @@ def call(args: argparse.Namespace) -> int:
     elif args.keyless:
         from trainmark.trust import keyless
 
-        if args.key or args.output:
+        if args.key or args.role or args.output:
             raise UserError(
-                "--keyless has no key, and its signature is a file beside the bundle; leave out --key and -o"
+                "--keyless has no key and no role, and its signature is a file beside the bundle; "
+                "leave out --key, --role and -o"
             )
         with bundle.opened(args.bundle):
             file, who = keyless.sign(args.bundle)
         terminal.line(f"{file}: signed by {who}; give it to others with the bundle")
     else:
-        name = args.key or keys.DEFAULT
+        name, role = args.key or keys.DEFAULT, args.role or "auditor"
         output = args.output or args.bundle
-        signed = bundle.add_signature(args.bundle, output, name, args.role, passphrase_of(name))
-        terminal.line(f"{output}: signed as {args.role} by {signed}")
+        signed = bundle.add_signature(args.bundle, output, name, role, passphrase_of(name))
+        terminal.line(f"{output}: signed as {role} by {signed}")
     return 0
 
 

@@ -27,7 +27,7 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="?", choices=("backup", "restore", "unit", "compose"), help="instead of serving")
+    parser.add_argument("what", nargs="?", choices=("backup", "restore", *_TEXTS), help="instead of serving")
     parser.add_argument("archive", nargs="?", type=Path, metavar="FILE", help="the backup's file")
     parser.add_argument("--home", type=Path, metavar="DIR", help="the server's folder (default: in ~/.local/share)")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: loopback)")

@@ -17,7 +17,8 @@ BUNDLES, VERIFIED = "bundles", "verified"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """`maker`: of the maker's key what this user calls it, or the beginning of its fingerprint."""
+    """`maker`: of the maker's key what this user calls it, or the beginning of its fingerprint; `trusted`: whether this
+    user has a name for it. An identity that signed without a key is nobody whom this user trusts: `issuer` vouches."""
 
     case: str
     system: str
@@ -27,19 +28,32 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     remarks: int
     maker: str
     trusted: bool
+    issuer: str = ""
 
     def headline(self) -> str:
         raise NotImplementedError
 
 
 def entry(manifest: Manifest, bundle: str, checked: Verification) -> Entry:
-    valid = [one for one in checked.signatures if one.valid and one.role in ("maker", keyless.ROLE)]
-    maker = next((one for one in valid if one.name is not None), valid[0])
-    trusted = maker.name is not None
-    return of_run(manifest, bundle, maker.name or maker.key[:16], trusted=trusted, remarks=len(checked.findings))
+    """A key that is trusted says most of who made it, an identity less, a key that nobody knows least."""
+    valid = [one for one in checked.signatures if one.valid]
+    by_key = [one for one in valid if one.role == "maker"]
+    trusted = [one for one in by_key if one.name is not None]
+    by_identity = [one for one in valid if one.role == keyless.ROLE]
+    maker = (trusted or by_identity or by_key)[0]
+    return of_run(
+        manifest,
+        bundle,
+        maker.name or maker.key[:16],
+        trusted=bool(trusted),
+        issuer="" if maker.role != keyless.ROLE else maker.key,
+        remarks=len(checked.findings),
+    )
 
 
-def of_run(manifest: Manifest, bundle: str, maker: str, *, trusted: bool = True, remarks: int = 0) -> Entry:
+def of_run(
+    manifest: Manifest, bundle: str, maker: str, *, trusted: bool = True, issuer: str = "", remarks: int = 0
+) -> Entry:
     """`bundle`: what its proof is found by."""
     return Entry(
         case="",
@@ -50,6 +64,7 @@ def of_run(manifest: Manifest, bundle: str, maker: str, *, trusted: bool = True,
         remarks=remarks,
         maker=maker,
         trusted=trusted,
+        issuer=issuer,
     )
 
 
@@ -76,8 +91,14 @@ def proof(row: Entry) -> doc.Inline:
                 doc.Reference(_verified(row), page(row)),
             )
         ),
-        label("board.signed" if row.trusted else "board.signed_unknown", row.maker),
+        _signed(row),
     )
+
+
+def _signed(row: Entry) -> Text:
+    if row.issuer:
+        return label("board.signed_identity", row.maker, row.issuer)
+    return label("board.signed" if row.trusted else "board.signed_unknown", row.maker)
 
 
 def page(row: Entry) -> str:

@@ -72,7 +72,8 @@ class Reported(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A signature as it was found. `key`: fingerprint; `name`: what the reader calls that key, if it is trusted."""
+    """A signature as it was found. `key`: fingerprint; `name`: what the reader calls that key, if it is trusted. Of a
+    keyless one `name` is the identity, and `key` the provider who vouches for it."""
 
     role: str
     key: str

@@ -28,6 +28,7 @@ PORT = "port-"
 _MODULES = {"tensorboard": "tensorboard", "jupyter": "jupyterlab"}
 _BOARD = "tensorboard_on_socket.py"
 _READY_SECONDS, _LOOK_SECONDS, _END_SECONDS = 60.0, 0.1, 4.0
+_CONNECT_SECONDS = 10.0
 _HAS = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 
 
@@ -259,9 +260,11 @@ class Programs:
 
 def _connect_port(name: str, port: int) -> socket.socket:
     try:
-        return socket.create_connection(("127.0.0.1", port), 10.0)
+        made = socket.create_connection(("127.0.0.1", port), _CONNECT_SECONDS)
     except OSError:
         raise NotThere(name, "nobody-listens") from None
+    made.settimeout(None)  # a program may take its time to read
+    return made
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -140,11 +140,13 @@ class Graph(msgspec.Struct, frozen=True, dict=True):
 
 def _width_groups(graph: Graph) -> dict[int, frozenset[int]]:
     """Every layer belongs to a group of one width, and adding ties groups together. A concatenation or a flattening
-    makes a group that follows from others: where an addition ties it to something, it and all those stay."""
+    makes a group that follows from others: where an addition ties it to something, it and all those stay. So does
+    what a part of a transformer reads."""
     count = len(graph.layers)
     root, follows, adds = _tie(graph)
     tied = {root(index) for index in adds}
     fixed = {root(count), root(graph.output)} | {root(index) for index in follows if root(index) in tied}
+    fixed |= {root(layer.a) for layer in graph.layers if layer.op in (TOKENS, PATCHES, ATTENTION, MLP, NORM)}
     for index in reversed(follows):
         if root(index) in fixed:
             fixed.update(map(root, follows[index]))

@@ -100,8 +100,6 @@ OPTIONS = {
     "small_cnn": ("blocks", "width"),
     "vit": ("blocks", "heads", "patch", "ratio", "width"),
 }
-# Those that read texts; all others read images.
-TEXT_STARTS = ("gpt",)
 
 
 def start(name: str, shape: Shape | None = None, classes: int | None = None) -> Graph:

@@ -24,7 +24,7 @@ def inherit(weights: Weights, parent: Graph, child: Graph, move: Move, draw: tor
     elif move.kind == "hidden":
         _hidden(weights, parent, move, draw)
     elif move.kind == "channels":
-        _channels(weights, parent, move, draw)
+        _channels(weights, parent, child, draw)
     elif move.kind == "context":
         _context(weights, move, draw)
     else:
@@ -93,18 +93,19 @@ _NORMS = {ATTENTION: "norm.", MLP: "norm.", NORM: ""}
 _LAST = ("table.weight", "places")
 
 
-def _channels(weights: Weights, parent: Graph, move: Move, draw: torch.Generator) -> None:
+def _channels(weights: Weights, parent: Graph, child: Graph, draw: torch.Generator) -> None:
     """Every channel is there twice, and who reads it shares its weight among the two, each in shares of its own: copies
     that all count alike would stay alike for ever."""
     import torch
 
-    if move.value == parent.layers[move.layer].width:
-        return
+    doubled = [before != after for before, after in zip(parent.shapes, child.shapes, strict=True)]
     for index, layer in enumerate(parent.layers):
         name = f"l{index}"
-        for part in _WRITES.get(layer.op, ()):
+        for part in _WRITES.get(layer.op, ()) if doubled[index] else ():
             old = weights[f"{name}.{part}"].cpu()
             weights[f"{name}.{part}"] = torch.cat((old, old), old.dim() - 1 if part in _LAST else 0)
+        if not doubled[layer.a]:
+            continue
         if layer.op in _NORMS:
             for part in ("weight", "bias"):
                 old = weights[f"{name}.{_NORMS[layer.op]}{part}"].cpu()

@@ -40,8 +40,9 @@ def start_models(experiment: Experiment) -> list[Graph]:
     formulas for."""
     shape, classes = _data_shape(experiment), classes_of(experiment)
     names = experiment.init_models or [experiment.start]
+    options = _start_options(experiment)
     if experiment.start_options:
-        made = [STARTS[experiment.start](shape=shape, classes=classes, **_start_options(experiment))]
+        made = [STARTS[experiment.start](shape=shape, classes=classes, **options)]
     else:
         made = [start(name, shape, classes) for name in names]
     rules = experiment.rule_set
@@ -71,6 +72,8 @@ def _data_shape(experiment: Experiment) -> Shape:
 
 def _start_options(experiment: Experiment) -> dict[str, int]:
     """Those that are no shape. UserError for one that the start model does not have."""
+    if experiment.start_options and experiment.init_models:
+        raise UserError("start_options: found beside `init_models`, whose files say all; leave out one of both")
     allowed = OPTIONS.get(experiment.start, ())
     for name, value in experiment.start_options.items():
         if name not in allowed or not 1 <= value <= 4096:

@@ -183,7 +183,9 @@ class Nvml(Devices):
         levels = [
             None if place == index else self._uint(call, handle, other) for place, other in enumerate(self._handles)
         ]
-        return [None if level is None else _ANCESTORS.get(level) for level in levels] if any(levels) else None
+        if all(level is None for level in levels):
+            return None
+        return [None if level is None else _ANCESTORS.get(level) for level in levels]
 
     def _memory(self, handle: Any) -> Optional[_Memory]:
         found = _Memory()

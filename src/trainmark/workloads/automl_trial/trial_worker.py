@@ -41,8 +41,8 @@ def run(config: dict[str, Any]) -> None:
     clock = Clock(experiment, ledger, params) if ledger is not None else None
     trainer = Trainer(experiment, ranks, samples, ledger, files, clock, owner)
     if ledger is None or clock is None:
-        while data := _broadcast(ranks, b""):
-            trainer(msgspec.json.decode(data, type=Assignment))
+        while given := _broadcast(ranks, b""):
+            trainer(msgspec.json.decode(given, type=Assignment))
     else:
         start = [decode(text) for text in msgspec.json.decode(params["start"])]
         generator = Generator(experiment, start, ledger, files, owner, carry=params["carry"])
