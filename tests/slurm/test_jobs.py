@@ -134,7 +134,7 @@ def test_a_node_without_power(admin: Person, cluster: Lab, named: Callable[..., 
     """The attempt is lost, and says which node; the job waits for another, and is finished when there is one."""
     command = "echo x >> mark; echo going; [ $(wc -l < mark) -gt 1 ] || sleep 600"
     job = submit(admin, command=command, site=named(), distributed=True, nodes=2)
-    until(lambda: state(admin, job)["run"] and logs(admin, job).count("going") == 2)
+    until(lambda: state(admin, job)["state"] == "RUNNING" and logs(admin, job).count("going") == 2)
     cluster.poweroff("node2")
     waiting = until(lambda: (lambda one: one if one["state"] == "PENDING" else None)(state(admin, job)), 150.0)
     assert "Slurm" in waiting["reason"], waiting
