@@ -17,7 +17,7 @@ import pytest
 
 from lab import site, wires
 from lab.lab import Lab
-from tests.lab.conftest import soon_clean
+from tests.lab.conftest import left, soon_clean
 from tests.web.conftest import Person, admin, app, kept, person, server, visit  # noqa: F401
 from tests.web.test_endpoints import ticket_of
 from tests.web.test_jobs import ended, submit, until
@@ -251,6 +251,9 @@ def test_one_after_another_and_a_host_without_power(
     lost = ended(admin, first, 120.0)
     assert lost["state"] in ("LOST", "FAILED") and "node2" in lost["reason"], lost
     assert ended(admin, second, 120.0)["state"] == "SUCCEEDED"
+    # A host that lost its power keeps the spool of its attempt; the tests after this one look for such folders.
+    for spool in (hosts.layout.host("node2") / "tmp").glob("trainmark-*"):
+        shutil.rmtree(spool, ignore_errors=True)
 
 
 def test_people_enter_a_job_in_its_container_on_another_host(
@@ -297,7 +300,7 @@ def test_people_enter_a_job_in_its_container_on_another_host(
     with pytest.raises(UserError, match="the job has ended"):
         endpoints.connect(kept, passed)
     kept.gates.close()
-    soon_clean(hosts)
+    until(lambda: "node1" not in left(hosts))
 
 
 SAME = {
